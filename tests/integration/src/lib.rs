@@ -1,0 +1,1 @@
+//! Tests that cross crates: real servers, real clients, real embeddings.

@@ -1,0 +1,1 @@
+//! Connections to MCP backends: transports, protocol era, pooling, breaker, deadlines.

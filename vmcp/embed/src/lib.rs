@@ -1,0 +1,1 @@
+//! Text embeddings: TEI, OpenAI-compatible and in-process models behind one trait.

@@ -1,0 +1,1 @@
+//! Definitions, names, conflicts, the catalog and the validated configuration of a virtual MCP server; pure.

@@ -1,0 +1,1 @@
+//! Hybrid tool retrieval: text analysis, BM25F, vector scan, fusion; pure.

@@ -1,0 +1,1 @@
+//! The virtual MCP server and its command line.

@@ -1,0 +1,2 @@
+//! The `vmcp` binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! SQLite: the regenerable cache of embeddings, schema hashes and definitions.

@@ -1,0 +1,1 @@
+//! MCP messages as they travel: raw envelopes, eras, headers, SSE, translations, sealed tokens; pure.
