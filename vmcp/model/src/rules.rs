@@ -1,0 +1,206 @@
+//! Validated aggregation rules: how the names of many backends become one list, and which of their tools are listed.
+//!
+//! `config` lowers the YAML to these types and re-exports [`Aggregation`]; [`crate::catalog`] applies them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::definition::Annotations;
+
+/// Rules for aggregating all backends. The default prefixes every tool with `{workload}_` and lists everything.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Aggregation {
+    /// How a resolved name is made and who wins when two backends want the same one.
+    pub strategy: Strategy,
+    /// Whether a backend without an entry in `per_backend` has its tools listed.
+    pub default_visibility: Visibility,
+    /// Hides every backend tool, whatever the other rules say.
+    pub exclude_all_tools: bool,
+    /// Rules of single backends, by backend name.
+    pub per_backend: BTreeMap<Arc<str>, ToolRules>,
+}
+
+impl Aggregation {
+    /// Whether clients may see and call the tool of `backend` whose name, after overrides, is `name`.
+    ///
+    /// A tool that is not listed stays in the catalog with `listed == false`: code of ours (workflows, scripts) may
+    /// still route to it, but it is neither advertised nor searchable nor callable by a client.
+    pub fn lists(&self, backend: &str, name: &str) -> bool {
+        !self.exclude_all_tools
+            && match self.per_backend.get(backend) {
+                None => self.default_visibility == Visibility::Allow,
+                Some(rules) => rules.lists(name),
+            }
+    }
+}
+
+/// How resolved names are made. Applies to tools and to prompts alike; URIs of resources are never changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Strategy {
+    /// Every name gets its backend's prefix, also when it is unique.
+    Prefix {
+        /// The prefix of each backend.
+        format: PrefixFormat,
+    },
+    /// Names stay bare while they are unique. On a clash the backend that comes first in `order` keeps the bare name and
+    /// the other listed backends lose the tool; backends that are not in `order` fall back to the prefixed name.
+    Priority {
+        /// Backend names, most important first.
+        order: Vec<Arc<str>>,
+        /// The prefix for the fallback.
+        format: PrefixFormat,
+    },
+    /// Names stay bare; a clash that overrides or filters do not resolve is an error, and none of the rivals gets the name.
+    Manual,
+    /// Names stay exactly as the backend sent them, even if clients refuse them; meant for a single backend. Names that
+    /// clash between backends fall back to the default prefix.
+    Passthrough,
+}
+
+impl Default for Strategy {
+    fn default() -> Self {
+        Strategy::Prefix { format: PrefixFormat::default() }
+    }
+}
+
+/// A prefix with a place for the backend's name: `{workload}_`, `{backend}__`, or a literal without a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrefixFormat(String);
+
+impl PrefixFormat {
+    /// Takes any text; each `{workload}` and `{backend}` in it stands for the backend's name.
+    pub fn new(format: impl Into<String>) -> PrefixFormat {
+        PrefixFormat(format.into())
+    }
+
+    /// The format as configured.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The prefix of one backend, before it is made legal.
+    pub fn prefix(&self, backend: &str) -> String {
+        self.0.replace("{workload}", backend).replace("{backend}", backend)
+    }
+}
+
+impl Default for PrefixFormat {
+    fn default() -> Self {
+        PrefixFormat::new("{workload}_")
+    }
+}
+
+/// `defaultToolVisibility`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Visibility {
+    /// Tools of a backend without rules are listed.
+    #[default]
+    Allow,
+    /// Only backends that have rules are listed.
+    Deny,
+}
+
+/// Rules for the tools of one backend.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ToolRules {
+    /// Allow-list, compared with the name after overrides. Empty means no restriction.
+    pub filter: Vec<NamePattern>,
+    /// Deny-list, compared with the name after overrides; it wins over `filter`.
+    pub exclude: Vec<NamePattern>,
+    /// Hides every tool of this backend.
+    pub exclude_all: bool,
+    /// Changes to single tools, by the name that the backend gave them.
+    pub overrides: BTreeMap<String, ToolOverride>,
+}
+
+impl ToolRules {
+    fn lists(&self, name: &str) -> bool {
+        !self.exclude_all
+            && (self.filter.is_empty() || self.filter.iter().any(|pattern| pattern.matches(name)))
+            && !self.exclude.iter().any(|pattern| pattern.matches(name))
+    }
+}
+
+/// What to change in one tool; what is `None` stays as the backend sent it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ToolOverride {
+    /// The new name, before the strategy is applied.
+    pub name: Option<String>,
+    /// The new description.
+    pub description: Option<String>,
+    /// Annotations to set one by one; the backend's others stay.
+    pub annotations: Annotations,
+}
+
+/// A tool name in which `*` stands for any run of characters, also an empty one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamePattern(String);
+
+impl NamePattern {
+    /// Takes any text; only `*` is special.
+    pub fn new(pattern: impl Into<String>) -> NamePattern {
+        NamePattern(pattern.into())
+    }
+
+    /// The pattern as configured.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the whole name fits the pattern. Linear in the length of the name.
+    pub fn matches(&self, name: &str) -> bool {
+        let Some((head, rest)) = self.0.split_once('*') else { return self.0 == name };
+        let Some(mut name) = name.strip_prefix(head) else { return false };
+        let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
+        // The earliest place for each piece leaves the most room for those that follow.
+        for piece in middle.split('*') {
+            match name.find(piece) {
+                Some(at) => name = name.get(at + piece.len()..).unwrap_or_default(),
+                None => return false,
+            }
+        }
+        name.ends_with(tail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        let fits = |pattern: &str, name: &str| NamePattern::new(pattern).matches(name);
+        assert!(fits("search", "search") && !fits("search", "search_all") && !fits("search", "Search"));
+        assert!(fits("*", "") && fits("*", "anything") && fits("**", "x"));
+        assert!(fits("get_*", "get_") && fits("get_*", "get_issue") && !fits("get_*", "forget_it"));
+        assert!(fits("*_issue", "get_issue") && !fits("*_issue", "get_issues"));
+        assert!(fits("a*b*c", "abc") && fits("a*b*c", "a-b-b-c") && !fits("a*b*c", "acb"));
+        assert!(!fits("ab*ba", "aba"), "head and tail may not overlap");
+    }
+
+    #[test]
+    fn visibility() {
+        let rules = |filter: &[&str], exclude: &[&str]| ToolRules {
+            filter: filter.iter().copied().map(NamePattern::new).collect(),
+            exclude: exclude.iter().copied().map(NamePattern::new).collect(),
+            ..ToolRules::default()
+        };
+        let mut all = Aggregation::default();
+        assert!(all.lists("any", "tool"));
+        all.per_backend.insert("a".into(), rules(&["get_*"], &["get_secret"]));
+        all.per_backend.insert("b".into(), ToolRules { exclude_all: true, ..ToolRules::default() });
+        assert!(all.lists("a", "get_issue") && !all.lists("a", "get_secret") && !all.lists("a", "put"));
+        assert!(!all.lists("b", "x") && all.lists("c", "x"));
+        all.default_visibility = Visibility::Deny;
+        assert!(all.lists("a", "get_issue") && !all.lists("c", "x"));
+        all.exclude_all_tools = true;
+        assert!(!all.lists("a", "get_issue"));
+    }
+
+    #[test]
+    fn prefix_formats() {
+        assert_eq!(PrefixFormat::default().prefix("github"), "github_");
+        assert_eq!(PrefixFormat::new("{backend}__").prefix("github"), "github__");
+        assert_eq!(PrefixFormat::new("lit.").prefix("github"), "lit.");
+    }
+}
