@@ -1,6 +1,135 @@
 //! Definitions as backends send them: the raw JSON, byte for byte, and the few keys that we read.
+//!
+//! What we read is read strictly, because clients do: many refuse a whole list over one bad entry, so a definition that
+//! breaks the protocol is rejected by itself and the rest of its backend stays.
 
 use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::hash::{SchemaHash, canonical_json};
+use crate::param_header::{self, ParamHeader};
+
+/// The longest name of a tool or prompt, in bytes. The protocol recommends at most 128 characters.
+pub const MAX_NAME_BYTES: usize = 256;
+/// The longest URI or URI template of a resource, in bytes.
+pub const MAX_URI_BYTES: usize = 8 * 1024;
+/// The largest definition, in bytes of JSON.
+pub const MAX_DEFINITION_BYTES: usize = 256 * 1024;
+/// The deepest nesting of objects and arrays in a definition. Well below serde_json's own limit of 128, so that whoever
+/// parses a part of an accepted definition later cannot fail on its depth.
+pub const MAX_DEPTH: usize = 64;
+
+/// Why a definition is rejected. Texts quote at most a few words of the definition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DefinitionError {
+    /// The definition is no JSON object.
+    #[error("the definition is not a JSON object")]
+    NotAnObject,
+    /// The definition has more than [`MAX_DEFINITION_BYTES`].
+    #[error("the definition has {0} bytes; the limit is {MAX_DEFINITION_BYTES}")]
+    TooLarge(usize),
+    /// The definition nests deeper than [`MAX_DEPTH`].
+    #[error("the definition nests {0} levels deep; the limit is {MAX_DEPTH}")]
+    TooDeep(usize),
+    /// A required key is missing or empty.
+    #[error("{0} is missing or empty")]
+    Missing(&'static str),
+    /// A name or URI is too long.
+    #[error("{key} has {length} bytes; the limit is {limit}")]
+    TooLong {
+        /// The key.
+        key: &'static str,
+        /// Its length in bytes.
+        length: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// A schema is something else than a JSON object.
+    #[error("{0} is not a JSON object")]
+    SchemaNotAnObject(&'static str),
+    /// An `x-mcp-header` annotation breaks the rules; clients would drop the tool.
+    #[error("x-mcp-header: {0}")]
+    ParamHeader(String),
+    /// A key has the wrong type, occurs twice, or holds what JSON does not allow.
+    #[error("{0}")]
+    Malformed(String),
+}
+
+impl DefinitionError {
+    fn malformed(error: &serde_json::Error) -> DefinitionError {
+        // serde_json quotes the offending value, which may be as long as the definition.
+        DefinitionError::Malformed(error.to_string().chars().take(200).collect())
+    }
+}
+
+/// A tool.
+#[derive(Debug, Clone)]
+pub struct Tool {
+    /// The backend's name for it.
+    pub name: String,
+    /// The whole definition.
+    pub raw: Box<RawValue>,
+    /// Title for people, at the top level.
+    pub title: Option<String>,
+    /// Description, as sent.
+    pub description: Option<String>,
+    /// The schema of its arguments: a JSON object. `None` if the backend sent none.
+    pub input_schema: Option<Box<RawValue>>,
+    /// The schema of its structured result: a JSON object.
+    pub output_schema: Option<Box<RawValue>>,
+    /// Behaviour hints.
+    pub annotations: Annotations,
+    /// Arguments that travel as HTTP headers too.
+    pub param_headers: Vec<ParamHeader>,
+    /// Tells whether name, description or input schema changed.
+    pub hash: SchemaHash,
+    /// Characters of the input schema as JSON without spaces; a part of [`crate::tokens::size`].
+    pub schema_characters: u32,
+}
+
+impl Tool {
+    /// Reads a tool's definition.
+    pub fn parse(raw: Box<RawValue>) -> Result<Tool, DefinitionError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Keys<'a> {
+            name: Option<String>,
+            title: Option<String>,
+            description: Option<String>,
+            #[serde(borrow)]
+            input_schema: Option<&'a RawValue>,
+            #[serde(borrow)]
+            output_schema: Option<&'a RawValue>,
+            annotations: Option<Annotations>,
+        }
+        let keys: Keys<'_> = read(&raw)?;
+        let name = required("name", keys.name, MAX_NAME_BYTES)?;
+        let schema = object("inputSchema", keys.input_schema)?;
+        let parsed: Option<Value> = match &schema {
+            None => None,
+            Some(schema) => {
+                Some(serde_json::from_str(schema.get()).map_err(|error| DefinitionError::malformed(&error))?)
+            }
+        };
+        let canonical = parsed.as_ref().map(canonical_json).unwrap_or_default();
+        Ok(Tool {
+            hash: SchemaHash::of(&name, keys.description.as_deref().unwrap_or_default(), &canonical),
+            schema_characters: u32::try_from(canonical.chars().count()).unwrap_or(u32::MAX),
+            param_headers: match &parsed {
+                None => Vec::new(),
+                Some(schema) => param_header::find(schema).map_err(DefinitionError::ParamHeader)?,
+            },
+            output_schema: object("outputSchema", keys.output_schema)?,
+            input_schema: schema,
+            title: keys.title,
+            description: keys.description,
+            annotations: keys.annotations.unwrap_or_default(),
+            name,
+            raw,
+        })
+    }
+}
 
 /// Behaviour hints of a tool; also the shape of an override of them. A missing key is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -17,3 +146,143 @@ pub struct Annotations {
     /// The tool reaches beyond a closed domain.
     pub open_world_hint: Option<bool>,
 }
+
+/// A resource with a fixed URI.
+#[derive(Debug, Clone)]
+pub struct Resource {
+    /// Its URI.
+    pub uri: String,
+    /// Its name.
+    pub name: String,
+    /// The whole definition.
+    pub raw: Box<RawValue>,
+}
+
+impl Resource {
+    /// Reads a resource's definition.
+    pub fn parse(raw: Box<RawValue>) -> Result<Resource, DefinitionError> {
+        #[derive(Deserialize)]
+        struct Keys {
+            uri: Option<String>,
+            name: Option<String>,
+        }
+        let keys: Keys = read(&raw)?;
+        let uri = required("uri", keys.uri, MAX_URI_BYTES)?;
+        Ok(Resource { uri, name: keys.name.ok_or(DefinitionError::Missing("name"))?, raw })
+    }
+}
+
+/// A family of resources whose URIs follow a template (RFC 6570).
+#[derive(Debug, Clone)]
+pub struct ResourceTemplate {
+    /// The template of their URIs.
+    pub uri_template: String,
+    /// Its name.
+    pub name: String,
+    /// The whole definition.
+    pub raw: Box<RawValue>,
+}
+
+impl ResourceTemplate {
+    /// Reads a resource template's definition.
+    pub fn parse(raw: Box<RawValue>) -> Result<ResourceTemplate, DefinitionError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Keys {
+            uri_template: Option<String>,
+            name: Option<String>,
+        }
+        let keys: Keys = read(&raw)?;
+        let uri_template = required("uriTemplate", keys.uri_template, MAX_URI_BYTES)?;
+        Ok(ResourceTemplate { uri_template, name: keys.name.ok_or(DefinitionError::Missing("name"))?, raw })
+    }
+}
+
+/// A prompt.
+#[derive(Debug, Clone)]
+pub struct Prompt {
+    /// The backend's name for it.
+    pub name: String,
+    /// Description, as sent.
+    pub description: Option<String>,
+    /// The whole definition.
+    pub raw: Box<RawValue>,
+}
+
+impl Prompt {
+    /// Reads a prompt's definition.
+    pub fn parse(raw: Box<RawValue>) -> Result<Prompt, DefinitionError> {
+        #[derive(Deserialize)]
+        struct Keys {
+            name: Option<String>,
+            description: Option<String>,
+        }
+        let keys: Keys = read(&raw)?;
+        Ok(Prompt { name: required("name", keys.name, MAX_NAME_BYTES)?, description: keys.description, raw })
+    }
+}
+
+/// Checks the limits that hold for every kind of definition, then reads the keys that `T` names.
+fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, DefinitionError> {
+    let text = raw.get();
+    // Without this check, serde would accept an array as a struct whose keys are in order.
+    if !text.starts_with('{') {
+        return Err(DefinitionError::NotAnObject);
+    }
+    if text.len() > MAX_DEFINITION_BYTES {
+        return Err(DefinitionError::TooLarge(text.len()));
+    }
+    let depth = depth(text);
+    if depth > MAX_DEPTH {
+        return Err(DefinitionError::TooDeep(depth));
+    }
+    serde_json::from_str(text).map_err(|error| DefinitionError::malformed(&error))
+}
+
+/// The deepest nesting in a JSON text, found without recursion.
+fn depth(json: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0_usize);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in json.bytes() {
+        if escaped {
+            escaped = false;
+        } else if in_string {
+            match byte {
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+        } else {
+            match byte {
+                b'"' => in_string = true,
+                b'{' | b'[' => {
+                    depth += 1;
+                    deepest = deepest.max(depth);
+                }
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+    deepest
+}
+
+fn required(key: &'static str, value: Option<String>, limit: usize) -> Result<String, DefinitionError> {
+    match value.filter(|value| !value.is_empty()) {
+        None => Err(DefinitionError::Missing(key)),
+        Some(value) if value.len() > limit => {
+            Err(DefinitionError::TooLong { key, length: value.len(), limit })
+        }
+        Some(value) => Ok(value),
+    }
+}
+
+fn object(key: &'static str, value: Option<&RawValue>) -> Result<Option<Box<RawValue>>, DefinitionError> {
+    match value {
+        Some(value) if !value.get().starts_with('{') => Err(DefinitionError::SchemaNotAnObject(key)),
+        value => Ok(value.map(ToOwned::to_owned)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

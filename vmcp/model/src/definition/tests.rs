@@ -1,0 +1,98 @@
+use super::*;
+
+fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.to_owned()).unwrap()
+}
+
+fn error(json: &str) -> DefinitionError {
+    Tool::parse(raw(json)).unwrap_err()
+}
+
+#[test]
+fn reads_what_we_use_and_keeps_the_rest() {
+    let json = r#"{ "name":"get_page", "title":"Page", "description":"Gets.", "x-vendor":[1.50, "\u00e9"],
+        "inputSchema":{"type":"object", "properties":{"u":{"type":"string","x-mcp-header":"Region"}}},
+        "outputSchema":{}, "annotations":{"title":"T","readOnlyHint":true,"other":1}, "execution":{"a":1} }"#;
+    let tool = Tool::parse(raw(json)).unwrap();
+    assert_eq!(tool.raw.get(), json);
+    assert_eq!((tool.name.as_str(), tool.title.as_deref()), ("get_page", Some("Page")));
+    assert_eq!(tool.annotations.title.as_deref(), Some("T"));
+    assert_eq!((tool.annotations.read_only_hint, tool.annotations.destructive_hint), (Some(true), None));
+    assert_eq!(tool.param_headers.first().unwrap().header, "Region");
+    let compact = r#"{"type":"object","properties":{"u":{"type":"string","x-mcp-header":"Region"}}}"#;
+    assert_eq!(tool.schema_characters as usize, compact.len());
+    assert!(tool.input_schema.is_some() && tool.output_schema.is_some());
+}
+
+#[test]
+fn the_hash_ignores_the_order_of_keys() {
+    let hash = |json: &str| Tool::parse(raw(json)).unwrap().hash;
+    let one = hash(r#"{"name":"a","description":"d","inputSchema":{"type":"object","x":{"b":1,"a":2}}}"#);
+    assert_eq!(
+        one,
+        hash(r#"{"inputSchema":{"x":{"a":2, "b":1},"type":"object"},"description":"d","name":"a"}"#)
+    );
+    assert_ne!(
+        one,
+        hash(r#"{"name":"a","description":"D","inputSchema":{"type":"object","x":{"b":1,"a":2}}}"#)
+    );
+}
+
+#[test]
+fn rejects_what_breaks_the_protocol() {
+    assert_eq!(error(r#"["a","b"]"#), DefinitionError::NotAnObject);
+    assert_eq!(error("{}"), DefinitionError::Missing("name"));
+    assert_eq!(error(r#"{"name":""}"#), DefinitionError::Missing("name"));
+    assert_eq!(
+        error(r#"{"name":"a","inputSchema":true}"#),
+        DefinitionError::SchemaNotAnObject("inputSchema")
+    );
+    assert_eq!(
+        error(r#"{"name":"a","outputSchema":[]}"#),
+        DefinitionError::SchemaNotAnObject("outputSchema")
+    );
+    for malformed in [
+        r#"{"name":5}"#,
+        r#"{"name":"a","name":"b"}"#,
+        r#"{"name":"\ud800"}"#,
+        r#"{"name":"a","inputSchema":{"default":1e999}}"#,
+        r#"{"name":"a","annotations":{"readOnlyHint":"yes"}}"#,
+    ] {
+        assert!(matches!(error(malformed), DefinitionError::Malformed(_)), "{malformed}");
+    }
+    let quoted = error(&format!(r#"{{"name":"a","annotations":"{}"}}"#, "x".repeat(100_000)));
+    assert!(quoted.to_string().len() <= 200);
+}
+
+#[test]
+fn limits() {
+    let nested = |levels: usize| {
+        format!(r#"{{"name":"a","inputSchema":{}"]{}}}"#, r#"{"a":"#.repeat(levels), "}".repeat(levels))
+            .replace("\"]", "\"]\"")
+    };
+    assert!(Tool::parse(raw(&nested(MAX_DEPTH - 1))).is_ok());
+    assert_eq!(error(&nested(MAX_DEPTH)), DefinitionError::TooDeep(MAX_DEPTH + 1));
+    // Far beyond any recursion limit: must neither overflow the stack nor be slow.
+    assert_eq!(error(&nested(20_000)), DefinitionError::TooDeep(20_001));
+
+    let long = "n".repeat(MAX_NAME_BYTES + 1);
+    assert!(matches!(
+        error(&format!(r#"{{"name":"{long}"}}"#)),
+        DefinitionError::TooLong { key: "name", .. }
+    ));
+    let large = format!(r#"{{"name":"a","description":"{}"}}"#, "d".repeat(MAX_DEFINITION_BYTES));
+    assert_eq!(error(&large), DefinitionError::TooLarge(large.len()));
+}
+
+#[test]
+fn resources_templates_and_prompts() {
+    let resource = Resource::parse(raw(r#"{"uri":"file:///a","name":"","size":3}"#)).unwrap();
+    assert_eq!((resource.uri.as_str(), resource.raw.get().len()), ("file:///a", 38));
+    assert_eq!(Resource::parse(raw(r#"{"uri":"x"}"#)).unwrap_err(), DefinitionError::Missing("name"));
+    let template = ResourceTemplate::parse(raw(r#"{"uriTemplate":"a://{x}","name":"n"}"#)).unwrap();
+    assert_eq!(template.uri_template, "a://{x}");
+    assert_eq!(ResourceTemplate::parse(raw("{}")).unwrap_err(), DefinitionError::Missing("uriTemplate"));
+    let prompt = Prompt::parse(raw(r#"{"name":"p","description":null}"#)).unwrap();
+    assert_eq!((prompt.name.as_str(), prompt.description), ("p", None));
+    assert_eq!(Prompt::parse(raw(r#"{"name":null}"#)).unwrap_err(), DefinitionError::Missing("name"));
+}

@@ -1,0 +1,254 @@
+//! Everything that one backend offers, as of one listing.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::definition::{DefinitionError, Prompt, Resource, ResourceTemplate, Tool};
+use crate::sanitize;
+
+/// The most definitions of one kind that a backend may offer.
+pub const MAX_PER_KIND: usize = 20_000;
+/// The most bytes of definitions, all kinds together, that a backend may offer.
+pub const MAX_TOTAL_BYTES: usize = 64 * 1024 * 1024;
+
+/// A kind of definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Kind {
+    /// A tool.
+    Tool,
+    /// A resource with a fixed URI.
+    Resource,
+    /// A resource template.
+    ResourceTemplate,
+    /// A prompt.
+    Prompt,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Tool => "tool",
+            Kind::Resource => "resource",
+            Kind::ResourceTemplate => "resource template",
+            Kind::Prompt => "prompt",
+        })
+    }
+}
+
+/// What a backend answered, all pages together, before anything is read. Also the form in which it is cached.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Listing {
+    /// Entries of `tools/list`.
+    pub tools: Vec<Box<RawValue>>,
+    /// Entries of `resources/list`.
+    pub resources: Vec<Box<RawValue>>,
+    /// Entries of `resources/templates/list`.
+    pub resource_templates: Vec<Box<RawValue>>,
+    /// Entries of `prompts/list`.
+    pub prompts: Vec<Box<RawValue>>,
+    /// The server's `capabilities`.
+    pub capabilities: Box<RawValue>,
+    /// The server's `serverInfo`.
+    pub server_info: Option<Box<RawValue>>,
+    /// The server's `instructions`.
+    pub instructions: Option<String>,
+    /// What an earlier reading of this listing rejected; empty for a listing that comes from a backend.
+    pub rejected: Vec<Rejected>,
+}
+
+/// A definition that was left out, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name or URI if it has one, else its position such as `#17`.
+    pub name: String,
+    /// Why, as one clause.
+    pub reason: String,
+}
+
+/// What one backend offers: the definitions that passed, and notes on those that did not.
+#[derive(Debug, Clone, Default)]
+pub struct Discovered {
+    /// Tools, in the backend's order.
+    pub tools: Vec<Arc<Tool>>,
+    /// Resources, in the backend's order.
+    pub resources: Vec<Arc<Resource>>,
+    /// Resource templates, in the backend's order.
+    pub templates: Vec<Arc<ResourceTemplate>>,
+    /// Prompts, in the backend's order.
+    pub prompts: Vec<Arc<Prompt>>,
+    /// The server's `capabilities`; JSON `null` if it sent none.
+    pub capabilities: Box<RawValue>,
+    /// The server's `serverInfo`.
+    pub server_info: Option<Box<RawValue>>,
+    /// The server's `instructions`.
+    pub instructions: Option<String>,
+    /// Definitions that were left out.
+    pub rejected: Vec<Rejected>,
+}
+
+impl Discovered {
+    /// Reads a listing. One bad definition costs that definition only; of too many, the first are kept.
+    pub fn read(listing: Listing) -> Discovered {
+        let Listing {
+            tools,
+            resources,
+            resource_templates,
+            prompts,
+            capabilities,
+            server_info,
+            instructions,
+            rejected,
+        } = listing;
+        let mut reader = Reader { bytes_left: MAX_TOTAL_BYTES, rejected };
+        Discovered {
+            tools: reader.read(Kind::Tool, tools, Tool::parse),
+            resources: reader.read(Kind::Resource, resources, Resource::parse),
+            templates: reader.read(Kind::ResourceTemplate, resource_templates, ResourceTemplate::parse),
+            prompts: reader.read(Kind::Prompt, prompts, Prompt::parse),
+            capabilities,
+            server_info,
+            instructions,
+            rejected: reader.rejected,
+        }
+    }
+
+    /// One JSON text from which [`Discovered::from_json`] makes the same again.
+    pub fn to_json(&self) -> String {
+        let listing = Listing {
+            tools: self.tools.iter().map(|tool| tool.raw.clone()).collect(),
+            resources: self.resources.iter().map(|resource| resource.raw.clone()).collect(),
+            resource_templates: self.templates.iter().map(|template| template.raw.clone()).collect(),
+            prompts: self.prompts.iter().map(|prompt| prompt.raw.clone()).collect(),
+            capabilities: self.capabilities.clone(),
+            server_info: self.server_info.clone(),
+            instructions: self.instructions.clone(),
+            rejected: self.rejected.clone(),
+        };
+        // Strings, raw JSON and lists of them: serialising cannot fail. An empty text is a cache miss.
+        serde_json::to_string(&listing).unwrap_or_default()
+    }
+
+    /// Reads what [`Discovered::to_json`] wrote. Fails if the text is something else.
+    pub fn from_json(json: &str) -> Result<Discovered, serde_json::Error> {
+        serde_json::from_str(json).map(Discovered::read)
+    }
+}
+
+struct Reader {
+    bytes_left: usize,
+    rejected: Vec<Rejected>,
+}
+
+impl Reader {
+    fn read<T>(
+        &mut self,
+        kind: Kind,
+        raws: Vec<Box<RawValue>>,
+        parse: fn(Box<RawValue>) -> Result<T, DefinitionError>,
+    ) -> Vec<Arc<T>> {
+        let total = raws.len();
+        let mut accepted = Vec::with_capacity(total.min(MAX_PER_KIND));
+        for (position, raw) in raws.into_iter().enumerate() {
+            let exhausted = if position >= MAX_PER_KIND {
+                Some(format!("a backend may offer at most {MAX_PER_KIND} definitions of a kind"))
+            } else if raw.get().len() > self.bytes_left {
+                Some(format!(
+                    "the definitions of a backend may have at most {MAX_TOTAL_BYTES} bytes together"
+                ))
+            } else {
+                None
+            };
+            if let Some(limit) = exhausted {
+                let name = format!("#{} to #{total}", position + 1);
+                self.rejected.push(Rejected { kind, name, reason: format!("{limit}; these are left out") });
+                break;
+            }
+            self.bytes_left -= raw.get().len();
+            // Parsing consumes its input; the original is kept for the name of a rejected definition.
+            match parse(raw.clone()) {
+                Ok(definition) => accepted.push(Arc::new(definition)),
+                Err(error) => {
+                    let name = best_name(&raw).unwrap_or_else(|| format!("#{}", position + 1));
+                    self.rejected.push(Rejected { kind, name, reason: error.to_string() });
+                }
+            }
+        }
+        accepted
+    }
+}
+
+/// The name or URI of a definition that could not be read, if that much can be.
+fn best_name(raw: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Names {
+        uri: Option<String>,
+        uri_template: Option<String>,
+        name: Option<String>,
+    }
+    let names: Names = serde_json::from_str(raw.get()).ok()?;
+    let name = names.uri.or(names.uri_template).or(names.name)?;
+    Some(sanitize::text(&name).chars().take(128).collect::<String>()).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raws(jsons: &[&str]) -> Vec<Box<RawValue>> {
+        jsons.iter().map(|json| RawValue::from_string((*json).to_owned()).unwrap()).collect()
+    }
+
+    #[test]
+    fn one_bad_definition_does_not_cost_the_others() {
+        let listing = Listing {
+            tools: raws(&[r#"{"name":"good"}"#, r#"{"name":"bad","inputSchema":1}"#, "7"]),
+            prompts: raws(&[r#"{"name":"p"}"#]),
+            ..Listing::default()
+        };
+        let discovered = Discovered::read(listing);
+        assert_eq!((discovered.tools.len(), discovered.prompts.len()), (1, 1));
+        let notes: Vec<_> =
+            discovered.rejected.iter().map(|r| (r.name.as_str(), r.reason.as_str())).collect();
+        assert_eq!(
+            notes,
+            [("bad", "inputSchema is not a JSON object"), ("#3", "the definition is not a JSON object")]
+        );
+    }
+
+    #[test]
+    fn json_and_back() {
+        let listing = Listing {
+            tools: raws(&[r#"{ "name":"t", "x": 1.0 }"#, "{}"]),
+            resources: raws(&[r#"{"uri":"a:b","name":"r"}"#]),
+            resource_templates: raws(&[r#"{"uriTemplate":"a:{b}","name":"r"}"#]),
+            capabilities: RawValue::from_string(r#"{"tools":{}}"#.to_owned()).unwrap(),
+            instructions: Some("Do.".to_owned()),
+            ..Listing::default()
+        };
+        let before = Discovered::read(listing);
+        let after = Discovered::from_json(&before.to_json()).unwrap();
+        assert_eq!(after.to_json(), before.to_json());
+        assert_eq!(after.tools.first().unwrap().raw.get(), r#"{ "name":"t", "x": 1.0 }"#);
+        assert_eq!((after.rejected.len(), after.templates.len()), (1, 1));
+        assert!(Discovered::from_json("null").is_err() && Discovered::from_json("").is_err());
+    }
+
+    #[test]
+    fn too_many_tools() {
+        let tools: Vec<_> = (0..50_000).map(|n| format!(r#"{{"name":"t{n}"}}"#)).collect();
+        let tools = raws(&tools.iter().map(String::as_str).collect::<Vec<_>>());
+        let discovered = Discovered::read(Listing { tools, ..Listing::default() });
+        assert_eq!(discovered.tools.len(), MAX_PER_KIND);
+        let [note] = discovered.rejected.as_slice() else { panic!("one note, not 30,000") };
+        assert_eq!(note.name, "#20001 to #50000");
+        assert!(note.reason.contains("at most 20000"));
+    }
+}

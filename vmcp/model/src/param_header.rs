@@ -1,0 +1,134 @@
+//! `x-mcp-header`: arguments that a client repeats as `Mcp-Param-*` headers, so that proxies can route without reading the
+//! body (MCP 2026-07-28, "Custom headers from tool parameters").
+
+use serde_json::{Map, Value};
+
+const ANNOTATION: &str = "x-mcp-header";
+
+/// Keywords whose value is data rather than a schema, so that what they hold is no annotation.
+const DATA_KEYWORDS: [&str; 5] = ["const", "default", "enum", "example", "examples"];
+
+/// An argument that also travels as a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParamHeader {
+    /// The header's name without `Mcp-Param-`, as annotated.
+    pub header: String,
+    /// Where the argument is in `arguments`: property names from the outermost inwards.
+    pub path: Vec<String>,
+}
+
+/// All annotations of a tool's input schema, or why they are invalid. A valid annotation is an HTTP token, unique but for
+/// case, on a primitive property that is reached through `properties` alone.
+pub(crate) fn find(schema: &Value) -> Result<Vec<ParamHeader>, String> {
+    let mut found = Vec::new();
+    visit(schema, &mut Some(Vec::new()), &mut found)?;
+    Ok(found)
+}
+
+/// `path` is `None` below anything but `properties`, where annotations are not allowed.
+fn visit(schema: &Value, path: &mut Option<Vec<String>>, found: &mut Vec<ParamHeader>) -> Result<(), String> {
+    match schema {
+        Value::Object(object) => {
+            if let Some(annotation) = object.get(ANNOTATION) {
+                found.push(check(annotation, object, path.as_deref(), found)?);
+            }
+            for (keyword, value) in object {
+                match (keyword.as_str(), value) {
+                    ("properties", Value::Object(properties)) => {
+                        for (name, property) in properties {
+                            if let Some(path) = path {
+                                path.push(name.clone());
+                            }
+                            visit(property, path, found)?;
+                            if let Some(path) = path {
+                                path.pop();
+                            }
+                        }
+                    }
+                    (keyword, _) if DATA_KEYWORDS.contains(&keyword) => {}
+                    _ => visit(value, &mut None, found)?,
+                }
+            }
+            Ok(())
+        }
+        Value::Array(items) => items.iter().try_for_each(|item| visit(item, &mut None, found)),
+        _ => Ok(()),
+    }
+}
+
+fn check(
+    annotation: &Value,
+    schema: &Map<String, Value>,
+    path: Option<&[String]>,
+    found: &[ParamHeader],
+) -> Result<ParamHeader, String> {
+    let header = annotation.as_str().filter(|name| is_token(name)).ok_or("its value is not an HTTP token")?;
+    let shown: String = header.chars().take(64).collect();
+    let path = path
+        .filter(|path| !path.is_empty())
+        .ok_or_else(|| format!("{shown} is on a schema that is not reached through properties alone"))?;
+    // The specification names string, integer and boolean; its conformance suite uses number as well.
+    if !matches!(
+        schema.get("type").and_then(Value::as_str),
+        Some("string" | "integer" | "boolean" | "number")
+    ) {
+        return Err(format!("{shown} is on a property that is no string, integer, number or boolean"));
+    }
+    if found.iter().any(|other| other.header.eq_ignore_ascii_case(header)) {
+        return Err(format!("{shown} is used twice"));
+    }
+    Ok(ParamHeader { header: header.to_owned(), path: path.to_vec() })
+}
+
+/// RFC 9110 section 5.6.2.
+fn is_token(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn finds_nested_properties() {
+        let schema = json!({"type": "object", "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "where": {"type": "object", "properties": {"zone": {"type": "integer", "x-mcp-header": "Zone"}}},
+            "x-mcp-header": {"type": "string", "default": {"x-mcp-header": "no annotation"}},
+        }});
+        let header = |header: &str, path: &[&str]| ParamHeader {
+            header: header.into(),
+            path: path.iter().map(|p| (*p).into()).collect(),
+        };
+        assert_eq!(
+            find(&schema),
+            Ok(vec![header("Region", &["region"]), header("Zone", &["where", "zone"])])
+        );
+    }
+
+    #[test]
+    fn invalid_annotations() {
+        let invalid = |schema: Value| find(&schema).unwrap_err();
+        let on =
+            |annotation: Value| json!({"properties": {"a": {"type": "string", "x-mcp-header": annotation}}});
+        for value in [json!(""), json!("a b"), json!("a:"), json!(1), json!("é")] {
+            assert!(invalid(on(value)).contains("not an HTTP token"));
+        }
+        let annotated = json!({"type": "string", "x-mcp-header": "A"});
+        for unreachable in [
+            json!({"properties": {"a": {"type": "array", "items": annotated}}}),
+            json!({"anyOf": [{"properties": {"a": annotated}}]}),
+            json!({"$defs": {"a": annotated}}),
+            annotated.clone(),
+        ] {
+            assert!(invalid(unreachable).contains("not reached through properties alone"));
+        }
+        assert!(
+            invalid(json!({"properties": {"a": {"type": "object", "x-mcp-header": "A"}}}))
+                .contains("no string")
+        );
+        let twice = json!({"properties": {"a": annotated, "b": {"type": "string", "x-mcp-header": "a"}}});
+        assert!(invalid(twice).contains("used twice"));
+    }
+}

@@ -1,0 +1,73 @@
+//! Text from backends, made fit to be embedded, shown and put before a model (R022-38).
+
+/// The longest text that [`text`] returns, in bytes.
+pub const MAX_BYTES: usize = 8 * 1024;
+
+/// Drops control, zero-width, direction-changing and other invisible characters, turns every run of white space into one
+/// space, trims, and cuts at [`MAX_BYTES`] on a character's boundary.
+pub fn text(input: &str) -> String {
+    let mut out = String::with_capacity(input.len().min(MAX_BYTES));
+    let mut space = false;
+    for c in input.chars() {
+        if c.is_whitespace() {
+            space = !out.is_empty();
+        } else if !is_invisible(c) {
+            if out.len() + usize::from(space) + c.len_utf8() > MAX_BYTES {
+                break;
+            }
+            if std::mem::take(&mut space) {
+                out.push(' ');
+            }
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Characters that a person does not see but a model or a terminal may obey.
+fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}'                    // soft hyphen
+            | '\u{34f}'                 // combining grapheme joiner
+            | '\u{61c}'                 // Arabic letter mark
+            | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' // Hangul fillers
+            | '\u{17b4}' | '\u{17b5}'   // Khmer inherent vowels
+            | '\u{180b}'..='\u{180f}'   // Mongolian separators
+            | '\u{200b}'..='\u{200f}'   // zero-width characters, direction marks
+            | '\u{202a}'..='\u{202e}'   // bidirectional embeddings and overrides
+            | '\u{2060}'..='\u{206f}'   // word joiner, invisible operators, bidirectional isolates
+            | '\u{feff}'                // byte order mark
+            | '\u{fff9}'..='\u{fffb}'   // interlinear annotations
+            | '\u{e0000}'..='\u{e0fff}' // tags and supplementary variation selectors
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn strips_and_collapses() {
+        assert_eq!(text("  a\u{202e}b\u{200b}c\u{7}\t\r\n d\u{e0041} "), "abc d");
+        assert_eq!(text("\u{feff} \u{200d}"), "");
+        assert_eq!(text("Grüße, 日本 😀"), "Grüße, 日本 😀");
+    }
+
+    #[test]
+    fn caps_on_a_boundary() {
+        let long = text(&"日".repeat(100_000));
+        assert_eq!(long.len(), MAX_BYTES - MAX_BYTES % 3);
+        assert_eq!(text(&"a ".repeat(100_000)).len(), MAX_BYTES - 1, "no space at the end");
+    }
+
+    proptest! {
+        #[test]
+        fn clean_whatever_the_input(input in any::<String>()) {
+            let clean = text(&input);
+            prop_assert!(clean.len() <= MAX_BYTES && !clean.chars().any(is_invisible));
+            prop_assert_eq!(text(&clean), clean);
+        }
+    }
+}
