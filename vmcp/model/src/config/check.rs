@@ -1,0 +1,280 @@
+//! Document → plain JSON that fits the schema: environment substituted, unknown keys, wrong types and numbers out of
+//! range reported and left out, so that validation can go on and find the rest.
+
+use serde_json::{Map, Value};
+
+use super::{
+    document::{Content, Node},
+    env::{self, Environment},
+    hints, nearest,
+    problems::{self, Report},
+};
+
+/// Walks a document along the schema.
+pub(crate) struct Checker<'a> {
+    /// The whole schema, in which references are looked up.
+    pub root: &'a Value,
+    pub env: Environment<'a>,
+    pub report: &'a mut Report,
+}
+
+/// What a node may be, as the schema says it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Map,
+    List,
+    Text,
+    Integer,
+    Number,
+    Boolean,
+}
+
+impl Kind {
+    const ALL: [Kind; 6] = [Kind::Map, Kind::List, Kind::Text, Kind::Integer, Kind::Number, Kind::Boolean];
+
+    fn schema_name(self) -> &'static str {
+        match self {
+            Kind::Map => "object",
+            Kind::List => "array",
+            Kind::Text => "string",
+            Kind::Integer => "integer",
+            Kind::Number => "number",
+            Kind::Boolean => "boolean",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Kind::Map => "a map",
+            Kind::List => "a list",
+            Kind::Text => "a string",
+            Kind::Integer => "a whole number",
+            Kind::Number => "a number",
+            Kind::Boolean => "true or false",
+        }
+    }
+
+    fn remedy(self) -> &'static str {
+        match self {
+            Kind::Map => "write `key: value` lines below it",
+            Kind::List => "write it as a list: `[a, b]`",
+            Kind::Text => "put it in quotes",
+            Kind::Integer | Kind::Number => "write a number without quotes",
+            Kind::Boolean => "write `true` or `false`, without quotes",
+        }
+    }
+}
+
+impl<'a> Checker<'a> {
+    /// The value at `path`, as far as it is right; `None` when nothing of it is.
+    pub fn check(&mut self, node: Node, schema: &'a Value, path: &str) -> Option<Value> {
+        self.report.lines.entry(path.to_owned()).or_insert(node.line);
+        let schema = resolve(self.root, schema);
+        if let Some(choices) = choices(schema) {
+            return self.check_choice(node, &choices, path);
+        }
+        match node.content {
+            Content::Null => self.wrong_type(schema, path, "nothing"),
+            Content::Map(entries) => match accepting(self.root, schema, Kind::Map) {
+                Some(schema) => Some(Value::Object(self.check_map(entries, schema, path))),
+                None => self.wrong_type(schema, path, "a map"),
+            },
+            Content::List(items) => match accepting(self.root, schema, Kind::List) {
+                Some(schema) => {
+                    let items_schema = schema.get("items").unwrap_or(&Value::Null);
+                    let check = |(i, item)| self.check(item, items_schema, &problems::item(path, i));
+                    Some(Value::Array(items.into_iter().enumerate().filter_map(check).collect()))
+                }
+                None => self.wrong_type(schema, path, "a list"),
+            },
+            Content::Text(text) => {
+                let (text, substituted) = self.substitute(text, path)?;
+                self.check_text(text, substituted, schema, path)
+            }
+            Content::Scalar(value) => self.check_scalar(value, schema, path),
+        }
+    }
+
+    fn check_map(
+        &mut self,
+        entries: Vec<(String, u32, Node)>,
+        schema: &'a Value,
+        path: &str,
+    ) -> Map<String, Value> {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let others = schema.get("additionalProperties").filter(|others| others.is_object());
+        let mut checked = Map::new();
+        let mut seen = Map::new();
+        for (name, line, node) in entries {
+            let at = problems::key(path, &name);
+            self.report.lines.entry(at.clone()).or_insert(line);
+            if let Some(first) = seen.insert(name.clone(), line.into()) {
+                self.report.lines.insert(at.clone(), line);
+                self.report.problem(&at, format!("given twice; first in line {first}"), "keep one of them");
+                continue;
+            }
+            match (properties.and_then(|properties| properties.get(&name)), others) {
+                // `key:` without a value is as good as no key; but not in a map of the user's own keys.
+                (Some(_), _) if matches!(node.content, Content::Null) => {}
+                (Some(schema), _) | (None, Some(schema)) => {
+                    if let Some(value) = self.check(node, schema, &at) {
+                        checked.insert(name, value);
+                    }
+                }
+                (None, None) => {
+                    let known = properties.into_iter().flat_map(Map::keys).map(String::as_str);
+                    self.unknown_key(&name, known, path, &at);
+                }
+            }
+        }
+        checked
+    }
+
+    fn unknown_key<'k>(
+        &mut self,
+        name: &str,
+        known: impl Iterator<Item = &'k str> + Clone,
+        path: &str,
+        at: &str,
+    ) {
+        let remedy = match hints::for_key(&hints::general(at)) {
+            Some(hint) => hint.to_owned(),
+            None => nearest::suggest(name, known.clone(), "known keys here are "),
+        };
+        self.report.drop_value(at, "unknown key", remedy);
+        if let Some(meant) = nearest::nearest(name, known) {
+            // It is not missing, only misspelt.
+            self.report.ignore(&problems::key(path, meant));
+        }
+    }
+
+    fn check_choice(&mut self, node: Node, choices: &[&str], path: &str) -> Option<Value> {
+        let found = match node.content {
+            Content::Text(text) => self.substitute(text, path)?.0,
+            Content::Scalar(value) => value.to_string(),
+            Content::Null => return self.wrong_choice("nothing", "", choices, path),
+            Content::List(_) => return self.wrong_choice("a list", "", choices, path),
+            Content::Map(_) => return self.wrong_choice("a map", "", choices, path),
+        };
+        match choices.iter().find(|choice| choice.eq_ignore_ascii_case(&found)) {
+            Some(choice) => Some((*choice).into()),
+            None => {
+                let shown = self.report.shown(path, &found);
+                self.wrong_choice(&shown, &found, choices, path)
+            }
+        }
+    }
+
+    fn wrong_choice(&mut self, shown: &str, found: &str, choices: &[&str], path: &str) -> Option<Value> {
+        let remedy = match hints::for_value(&hints::general(path), found) {
+            Some(hint) => hint.to_owned(),
+            None => nearest::suggest(found, choices.iter().copied(), "choose one of "),
+        };
+        let message = format!("must be one of {}, not {shown}", nearest::list(choices.iter().copied()));
+        self.report.drop_value(path, message, remedy);
+        None
+    }
+
+    fn check_text(
+        &mut self,
+        text: String,
+        substituted: bool,
+        schema: &'a Value,
+        path: &str,
+    ) -> Option<Value> {
+        if accepting(self.root, schema, Kind::Text).is_some() {
+            return Some(text.into());
+        }
+        // A value from the environment is always text; what it should be decides what it is.
+        if substituted
+            && let Ok(value @ (Value::Bool(_) | Value::Number(_))) =
+                serde_json::from_str::<Value>(text.trim())
+        {
+            return self.check_scalar(value, schema, path);
+        }
+        let shown = self.report.shown(path, &text);
+        self.wrong_type(schema, path, &format!("the string {shown}"))
+    }
+
+    fn check_scalar(&mut self, value: Value, schema: &'a Value, path: &str) -> Option<Value> {
+        let kinds: &[Kind] = match &value {
+            Value::Bool(_) => &[Kind::Boolean],
+            Value::Number(number) if number.is_i64() || number.is_u64() => &[Kind::Integer, Kind::Number],
+            _ => &[Kind::Number],
+        };
+        if !kinds.iter().any(|kind| accepting(self.root, schema, *kind).is_some()) {
+            let what = if value.is_boolean() { "" } else { "the number " };
+            return self.wrong_type(schema, path, &format!("{what}`{value}`"));
+        }
+        let bound = |name| schema.get(name).and_then(Value::as_f64);
+        let (least, most) = (bound("minimum"), bound("maximum"));
+        let Some(number) = value.as_f64() else { return Some(value) };
+        if least.is_some_and(|least| number < least) || most.is_some_and(|most| number > most) {
+            let range = match (least, most) {
+                (Some(least), Some(most)) => format!("from {least} to {most}"),
+                (Some(least), None) => format!("at least {least}"),
+                (None, most) => format!("at most {}", most.unwrap_or_default()),
+            };
+            let default = schema.get("default").map(|default| format!("; the default is {default}"));
+            let remedy = format!("choose a number {range}{}", default.unwrap_or_default());
+            self.report.drop_value(path, format!("`{value}` is out of range"), remedy);
+            return None;
+        }
+        Some(value)
+    }
+
+    fn substitute(&mut self, text: String, path: &str) -> Option<(String, bool)> {
+        match env::substitute(&text, self.env) {
+            Ok(None) => Some((text, false)),
+            Ok(Some(value)) => {
+                self.report.references.insert(path.to_owned(), text);
+                Some((value, true))
+            }
+            Err(error) => {
+                self.report.drop_value(path, error.to_string(), error.remedy());
+                None
+            }
+        }
+    }
+
+    fn wrong_type(&mut self, schema: &Value, path: &str, found: &str) -> Option<Value> {
+        let kinds: Vec<Kind> =
+            Kind::ALL.into_iter().filter(|kind| accepting(self.root, schema, *kind).is_some()).collect();
+        let expected = kinds.iter().map(|kind| kind.words()).collect::<Vec<_>>().join(" or ");
+        let remedy = kinds.first().map_or("remove it", |kind| kind.remedy());
+        self.report.drop_value(path, format!("must be {expected}, not {found}"), remedy);
+        None
+    }
+}
+
+/// Follows `$ref`, which always points into `$defs`.
+fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let reference = schema.get("$ref").and_then(Value::as_str);
+    reference.and_then(|reference| root.pointer(reference.strip_prefix('#')?)).unwrap_or(schema)
+}
+
+/// The schema, or that one of its alternatives, which takes values of this kind.
+fn accepting<'a>(root: &'a Value, schema: &'a Value, kind: Kind) -> Option<&'a Value> {
+    let takes = |each: &Value| each.as_str() == Some(kind.schema_name());
+    let takes_it = match schema.get("type") {
+        Some(Value::Array(types)) => types.iter().any(takes),
+        only => only.is_some_and(takes),
+    };
+    if takes_it {
+        return Some(schema);
+    }
+    let alternatives = schema.get("anyOf").and_then(Value::as_array)?;
+    alternatives.iter().find_map(|each| accepting(root, resolve(root, each), kind))
+}
+
+/// The words that an enumeration allows, if the schema is one.
+fn choices(schema: &Value) -> Option<Vec<&str>> {
+    let words = match (schema.get("enum"), schema.get("oneOf")) {
+        (Some(Value::Array(words)), _) => words.iter().map(Value::as_str).collect(),
+        (_, Some(Value::Array(variants))) => {
+            variants.iter().map(|variant| variant.get("const").and_then(Value::as_str)).collect()
+        }
+        _ => None,
+    };
+    words
+}

@@ -1,0 +1,139 @@
+//! YAML text → a tree of nodes that know their line. Bounded: neither an alias bomb nor deep nesting gets through.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, de};
+use serde_json::{Number, Value};
+use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
+
+use super::problems::Report;
+
+/// Bytes in one file.
+pub const MAX_BYTES: usize = 4 << 20;
+/// Levels of nesting; no setting is deeper than ten.
+const MAX_DEPTH: usize = 32;
+/// Values that aliases may add to those that are written out.
+const MAX_ALIASED: usize = 100_000;
+
+/// One value of the document.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// Line, from 1.
+    pub line: u32,
+    pub content: Content,
+}
+
+/// What a node holds. Keys stay in their order, and may repeat.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Null,
+    /// A boolean or a number.
+    Scalar(Value),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<(String, u32, Node)>),
+}
+
+/// Parses one YAML document; an empty one is an empty map. `None`: the report says why.
+pub(crate) fn parse(text: &str, report: &mut Report) -> Option<Node> {
+    if text.len() > MAX_BYTES {
+        let message = format!("the file has {} bytes", text.len());
+        report.problem("", message, format!("keep it below {MAX_BYTES}"));
+        return None;
+    }
+    match serde_saphyr::from_str_with_options::<Node>(text, options()) {
+        Ok(node) => Some(node),
+        Err(error) => {
+            if let Some(line) = error.location().and_then(|location| u32::try_from(location.line()).ok()) {
+                report.lines.insert(String::new(), line);
+            }
+            let message = error.without_snippet().render();
+            let first_line = message.lines().next().unwrap_or_default();
+            report.problem(
+                "",
+                format!("not readable as YAML: {first_line}"),
+                "check indentation, brackets and quotes around this line",
+            );
+            None
+        }
+    }
+}
+
+fn options() -> Options {
+    serde_saphyr::options! {
+        with_snippet: false,
+        // Repeated keys are reported by path, all at once.
+        duplicate_keys: DuplicateKeyPolicy::PassThrough,
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_ALIASED },
+        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH, max_documents: 1 },
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::<Content>::deserialize(deserializer)?;
+        let line = u32::try_from(spanned.referenced.line()).unwrap_or(u32::MAX);
+        Ok(Self { line, content: spanned.value })
+    }
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ContentVisitor)
+    }
+}
+
+struct ContentVisitor;
+
+impl<'de> de::Visitor<'de> for ContentVisitor {
+    type Value = Content;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+    fn visit_unit<E>(self) -> Result<Content, E> {
+        Ok(Content::Null)
+    }
+    fn visit_none<E>(self) -> Result<Content, E> {
+        Ok(Content::Null)
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Content, E> {
+        Ok(Content::Scalar(value.into()))
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Content, E> {
+        Ok(Content::Scalar(value.into()))
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Content, E> {
+        Ok(Content::Scalar(value.into()))
+    }
+    fn visit_i128<E: de::Error>(self, value: i128) -> Result<Content, E> {
+        self.visit_f64(value as f64)
+    }
+    fn visit_u128<E: de::Error>(self, value: u128) -> Result<Content, E> {
+        self.visit_f64(value as f64)
+    }
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Content, E> {
+        match Number::from_f64(value) {
+            Some(number) => Ok(Content::Scalar(number.into())),
+            None => Err(E::custom("a number must be finite")),
+        }
+    }
+    fn visit_str<E>(self, value: &str) -> Result<Content, E> {
+        Ok(Content::Text(value.to_owned()))
+    }
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> Result<Content, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Content::List(list))
+    }
+    fn visit_map<A: de::MapAccess<'de>>(self, mut entries: A) -> Result<Content, A::Error> {
+        let mut map = Vec::new();
+        while let Some(key) = entries.next_key::<Spanned<String>>()? {
+            let line = u32::try_from(key.referenced.line()).unwrap_or(u32::MAX);
+            map.push((key.value, line, entries.next_value()?));
+        }
+        Ok(Content::Map(map))
+    }
+}

@@ -1,0 +1,41 @@
+//! The configuration in force, as YAML, for `--print-config`: defaults filled in, secrets masked, and the references to
+//! the environment in place of what they stood for.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{problems, raw::RawConfig, secret::MASK};
+
+/// `references`: what was written where a value came from the environment, by path.
+pub(crate) fn render(raw: &RawConfig, references: &BTreeMap<String, String>) -> String {
+    let mut value = serde_json::to_value(raw).unwrap_or_default();
+    restore(&mut value, "", references);
+    // Neither step can fail: the types hold nothing but strings, numbers, lists and maps with string keys.
+    serde_saphyr::to_string(&value).unwrap_or_default()
+}
+
+fn restore(value: &mut Value, path: &str, references: &BTreeMap<String, String>) {
+    match value {
+        Value::Object(entries) => {
+            entries.retain(|_, entry| !entry.is_null());
+            for (key, entry) in entries {
+                restore(entry, &problems::key(path, key), references);
+            }
+        }
+        Value::Array(items) => {
+            for (index, entry) in items.iter_mut().enumerate() {
+                restore(entry, &problems::item(path, index), references);
+            }
+        }
+        Value::String(text) => {
+            // A secret stays masked: its default may be written into the reference.
+            if let Some(written) = references.get(path)
+                && text != MASK
+            {
+                text.clone_from(written);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

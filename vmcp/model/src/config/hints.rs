@@ -1,0 +1,56 @@
+//! What to say about settings that ToolHive or another client has and this version has not.
+
+/// What to do instead of an unknown key, by its path without indices.
+pub(crate) fn for_key(path: &str) -> Option<&'static str> {
+    Some(match path {
+        "outgoingAuth" => "not supported yet: set `headers` of the backend, with the secret from `${NAME}`",
+        "passthroughHeaders" | "compositeTools" | "sessionStorage" | "rateLimiting" | "codeMode"
+        | "audit" => "not supported yet: remove it",
+        "incomingAuth.oidc" | "incomingAuth.authz" => {
+            "not supported yet: only `type: anonymous` is, remove it"
+        }
+        "mcpServers" | "servers" => "this is another client's format: convert its file by `vmcp import`",
+        "name" | "groupRef" | "metadata" => "only the Kubernetes resource has this: remove it",
+        "backends.type" => "write `transport: streamable-http` or `transport: sse`, or nothing",
+        "backends.envFile" | "backends.env_file" => "set the variables in `env`, with secrets from `${NAME}`",
+        "optimizer.embeddingService" => "write `embeddings: { provider: tei, tei: { endpoint: … } }`",
+        "optimizer.embeddingProvider" => "write `embeddings: { provider: … }`",
+        "optimizer.maxToolsToReturn" => "write `search: { maxTools: … }`",
+        "optimizer.hybridSearchSemanticRatio" => "write `search: { hybridSemanticRatio: … }`",
+        "optimizer.semanticDistanceThreshold" => "write `search: { semanticDistanceThreshold: … }`",
+        "aggregation.tools.toolConfigRef" => {
+            "only the Kubernetes resource has this: write `filter` and `overrides`"
+        }
+        _ => return None,
+    })
+}
+
+/// What to do instead of a value that is none of the choices at `path`.
+pub(crate) fn for_value(path: &str, value: &str) -> Option<&'static str> {
+    Some(match (path, value) {
+        ("incomingAuth.type", _) => {
+            "other kinds come later: until then, keep `anonymous` and listen on a loopback address or behind a gateway"
+        }
+        ("optimizer.exposure", "Contextual" | "contextual") => {
+            "`Contextual` comes later: use `Auto` or `MetaOnly`"
+        }
+        ("optimizer.storage.type", _) => "other kinds may come later: use `sqlite`",
+        ("backends.transport", "websocket" | "ws") => "use the server's streamable HTTP endpoint",
+        _ => return None,
+    })
+}
+
+/// A path without its indices: `backends[1].url` → `backends.url`.
+pub(crate) fn general(path: &str) -> String {
+    let mut general = String::with_capacity(path.len());
+    let mut inside = false;
+    for c in path.chars() {
+        match c {
+            '[' => inside = true,
+            ']' => inside = false,
+            _ if !inside => general.push(c),
+            _ => {}
+        }
+    }
+    general
+}

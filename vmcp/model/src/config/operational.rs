@@ -1,0 +1,180 @@
+//! `operational`: logging, time-outs by backend, what happens when backends fail (GOB-20, R022-30).
+
+use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    duration::{DAY, RawDuration},
+    problems::Report,
+};
+
+/// How often health may be checked, and how long a breaker may stay open.
+const INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=DAY;
+
+/// Operation and failure handling. The time-outs of the file are in [`super::Proxy`] and [`super::Backend`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operational {
+    /// Least severe log line that is written, unless the command line or the environment says otherwise.
+    pub log_level: LogLevel,
+    /// How often each connected backend is asked whether it is alive.
+    pub health_check_interval: Duration,
+    /// What an unreachable backend means to the others.
+    pub partial_failure_mode: PartialFailureMode,
+    /// Fails calls at once while a backend is known to be broken.
+    pub circuit_breaker: CircuitBreaker,
+}
+
+/// When calls to a broken backend fail without being tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CircuitBreaker {
+    /// Off: every call is tried.
+    pub enabled: bool,
+    /// Consecutive failures that open it.
+    pub failure_threshold: u32,
+    /// How long it stays open before one call is let through as a probe.
+    pub timeout: Duration,
+}
+
+/// Severity of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// Everything, for development.
+    Trace,
+    /// Each request.
+    Debug,
+    /// What an operator wants to know.
+    Info,
+    /// What degrades something.
+    Warn,
+    /// What failed.
+    Error,
+}
+
+impl LogLevel {
+    /// As written in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trace => "trace",
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// What an unreachable backend means to the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PartialFailureMode {
+    /// Go on with those that are reachable.
+    BestEffort,
+    /// Refuse to serve while one is unreachable.
+    Fail,
+}
+
+/// Operation and failure handling.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Operational")]
+pub struct RawOperational {
+    /// Least severe log line that is written.
+    pub log_level: LogLevel,
+    /// Time-outs of tool calls.
+    pub timeouts: RawTimeouts,
+    /// What happens when backends fail.
+    pub failure_handling: RawFailureHandling,
+}
+
+impl Default for RawOperational {
+    fn default() -> Self {
+        Self {
+            log_level: LogLevel::Info,
+            timeouts: RawTimeouts::default(),
+            failure_handling: RawFailureHandling::default(),
+        }
+    }
+}
+
+/// Time-outs of tool calls.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Timeouts")]
+pub struct RawTimeouts {
+    /// For every backend; the same as `proxy.toolTimeout`, which it overrides.
+    pub default: Option<RawDuration>,
+    /// For single backends, by name; the same as `timeout` in `backends`.
+    pub per_workload: BTreeMap<String, RawDuration>,
+}
+
+/// What happens when backends fail.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "FailureHandling")]
+pub struct RawFailureHandling {
+    /// How often each connected backend is asked whether it is alive.
+    pub health_check_interval: RawDuration,
+    /// What an unreachable backend means to the others.
+    pub partial_failure_mode: PartialFailureMode,
+    /// Fails calls at once while a backend is known to be broken.
+    pub circuit_breaker: RawCircuitBreaker,
+}
+
+impl Default for RawFailureHandling {
+    fn default() -> Self {
+        Self {
+            health_check_interval: "30s".into(),
+            partial_failure_mode: PartialFailureMode::BestEffort,
+            circuit_breaker: RawCircuitBreaker::default(),
+        }
+    }
+}
+
+/// Fails calls at once while a backend is known to be broken.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "CircuitBreaker")]
+pub struct RawCircuitBreaker {
+    /// `false`: every call is tried.
+    pub enabled: bool,
+    /// Consecutive failures that open it.
+    #[schemars(range(min = 1, max = 1000))]
+    pub failure_threshold: u32,
+    /// How long it stays open before one call is let through as a probe.
+    pub timeout: RawDuration,
+}
+
+impl Default for RawCircuitBreaker {
+    fn default() -> Self {
+        Self { enabled: true, failure_threshold: 5, timeout: "30s".into() }
+    }
+}
+
+impl RawOperational {
+    pub(crate) fn lower(&self, report: &mut Report) -> Operational {
+        let RawFailureHandling { health_check_interval, partial_failure_mode, circuit_breaker } =
+            &self.failure_handling;
+        let path = "operational.failureHandling";
+        Operational {
+            log_level: self.log_level,
+            health_check_interval: health_check_interval.lower(
+                &format!("{path}.healthCheckInterval"),
+                &INTERVAL,
+                report,
+            ),
+            partial_failure_mode: *partial_failure_mode,
+            circuit_breaker: CircuitBreaker {
+                enabled: circuit_breaker.enabled,
+                failure_threshold: circuit_breaker.failure_threshold,
+                timeout: circuit_breaker.timeout.lower(
+                    &format!("{path}.circuitBreaker.timeout"),
+                    &INTERVAL,
+                    report,
+                ),
+            },
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The file as a whole, as written. Nothing downstream of [`super::load`] sees these types.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Config, aggregation,
+    backend::{self, Elsewhere},
+    problems::{self, Report},
+};
+pub use super::{
+    aggregation::{
+        RawAggregation, RawAnnotations, RawOverride, RawStrategy, RawStrategyConfig, RawToolRules,
+        RawVisibility,
+    },
+    backend::{RawBackend, RawCommand, RawTransport},
+    duration::RawDuration,
+    embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei},
+    incoming_auth::{RawIncomingAuth, RawIncomingAuthType},
+    operational::{RawCircuitBreaker, RawFailureHandling, RawOperational, RawTimeouts},
+    optimizer::{RawOptimizer, RawStorage, StorageType},
+    proxy::RawProxy,
+    scalar::RawDecimal,
+    search::RawSearch,
+    server::RawServer,
+    telemetry::RawTelemetry,
+};
+
+/// Configuration of a vmcp server. Every key is optional. Strings may refer to the environment: `${NAME}`,
+/// `${NAME:-default}`; `$$` is a dollar sign. Durations are written `30s`, `1m30s`, `500ms`; a bare number is seconds.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Config")]
+pub struct RawConfig {
+    /// The MCP servers behind this one.
+    pub backends: Vec<RawBackend>,
+    /// How the tools of many backends become one list.
+    pub aggregation: RawAggregation,
+    /// find_tool and call_tool in place of hundreds of tool definitions. On by default.
+    pub optimizer: RawOptimizer,
+    /// Connections to backends.
+    pub proxy: RawProxy,
+    /// Traces and metrics.
+    pub telemetry: RawTelemetry,
+    /// Who may call.
+    pub incoming_auth: RawIncomingAuth,
+    /// Logging, time-outs by backend, what happens when backends fail.
+    pub operational: RawOperational,
+    /// The listening sockets.
+    pub server: RawServer,
+}
+
+impl RawConfig {
+    /// Validates everything; with problems in the report, the result is not to be used.
+    pub(crate) fn lower(&self, report: &mut Report) -> Config {
+        let names: BTreeSet<&str> =
+            self.backends.iter().filter_map(|backend| backend.name.as_deref()).collect();
+        let timeouts = &self.operational.timeouts;
+        for (index, name) in self.proxy.preconnect_servers.iter().enumerate() {
+            let path = problems::item("proxy.preconnectServers", index);
+            aggregation::check_backend(name, &path, &names, report);
+        }
+        for name in timeouts.per_workload.keys() {
+            let path = problems::key("operational.timeouts.perWorkload", name);
+            aggregation::check_backend(name, &path, &names, report);
+        }
+        if self.backends.is_empty() && !report.is_dropped("backends") {
+            report.warn(
+                "backends",
+                "there are none",
+                "add one, or import those of another client by `vmcp import`",
+            );
+        }
+        let proxy = self.proxy.lower(timeouts.default.as_ref(), report);
+        let elsewhere = Elsewhere {
+            preconnect: self.proxy.preconnect_servers.iter().map(String::as_str).collect(),
+            per_workload: &timeouts.per_workload,
+            max_tool_timeout: proxy.max_tool_timeout,
+        };
+        Config {
+            backends: backend::lower(&self.backends, &elsewhere, report),
+            aggregation: self.aggregation.lower(&names, report),
+            optimizer: self.optimizer.lower(report),
+            proxy,
+            telemetry: self.telemetry.lower(report),
+            incoming_auth: self.incoming_auth.lower(),
+            operational: self.operational.lower(report),
+            server: self.server.lower(report),
+            effective: super::effective::render(self, &report.references),
+        }
+    }
+}

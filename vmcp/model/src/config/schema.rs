@@ -1,0 +1,57 @@
+//! The JSON schema of the file: for editors, and the one table of keys and types that [`super::check`] reads.
+
+use std::sync::LazyLock;
+
+use schemars::{
+    generate::SchemaSettings,
+    transform::{Transform, transform_subschemas},
+};
+use serde_json::Value;
+
+use super::raw::RawConfig;
+
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let settings = SchemaSettings::draft2020_12().with_transform(WithoutNull);
+    let mut schema = settings.into_generator().into_root_schema_for::<RawConfig>();
+    schema.insert("title".to_owned(), "vmcp.yaml".into());
+    schema.to_value()
+});
+
+/// The JSON schema of `vmcp.yaml`; `docs/reference/vmcp.schema.json` is its printed form.
+pub fn json_schema() -> Value {
+    SCHEMA.clone()
+}
+
+/// The same, not copied.
+pub(crate) fn shared() -> &'static Value {
+    &SCHEMA
+}
+
+/// "May be absent" is not "may be null": an optional key is described by its type alone.
+#[derive(Debug, Clone)]
+struct WithoutNull;
+
+impl Transform for WithoutNull {
+    fn transform(&mut self, schema: &mut schemars::Schema) {
+        let Some(object) = schema.as_object_mut() else { return };
+        if let Some(Value::Array(types)) = object.get_mut("type") {
+            types.retain(|kind| kind != "null");
+            if let [only] = types.as_slice() {
+                let only = only.clone();
+                object.insert("type".to_owned(), only);
+            }
+        }
+        if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
+            choices.retain(|choice| choice.get("type").is_none_or(|kind| kind != "null"));
+            if let [Value::Object(only)] = choices.as_slice() {
+                let only = only.clone();
+                object.remove("anyOf");
+                object.extend(only);
+            }
+        }
+        if object.get("default") == Some(&Value::Null) {
+            object.remove("default");
+        }
+        transform_subschemas(self, schema);
+    }
+}

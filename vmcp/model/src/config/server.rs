@@ -1,0 +1,148 @@
+//! `server`: the ports, the drain and who may call from a browser.
+
+use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    duration::{DAY, RawDuration},
+    problems::{self, Report},
+    secret::Secret,
+};
+
+/// How long calls in flight may take to end after SIGTERM; zero: they are cut.
+const DRAIN: RangeInclusive<Duration> = Duration::ZERO..=DAY;
+/// Characters in a session key: fewer are guessed.
+const SHORTEST_KEY: usize = 16;
+
+/// The listening sockets and what belongs to them. A change of an address needs a restart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// Client port: `/mcp` and the REST twin. Port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Admin port: health, readiness, metrics, status.
+    pub admin_listen: SocketAddr,
+    /// How long calls in flight may take to end after SIGTERM (CARD-15).
+    pub drain_timeout: Duration,
+    /// Values of `Host` that are served, lower case, with or without port. Empty: those of the loopback address when
+    /// `listen` is one (against DNS rebinding), else any.
+    pub allowed_hosts: Vec<String>,
+    /// Values of `Origin` that are served besides loopback ones, such as `https://chat.example.com`. `*`: any.
+    pub allowed_origins: Vec<String>,
+    /// Secrets from which the keys that seal session ids are derived: the first seals, all open. Empty: one is made at
+    /// start, and no session survives a restart.
+    pub session_keys: Vec<Secret>,
+}
+
+/// The listening sockets and what belongs to them.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Server")]
+pub struct RawServer {
+    /// Address and port for clients (`/mcp`). Port 0 takes a free one.
+    pub listen: String,
+    /// Address and port for health, readiness, metrics and status.
+    pub admin_listen: String,
+    /// How long calls in flight may take to end after SIGTERM.
+    pub drain_timeout: RawDuration,
+    /// Values of the `Host` header that are served. Empty: loopback names when `listen` is a loopback address, else any.
+    pub allowed_hosts: Vec<String>,
+    /// Values of the `Origin` header that are served besides loopback ones. `*`: any.
+    pub allowed_origins: Vec<String>,
+    /// Secrets that seal session ids: the first seals, all open. Empty: sessions do not survive a restart.
+    pub session_keys: Vec<Secret>,
+}
+
+impl Default for RawServer {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:8080".to_owned(),
+            admin_listen: "127.0.0.1:9090".to_owned(),
+            drain_timeout: "30s".into(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            session_keys: Vec::new(),
+        }
+    }
+}
+
+impl RawServer {
+    pub(crate) fn lower(&self, report: &mut Report) -> Server {
+        let listen = lower_address(&self.listen, "server.listen", report);
+        let admin_listen = lower_address(&self.admin_listen, "server.adminListen", report);
+        if listen == admin_listen && listen.port() != 0 {
+            report.problem(
+                "server.adminListen",
+                "the same as `server.listen`; nothing administrative is served to clients",
+                "choose another port",
+            );
+        }
+        for (index, key) in self.session_keys.iter().enumerate() {
+            if key.expose().len() < SHORTEST_KEY {
+                report.problem(
+                    &problems::item("server.sessionKeys", index),
+                    format!("shorter than {SHORTEST_KEY} characters"),
+                    "use the output of `openssl rand -base64 32`, through the environment",
+                );
+            }
+        }
+        Server {
+            listen,
+            admin_listen,
+            drain_timeout: self.drain_timeout.lower("server.drainTimeout", &DRAIN, report),
+            allowed_hosts: self
+                .allowed_hosts
+                .iter()
+                .enumerate()
+                .map(|(i, host)| lower_host(host, i, report))
+                .collect(),
+            allowed_origins: self
+                .allowed_origins
+                .iter()
+                .enumerate()
+                .map(|(i, origin)| lower_origin(origin, i, report))
+                .collect(),
+            session_keys: self.session_keys.clone(),
+        }
+    }
+}
+
+fn lower_address(text: &str, path: &str, report: &mut Report) -> SocketAddr {
+    // `localhost` is the one name that needs no resolver, and the one that people write.
+    let numeric = match text.trim().strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.trim().to_owned(),
+    };
+    numeric.parse().unwrap_or_else(|_| {
+        let shown = report.shown(path, text);
+        report.problem(
+            path,
+            format!("{shown} is not an address with a port"),
+            "write an IP address and a port, such as `127.0.0.1:8080` or `0.0.0.0:8080`",
+        );
+        SocketAddr::from(([127, 0, 0, 1], 0))
+    })
+}
+
+fn lower_host(host: &str, index: usize, report: &mut Report) -> String {
+    if host.is_empty() || host.contains(['/', '@', '*', ' ']) {
+        let path = problems::item("server.allowedHosts", index);
+        let shown = report.shown(&path, host);
+        let remedy = "write a host with or without port, such as `mcp.example.com`";
+        report.problem(&path, format!("{shown} is not a host"), remedy);
+    }
+    host.to_ascii_lowercase()
+}
+
+fn lower_origin(origin: &str, index: usize, report: &mut Report) -> String {
+    let parsed = url::Url::parse(origin).ok().map(|url| url.origin().ascii_serialization());
+    let lower = origin.trim_end_matches('/').to_ascii_lowercase();
+    if origin != "*" && parsed.as_deref() != Some(lower.as_str()) {
+        let path = problems::item("server.allowedOrigins", index);
+        let shown = report.shown(&path, origin);
+        let remedy = "write scheme and host, and the port unless it is the scheme's own, such as `https://chat.example.com`";
+        report.problem(&path, format!("{shown} is not an origin"), remedy);
+    }
+    lower
+}

@@ -1,0 +1,99 @@
+//! `telemetry`: where traces go (CARD-07) and whether metrics are served.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::{
+    headers::{self, Headers},
+    http_url,
+    problems::Report,
+    scalar::RawDecimal,
+    secret::Secret,
+};
+
+/// Traces and metrics.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Telemetry {
+    /// Where traces are sent by OTLP over HTTP: the collector's base URL, to which `/v1/traces` is added. `None`: nowhere.
+    pub endpoint: Option<Url>,
+    /// `service.name`.
+    pub service_name: String,
+    /// Share of traces that start here and are kept, from 0 to 1. A caller's decision is followed.
+    pub sampling_rate: f32,
+    /// Sent with every export.
+    pub headers: Headers,
+    /// Whether spans are exported; never true without an endpoint.
+    pub tracing_enabled: bool,
+    /// Whether the admin port serves `/metrics`.
+    pub metrics_enabled: bool,
+}
+
+/// Traces and metrics.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Telemetry")]
+pub struct RawTelemetry {
+    /// OTLP/HTTP collector: `https://collector:4318`, or `collector:4318`. Without it, nothing is exported.
+    pub endpoint: Option<String>,
+    /// Name of this server in traces.
+    pub service_name: String,
+    /// Share of traces that are kept, "0" to "1". A caller's sampling decision is followed.
+    pub sampling_rate: RawDecimal,
+    /// Headers sent to the collector, such as `Authorization`.
+    pub headers: BTreeMap<String, Secret>,
+    /// An `endpoint` without a scheme is http rather than https.
+    pub insecure: bool,
+    /// Export traces. Default: whether there is an `endpoint`.
+    pub tracing_enabled: Option<bool>,
+    /// Serve Prometheus metrics at `/metrics` on the admin port.
+    pub metrics_enabled: bool,
+}
+
+impl Default for RawTelemetry {
+    fn default() -> Self {
+        Self {
+            endpoint: None,
+            service_name: "vmcp".to_owned(),
+            sampling_rate: "0.05".into(),
+            headers: BTreeMap::new(),
+            insecure: false,
+            tracing_enabled: None,
+            metrics_enabled: true,
+        }
+    }
+}
+
+impl RawTelemetry {
+    pub(crate) fn lower(&self, report: &mut Report) -> Telemetry {
+        let path = "telemetry.endpoint";
+        let endpoint = self.endpoint.as_ref().and_then(|endpoint| {
+            let scheme = if self.insecure { "http" } else { "https" };
+            if endpoint.contains("://") {
+                http_url::lower(endpoint, path, report)
+            } else {
+                http_url::lower(&format!("{scheme}://{endpoint}"), path, report)
+            }
+        });
+        if self.tracing_enabled == Some(true) && self.endpoint.is_none() {
+            report.problem(
+                "telemetry.tracingEnabled",
+                "there is nowhere to send traces to",
+                "add `telemetry.endpoint`, such as `http://localhost:4318`",
+            );
+        }
+        if self.service_name.trim().is_empty() {
+            report.problem("telemetry.serviceName", "empty", "remove it, or name this server");
+        }
+        Telemetry {
+            tracing_enabled: endpoint.is_some() && self.tracing_enabled != Some(false),
+            endpoint,
+            service_name: self.service_name.clone(),
+            sampling_rate: self.sampling_rate.lower("telemetry.samplingRate", &(0.0..=1.0), report),
+            headers: headers::lower(&self.headers, "telemetry.headers", report),
+            metrics_enabled: self.metrics_enabled,
+        }
+    }
+}
