@@ -1,0 +1,132 @@
+//! Many texts through a service that takes some at a time.
+
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt};
+use tokio::sync::Semaphore;
+
+use crate::{EmbedError, QUERY_TEXTS, vectors};
+
+/// A request body must stay below TEI's payload limit of 2,000,000 bytes.
+const BODY_LIMIT: usize = 1_900_000;
+/// No model that is served this way reads further than 8192 tokens.
+const TEXT_LIMIT: usize = 64 * 1024;
+/// A text that the service refuses is halved down to this; a shorter one is refused for another reason.
+const SHORT_TEXT: usize = 400;
+/// Bulk requests in flight. One keeps the service busy while the next is on its way; more would only delay queries,
+/// because services work in order of arrival.
+const BULK_REQUESTS: usize = 2;
+
+/// What tells one kind of service from another.
+#[async_trait]
+pub(crate) trait Requests: Sync {
+    /// Sends one request and returns its vectors as they came. `retries`: how often a passing failure is tried again.
+    async fn request(&self, texts: &[&str], retries: usize) -> Result<Vec<Vec<f32>>, EmbedError>;
+    /// An [`EmbedError::Answer`] that names the service.
+    fn bad_answer(&self, reason: String) -> EmbedError;
+}
+
+/// Keeps bulk work from crowding out queries.
+pub(crate) struct Lanes {
+    bulk: Semaphore,
+}
+
+impl Lanes {
+    pub fn new() -> Self {
+        Self { bulk: Semaphore::new(BULK_REQUESTS) }
+    }
+
+    /// Vectors of all `texts`, at most `batch` of them a request; checked and normalised.
+    pub async fn embed(
+        &self,
+        service: &impl Requests,
+        texts: &[String],
+        batch: usize,
+    ) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let texts: Vec<&str> = texts.iter().map(|text| sendable(text)).collect();
+        let is_query = texts.len() <= QUERY_TEXTS;
+        let mut requests = Vec::new();
+        for texts in batches(&texts, batch) {
+            requests.push(async move {
+                // Somebody waits for a query, so it takes no turn, and gives up early: search goes on without a vector.
+                let _turn = if is_query { None } else { self.bulk.acquire().await.ok() };
+                request_or_halve(service, texts, if is_query { 1 } else { usize::MAX }).await
+            });
+        }
+        let answers: Vec<_> = futures::stream::iter(requests).buffered(BULK_REQUESTS).try_collect().await?;
+        let vectors = answers.into_iter().flatten().collect();
+        vectors::checked(vectors, texts.len(), None).map_err(|why| service.bad_answer(why))
+    }
+}
+
+/// One request. A batch that the service finds too large is halved: limits differ by version and by the proxy in
+/// between, and so does the status (TEI: 413 up to 1.8, 422 since; OpenAI: 400). A single text that is too long is cut
+/// the same way, because only TEI has a field for it.
+async fn request_or_halve<S: Requests>(
+    service: &S,
+    texts: &[&str],
+    retries: usize,
+) -> Result<Vec<Vec<f32>>, EmbedError> {
+    match (service.request(texts, retries).await, texts) {
+        (Ok(vectors), _) if vectors.len() == texts.len() => Ok(vectors),
+        (Ok(vectors), _) => {
+            Err(service.bad_answer(format!("{} vectors for {} texts", vectors.len(), texts.len())))
+        }
+        (Err(EmbedError::Status { status: 400 | 413 | 422, .. }), [text]) if text.len() > SHORT_TEXT => {
+            let half = text.get(..text.floor_char_boundary(text.len() / 2)).unwrap_or(text);
+            Box::pin(request_or_halve(service, &[half], retries)).await
+        }
+        (Err(EmbedError::Status { status: 400 | 413 | 422, .. }), [_, _, ..]) => {
+            let (left, right) = texts.split_at(texts.len() / 2);
+            let mut vectors = Box::pin(request_or_halve(service, left, retries)).await?;
+            vectors.extend(Box::pin(request_or_halve(service, right, retries)).await?);
+            Ok(vectors)
+        }
+        (Err(error), _) => Err(error),
+    }
+}
+
+/// Services refuse a whole batch for one empty text; a space is the shortest that they take.
+fn sendable(text: &str) -> &str {
+    if text.is_empty() { " " } else { text.get(..text.floor_char_boundary(TEXT_LIMIT)).unwrap_or(text) }
+}
+
+/// Consecutive runs of at most `count` texts whose JSON stays below the limit.
+fn batches<'a>(texts: &'a [&'a str], count: usize) -> impl Iterator<Item = &'a [&'a str]> {
+    let mut rest = texts;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fitting = rest.iter().take(count).take_while(|text| {
+            bytes += serde_json::to_string(text).map_or(0, |json| json.len() + 1);
+            bytes < BODY_LIMIT
+        });
+        let (batch, left) = rest.split_at(fitting.count().max(1).min(rest.len()));
+        rest = left;
+        (!batch.is_empty()).then_some(batch)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BODY_LIMIT, TEXT_LIMIT, batches, sendable};
+
+    #[test]
+    fn batches_keep_order_count_and_size() {
+        let small = vec!["x"; 70];
+        let sizes: Vec<_> = batches(&small, 32).map(<[_]>::len).collect();
+        assert_eq!(sizes, [32, 32, 6]);
+
+        // Control characters grow sixfold in JSON.
+        let large = "\u{1}".repeat(TEXT_LIMIT);
+        let large = vec![large.as_str(); 10];
+        let sizes: Vec<_> = batches(&large, 32).map(<[_]>::len).collect();
+        assert!(sizes.iter().all(|size| size * 6 * TEXT_LIMIT < BODY_LIMIT), "{sizes:?}");
+        assert_eq!(sizes.iter().sum::<usize>(), 10);
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters_and_never_empty() {
+        assert_eq!(sendable(""), " ");
+        let long = "ü".repeat(TEXT_LIMIT);
+        assert!(sendable(&long).len() <= TEXT_LIMIT);
+    }
+}

@@ -1,0 +1,82 @@
+//! What can go wrong between a text and its vector.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why no vectors were returned.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum EmbedError {
+    /// The settings cannot work, whatever the service does.
+    #[error("embeddings: {0}")]
+    Settings(String),
+    /// No connection, or it broke, also after retries.
+    #[error("embedding service {endpoint} is unreachable: {reason}")]
+    Unreachable {
+        /// Scheme, host and port; never a path, a query or credentials.
+        endpoint: String,
+        /// The transport's words.
+        reason: String,
+    },
+    /// No answer in time.
+    #[error("embedding service {endpoint} did not answer within {} s", after.as_secs_f32())]
+    Timeout {
+        /// Scheme, host and port.
+        endpoint: String,
+        /// The configured timeout of one request.
+        after: Duration,
+    },
+    /// The service answered with an error status, for 429 and 5xx also after retries.
+    #[error("embedding service {endpoint} answered {status}: {message}")]
+    Status {
+        /// Scheme, host and port.
+        endpoint: String,
+        /// HTTP status.
+        status: u16,
+        /// The service's own message, cut to a line.
+        message: String,
+    },
+    /// The service answered with success, but not with the vectors that were asked for.
+    #[error("embedding service {endpoint} gave an unusable answer: {reason}")]
+    Answer {
+        /// Scheme, host and port, or the name of the local model.
+        endpoint: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The local model's files are not there.
+    #[error(
+        "the local embedding model is not in {}; run `vmcp model pull`, or set optimizer.embeddings.provider to tei, openai or none",
+        dir.display()
+    )]
+    ModelMissing {
+        /// The model folder.
+        dir: PathBuf,
+    },
+    /// A file of the local model differs from the pinned one.
+    #[error("{} is damaged or not the pinned file; run `vmcp model pull` to replace it", file.display())]
+    ModelCorrupt {
+        /// The offending file.
+        file: PathBuf,
+    },
+    /// The local model could not be loaded or run.
+    #[error("local embedding model: {0}")]
+    Model(String),
+}
+
+impl EmbedError {
+    /// A short stable name: metric label, event reason and condition reason.
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Settings(_) => "settings",
+            Self::Unreachable { .. } => "unreachable",
+            Self::Timeout { .. } => "timeout",
+            Self::Status { status: 401 | 403, .. } => "unauthorized",
+            Self::Status { status: 429 | 503, .. } => "overloaded",
+            Self::Status { .. } => "status",
+            Self::Answer { .. } => "answer",
+            Self::ModelMissing { .. } => "model_missing",
+            Self::ModelCorrupt { .. } => "model_corrupt",
+            Self::Model(_) => "model",
+        }
+    }
+}

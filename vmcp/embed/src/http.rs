@@ -1,0 +1,195 @@
+//! Calls to an embedding service: JSON in, JSON out, bounded, retried.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use serde_json::Value;
+use url::Url;
+
+use crate::EmbedError;
+
+/// 64 texts of 4096 dimensions are about 5 MB of JSON; beyond this somebody is not an embedding service.
+const ANSWER_LIMIT: usize = 64 << 20;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Waits before the second, third and fourth attempt; each is drawn from half to the whole of it.
+const BACKOFF: [Duration; 3] =
+    [Duration::from_millis(250), Duration::from_millis(750), Duration::from_millis(2000)];
+
+/// A pooled client that speaks plain HTTP and TLS.
+pub(crate) type Connections = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// TLS trusts the system's roots (`SSL_CERT_FILE` included); in an image without any, Mozilla's.
+pub(crate) fn connections() -> Connections {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    tcp.set_nodelay(true);
+    let tls = HttpsConnectorBuilder::new();
+    let tls = match tls.with_native_roots() {
+        Ok(tls) => tls,
+        Err(_) => HttpsConnectorBuilder::new().with_webpki_roots(),
+    };
+    let connector = tls.https_or_http().enable_http1().wrap_connector(tcp);
+    Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector)
+}
+
+/// One service: where it is, what is sent along, how long an answer may take.
+pub(crate) struct Service {
+    connections: Connections,
+    base: Url,
+    /// Scheme, host and port, for messages.
+    pub endpoint: String,
+    headers: HeaderMap,
+    timeout: Duration,
+}
+
+impl Service {
+    /// `headers` go with every request; `bearer` becomes `Authorization: Bearer`.
+    pub fn new(
+        base: &str,
+        headers: &[(String, String)],
+        bearer: Option<&str>,
+        timeout: Duration,
+    ) -> Result<Self, EmbedError> {
+        let wrong = |reason: String| EmbedError::Settings(format!("endpoint {reason}"));
+        let mut base = Url::parse(base).map_err(|error| wrong(format!("is not a URL: {error}")))?;
+        if !matches!(base.scheme(), "http" | "https") {
+            return Err(wrong(format!("has scheme {}; http and https work", base.scheme())));
+        }
+        let endpoint = base.origin().ascii_serialization();
+        base.set_path(&base.path().trim_end_matches('/').to_owned());
+        let mut map = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+        let bearer = bearer.map(|token| (AUTHORIZATION.to_string(), format!("Bearer {token}")));
+        for (name, value) in headers.iter().cloned().chain(bearer) {
+            let header = HeaderName::try_from(&name)
+                .map_err(|_| EmbedError::Settings(format!("`{name}` is not a header name")))?;
+            let mut value = HeaderValue::try_from(value).map_err(|_| {
+                EmbedError::Settings(format!("header {name} has a value that cannot be sent"))
+            })?;
+            value.set_sensitive(true);
+            map.insert(header, value);
+        }
+        Ok(Self { connections: connections(), base, endpoint, headers: map, timeout })
+    }
+
+    /// The path of the endpoint as configured, without a slash at its end.
+    pub fn path(&self) -> &str {
+        self.base.path().trim_end_matches('/')
+    }
+
+    /// GET of `path` (absolute), once.
+    pub async fn get(&self, path: &str) -> Result<Bytes, EmbedError> {
+        self.send(Method::GET, path, Bytes::new()).await
+    }
+
+    /// POST of a JSON `body` to `path` (absolute). 429, 5xx and broken connections are tried again up to `retries`
+    /// times (and no more than [`BACKOFF`] has waits); embedding has no side effects, so repeating it is safe.
+    pub async fn post(&self, path: &str, body: Bytes, retries: usize) -> Result<Bytes, EmbedError> {
+        for wait in BACKOFF.into_iter().take(retries) {
+            match self.send(Method::POST, path, body.clone()).await {
+                Err(error) if is_transient(&error) => {
+                    tracing::debug!(%error, "embedding request is tried again");
+                    tokio::time::sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+                }
+                settled => return settled,
+            }
+        }
+        self.send(Method::POST, path, body).await
+    }
+
+    /// An [`EmbedError::Answer`] from this service.
+    pub fn bad_answer(&self, reason: impl ToString) -> EmbedError {
+        EmbedError::Answer { endpoint: self.endpoint.clone(), reason: reason.to_string() }
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, EmbedError> {
+        let mut url = self.base.clone();
+        url.set_path(path);
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = url.as_str().parse().map_err(|error| {
+            EmbedError::Settings(format!("endpoint does not make a request target: {error}"))
+        })?;
+        *request.headers_mut() = self.headers.clone();
+        let (status, body) = self.within(self.exchange(request)).await?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        let endpoint = self.endpoint.clone();
+        Err(EmbedError::Status { endpoint, status: status.as_u16(), message: error_message(&body) })
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), EmbedError> {
+        let unreachable = |reason| EmbedError::Unreachable { endpoint: self.endpoint.clone(), reason };
+        let response =
+            self.connections.request(request).await.map_err(|error| unreachable(root_cause(&error)))?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
+        let body = body.map_err(|error| {
+            if error.is::<http_body_util::LengthLimitError>() {
+                return self.bad_answer(format!("longer than {} MiB", ANSWER_LIMIT >> 20));
+            }
+            unreachable(root_cause(error.as_ref()))
+        })?;
+        Ok((status, body.to_bytes()))
+    }
+
+    async fn within<T>(
+        &self,
+        exchange: impl Future<Output = Result<T, EmbedError>>,
+    ) -> Result<T, EmbedError> {
+        tokio::time::timeout(self.timeout, exchange).await.unwrap_or_else(|_| {
+            Err(EmbedError::Timeout { endpoint: self.endpoint.clone(), after: self.timeout })
+        })
+    }
+}
+
+/// 424 (wrong kind of model) and the rest of 4xx will not change by asking again.
+fn is_transient(error: &EmbedError) -> bool {
+    matches!(error, EmbedError::Unreachable { .. } | EmbedError::Status { status: 429 | 500 | 502..=504, .. })
+}
+
+/// hyper's own texts ("client error (Connect)") say little; the innermost cause says what happened.
+pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+/// The message in an error body: TEI's `error`, OpenAI's `error.message`, `message`, else the text itself.
+fn error_message(body: &[u8]) -> String {
+    let json: Value = serde_json::from_slice(body).unwrap_or_default();
+    let known = ["/error/message", "/error", "/message", "/detail"];
+    let message = known.iter().find_map(|pointer| json.pointer(pointer)?.as_str());
+    let text = String::from_utf8_lossy(body);
+    let line = message.unwrap_or(&text).lines().next().unwrap_or_default();
+    if line.is_empty() { "no message".to_owned() } else { line.chars().take(300).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::error_message;
+
+    #[test]
+    fn every_shape_of_error_body_yields_its_message() {
+        let cases = [
+            (r#"{"error":"Model is overloaded","error_type":"Overloaded"}"#, "Model is overloaded"),
+            (r#"{"error":{"message":"no such model","type":"x"}}"#, "no such model"),
+            (r#"{"message":"batch size","code":422,"type":"Validation"}"#, "batch size"),
+            ("Failed to deserialize the JSON body\nmore", "Failed to deserialize the JSON body"),
+            ("", "no message"),
+        ];
+        for (body, message) in cases {
+            assert_eq!(error_message(body.as_bytes()), message);
+        }
+    }
+}

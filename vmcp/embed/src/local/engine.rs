@@ -1,0 +1,120 @@
+//! Tokenizer and model, loaded: texts in, mean-pooled token vectors out. Blocks.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rten::{Model, NodeId, RunOptions, ThreadPool, Value};
+use tokenizers::{Tokenizer, TruncationParams};
+
+use super::files::{DIMENSIONS, ModelFile, TOKENIZER, WEIGHTS};
+use super::graph;
+use crate::EmbedError;
+
+/// The model was trained on texts of up to 256 tokens.
+const MAX_TOKENS: usize = 256;
+/// Tokens are a handful of bytes, so what is beyond this is beyond 256 tokens too; it bounds the tokenizer's work.
+const TEXT_LIMIT: usize = 16 * 1024;
+
+/// Who runs: each has threads of its own, so that a query shares the cores with bulk work instead of waiting for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Lane {
+    Query,
+    Bulk,
+}
+
+pub(super) struct Engine {
+    tokenizer: Tokenizer,
+    model: Model,
+    inputs: [NodeId; 3],
+    output: NodeId,
+    query_threads: Arc<ThreadPool>,
+    bulk_threads: Arc<ThreadPool>,
+}
+
+/// A text as the model reads it.
+pub(super) type Tokens = Vec<i32>;
+
+impl Engine {
+    /// Reads, verifies and prepares the model in `dir`.
+    pub fn load(dir: &Path, threads: usize) -> Result<Self, EmbedError> {
+        let mut tokenizer = Tokenizer::from_bytes(read(dir, &TOKENIZER)?).map_err(failed)?;
+        // The file asks for truncation and fixed padding to 128 tokens, which the model does not need.
+        let truncation = TruncationParams { max_length: MAX_TOKENS, ..Default::default() };
+        tokenizer.with_padding(None).with_truncation(Some(truncation)).map_err(failed)?;
+        let model = graph::load(&read(dir, &WEIGHTS)?).map_err(failed)?;
+        let [tokens, positions, mask] = [graph::TOKENS, graph::TOKEN_POSITIONS, graph::MASK];
+        let node = |name| model.node_id(name).map_err(failed);
+        Ok(Self {
+            inputs: [node(tokens)?, node(positions)?, node(mask)?],
+            output: node(graph::OUTPUT)?,
+            tokenizer,
+            model,
+            query_threads: Arc::new(ThreadPool::with_num_threads(threads)),
+            bulk_threads: Arc::new(ThreadPool::with_num_threads(threads)),
+        })
+    }
+
+    /// Token ids of each text, the special ones included: never empty, at most [`MAX_TOKENS`].
+    pub fn tokenize(&self, texts: &[String]) -> Result<Vec<Tokens>, EmbedError> {
+        let tokens = |text: &String| {
+            let text = text.get(..text.floor_char_boundary(TEXT_LIMIT)).unwrap_or(text);
+            let encoding = self.tokenizer.encode_fast(text, true).map_err(failed)?;
+            Ok(encoding.get_ids().iter().map(|id| *id as i32).collect())
+        };
+        texts.iter().map(tokens).collect()
+    }
+
+    /// One vector for each text of the batch, not normalised.
+    pub fn run(&self, lane: Lane, batch: &[Tokens]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let longest = batch.iter().map(Vec::len).max().unwrap_or_default();
+        let shape = [batch.len(), longest];
+        let mut tokens = Vec::with_capacity(batch.len() * longest);
+        let mut mask = Vec::with_capacity(batch.len() * longest);
+        for text in batch {
+            let padding = longest - text.len();
+            tokens.extend(text.iter().copied().chain(std::iter::repeat_n(0, padding)));
+            mask.extend(std::iter::repeat_n(1, text.len()).chain(std::iter::repeat_n(0, padding)));
+        }
+        let positions = (0..longest as i32).collect();
+        let value = |shape: &[usize], values: Vec<i32>| Value::from_shape(shape, values).map_err(failed);
+        let [tokens_id, positions_id, mask_id] = self.inputs;
+        let inputs = vec![
+            (tokens_id, value(&shape, tokens)?.into()),
+            (positions_id, value(&[longest], positions)?.into()),
+            (mask_id, value(&shape, mask)?.into()),
+        ];
+        let threads = match lane {
+            Lane::Query => &self.query_threads,
+            Lane::Bulk => &self.bulk_threads,
+        };
+        let options = RunOptions::default().with_thread_pool(Some(Arc::clone(threads)));
+        let [states] = self.model.run_n(inputs, [self.output], Some(options)).map_err(failed)?;
+        let (_, states) = states.into_shape_vec::<f32, 3>().map_err(failed)?;
+        let texts = states.chunks_exact(longest * DIMENSIONS).zip(batch);
+        Ok(texts.map(|(states, text)| mean(states, text.len())).collect())
+    }
+}
+
+/// The mean over a text's own tokens; padding does not count.
+fn mean(states: &[f32], tokens: usize) -> Vec<f32> {
+    let mut sum = vec![0.0; DIMENSIONS];
+    for state in states.chunks_exact(DIMENSIONS).take(tokens) {
+        sum.iter_mut().zip(state).for_each(|(sum, x)| *sum += x);
+    }
+    sum.iter_mut().for_each(|sum| *sum /= tokens as f32);
+    sum
+}
+
+/// The bytes of a model file, which must be the pinned ones: vectors are cached under the model's name.
+fn read(dir: &Path, file: &ModelFile) -> Result<Vec<u8>, EmbedError> {
+    let path = dir.join(file.name);
+    let bytes = std::fs::read(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => EmbedError::ModelMissing { dir: dir.to_owned() },
+        _ => EmbedError::Model(format!("{}: {error}", path.display())),
+    })?;
+    if file.matches(&bytes) { Ok(bytes) } else { Err(EmbedError::ModelCorrupt { file: path }) }
+}
+
+fn failed(error: impl std::fmt::Display) -> EmbedError {
+    EmbedError::Model(error.to_string())
+}

@@ -1,0 +1,157 @@
+//! all-MiniLM-L6-v2 in this process (design.md, Embeddings): its files, how to obtain them, and the embedder.
+
+mod engine;
+mod files;
+mod graph;
+mod pull;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::{OnceCell, Semaphore};
+
+pub use files::{DIMENSIONS, MODEL_NAME, MODEL_REVISION, Status, status};
+pub use pull::{Phase, Progress, PullError, Source, pull};
+
+use crate::{EmbedError, Embedder, QUERY_TEXTS, vectors};
+use engine::{Engine, Lane, Tokens};
+
+/// Where the model's files are.
+#[derive(Debug, Clone)]
+pub struct LocalSettings {
+    /// The model folder, as filled by [`pull`].
+    pub model_dir: PathBuf,
+    /// Threads for inference; `None`: one for each core, at most 4, beyond which a model this small hardly gains.
+    pub threads: Option<usize>,
+}
+
+impl LocalSettings {
+    /// The model in `model_dir`, threads by the machine.
+    pub fn new(model_dir: impl Into<PathBuf>) -> Self {
+        Self { model_dir: model_dir.into(), threads: None }
+    }
+}
+
+/// Padded tokens of one bulk batch: enough for the matrix kernels, little enough that work in progress stays small
+/// (about 15 MB) and that an abandoned call ends soon.
+const BATCH_TOKENS: usize = 2048;
+const BATCH_TEXTS: usize = 32;
+
+/// The provider `local`. Nothing is read from disk or held in memory before the first text comes.
+pub struct LocalEmbedder {
+    settings: LocalSettings,
+    engine: OnceCell<Arc<Engine>>,
+    /// One call at a time in each lane: a call already uses every thread.
+    query_lane: Semaphore,
+    bulk_lane: Semaphore,
+}
+
+impl LocalEmbedder {
+    /// An embedder that loads its model when first used. A model pulled after a failed use is found by the next one.
+    pub fn new(settings: LocalSettings) -> Self {
+        let engine = OnceCell::new();
+        Self { settings, engine, query_lane: Semaphore::new(1), bulk_lane: Semaphore::new(1) }
+    }
+
+    async fn engine(&self) -> Result<Arc<Engine>, EmbedError> {
+        let LocalSettings { model_dir, threads } = self.settings.clone();
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(4);
+        let load = || blocking(move || Engine::load(&model_dir, threads.unwrap_or_else(cores)).map(Arc::new));
+        self.engine.get_or_try_init(load).await.cloned()
+    }
+
+    async fn run(
+        &self,
+        engine: &Arc<Engine>,
+        lane: Lane,
+        batch: Vec<Tokens>,
+    ) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let turns = match lane {
+            Lane::Query => &self.query_lane,
+            Lane::Bulk => &self.bulk_lane,
+        };
+        let _turn = turns.acquire().await.map_err(|error| EmbedError::Model(error.to_string()))?;
+        let engine = Arc::clone(engine);
+        blocking(move || engine.run(lane, &batch)).await
+    }
+}
+
+#[async_trait]
+impl Embedder for LocalEmbedder {
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let engine = self.engine().await?;
+        let lane = if texts.len() <= QUERY_TEXTS { Lane::Query } else { Lane::Bulk };
+        let tokens = {
+            let (engine, texts) = (Arc::clone(&engine), texts.to_vec());
+            blocking(move || engine.tokenize(&texts)).await?
+        };
+        let mut vectors = vec![Vec::new(); tokens.len()];
+        for (places, batch) in batches(tokens) {
+            for (place, vector) in places.into_iter().zip(self.run(&engine, lane, batch).await?) {
+                if let Some(slot) = vectors.get_mut(place) {
+                    *slot = vector;
+                }
+            }
+        }
+        vectors::checked(vectors, texts.len(), Some(DIMENSIONS))
+            .map_err(|reason| EmbedError::Answer { endpoint: MODEL_NAME.to_owned(), reason })
+    }
+
+    async fn model_id(&self) -> Result<String, EmbedError> {
+        Ok(format!("local/{MODEL_NAME}@{MODEL_REVISION}"))
+    }
+
+    fn batch_size(&self) -> usize {
+        BATCH_TEXTS
+    }
+}
+
+/// Batches of texts of similar length, so that little is padded, each with the places of its texts in the call.
+fn batches(texts: Vec<Tokens>) -> Vec<(Vec<usize>, Vec<Tokens>)> {
+    let mut texts: Vec<(usize, Tokens)> = texts.into_iter().enumerate().collect();
+    texts.sort_by_key(|(_, tokens)| tokens.len());
+    let mut batches: Vec<(Vec<usize>, Vec<Tokens>)> = Vec::new();
+    for (place, tokens) in texts {
+        match batches.last_mut() {
+            // Sorted, so this text is the longest of the batch and decides its padded size.
+            Some((places, batch))
+                if batch.len() < BATCH_TEXTS && (batch.len() + 1) * tokens.len() <= BATCH_TOKENS =>
+            {
+                places.push(place);
+                batch.push(tokens);
+            }
+            _ => batches.push((vec![place], vec![tokens])),
+        }
+    }
+    batches
+}
+
+/// Inference takes milliseconds to seconds of a core; it must not hold a worker of the runtime.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, EmbedError> + Send + 'static,
+) -> Result<T, EmbedError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| EmbedError::Model(error.to_string()))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BATCH_TOKENS, batches};
+
+    #[test]
+    fn batches_hold_every_text_once_and_stay_within_the_limit() {
+        let texts: Vec<Vec<i32>> = (0..100).map(|n| vec![0; 2 + (n * 37) % 255]).collect();
+        let batches = batches(texts.clone());
+        let mut places: Vec<usize> = batches.iter().flat_map(|(places, _)| places.clone()).collect();
+        places.sort_unstable();
+        assert_eq!(places, (0..100).collect::<Vec<_>>());
+        for (places, batch) in batches {
+            let longest = batch.iter().map(Vec::len).max().unwrap();
+            assert!(longest * batch.len() <= BATCH_TOKENS);
+            assert!(places.iter().zip(batch).all(|(place, tokens)| texts[*place] == tokens));
+        }
+    }
+}

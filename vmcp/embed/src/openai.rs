@@ -1,0 +1,145 @@
+//! Any service that answers `/v1/embeddings`: vLLM, Ollama, OpenAI, TEI itself (R022-22, GOB-25).
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::batch::{Lanes, Requests};
+use crate::http::Service;
+use crate::{EmbedError, Embedder};
+
+/// Where the service is. No `Debug`: it holds a credential.
+#[derive(Clone)]
+pub struct OpenAiSettings {
+    /// Base URL: `https://api.openai.com`, `http://localhost:11434/v1`; `/v1` is added when there is no path.
+    pub endpoint: String,
+    /// The model's name as the service knows it.
+    pub model: String,
+    /// Sent as `Authorization: Bearer`.
+    pub api_key: Option<String>,
+    /// Sent with every request.
+    pub headers: Vec<(String, String)>,
+    /// Ask for shorter vectors (models trained for it only).
+    pub dimensions: Option<usize>,
+    /// Texts in one request.
+    pub batch: usize,
+    /// How long one request may take.
+    pub timeout: Duration,
+}
+
+impl OpenAiSettings {
+    /// The default model of GOB-25.
+    pub const DEFAULT_MODEL: &str = "text-embedding-3-small";
+
+    /// The defaults: no key, the model's own width, 64 texts and 30 s a request.
+    pub fn new(endpoint: impl Into<String>, model: impl Into<String>) -> Self {
+        Self {
+            endpoint: endpoint.into(),
+            model: model.into(),
+            api_key: None,
+            headers: Vec::new(),
+            dimensions: None,
+            batch: 64,
+            timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The provider `openai`.
+pub struct OpenAiEmbedder {
+    service: Service,
+    path: String,
+    model: String,
+    dimensions: Option<usize>,
+    batch: usize,
+    lanes: Lanes,
+}
+
+#[derive(Serialize)]
+struct EmbeddingsRequest<'a> {
+    model: &'a str,
+    input: &'a [&'a str],
+    encoding_format: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimensions: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct EmbeddingsAnswer {
+    data: Vec<Embedding>,
+}
+
+#[derive(Deserialize)]
+struct Embedding {
+    embedding: Vec<f32>,
+    index: usize,
+}
+
+impl OpenAiEmbedder {
+    /// Checks the settings; contacts nobody.
+    pub fn new(settings: OpenAiSettings) -> Result<Self, EmbedError> {
+        let OpenAiSettings { endpoint, model, api_key, headers, dimensions, batch, timeout } = settings;
+        if model.is_empty() {
+            return Err(EmbedError::Settings("model is empty; name the one that the service has".to_owned()));
+        }
+        let service = Service::new(&endpoint, &headers, api_key.as_deref(), timeout)?;
+        let path = match service.path() {
+            "" => "/v1/embeddings".to_owned(),
+            path if path.ends_with("/embeddings") => path.to_owned(),
+            path => format!("{path}/embeddings"),
+        };
+        Ok(Self { service, path, model, dimensions, batch: batch.max(1), lanes: Lanes::new() })
+    }
+}
+
+#[async_trait]
+impl Requests for OpenAiEmbedder {
+    async fn request(&self, texts: &[&str], retries: usize) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let Self { model, dimensions, .. } = self;
+        let body =
+            EmbeddingsRequest { model, input: texts, encoding_format: "float", dimensions: *dimensions };
+        let body = serde_json::to_vec(&body).map_err(|error| EmbedError::Settings(error.to_string()))?;
+        let answer = self.service.post(&self.path, Bytes::from(body), retries).await?;
+        let EmbeddingsAnswer { mut data } =
+            serde_json::from_slice(&answer).map_err(|error| self.bad_answer(error.to_string()))?;
+        data.sort_by_key(|embedding| embedding.index);
+        if data.iter().enumerate().any(|(at, embedding)| embedding.index != at) {
+            return Err(self.bad_answer("its `index` values do not count from 0".to_owned()));
+        }
+        if let Some(wanted) = dimensions
+            && let Some(other) = data.iter().find(|embedding| embedding.embedding.len() != *wanted)
+        {
+            let got = other.embedding.len();
+            return Err(self.bad_answer(format!("{got} dimensions where `dimensions` asks for {wanted}")));
+        }
+        Ok(data.into_iter().map(|embedding| embedding.embedding).collect())
+    }
+
+    fn bad_answer(&self, reason: String) -> EmbedError {
+        self.service.bad_answer(reason)
+    }
+}
+
+#[async_trait]
+impl Embedder for OpenAiEmbedder {
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        self.lanes.embed(self, texts, self.batch).await
+    }
+
+    /// The endpoint is part of it: `default` or `embed` on two servers need not be one model, and embedding anew after
+    /// a move is cheap.
+    async fn model_id(&self) -> Result<String, EmbedError> {
+        let Self { service, model, dimensions, .. } = self;
+        let width = dimensions.map(|dimensions| format!("#{dimensions}")).unwrap_or_default();
+        Ok(format!("openai/{}/{model}{width}", service.endpoint))
+    }
+
+    fn batch_size(&self) -> usize {
+        self.batch
+    }
+}
+
+#[cfg(test)]
+mod tests;

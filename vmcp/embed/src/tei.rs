@@ -1,0 +1,175 @@
+//! HuggingFace text-embeddings-inference (CARD-05, R022-23): `POST /embed`, limits from `GET /info`.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
+
+use crate::batch::{Lanes, Requests};
+use crate::http::Service;
+use crate::{EmbedError, Embedder};
+
+/// Where the service is. No `Debug`: headers may carry credentials.
+#[derive(Clone)]
+pub struct TeiSettings {
+    /// Base URL, for example `http://tei.default.svc:8080`.
+    pub endpoint: String,
+    /// The model that is expected there. What counts is what the service says; a difference is logged.
+    pub model: Option<String>,
+    /// Sent with every request, for example an `Authorization`.
+    pub headers: Vec<(String, String)>,
+    /// How long one request may take.
+    pub timeout: Duration,
+    /// How old the service's description of itself may be before it is asked again.
+    pub info_ttl: Duration,
+}
+
+impl TeiSettings {
+    /// The defaults: no headers, 30 s a request (R022-23), a swapped model noticed within 10 s.
+    pub fn new(endpoint: impl Into<String>) -> Self {
+        Self {
+            endpoint: endpoint.into(),
+            model: None,
+            headers: Vec::new(),
+            timeout: Duration::from_secs(30),
+            info_ttl: Duration::from_secs(10),
+        }
+    }
+}
+
+/// TEI's own defaults, used until `/info` says otherwise.
+const DEFAULT_BATCH: usize = 32;
+const DEFAULT_CONCURRENT: usize = 512;
+
+/// The provider `tei`.
+pub struct TeiEmbedder {
+    service: Service,
+    expected_model: Option<String>,
+    info_ttl: Duration,
+    info: Mutex<Option<(Instant, Info)>>,
+    /// The last known batch size, readable without waiting.
+    batch: AtomicUsize,
+    lanes: Lanes,
+}
+
+/// What `/info` says, as far as we act on it. An old or imitated service may lack any of it.
+#[derive(Debug, Clone, Default, Deserialize)]
+struct Info {
+    model_id: Option<String>,
+    model_sha: Option<String>,
+    max_client_batch_size: Option<usize>,
+    max_concurrent_requests: Option<usize>,
+}
+
+impl Info {
+    /// Permits are counted per text, not per request: a batch larger than `max_concurrent_requests` can never succeed,
+    /// and a quarter of it leaves room for others.
+    fn batch(&self) -> usize {
+        let concurrent = self.max_concurrent_requests.unwrap_or(DEFAULT_CONCURRENT);
+        self.max_client_batch_size.unwrap_or(DEFAULT_BATCH).min(concurrent / 4).max(1)
+    }
+}
+
+#[derive(Serialize)]
+struct EmbedRequest<'a> {
+    inputs: &'a [&'a str],
+    truncate: bool,
+}
+
+impl TeiEmbedder {
+    /// Checks the settings; contacts nobody.
+    pub fn new(settings: TeiSettings) -> Result<Self, EmbedError> {
+        let TeiSettings { endpoint, model, headers, timeout, info_ttl } = settings;
+        Ok(Self {
+            service: Service::new(&endpoint, &headers, None, timeout)?,
+            expected_model: model,
+            info_ttl,
+            info: Mutex::new(None),
+            batch: DEFAULT_BATCH.into(),
+            lanes: Lanes::new(),
+        })
+    }
+
+    /// The service's description of itself, at most `info_ttl` old. Callers that come together ask once.
+    async fn info(&self) -> Result<Info, EmbedError> {
+        let mut cached = self.info.lock().await;
+        if let Some((at, info)) = cached.as_ref()
+            && at.elapsed() < self.info_ttl
+        {
+            return Ok(info.clone());
+        }
+        let info = match self.service.get(&format!("{}/info", self.service.path())).await {
+            Ok(body) => serde_json::from_slice(&body)
+                .map_err(|error| self.service.bad_answer(format!("/info: {error}")))?,
+            Err(EmbedError::Status { status: 404 | 405, .. }) => Info::default(),
+            Err(error) => return Err(error),
+        };
+        if cached.as_ref().is_none_or(|(_, before)| before.model_id != info.model_id) {
+            self.log_model(&info);
+        }
+        self.batch.store(info.batch(), Ordering::Relaxed);
+        *cached = Some((Instant::now(), info.clone()));
+        Ok(info)
+    }
+
+    fn log_model(&self, info: &Info) {
+        let model = info.model_id.as_deref().unwrap_or("unnamed");
+        let endpoint = &self.service.endpoint;
+        match &self.expected_model {
+            Some(expected) if expected != model => {
+                tracing::warn!(%endpoint, model, expected, "embedding service has another model than configured");
+            }
+            _ => tracing::info!(%endpoint, model, "embedding service answers"),
+        }
+    }
+}
+
+#[async_trait]
+impl Requests for TeiEmbedder {
+    async fn request(&self, texts: &[&str], retries: usize) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let body = serde_json::to_vec(&EmbedRequest { inputs: texts, truncate: true })
+            .map_err(|error| EmbedError::Settings(error.to_string()))?;
+        let path = format!("{}/embed", self.service.path());
+        let answer = self.service.post(&path, Bytes::from(body), retries).await?;
+        serde_json::from_slice(&answer).map_err(|error| self.bad_answer(format!("/embed: {error}")))
+    }
+
+    fn bad_answer(&self, reason: String) -> EmbedError {
+        self.service.bad_answer(reason)
+    }
+}
+
+#[async_trait]
+impl Embedder for TeiEmbedder {
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = self.info().await?.batch();
+        let vectors = self.lanes.embed(self, texts, batch).await;
+        if vectors.is_err() {
+            // A service that comes back may be another one: ask before the next texts are sent.
+            *self.info.lock().await = None;
+        }
+        vectors
+    }
+
+    async fn model_id(&self) -> Result<String, EmbedError> {
+        let Info { model_id, model_sha, .. } = self.info().await?;
+        let model = model_id.or_else(|| self.expected_model.clone()).unwrap_or_else(|| "unnamed".to_owned());
+        Ok(match model_sha {
+            Some(sha) => format!("tei/{model}@{sha}"),
+            None => format!("tei/{model}"),
+        })
+    }
+
+    fn batch_size(&self) -> usize {
+        self.batch.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! The one gate that every vector passes: counted, measured, normalised.
+
+/// Checks that `vectors` answers `expected` texts with vectors of one width (`width` when it is known) and normalises
+/// them. The error says what is wrong, for the caller to put into its own.
+pub(crate) fn checked(
+    mut vectors: Vec<Vec<f32>>,
+    expected: usize,
+    width: Option<usize>,
+) -> Result<Vec<Vec<f32>>, String> {
+    if vectors.len() != expected {
+        return Err(format!("{} vectors for {expected} texts", vectors.len()));
+    }
+    let Some(width) = width.or_else(|| vectors.first().map(Vec::len)) else { return Ok(vectors) };
+    for (at, vector) in vectors.iter_mut().enumerate() {
+        if vector.len() != width || width == 0 {
+            return Err(format!("vector {at} has {} dimensions instead of {width}", vector.len()));
+        }
+        if !normalise(vector) {
+            return Err(format!("vector {at} has no direction: all zero, infinite or not a number"));
+        }
+    }
+    Ok(vectors)
+}
+
+/// Scales to length 1. False, and unchanged, when that is impossible.
+fn normalise(vector: &mut [f32]) -> bool {
+    let norm = vector.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt();
+    let possible = norm.is_finite() && norm > 0.0;
+    if possible {
+        vector.iter_mut().for_each(|x| *x = (f64::from(*x) / norm) as f32);
+    }
+    possible
+}
+
+#[cfg(test)]
+mod tests {
+    use super::checked;
+
+    #[test]
+    fn vectors_are_normalised() {
+        assert_eq!(checked(vec![vec![3.0, 4.0]], 1, None), Ok(vec![vec![0.6, 0.8]]));
+    }
+
+    #[test]
+    fn huge_components_do_not_overflow() {
+        let vectors = checked(vec![vec![3e30, 4e30]], 1, None).unwrap();
+        assert_eq!(vectors, vec![vec![0.6, 0.8]]);
+    }
+
+    #[test]
+    fn a_missing_vector_a_wrong_width_and_no_direction_are_refused() {
+        assert!(checked(vec![vec![1.0]], 2, None).unwrap_err().contains("1 vectors for 2 texts"));
+        assert!(checked(vec![vec![1.0, 0.0], vec![1.0]], 2, None).unwrap_err().contains("1 dimensions"));
+        assert!(checked(vec![vec![1.0, 0.0]], 1, Some(3)).unwrap_err().contains("instead of 3"));
+        assert!(checked(vec![vec![]], 1, None).is_err());
+        assert!(checked(vec![vec![0.0, 0.0]], 1, None).is_err());
+        assert!(checked(vec![vec![f32::NAN, 0.0]], 1, None).is_err());
+    }
+
+    #[test]
+    fn no_texts_no_vectors() {
+        assert_eq!(checked(vec![], 0, Some(3)), Ok(vec![]));
+    }
+}
