@@ -1,1 +1,52 @@
-//! Tests that cross crates: real servers, real clients, real embeddings.
+//! The harness of the integration tests: the built `vmcp`, the fixture server, raw clients, real servers.
+//!
+//! A test reads as a scenario:
+//!
+//! ```text
+//! let jira = Fixture::http("jira", "jira").start().await;
+//! let vmcp = Vmcp::new().backend(&jira).start().await;
+//! let client = vmcp.legacy().await;
+//! let answer = client.call_tool("jira_get_jira_issue", json!({"issueKey": "PROJ-123"})).await;
+//! ```
+//!
+//! Nothing here returns an error: a harness that cannot do its part fails the test, with the logs of the processes.
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::panic,
+    reason = "a failure of the harness is the test's failure"
+)]
+
+mod answer;
+mod client;
+mod fixture;
+mod paths;
+mod process;
+mod script;
+mod vmcp;
+
+pub use answer::Answer;
+pub use client::{Client, MODERN, http_client};
+pub use fixture::{Fixture, FixtureBuilder};
+pub use paths::{free_port, installed, node, python};
+pub use process::Process;
+pub use script::run_script;
+pub use vmcp::{Cli, Vmcp, VmcpBuilder};
+
+use std::time::Duration;
+
+/// How long anything may take that is not meant to be slow. Generous: the machine may be busy with other tests.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks again until `check` gives something, or panics after [`PATIENCE`] with `what` was waited for.
+pub async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = check().await {
+            return found;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "waited {PATIENCE:?} in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+}

@@ -1,0 +1,72 @@
+# The front door. `make help` lists everything.
+
+export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vmcp/target
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vmcp
+VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
+DENY := $(CACHE)/tools/bin/cargo-deny
+SCHEMA := docs/vmcp.schema.json
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test test-unit test-pure test-integration build-tests model lint format check-format clippy deny bench schema check-generated clean-cache
+
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install what is missing: linker, Rust components, MCP servers and clients (a second run is instant)
+	@scripts/setup.sh
+
+build: setup ## Build the release binary
+	cargo build --release -p vmcp --bin vmcp
+	@echo "built $(CARGO_TARGET_DIR)/release/vmcp"
+
+demo: setup ## Real MCP servers behind vmcp: list, search, call
+	@scripts/demo.sh
+
+test: setup test-unit test-integration ## Run all tests
+
+# Every package is selected in each step, so that all of them share one build.
+build-tests: setup
+	cargo build --workspace --bins --tests
+
+test-unit: build-tests ## Run the tests of each crate by itself
+	cargo test --workspace --quiet -- --skip scenario::
+
+# The crates without I/O: quick, so that CI asks them first.
+test-pure: setup
+	cargo test --quiet -p vmcp-model -p vmcp-wire -p vmcp-search
+
+test-integration: build-tests model ## Run the scenarios with real servers and clients
+	cargo test --workspace --quiet --test scenarios
+
+# The model that searches by meaning: fetched once, verified, kept in the cache.
+model: build-tests
+	@$(VMCP) model pull
+
+lint: check-format clippy deny ## Check format, lints, licences and sources
+
+format: ## Format the code
+	cargo fmt --all
+
+check-format: setup
+	cargo fmt --all --check
+
+clippy: setup
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+
+$(DENY):
+	cargo install --quiet --locked cargo-deny --version 0.20.2 --root $(CACHE)/tools
+
+deny: $(DENY)
+	$(DENY) --log-level error check bans licenses sources
+
+bench: setup ## Measure, and print one table with ratios
+	cargo bench -p vmcp --bench vmcp
+
+schema: setup ## Write the JSON schema of vmcp.yaml
+	cargo run --quiet -p vmcp --bin vmcp -- schema > $(SCHEMA)
+
+check-generated: setup ## Check that generated files are up to date
+	@cargo run --quiet -p vmcp --bin vmcp -- schema | diff -u $(SCHEMA) - || { echo "$(SCHEMA) is out of date: run make schema"; exit 1; }
+
+clean-cache: ## Remove everything that make put into the cache
+	rm -rf $(CACHE)

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Installs what is missing on this machine, and says so; a second run finds nothing to do.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+missing=()
+need() { command -v "$1" >/dev/null || missing+=("$2"); }
+need clang clang
+need mold mold
+need cc build-essential
+need git git
+need curl curl
+python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3 python3-venv)
+if [ ${#missing[@]} -gt 0 ]; then
+  install="apt-get install -y --no-install-recommends ${missing[*]}"
+  if ! command -v apt-get >/dev/null; then
+    echo "missing: ${missing[*]}. Install them with this system's package manager, then run make again." >&2
+    exit 1
+  elif [ "$(id -u)" = 0 ]; then
+    as_root=()
+  elif sudo -n true 2>/dev/null; then
+    as_root=(sudo -n)
+  else
+    echo "missing: ${missing[*]}. Install them, then run make again:  sudo $install" >&2
+    exit 1
+  fi
+  echo "installing ${missing[*]}"
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $install -qq >/dev/null
+fi
+
+for tool in cargo npm node; do
+  command -v "$tool" >/dev/null || { echo "missing: $tool. vmcp needs Rust 1.95 (rustup.rs) and, for tests and the demo, Node 20 or newer." >&2; exit 1; }
+done
+for component in rustfmt clippy; do
+  cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 || rustup component add "$component"
+done
+
+"$root/tests/servers/install.sh"

@@ -1,0 +1,184 @@
+//! A raw MCP client over HTTP for assertions down to the byte, in either era.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::{RequestBuilder, Response};
+use serde_json::{Map, Value, json};
+
+use crate::Answer;
+
+/// The one modern revision.
+pub const MODERN: &str = "2026-07-28";
+
+/// An HTTP client that gives up after a minute.
+pub fn http_client() -> reqwest::Client {
+    reqwest::Client::builder().timeout(Duration::from_mins(1)).build().expect("an HTTP client")
+}
+
+/// A client of one MCP endpoint.
+pub struct Client {
+    http: reqwest::Client,
+    url: String,
+    /// The `Mcp-Session-Id`, for a legacy client.
+    pub session: Option<String>,
+    revision: String,
+    name: String,
+    next_id: AtomicU64,
+}
+
+impl Client {
+    /// A client of 2026-07-28.
+    pub fn modern(url: &str) -> Self {
+        Self {
+            http: http_client(),
+            url: url.to_owned(),
+            session: None,
+            revision: MODERN.to_owned(),
+            name: "raw".to_owned(),
+            next_id: AtomicU64::new(1),
+        }
+    }
+
+    /// A legacy client with an open session; `name` goes into `clientInfo`.
+    pub async fn legacy(url: &str, revision: &str, name: &str) -> Self {
+        let mut client = Self { revision: revision.to_owned(), name: name.to_owned(), ..Self::modern(url) };
+        let params = json!({"protocolVersion": revision, "capabilities": {},
+            "clientInfo": {"name": name, "version": "1"}});
+        let opened = client.request("initialize", params).await;
+        assert_eq!(opened.result()["protocolVersion"], revision, "{}", opened.text);
+        client.session =
+            opened.headers.get("mcp-session-id").map(|id| id.to_str().expect("a plain id").to_owned());
+        client.notify("notifications/initialized", json!({})).await;
+        client
+    }
+
+    /// The same client under another name in `clientInfo`.
+    pub fn named(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
+    }
+
+    fn is_modern(&self) -> bool {
+        self.revision == MODERN
+    }
+
+    /// Sends a request and reads its answer whole.
+    pub async fn request(&self, method: &str, params: Value) -> Answer {
+        Answer::read(self.open(method, params).await).await
+    }
+
+    /// Sends a request and leaves the reading to the caller, for streams and for leaving early.
+    pub async fn open(&self, method: &str, params: Value) -> Response {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        self.open_as(id, method, params).await
+    }
+
+    /// Like [`Client::open`], under an id of the caller's choice.
+    pub async fn open_as(&self, id: u64, method: &str, params: Value) -> Response {
+        let params = self.stamp(params);
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.post(method, &params, &message.to_string()).send().await.expect("an HTTP answer")
+    }
+
+    /// Sends a notification; its status has to be 202.
+    pub async fn notify(&self, method: &str, params: Value) {
+        let params = self.stamp(params);
+        let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        let sent = self.post(method, &params, &message.to_string()).send().await.expect("an HTTP answer");
+        assert_eq!(sent.status(), 202, "{method}: {:?}", sent.text().await);
+    }
+
+    /// A POST with the headers that `method` and `params` ask for; the caller may add or replace some.
+    pub fn post(&self, method: &str, params: &Value, body: &str) -> RequestBuilder {
+        let mut post = self
+            .http
+            .post(&self.url)
+            .header(ACCEPT, "application/json, text/event-stream")
+            .header(CONTENT_TYPE, "application/json")
+            .body(body.to_owned());
+        if self.is_modern() || self.session.is_some() {
+            post = post.header("mcp-protocol-version", &self.revision);
+        }
+        if let Some(session) = &self.session {
+            post = post.header("mcp-session-id", session);
+        }
+        if self.is_modern() {
+            post = post.header("mcp-method", method);
+            let name = params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str);
+            if let (Some(name), "tools/call" | "prompts/get" | "resources/read") = (name, method) {
+                post = post.header("mcp-name", name);
+            }
+        }
+        post
+    }
+
+    /// Adds the `_meta` that a modern request must have; keys that the caller set stay.
+    pub fn stamp(&self, mut params: Value) -> Value {
+        if !self.is_modern() {
+            return params;
+        }
+        let meta = params.as_object_mut().expect("params").entry("_meta").or_insert_with(|| json!({}));
+        let reserved = [
+            ("io.modelcontextprotocol/protocolVersion", json!(MODERN)),
+            ("io.modelcontextprotocol/clientCapabilities", json!({})),
+            ("io.modelcontextprotocol/clientInfo", json!({"name": self.name, "version": "1"})),
+        ];
+        for (key, value) in reserved {
+            meta.as_object_mut().expect("_meta").entry(key).or_insert(value);
+        }
+        params
+    }
+
+    /// Opens the stream of a legacy session, or `subscriptions/listen` for changes of tools.
+    pub async fn listen(&self) -> Response {
+        if self.is_modern() {
+            return self
+                .open("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}))
+                .await;
+        }
+        let get = self.http.get(&self.url).header(ACCEPT, "text/event-stream");
+        let get = get.header("mcp-protocol-version", &self.revision);
+        get.header("mcp-session-id", self.session.clone().unwrap_or_default()).send().await.expect("a stream")
+    }
+
+    /// Ends a legacy session.
+    pub async fn close(&self) -> Response {
+        let delete = self.http.delete(&self.url).header("mcp-protocol-version", &self.revision);
+        delete
+            .header("mcp-session-id", self.session.clone().unwrap_or_default())
+            .send()
+            .await
+            .expect("an answer")
+    }
+
+    /// `tools/call`.
+    pub async fn call_tool(&self, name: &str, arguments: Value) -> Answer {
+        self.request("tools/call", json!({"name": name, "arguments": arguments})).await
+    }
+
+    /// `optim.find_tool`.
+    pub async fn find_tool(&self, arguments: Value) -> Answer {
+        self.call_tool("optim.find_tool", arguments).await
+    }
+
+    /// `optim.call_tool` for a backend's tool.
+    pub async fn call_found(&self, tool: &str, parameters: Value) -> Answer {
+        self.call_tool("optim.call_tool", json!({"tool_name": tool, "parameters": parameters})).await
+    }
+
+    /// Every tool on the list, page by page, by name.
+    pub async fn tools(&self) -> Map<String, Value> {
+        let (mut tools, mut params) = (Map::new(), json!({}));
+        loop {
+            let page = self.request("tools/list", params).await;
+            for tool in page.result()["tools"].as_array().expect("a list of tools") {
+                tools.insert(tool["name"].as_str().expect("a name").to_owned(), tool.clone());
+            }
+            match page.result().get("nextCursor") {
+                Some(cursor) => params = json!({"cursor": cursor}),
+                None => return tools,
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The fixture server as a backend.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::paths::binary;
+use crate::{Process, eventually, http_client};
+
+/// What to start.
+pub struct FixtureBuilder {
+    name: String,
+    transport: &'static str,
+    args: Vec<String>,
+}
+
+impl FixtureBuilder {
+    /// Adds command line arguments, such as `["--era", "legacy"]`.
+    pub fn args<const N: usize>(mut self, args: [&str; N]) -> Self {
+        self.args.extend(args.map(ToOwned::to_owned));
+        self
+    }
+
+    /// Adds a fault that is there from the start.
+    pub fn fault(self, fault: &Value) -> Self {
+        self.args(["--fault", &fault.to_string()])
+    }
+
+    /// Starts it; over stdio, leaves that to vmcp.
+    pub async fn start(self) -> Fixture {
+        let scratch = tempfile::tempdir().expect("a temporary folder");
+        let address = scratch.path().join("address");
+        let mut args = vec!["--transport".to_owned(), self.transport.to_owned()];
+        args.extend(["--name".to_owned(), self.name.clone()]);
+        args.extend(["--announce".to_owned(), address.display().to_string()]);
+        args.extend(self.args);
+        let mut backend = json!({"name": self.name});
+        let process = if self.transport == "stdio" {
+            let command: Vec<String> =
+                [binary("vmcp-fixture").display().to_string()].into_iter().chain(args).collect();
+            backend["command"] = json!(command);
+            None
+        } else {
+            let process = Process::start(&self.name, Command::new(binary("vmcp-fixture")).args(args));
+            backend["url"] = process.line_after("listening on ").await.into();
+            if self.transport == "sse" {
+                backend["transport"] = "sse".into();
+            }
+            Some(process)
+        };
+        Fixture { name: self.name, backend, process, address, _scratch: scratch }
+    }
+}
+
+/// A fixture server: ours over HTTP, vmcp's over stdio.
+pub struct Fixture {
+    /// Its name as a backend.
+    pub name: String,
+    /// Its entry in `backends`.
+    pub backend: Value,
+    process: Option<Process>,
+    address: PathBuf,
+    _scratch: tempfile::TempDir,
+}
+
+impl Fixture {
+    /// One over streamable HTTP; both eras unless told otherwise.
+    pub fn http(name: &str, toolset: &str) -> FixtureBuilder {
+        Self::over("http", name, toolset)
+    }
+
+    /// One over standard input and output.
+    pub fn stdio(name: &str, toolset: &str) -> FixtureBuilder {
+        Self::over("stdio", name, toolset)
+    }
+
+    /// One over HTTP with server-sent events.
+    pub fn sse(name: &str, toolset: &str) -> FixtureBuilder {
+        Self::over("sse", name, toolset)
+    }
+
+    fn over(transport: &'static str, name: &str, toolset: &str) -> FixtureBuilder {
+        let args = vec!["--toolset".to_owned(), toolset.to_owned()];
+        FixtureBuilder { name: name.to_owned(), transport, args }
+    }
+
+    /// The URL where it listens.
+    pub fn url(&self) -> &str {
+        self.backend["url"].as_str().expect("a fixture over HTTP")
+    }
+
+    /// Gives it a command or a fault.
+    pub async fn control(&self, command: Value) {
+        let url = format!("{}/control", self.control_address().await);
+        let sent = http_client().post(url).json(&command).send().await;
+        let answer = sent.unwrap_or_else(|error| panic!("no control over {}: {error}", self.name));
+        let (status, text) = (answer.status(), answer.text().await.unwrap_or_default());
+        assert!(status.is_success(), "{} refuses {command}: {text}", self.name);
+    }
+
+    /// What it counted so far.
+    pub async fn stats(&self) -> Value {
+        let url = format!("{}/control/stats", self.control_address().await);
+        let answer = http_client().get(url).send().await.expect("a running fixture");
+        answer.json().await.expect("the fixture's counts")
+    }
+
+    /// How often it got `method`.
+    pub async fn received(&self, method: &str) -> u64 {
+        self.stats().await["methods"][method].as_u64().unwrap_or_default()
+    }
+
+    /// How often its tool was called.
+    pub async fn calls(&self, tool: &str) -> u64 {
+        self.stats().await["tools"][tool].as_u64().unwrap_or_default()
+    }
+
+    /// Ends the process as a crash would.
+    pub async fn kill(&mut self) {
+        let process = self.process.as_mut().expect("a fixture over HTTP");
+        process.signal("KILL").await;
+        process.ended().await;
+    }
+
+    /// Sends its process a signal by name, such as `STOP`.
+    pub async fn signal(&self, signal: &str) {
+        self.process.as_ref().expect("a fixture over HTTP").signal(signal).await;
+    }
+
+    async fn control_address(&self) -> String {
+        let read = |path: &Path| std::fs::read_to_string(path).ok().filter(|text| !text.is_empty());
+        eventually(&format!("{} to start", self.name), async || read(&self.address)).await
+    }
+}

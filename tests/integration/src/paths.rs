@@ -1,0 +1,50 @@
+//! Where things are: our binaries beside the test's, real servers in the cache.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// One of our binaries, in the folder that the test's own binary was built into.
+pub(crate) fn binary(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("the path of this test");
+    let folder = test.ancestors().nth(2).expect("target/debug above target/debug/deps");
+    let binary = folder.join(name);
+    assert!(binary.exists(), "{} is not built: run the tests with `make test-integration`", binary.display());
+    binary
+}
+
+/// A program or folder that `make setup` installed, such as `python/bin/mcp-server-time`.
+pub fn installed(path: &str) -> PathBuf {
+    let cache = || {
+        let home = || PathBuf::from(std::env::var_os("HOME").expect("HOME")).join(".cache");
+        std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from).join("vmcp/servers")
+    };
+    let path = std::env::var_os("VMCP_SERVERS").map_or_else(cache, PathBuf::from).join(path);
+    assert!(path.exists(), "{} is not installed: run `make setup`", path.display());
+    path
+}
+
+/// A Python program that `make setup` installed.
+pub fn python(program: &str) -> PathBuf {
+    installed("python/bin").join(program)
+}
+
+/// A Node program that `make setup` installed.
+pub fn node(program: &str) -> PathBuf {
+    installed("node/node_modules/.bin").join(program)
+}
+
+/// A port on 127.0.0.1 that nobody uses.
+///
+/// Taken below the range that the system gives to outgoing connections, so that none of those can take it before its
+/// server does; the start differs from process to process.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = std::process::id() as u16 % 11 * 1000;
+    loop {
+        let port = 20_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 12_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A child process whose output is kept, and shown when the test fails.
+
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::{PATIENCE, eventually};
+
+/// A child process; killed when dropped.
+pub struct Process {
+    name: String,
+    child: Child,
+    output: Arc<Mutex<String>>,
+}
+
+impl Process {
+    /// Starts `command`, keeping what it writes to standard output and standard error.
+    pub fn start(name: &str, command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child =
+            command.kill_on_drop(true).spawn().unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
+        let output = Arc::<Mutex<String>>::default();
+        keep(child.stdout.take(), &output);
+        keep(child.stderr.take(), &output);
+        Self { name: name.to_owned(), child, output }
+    }
+
+    /// Everything it has written so far.
+    pub fn output(&self) -> String {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits for a line that contains `text`, and gives the rest of that line.
+    pub async fn line_after(&self, text: &str) -> String {
+        eventually(&format!("`{text}` from {}", self.name), async || {
+            self.output().lines().find_map(|line| Some(line.split_once(text)?.1.to_owned()))
+        })
+        .await
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id().unwrap_or_else(|| panic!("{} has ended:\n{}", self.name, self.output()))
+    }
+
+    /// Sends a signal by name, such as `TERM`.
+    pub async fn signal(&self, signal: &str) {
+        let status = Command::new("kill").arg(format!("-{signal}")).arg(self.id().to_string()).status().await;
+        assert!(status.is_ok_and(|status| status.success()), "kill -{signal} {}", self.name);
+    }
+
+    /// Waits for its end.
+    pub async fn ended(&mut self) -> ExitStatus {
+        tokio::time::timeout(PATIENCE, self.child.wait())
+            .await
+            .unwrap_or_else(|_| panic!("{} does not end:\n{}", self.name, self.output()))
+            .expect("waiting for a child")
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_none())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let output = self.output();
+            let tail: Vec<&str> = output.lines().rev().take(60).collect();
+            let tail: Vec<&str> = tail.into_iter().rev().collect();
+            #[expect(clippy::print_stderr, reason = "the test failed: its runner shows this")]
+            {
+                eprintln!("--- last lines of {}:\n{}\n---", self.name, tail.join("\n"));
+            }
+        }
+    }
+}
+
+fn keep(pipe: Option<impl AsyncRead + Unpin + Send + 'static>, output: &Arc<Mutex<String>>) {
+    let Some(pipe) = pipe else { return };
+    let output = Arc::clone(output);
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(pipe).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+            output.push_str(&line);
+            output.push('\n');
+        }
+    });
+}

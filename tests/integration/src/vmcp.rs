@@ -1,0 +1,222 @@
+//! The built `vmcp` binary, running.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::paths::{binary, free_port};
+use crate::{Client, Fixture, MODERN, Process, eventually, http_client};
+
+/// What to start.
+pub struct VmcpBuilder {
+    config: Value,
+    env: Vec<(String, String)>,
+}
+
+impl VmcpBuilder {
+    /// Adds a fixture server as a backend.
+    pub fn backend(self, fixture: &Fixture) -> Self {
+        self.backend_entry(fixture.backend.clone())
+    }
+
+    /// Adds an entry to `backends`.
+    pub fn backend_entry(mut self, entry: Value) -> Self {
+        self.config["backends"].as_array_mut().expect("backends").push(entry);
+        self
+    }
+
+    /// Lays `settings` over the configuration: objects merge, everything else replaces.
+    pub fn config(mut self, settings: Value) -> Self {
+        merge(&mut self.config, settings);
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts it and waits until it is ready; that it becomes so whatever the backends do is part of every test.
+    pub async fn start(self) -> Vmcp {
+        let vmcp = self.spawn();
+        let ready = format!("{}/readyz", vmcp.admin);
+        eventually("vmcp to be ready", async || {
+            http_client().get(&ready).send().await.ok().filter(|r| r.status() == 200)
+        })
+        .await;
+        vmcp
+    }
+
+    /// Starts it and waits for nothing.
+    pub fn spawn(mut self) -> Vmcp {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let file = home.path().join("vmcp.yaml");
+        merge(&mut self.config, json!({"optimizer": {"storage": {"dir": home.path().join("storage")}}}));
+        // JSON is YAML.
+        std::fs::write(&file, self.config.to_string()).expect("writing the configuration");
+        let (port, admin_port) = (free_port(), free_port());
+        let mut command = Command::new(binary("vmcp"));
+        command.arg("serve").arg("--config").arg(&file);
+        command.args(["--listen", &format!("127.0.0.1:{port}")]);
+        command.args(["--admin-listen", &format!("127.0.0.1:{admin_port}")]);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        Vmcp {
+            url: format!("http://127.0.0.1:{port}/mcp"),
+            admin: format!("http://127.0.0.1:{admin_port}"),
+            process: Process::start("vmcp", &mut command),
+            config: self.config,
+            home,
+        }
+    }
+}
+
+/// A running `vmcp serve`; killed when dropped.
+pub struct Vmcp {
+    /// The MCP endpoint.
+    pub url: String,
+    /// The admin port, without a path.
+    pub admin: String,
+    /// Its process.
+    pub process: Process,
+    config: Value,
+    home: tempfile::TempDir,
+}
+
+impl Vmcp {
+    /// No backends, no embeddings; everything else as by default.
+    #[expect(clippy::new_ret_no_self, reason = "reads well: `Vmcp::new().backend(…).start()`")]
+    pub fn new() -> VmcpBuilder {
+        let config = json!({"backends": [], "optimizer": {"embeddings": {"provider": "none"}}});
+        VmcpBuilder { config, env: Vec::new() }
+    }
+
+    /// A modern client.
+    pub fn modern(&self) -> Client {
+        Client::modern(&self.url)
+    }
+
+    /// A legacy client with a session.
+    pub async fn legacy(&self) -> Client {
+        Client::legacy(&self.url, "2025-11-25", "raw").await
+    }
+
+    /// A client of the era that `revision` belongs to.
+    pub async fn client(&self, revision: &str) -> Client {
+        if revision == MODERN { self.modern() } else { Client::legacy(&self.url, revision, "raw").await }
+    }
+
+    /// A modern client, once `tool` can be called; backends connect in the background.
+    pub async fn with_tool(&self, tool: &str) -> Client {
+        let client = self.modern();
+        eventually(&format!("tool {tool}"), async || self.knows(&client, tool).await.then_some(())).await;
+        client
+    }
+
+    /// Whether a tool is listed or, when lists are short, found under exactly this name.
+    async fn knows(&self, client: &Client, tool: &str) -> bool {
+        client.tools().await.contains_key(tool) || self.status().await["tools"].get(tool).is_some()
+    }
+
+    /// What `/admin/status` says.
+    pub async fn status(&self) -> Value {
+        let answer = http_client().get(format!("{}/admin/status", self.admin)).send().await;
+        answer.expect("the admin port").json().await.expect("a status in JSON")
+    }
+
+    /// The Prometheus metrics.
+    pub async fn metrics(&self) -> String {
+        let answer = http_client().get(format!("{}/metrics", self.admin)).send().await;
+        answer.expect("the admin port").text().await.expect("metrics")
+    }
+
+    /// The value of one metric line, given everything before its value.
+    pub async fn metric(&self, line: &str) -> f64 {
+        let metrics = self.metrics().await;
+        let found = metrics.lines().find_map(|found| found.strip_prefix(line)?.trim().parse().ok());
+        found.unwrap_or_default()
+    }
+
+    /// Replaces the configuration file with one where `settings` are laid over, as an editor would: whole, by a rename.
+    pub fn reconfigure(&mut self, settings: Value) {
+        merge(&mut self.config, settings);
+        self.write_config(&self.config.to_string());
+    }
+
+    /// Replaces the configuration file with any text.
+    pub fn write_config(&self, text: &str) {
+        let next = self.home.path().join("next.yaml");
+        std::fs::write(&next, text).expect("writing the configuration");
+        std::fs::rename(next, self.config_file()).expect("replacing the configuration");
+    }
+
+    /// The configuration file.
+    pub fn config_file(&self) -> PathBuf {
+        self.home.path().join("vmcp.yaml")
+    }
+
+    /// The folder of its databases.
+    pub fn storage(&self) -> PathBuf {
+        self.home.path().join("storage")
+    }
+
+    /// Runs the command line against this server.
+    pub async fn cli(&self, args: &[&str]) -> Cli {
+        let server = [("VMCP_URL", self.url.as_str()), ("VMCP_ADMIN_URL", self.admin.as_str())];
+        Cli::run_with(args, &server, self.home.path()).await
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    pub async fn terminate(&mut self) -> ExitStatus {
+        self.process.signal("TERM").await;
+        self.process.ended().await
+    }
+}
+
+/// One finished run of the command line.
+#[derive(Debug)]
+pub struct Cli {
+    /// Whether it exited with 0.
+    pub success: bool,
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Cli {
+    /// Runs `vmcp` with these arguments in `folder`.
+    pub async fn run(args: &[&str], folder: &Path) -> Self {
+        Self::run_with(args, &[], folder).await
+    }
+
+    async fn run_with(args: &[&str], env: &[(&str, &str)], folder: &Path) -> Self {
+        let mut command = Command::new(binary("vmcp"));
+        command.args(args.iter().map(OsStr::new)).envs(env.iter().copied());
+        let run = command.current_dir(folder).stdin(Stdio::null()).kill_on_drop(true).output();
+        let output = tokio::time::timeout(crate::PATIENCE, run).await;
+        let output = output.unwrap_or_else(|_| panic!("vmcp {args:?} does not end")).expect("running vmcp");
+        Self {
+            success: output.status.success(),
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}

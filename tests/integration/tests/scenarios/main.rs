@@ -1,0 +1,4 @@
+//! Scenarios over the built binary, one module a theme.
+#![cfg(test)]
+
+fn main() {}

