@@ -1,0 +1,169 @@
+//! Schema hashes of tools (GOB-42) and the record of their changes (GOB-47).
+
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::{Store, StoreError};
+
+/// A tool's schema hash as of the last look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaHash {
+    /// The tool's own name at its backend.
+    pub tool: String,
+    /// SHA-256 in hex (GOB-41).
+    pub hash: String,
+    /// When the backend was last seen to offer this; moves also when nothing changed.
+    pub last_checked_at: i64,
+}
+
+/// What happened to a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It was not there before.
+    Added,
+    /// Its definition differs.
+    Updated,
+    /// It is gone.
+    Removed,
+}
+
+impl ChangeKind {
+    /// As stored and shown: `added`, `updated`, `removed`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Updated => "updated",
+            Self::Removed => "removed",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Added, Self::Updated, Self::Removed].into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// A change of a tool's definition: an event with a before and an after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolChange {
+    /// Backend name.
+    pub backend: String,
+    /// The tool's own name at its backend.
+    pub tool: String,
+    /// What happened.
+    pub kind: ChangeKind,
+    /// Hash before; `None` for an added tool.
+    pub before: Option<String>,
+    /// Hash after; `None` for a removed tool.
+    pub after: Option<String>,
+    /// When it was noticed.
+    pub at: i64,
+}
+
+/// The record keeps this many changes, the oldest go first.
+const CHANGES_KEPT: usize = 10_000;
+
+impl Store {
+    /// The hash of one tool; `None` when it was never seen.
+    pub fn schema_hash(&self, backend: &str, tool: &str) -> Result<Option<SchemaHash>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT tool_name, schema_hash, last_checked_at FROM tool_schema_hashes
+                     WHERE server_name = ?1 AND tool_name = ?2",
+                )?
+                .query_row([backend, tool], schema_hash)
+                .optional()
+        })
+    }
+
+    /// The hashes of all tools of a backend, by name.
+    pub fn schema_hashes(&self, backend: &str) -> Result<Vec<SchemaHash>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT tool_name, schema_hash, last_checked_at FROM tool_schema_hashes
+                     WHERE server_name = ?1 ORDER BY tool_name",
+                )?
+                .query_map([backend], schema_hash)?
+                .collect()
+        })
+    }
+
+    /// Notes the hashes of tools as just seen, all or none: pairs of tool name and hash.
+    pub fn set_schema_hashes<'a>(
+        &self,
+        backend: &str,
+        hashes: impl IntoIterator<Item = (&'a str, &'a str)>,
+        now: i64,
+    ) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            let mut upsert = transaction.prepare_cached(
+                "INSERT INTO tool_schema_hashes (server_name, tool_name, schema_hash, last_checked_at)
+                 VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (server_name, tool_name) DO UPDATE SET
+                   schema_hash = excluded.schema_hash, last_checked_at = excluded.last_checked_at",
+            )?;
+            for (tool, hash) in hashes {
+                upsert.execute(params![backend, tool, hash, now])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Adds to the record of changes, which keeps the newest 10,000.
+    pub fn record_changes(&self, changes: &[ToolChange]) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO tool_changes (server_name, tool_name, kind, old_hash, new_hash, changed_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?;
+            for ToolChange { backend, tool, kind, before, after, at } in changes {
+                insert.execute(params![backend, tool, kind.as_str(), before, after, at])?;
+            }
+            transaction.execute(
+                "DELETE FROM tool_changes WHERE id <= (SELECT max(id) FROM tool_changes) - ?1",
+                [CHANGES_KEPT],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// The newest changes of all backends, newest first.
+    pub fn changes(&self, limit: usize) -> Result<Vec<ToolChange>, StoreError> {
+        self.read(|connection| {
+            select_changes(connection, "ORDER BY id DESC LIMIT ?1", [limit.min(CHANGES_KEPT)])
+        })
+    }
+
+    /// The last change of each tool of a backend, by name: its `last_schema_change`.
+    pub fn last_changes(&self, backend: &str) -> Result<Vec<ToolChange>, StoreError> {
+        self.read(|connection| {
+            let newest =
+                "WHERE id IN (SELECT max(id) FROM tool_changes WHERE server_name = ?1 GROUP BY tool_name)
+                          ORDER BY tool_name";
+            select_changes(connection, newest, [backend])
+        })
+    }
+}
+
+fn schema_hash(row: &Row<'_>) -> rusqlite::Result<SchemaHash> {
+    Ok(SchemaHash { tool: row.get(0)?, hash: row.get(1)?, last_checked_at: row.get(2)? })
+}
+
+fn select_changes(
+    connection: &Connection,
+    which: &str,
+    parameters: impl rusqlite::Params,
+) -> rusqlite::Result<Vec<ToolChange>> {
+    let columns = "server_name, tool_name, kind, old_hash, new_hash, changed_at";
+    connection
+        .prepare_cached(&format!("SELECT {columns} FROM tool_changes {which}"))?
+        .query_map(parameters, |row| {
+            let kind: String = row.get(2)?;
+            let kind = ChangeKind::parse(&kind)
+                .ok_or_else(|| rusqlite::Error::InvalidColumnType(2, kind.clone(), Type::Text))?;
+            let (before, after, at) = (row.get(3)?, row.get(4)?, row.get(5)?);
+            Ok(ToolChange { backend: row.get(0)?, tool: row.get(1)?, kind, before, after, at })
+        })?
+        .collect()
+}

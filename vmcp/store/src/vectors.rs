@@ -1,0 +1,137 @@
+//! Vectors of tools (R022-25, R022-26, GOB-27).
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use rusqlite::types::Value;
+use rusqlite::{named_params, params};
+use sha2::{Digest, Sha256};
+
+use crate::{Store, StoreError};
+
+/// Names what was embedded, how and by what: SHA-256 over text version, model id and text, each with its length before
+/// it, so that no two different triples give the same bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContentKey([u8; 32]);
+
+impl ContentKey {
+    /// `text_version` says how texts are made of definitions; `model_id` is the embedder's.
+    pub fn new(text_version: u32, model_id: &str, text: &str) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(text_version.to_le_bytes());
+        for part in [model_id, text] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        Self(hash.finalize().into())
+    }
+}
+
+/// A tool's vector, to be stored.
+#[derive(Debug, Clone)]
+pub struct ToolVector<'a> {
+    /// Key of the text that was embedded.
+    pub key: ContentKey,
+    /// Backend name.
+    pub backend: &'a str,
+    /// The tool's own name at its backend.
+    pub tool: &'a str,
+    /// The description in its definition.
+    pub description: &'a str,
+    /// The model that made it, for whoever reads the file; the key already covers it.
+    pub model_id: &'a str,
+    /// As the embedder returned it.
+    pub vector: &'a [f32],
+}
+
+impl Store {
+    /// The vectors of those `keys` that are known. A blob that does not have the length its row names is as good as absent
+    /// (GOB-33).
+    pub fn vectors(&self, keys: &[ContentKey]) -> Result<HashMap<ContentKey, Vec<f32>>, StoreError> {
+        let wanted = array(keys.iter().map(|key| Value::Blob(key.0.to_vec())));
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT description_hash, embedding, dimensions FROM tool_embeddings
+                 WHERE description_hash IN rarray(?1)",
+            )?;
+            let mut rows = select.query([wanted])?;
+            let mut found = HashMap::with_capacity(keys.len());
+            while let Some(row) = rows.next()? {
+                if let Some(vector) = decode(row.get_ref(1)?.as_blob()?, row.get(2)?) {
+                    found.insert(ContentKey(row.get(0)?), vector);
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    /// Stores vectors, all or none. A tool has one row: what it had before is replaced.
+    pub fn put_vectors(&self, vectors: &[ToolVector<'_>], now: i64) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            let mut upsert = transaction.prepare_cached(
+                "INSERT INTO tool_embeddings (backend_id, tool_name, tool_description, description_hash, embedding,
+                                              dimensions, model_id, created_at, updated_at)
+                 VALUES (:backend, :tool, :description, :key, :embedding, :dimensions, :model, :now, :now)
+                 ON CONFLICT (backend_id, tool_name) DO UPDATE SET
+                   tool_description = excluded.tool_description, description_hash = excluded.description_hash,
+                   embedding = excluded.embedding, dimensions = excluded.dimensions, model_id = excluded.model_id,
+                   updated_at = excluded.updated_at",
+            )?;
+            for ToolVector { key, backend, tool, description, model_id, vector } in vectors {
+                upsert.execute(named_params! {
+                    ":backend": backend, ":tool": tool, ":description": description, ":key": key.0,
+                    ":embedding": encode(vector), ":dimensions": vector.len(), ":model": model_id, ":now": now,
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Forgets the vectors and schema hashes of those tools of `backend` that are not among `tools`. Returns how many
+    /// vectors went.
+    pub fn retain_tools(&self, backend: &str, tools: &[&str]) -> Result<usize, StoreError> {
+        let tools = texts(tools);
+        self.write(|transaction| {
+            transaction.execute(
+                "DELETE FROM tool_schema_hashes WHERE server_name = ?1 AND tool_name NOT IN rarray(?2)",
+                params![backend, tools],
+            )?;
+            transaction.execute(
+                "DELETE FROM tool_embeddings WHERE backend_id = ?1 AND tool_name NOT IN rarray(?2)",
+                params![backend, tools],
+            )
+        })
+    }
+
+    /// Forgets everything about backends that are not among `backends`, the record of changes excepted. Returns how many
+    /// vectors went.
+    pub fn retain_backends(&self, backends: &[&str]) -> Result<usize, StoreError> {
+        let backends = texts(backends);
+        self.write(|transaction| {
+            for table in ["tool_schema_hashes", "tool_schemas"] {
+                let delete = format!("DELETE FROM {table} WHERE server_name NOT IN rarray(?1)");
+                transaction.execute(&delete, [&backends])?;
+            }
+            transaction.execute("DELETE FROM tool_embeddings WHERE backend_id NOT IN rarray(?1)", [&backends])
+        })
+    }
+}
+
+fn texts(texts: &[&str]) -> Rc<Vec<Value>> {
+    array(texts.iter().map(|text| Value::from((*text).to_owned())))
+}
+
+/// A parameter for `rarray`.
+fn array(values: impl Iterator<Item = Value>) -> Rc<Vec<Value>> {
+    Rc::new(values.collect())
+}
+
+fn encode(vector: &[f32]) -> Vec<u8> {
+    vector.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+fn decode(blob: &[u8], dimensions: usize) -> Option<Vec<f32>> {
+    let (elements, rest) = blob.as_chunks::<4>();
+    let complete = rest.is_empty() && !elements.is_empty() && elements.len() == dimensions;
+    complete.then(|| elements.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+}

@@ -1,0 +1,153 @@
+//! What a store does, whether it is a file or in memory (R022-41).
+#![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+
+use vmcp_store::{ChangeKind, ContentKey, Store, ToolChange, ToolVector};
+
+/// Runs `check` against both variants.
+fn both(check: impl Fn(&Store)) {
+    check(&Store::in_memory().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    check(&Store::open(dir.path()).unwrap());
+}
+
+fn tool<'a>(backend: &'a str, tool: &'a str, text: &str, vector: &'a [f32]) -> ToolVector<'a> {
+    let key = ContentKey::new(1, "m", text);
+    ToolVector { key, backend, tool, description: "what it does", model_id: "m", vector }
+}
+
+#[test]
+fn vectors_come_back_by_the_key_of_their_text() {
+    both(|store| {
+        let (a, b, unknown) =
+            (ContentKey::new(1, "m", "a"), ContentKey::new(1, "m", "b"), ContentKey::new(1, "m", "c"));
+        let vectors = [tool("s", "a", "a", &[0.6, 0.8]), tool("s", "b", "b", &[1.0, 0.0])];
+        store.put_vectors(&vectors, 1).unwrap();
+        let found = store.vectors(&[a, b, unknown]).unwrap();
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[&a], [0.6, 0.8]);
+        assert_eq!(found[&b], [1.0, 0.0]);
+        assert!(store.vectors(&[]).unwrap().is_empty());
+    });
+}
+
+#[test]
+fn the_key_covers_version_model_and_text_without_ambiguity() {
+    let keys = [
+        ContentKey::new(1, "m", "text"),
+        ContentKey::new(2, "m", "text"),
+        ContentKey::new(1, "mt", "ext"),
+        ContentKey::new(1, "", "mtext"),
+        ContentKey::new(1, "n", "text"),
+    ];
+    for (at, key) in keys.iter().enumerate() {
+        assert!(!keys[at + 1..].contains(key), "key {at} is not unique");
+    }
+}
+
+#[test]
+fn a_changed_text_replaces_the_tools_row() {
+    both(|store| {
+        store.put_vectors(&[tool("s", "t", "old", &[1.0])], 1).unwrap();
+        store.put_vectors(&[tool("s", "t", "new", &[0.5])], 2).unwrap();
+        let (old, new) = (ContentKey::new(1, "m", "old"), ContentKey::new(1, "m", "new"));
+        let found = store.vectors(&[old, new]).unwrap();
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [(new, vec![0.5])]);
+    });
+}
+
+#[test]
+fn many_keys_are_answered_in_one_go() {
+    both(|store| {
+        let names: Vec<String> = (0..5000).map(|n| format!("tool{n}")).collect();
+        let vectors: Vec<_> = names.iter().map(|name| tool("s", name, name, &[1.0, 2.0, 3.0])).collect();
+        store.put_vectors(&vectors, 1).unwrap();
+        let keys: Vec<_> = vectors.iter().map(|vector| vector.key).collect();
+        assert_eq!(store.vectors(&keys).unwrap().len(), 5000);
+    });
+}
+
+#[test]
+fn tools_and_backends_that_are_gone_are_forgotten() {
+    both(|store| {
+        let kept = tool("s", "kept", "kept", &[1.0]);
+        let vectors = [kept.clone(), tool("s", "gone", "gone", &[1.0]), tool("other", "t", "t", &[1.0])];
+        store.put_vectors(&vectors, 1).unwrap();
+        store.set_schema_hashes("s", [("kept", "1"), ("gone", "2")], 1).unwrap();
+        store.set_schema_hashes("other", [("t", "3")], 1).unwrap();
+        store.save_definitions("other", "f", "{}", 1).unwrap();
+
+        assert_eq!(store.retain_tools("s", &["kept"]).unwrap(), 1);
+        assert_eq!(store.schema_hashes("s").unwrap().len(), 1);
+        assert_eq!(store.retain_backends(&["s"]).unwrap(), 1);
+        assert_eq!(store.schema_hash("other", "t").unwrap(), None);
+        assert_eq!(store.definitions("other", "f").unwrap(), None);
+
+        let keys = vectors.map(|vector| vector.key);
+        let left: Vec<_> = store.vectors(&keys).unwrap().into_keys().collect();
+        assert_eq!(left, [kept.key]);
+    });
+}
+
+#[test]
+fn schema_hashes_move_their_time_also_when_unchanged() {
+    both(|store| {
+        assert_eq!(store.schema_hash("s", "t").unwrap(), None);
+        store.set_schema_hashes("s", [("t", "aa"), ("u", "bb")], 1).unwrap();
+        store.set_schema_hashes("s", [("t", "aa")], 2).unwrap();
+        let hash = store.schema_hash("s", "t").unwrap().unwrap();
+        assert_eq!((hash.hash.as_str(), hash.last_checked_at), ("aa", 2));
+        let names: Vec<_> = store.schema_hashes("s").unwrap().into_iter().map(|hash| hash.tool).collect();
+        assert_eq!(names, ["t", "u"]);
+    });
+}
+
+fn change(tool: &str, kind: ChangeKind, at: i64) -> ToolChange {
+    let hash = Some(format!("hash{at}"));
+    let (before, after) = match kind {
+        ChangeKind::Added => (None, hash),
+        ChangeKind::Updated => (Some("before".to_owned()), hash),
+        ChangeKind::Removed => (hash, None),
+    };
+    ToolChange { backend: "s".to_owned(), tool: tool.to_owned(), kind, before, after, at }
+}
+
+#[test]
+fn changes_are_kept_newest_first_with_the_last_of_each_tool() {
+    both(|store| {
+        let changes = [
+            change("a", ChangeKind::Added, 1),
+            change("b", ChangeKind::Added, 2),
+            change("a", ChangeKind::Updated, 3),
+            change("b", ChangeKind::Removed, 4),
+        ];
+        store.record_changes(&changes).unwrap();
+        let [first, _, third, fourth] = changes;
+        assert_eq!(store.changes(1).unwrap(), std::slice::from_ref(&fourth));
+        assert_eq!(store.changes(100).unwrap().last(), Some(&first));
+        assert_eq!(store.last_changes("s").unwrap(), [third, fourth]);
+        assert!(store.last_changes("other").unwrap().is_empty());
+    });
+}
+
+#[test]
+fn the_record_of_changes_is_bounded() {
+    both(|store| {
+        let changes: Vec<_> = (0..10_050).map(|at| change("t", ChangeKind::Updated, at)).collect();
+        store.record_changes(&changes).unwrap();
+        let kept = store.changes(usize::MAX).unwrap();
+        assert_eq!(kept.len(), 10_000);
+        assert_eq!(kept.last().unwrap().at, 50);
+    });
+}
+
+#[test]
+fn definitions_belong_to_a_backend_as_it_was_configured() {
+    both(|store| {
+        store.save_definitions("s", "one", r#"{"tools":[]}"#, 1).unwrap();
+        let saved = store.definitions("s", "one").unwrap().unwrap();
+        assert_eq!((saved.json.as_str(), saved.saved_at), (r#"{"tools":[]}"#, 1));
+        assert_eq!(store.definitions("s", "two").unwrap(), None);
+        store.save_definitions("s", "two", "{}", 2).unwrap();
+        assert_eq!(store.definitions("s", "one").unwrap(), None);
+    });
+}
