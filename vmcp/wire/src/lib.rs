@@ -1,1 +1,41 @@
 //! MCP messages as they travel: raw envelopes, eras, headers, SSE, translations, sealed tokens; pure.
+//!
+//! A message is never turned into a tree. [`envelope::Message`] splits it into its few parts, each a borrowed slice of
+//! the bytes that arrived; [`object::Edit`] changes the keys that a gateway must change and leaves every other byte
+//! where it was; [`rpc`] writes the result into a new envelope in one copy.
+//!
+//! ```
+//! use vmcp_wire::{envelope::Message, era::Era, rpc, translate};
+//!
+//! // A backend of 2025-11-25 answers a client of 2026-07-28.
+//! let from_backend = br#"{"jsonrpc":"2.0","id":7,"result":{"content":[],"x-vendor":1e400}}"#;
+//! let Message::Response(response) = Message::parse(from_backend)? else { unreachable!() };
+//! let plan = translate::ResultPlan { from: Era::Legacy, to: Era::Modern, ..Default::default() };
+//! let result = translate::result("tools/call", response.result, &plan)?;
+//! assert_eq!(
+//!     rpc::response(response.id, result),
+//!     br#"{"jsonrpc":"2.0","id":7,"result":{"content":[],"x-vendor":1e400,"resultType":"complete"}}"#
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod codes;
+pub mod cursor;
+mod depth;
+pub mod envelope;
+pub mod era;
+pub mod handshake;
+pub mod headers;
+pub mod json;
+pub mod meta;
+pub mod methods;
+pub mod object;
+pub mod pages;
+pub mod params;
+pub mod rpc;
+pub mod sealed;
+pub mod session;
+pub mod splice;
+pub mod sse;
+pub mod subject;
+pub mod translate;

@@ -1,0 +1,234 @@
+//! The JSON-RPC envelope: what kind of message this is, and its parts as slices of the bytes that arrived.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{error::Category, value::RawValue};
+
+use crate::{codes, depth, json};
+
+/// How deeply arrays and objects may nest, counted from the envelope. The parsers behind us recurse; `serde_json` itself
+/// stops at the same depth.
+pub const MAX_DEPTH: usize = 128;
+
+/// One message. The caller bounds the number of bytes.
+#[derive(Debug, Clone)]
+pub enum Message<'a> {
+    /// Wants an answer.
+    Request(Request<'a>),
+    /// Wants none.
+    Notification(Notification<'a>),
+    /// A result.
+    Response(Response<'a>),
+    /// An error.
+    Error(ErrorResponse<'a>),
+}
+
+/// A request.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// A string or an integer, as written; echo it as it is.
+    pub id: &'a RawValue,
+    /// The method.
+    pub method: Cow<'a, str>,
+    /// An object, if given.
+    pub params: Option<&'a RawValue>,
+}
+
+/// A notification.
+#[derive(Debug, Clone)]
+pub struct Notification<'a> {
+    /// The method.
+    pub method: Cow<'a, str>,
+    /// An object, if given.
+    pub params: Option<&'a RawValue>,
+}
+
+/// The result of a request.
+#[derive(Debug, Clone)]
+pub struct Response<'a> {
+    /// The id of the request.
+    pub id: &'a RawValue,
+    /// An object.
+    pub result: &'a RawValue,
+}
+
+/// The error that answers a request.
+#[derive(Debug, Clone)]
+pub struct ErrorResponse<'a> {
+    /// The id of the request, unless its receiver could not read it.
+    pub id: Option<&'a RawValue>,
+    /// An object with `code`, `message` and perhaps `data`.
+    pub error: &'a RawValue,
+}
+
+/// A message that cannot be read. Answer it with [`EnvelopeError::code`] and [`EnvelopeError::id`].
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{reason}")]
+pub struct EnvelopeError {
+    /// What is wrong.
+    pub reason: Reason,
+    /// The id, when the message was read far enough to have a valid one.
+    pub id: Option<Box<RawValue>>,
+}
+
+/// What is wrong with an envelope.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// Not UTF-8.
+    #[error("the body is not UTF-8: invalid byte at offset {0}")]
+    Encoding(usize),
+    /// Not JSON.
+    #[error("the body is not JSON: {0}")]
+    Syntax(String),
+    /// Nested too deeply.
+    #[error("the body nests more than {MAX_DEPTH} levels deep")]
+    Depth,
+    /// A batch.
+    #[error("JSON-RPC batches are not supported (removed in MCP 2025-06-18); send one message a request")]
+    Batch,
+    /// JSON, but no message.
+    #[error("the body is not a JSON-RPC message: {0}")]
+    Shape(String),
+    /// Not JSON-RPC 2.0.
+    #[error("`jsonrpc` must be \"2.0\"")]
+    Version,
+    /// An id that is neither a string nor an integer.
+    #[error("`id` must be a string or an integer")]
+    Id,
+    /// Parameters that are no object.
+    #[error("`params` must be an object")]
+    Params,
+}
+
+impl EnvelopeError {
+    /// The JSON-RPC code.
+    #[must_use]
+    pub fn code(&self) -> i64 {
+        match self.reason {
+            Reason::Encoding(_) | Reason::Syntax(_) => codes::PARSE_ERROR,
+            Reason::Params => codes::INVALID_PARAMS,
+            _ => codes::INVALID_REQUEST,
+        }
+    }
+}
+
+impl From<Reason> for EnvelopeError {
+    fn from(reason: Reason) -> Self {
+        Self { reason, id: None }
+    }
+}
+
+/// The keys of an envelope; any others are ignored, a repeated one is an error.
+#[derive(Deserialize)]
+struct Parts<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    // `null` counts as absent: several clients write it.
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+/// Keeps `null` apart from an absent key.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+impl<'a> Message<'a> {
+    /// Reads one message.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, EnvelopeError> {
+        let text = std::str::from_utf8(bytes).map_err(|e| Reason::Encoding(e.valid_up_to()))?;
+        if depth::exceeds(bytes, MAX_DEPTH) {
+            return Err(Reason::Depth.into());
+        }
+        let text = text.trim_start_matches([' ', '\t', '\n', '\r']);
+        if !text.starts_with('{') {
+            return Err(not_an_object(text).into());
+        }
+        let parts: Parts<'_> = serde_json::from_str(text).map_err(|e| match e.classify() {
+            Category::Data => Reason::Shape(e.to_string()),
+            _ => Reason::Syntax(e.to_string()),
+        })?;
+        let id = parts.id.filter(|id| json::is_id(id));
+        parts.message().map_err(|reason| EnvelopeError { reason, id: id.map(ToOwned::to_owned) })
+    }
+
+    /// The method of a request or notification.
+    #[must_use]
+    pub fn method(&self) -> Option<&str> {
+        match self {
+            Self::Request(Request { method, .. }) | Self::Notification(Notification { method, .. }) => {
+                Some(method)
+            }
+            Self::Response(_) | Self::Error(_) => None,
+        }
+    }
+
+    /// The id, if there is one.
+    #[must_use]
+    pub fn id(&self) -> Option<&'a RawValue> {
+        match self {
+            Self::Request(Request { id, .. }) | Self::Response(Response { id, .. }) => Some(id),
+            Self::Error(ErrorResponse { id, .. }) => *id,
+            Self::Notification(_) => None,
+        }
+    }
+}
+
+impl<'a> Parts<'a> {
+    fn message(self) -> Result<Message<'a>, Reason> {
+        if self.jsonrpc.and_then(json::unquoted).as_deref() != Some("2.0") {
+            return Err(Reason::Version);
+        }
+        match (self.method, self.result, self.error) {
+            (Some(method), None, None) => {
+                let method = json::unquoted(method)
+                    .ok_or_else(|| Reason::Shape("`method` must be a string".into()))?;
+                let params = self.params;
+                if params.is_some_and(|params| !json::is_object(params)) {
+                    return Err(Reason::Params);
+                }
+                Ok(match self.id {
+                    Some(_) => Message::Request(Request { id: required_id(self.id)?, method, params }),
+                    None => Message::Notification(Notification { method, params }),
+                })
+            }
+            (None, Some(result), None) if json::is_object(result) => {
+                Ok(Message::Response(Response { id: required_id(self.id)?, result }))
+            }
+            (None, Some(_), None) => Err(Reason::Shape("`result` must be an object".into())),
+            (None, None, Some(error)) if json::is_object(error) => {
+                let id = self.id.filter(|id| id.get() != "null");
+                Ok(Message::Error(ErrorResponse {
+                    id: id.map(|id| required_id(Some(id))).transpose()?,
+                    error,
+                }))
+            }
+            (None, None, Some(_)) => Err(Reason::Shape("`error` must be an object".into())),
+            _ => Err(Reason::Shape("exactly one of `method`, `result` and `error` must be present".into())),
+        }
+    }
+}
+
+fn required_id(id: Option<&RawValue>) -> Result<&RawValue, Reason> {
+    id.filter(|id| json::is_id(id)).ok_or(Reason::Id)
+}
+
+fn not_an_object(text: &str) -> Reason {
+    match serde_json::from_str::<&RawValue>(text) {
+        Err(error) => Reason::Syntax(error.to_string()),
+        Ok(value) if value.get().starts_with('[') => Reason::Batch,
+        Ok(_) => Reason::Shape("expected a JSON object".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

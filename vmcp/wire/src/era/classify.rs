@@ -1,0 +1,178 @@
+//! Which era a message belongs to, and the exact refusal when it belongs to none.
+//!
+//! Source: MCP 2026-07-28, basic/versioning ("a dual-era server selects its behavior from how the client opens"),
+//! basic/transports/streamable-http ("Request Metadata", "Server Validation").
+
+use super::{Era, Revision};
+use crate::{
+    codes,
+    envelope::{Message, Request},
+    headers::{self, Field, HeaderSource},
+    json, meta, methods,
+    params::Params,
+    rpc::Refusal,
+};
+
+/// How to serve a message.
+#[derive(Debug, Clone)]
+pub enum RequestEra<'a> {
+    /// Statelessly, by the revision it names.
+    Modern(Modern<'a>),
+    /// Within a session, or to open one.
+    Legacy {
+        /// What `MCP-Protocol-Version` says; it is absent on `initialize` and in revisions before 2025-06-18.
+        header: Option<Revision>,
+        /// The parameters, `{}` for a response.
+        params: Params<'a>,
+    },
+}
+
+/// A message of the modern era, its headers checked against its body.
+#[derive(Debug, Clone)]
+pub struct Modern<'a> {
+    /// The revision of this request.
+    pub revision: Revision,
+    /// The parameters; for a request, `_meta` holds the required keys.
+    pub params: Params<'a>,
+}
+
+impl RequestEra<'_> {
+    /// The era alone.
+    #[must_use]
+    pub fn era(&self) -> Era {
+        match self {
+            Self::Modern(_) => Era::Modern,
+            Self::Legacy { .. } => Era::Legacy,
+        }
+    }
+}
+
+/// Classifies what a client sent in an HTTP POST.
+///
+/// `Mcp-Param-*` is not checked here, since it depends on the tool: see [`headers::check_param_headers`].
+pub fn classify<'a, H>(headers: &H, message: &Message<'a>) -> Result<RequestEra<'a>, Refusal>
+where
+    H: HeaderSource + ?Sized,
+{
+    let header = match headers.field(headers::PROTOCOL_VERSION) {
+        Field::Absent => None,
+        Field::One(text) => Some(text),
+        Field::Invalid => {
+            return Err(mismatch("MCP-Protocol-Version must be a single visible ASCII value".into()));
+        }
+    };
+    match message {
+        Message::Request(request) => classify_request(header, request, Some(headers)),
+        Message::Notification(notification) => {
+            let params = params(notification.params)?;
+            by_header(header, params)
+        }
+        Message::Response(_) | Message::Error(_) => match by_header(header, Params::default())? {
+            RequestEra::Modern(_) => Err(Refusal::new(
+                codes::INVALID_REQUEST,
+                "clients of 2026-07-28 send requests and notifications only; input goes into `inputResponses`",
+            )),
+            legacy @ RequestEra::Legacy { .. } => Ok(legacy),
+        },
+    }
+}
+
+/// Classifies what a client wrote to our standard input, where there are no headers.
+pub fn classify_stdio<'a>(message: &Message<'a>) -> Result<RequestEra<'a>, Refusal> {
+    match message {
+        Message::Request(request) => classify_request(None, request, None::<&headers::NoHeaders>),
+        Message::Notification(notification) => {
+            Ok(RequestEra::Legacy { header: None, params: params(notification.params)? })
+        }
+        Message::Response(_) | Message::Error(_) => {
+            Ok(RequestEra::Legacy { header: None, params: Params::default() })
+        }
+    }
+}
+
+fn classify_request<'a, H>(
+    header: Option<&str>,
+    request: &Request<'a>,
+    headers: Option<&H>,
+) -> Result<RequestEra<'a>, Refusal>
+where
+    H: HeaderSource + ?Sized,
+{
+    let params = params(request.params)?;
+    let method = request.method.as_ref();
+    if method == methods::INITIALIZE {
+        // The handshake is legacy whatever version it names, and its revision is not settled yet. A proxy may still
+        // have routed it by its method.
+        if let Some(headers) = headers {
+            headers::check_method(headers, method, headers::Presence::Optional)?;
+        }
+        return Ok(RequestEra::Legacy { header: None, params });
+    }
+    let Some(named) = params.meta.get(meta::PROTOCOL_VERSION) else {
+        let era = by_header(header, params)?;
+        return match era {
+            RequestEra::Modern(_) => Err(missing_meta(meta::PROTOCOL_VERSION)),
+            RequestEra::Legacy { .. } if method == methods::DISCOVER => {
+                Err(missing_meta(meta::PROTOCOL_VERSION))
+            }
+            RequestEra::Legacy { .. } => Ok(era),
+        };
+    };
+    let Some(named) = json::unquoted(named) else {
+        return Err(bad_meta(meta::PROTOCOL_VERSION, "must be a string"));
+    };
+    if headers.is_some() && header != Some(named.as_ref()) {
+        let header = header.map_or("is missing".to_owned(), |header| format!("`{header}` differs"));
+        return Err(mismatch(format!(
+            "header MCP-Protocol-Version {header}; the body's `_meta` says `{named}`"
+        )));
+    }
+    let revision = Revision::parse(&named).ok_or_else(|| unsupported(&named))?;
+    if revision.era() == Era::Legacy {
+        return Ok(RequestEra::Legacy { header: Some(revision), params });
+    }
+    match params.meta.get(meta::CLIENT_CAPABILITIES) {
+        None => return Err(missing_meta(meta::CLIENT_CAPABILITIES)),
+        Some(capabilities) if !json::is_object(capabilities) => {
+            return Err(bad_meta(meta::CLIENT_CAPABILITIES, "must be an object"));
+        }
+        Some(_) => {}
+    }
+    if let Some(headers) = headers {
+        headers::check_method(headers, method, headers::Presence::Required)?;
+        headers::check_name(headers, method, &params.object)?;
+    }
+    Ok(RequestEra::Modern(Modern { revision, params }))
+}
+
+/// For messages without a version in their body.
+fn by_header<'a>(header: Option<&str>, params: Params<'a>) -> Result<RequestEra<'a>, Refusal> {
+    let revision = header.map(|text| Revision::parse(text).ok_or_else(|| unsupported(text))).transpose()?;
+    Ok(match revision.filter(|revision| revision.era() == Era::Modern) {
+        Some(revision) => RequestEra::Modern(Modern { revision, params }),
+        None => RequestEra::Legacy { header: revision, params },
+    })
+}
+
+fn params<'a>(raw: Option<&'a serde_json::value::RawValue>) -> Result<Params<'a>, Refusal> {
+    Params::parse(raw).map_err(|error| Refusal::new(codes::INVALID_PARAMS, error.to_string()))
+}
+
+fn missing_meta(key: &str) -> Refusal {
+    bad_meta(key, "is required in every request of 2026-07-28")
+}
+
+fn bad_meta(key: &str, problem: &str) -> Refusal {
+    Refusal::new(codes::INVALID_PARAMS, format!("`params._meta[\"{key}\"]` {problem}"))
+}
+
+fn mismatch(message: String) -> Refusal {
+    Refusal::new(codes::HEADER_MISMATCH, message)
+}
+
+fn unsupported(requested: &str) -> Refusal {
+    let supported: Vec<_> = Revision::ALL.map(|revision| json::quoted(revision.as_str())).into();
+    let data =
+        format!(r#"{{"supported":[{}],"requested":{}}}"#, supported.join(","), json::quoted(requested));
+    Refusal::new(codes::UNSUPPORTED_PROTOCOL_VERSION, "unsupported protocol version").with_data(data)
+}

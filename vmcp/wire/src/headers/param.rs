@@ -1,0 +1,205 @@
+//! `x-mcp-header`: tool arguments that are repeated in `Mcp-Param-*` headers.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, value::RawValue};
+
+use super::{HeaderSource, PARAM_PREFIX, decoded, encode, mismatch};
+use crate::{json, object::Object, rpc::Refusal};
+
+const ANNOTATION: &str = "x-mcp-header";
+/// The largest integer that may be repeated, 2^53 − 1.
+const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
+
+/// An argument that is repeated in a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParamHeader {
+    /// The header's name behind `Mcp-Param-`, as the schema spells it.
+    pub name: String,
+    /// The property names that lead to the argument.
+    pub path: Vec<String>,
+}
+
+/// Why a tool must not be offered to HTTP clients.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParamHeaderError {
+    /// The schema cannot be read.
+    #[error("the input schema is not valid JSON: {0}")]
+    Schema(String),
+    /// The annotation is no header name.
+    #[error("x-mcp-header {value} of `{property}` is not a header name (RFC 9110 token)")]
+    Name {
+        /// The annotated property.
+        property: String,
+        /// The annotation, as JSON.
+        value: String,
+    },
+    /// Two arguments share a header.
+    #[error("x-mcp-header `{0}` is used twice")]
+    Duplicate(String),
+    /// Only strings, integers and booleans can be repeated.
+    #[error("x-mcp-header of `{0}` needs the type string, integer or boolean")]
+    Type(String),
+    /// The annotation is where no single argument corresponds to it.
+    #[error("x-mcp-header must be on a property that is reached through `properties` alone")]
+    Place,
+}
+
+impl ParamHeader {
+    /// The annotations of a tool's input schema.
+    pub fn parse(input_schema: &RawValue) -> Result<Vec<Self>, ParamHeaderError> {
+        let text = input_schema.get();
+        // Nearly no schema has one. An escape could hide the name.
+        if !text.contains(ANNOTATION) && !text.contains("\\u") {
+            return Ok(Vec::new());
+        }
+        let schema: Value =
+            serde_json::from_str(text).map_err(|e| ParamHeaderError::Schema(e.to_string()))?;
+        let mut found = Vec::new();
+        if let Value::Object(root) = &schema {
+            collect(root, &mut Vec::new(), Some(&mut found))?;
+        }
+        Ok(found)
+    }
+
+    fn header(&self) -> String {
+        format!("{PARAM_PREFIX}{}", self.name.to_ascii_lowercase())
+    }
+}
+
+/// Walks a schema. `found` is `None` where no annotation may be.
+fn collect(
+    schema: &Map<String, Value>,
+    path: &mut Vec<String>,
+    mut found: Option<&mut Vec<ParamHeader>>,
+) -> Result<(), ParamHeaderError> {
+    if let Some(annotation) = schema.get(ANNOTATION) {
+        match &mut found {
+            Some(found) if !path.is_empty() => found.push(annotated(schema, annotation, path, found)?),
+            _ => return Err(ParamHeaderError::Place),
+        }
+    }
+    for (keyword, value) in schema {
+        match (keyword.as_str(), value) {
+            ("properties", Value::Object(properties)) => {
+                for (name, property) in properties {
+                    let Value::Object(property) = property else { continue };
+                    path.push(name.clone());
+                    collect(property, path, found.as_deref_mut())?;
+                    path.pop();
+                }
+            }
+            // Names chosen by the author, not keywords, lead to these schemas.
+            ("$defs" | "definitions" | "dependentSchemas" | "patternProperties", Value::Object(schemas)) => {
+                schemas.values().try_for_each(|schema| collect_elsewhere(schema, path))?;
+            }
+            // Data, not schemas.
+            ("default" | "const" | "enum" | "examples" | ANNOTATION, _) => {}
+            (_, value) => collect_elsewhere(value, path)?,
+        }
+    }
+    Ok(())
+}
+
+fn collect_elsewhere(value: &Value, path: &mut Vec<String>) -> Result<(), ParamHeaderError> {
+    match value {
+        Value::Object(schema) => collect(schema, path, None),
+        Value::Array(schemas) => schemas.iter().try_for_each(|schema| collect_elsewhere(schema, path)),
+        _ => Ok(()),
+    }
+}
+
+fn annotated(
+    schema: &Map<String, Value>,
+    annotation: &Value,
+    path: &[String],
+    others: &[ParamHeader],
+) -> Result<ParamHeader, ParamHeaderError> {
+    let property = path.join(".");
+    let name = match annotation {
+        Value::String(name) if !name.is_empty() && name.bytes().all(is_token) => name.clone(),
+        value => return Err(ParamHeaderError::Name { property, value: value.to_string() }),
+    };
+    if !matches!(schema.get("type").and_then(Value::as_str), Some("string" | "integer" | "boolean")) {
+        return Err(ParamHeaderError::Type(property));
+    }
+    if others.iter().any(|other| other.name.eq_ignore_ascii_case(&name)) {
+        return Err(ParamHeaderError::Duplicate(name));
+    }
+    Ok(ParamHeader { name, path: path.to_vec() })
+}
+
+/// RFC 9110, 5.6.2.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Checks the `Mcp-Param-*` headers of a call against its arguments: each annotated argument that is given must be
+/// repeated, others must not. Unknown `Mcp-Param-*` headers are none of our business.
+pub fn check_param_headers<H>(
+    headers: &H,
+    annotations: &[ParamHeader],
+    arguments: Option<&RawValue>,
+) -> Result<(), Refusal>
+where
+    H: HeaderSource + ?Sized,
+{
+    for annotation in annotations {
+        let name = annotation.header();
+        let header = decoded(headers, &name)?;
+        let body = argument(arguments, &annotation.path);
+        let is_number = body.is_some_and(|body| !body.get().starts_with('"'));
+        match (header, body.and_then(as_text)) {
+            (None, None) => {}
+            (Some(header), Some(body)) if header == body || is_number && same_integer(&header, &body) => {}
+            (Some(header), Some(body)) => {
+                return Err(mismatch(format!("header {name} `{header}`, argument `{body}`")));
+            }
+            (Some(_), None) => {
+                return Err(mismatch(format!("header {name} repeats an argument that is not given")));
+            }
+            (None, Some(_)) => return Err(mismatch(format!("header {name} is missing"))),
+        }
+    }
+    Ok(())
+}
+
+/// The `Mcp-Param-*` headers of a call to a modern backend. Arguments that are absent, null or of a type that cannot be
+/// repeated have none.
+#[must_use]
+pub fn build_param_headers(
+    annotations: &[ParamHeader],
+    arguments: Option<&RawValue>,
+) -> Vec<(String, String)> {
+    let header = |annotation: &ParamHeader| {
+        let text = as_text(argument(arguments, &annotation.path)?)?;
+        Some((annotation.header(), encode(&text).into_owned()))
+    };
+    annotations.iter().filter_map(header).collect()
+}
+
+fn argument<'a>(arguments: Option<&'a RawValue>, path: &[String]) -> Option<&'a RawValue> {
+    path.iter().try_fold(arguments?, |value, key| Object::parse(value).ok()?.get(key))
+}
+
+/// A string's text, an integer in decimal, a boolean.
+fn as_text(value: &RawValue) -> Option<Cow<'_, str>> {
+    match value.get() {
+        text if text.starts_with('"') => json::unquoted(value),
+        text @ ("true" | "false") => Some(Cow::Borrowed(text)),
+        text => Some(Cow::Owned(integer(text)?.to_string())),
+    }
+}
+
+/// An integer, however it is written: `42`, `42.0`, `4.2e1`.
+fn integer(text: &str) -> Option<i64> {
+    text.parse().ok().or_else(|| {
+        let number = text.parse::<f64>().ok()?;
+        (number.fract() == 0.0 && number.abs() <= MAX_SAFE_INTEGER).then_some(number as i64)
+    })
+}
+
+/// Integers are compared as numbers, so that `42.0` equals `42`.
+fn same_integer(header: &str, body: &str) -> bool {
+    integer(header).is_some_and(|header| integer(body) == Some(header))
+}

@@ -1,0 +1,38 @@
+//! How text that is no header value travels as one: `=?base64?…?=`.
+
+use std::borrow::Cow;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+
+const PREFIX: &str = "=?base64?";
+const SUFFIX: &str = "?=";
+
+/// The header value that stands for `text`: itself when it is visible ASCII without space at its ends and cannot be
+/// taken for an encoded value.
+#[must_use]
+pub fn encode(text: &str) -> Cow<'_, str> {
+    let padded = text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']);
+    if is_visible(text) && !padded && encoded(text).is_none() {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(format!("{PREFIX}{}{SUFFIX}", BASE64_STANDARD.encode(text)))
+    }
+}
+
+/// The text that a header value stands for; `None` when it is marked as encoded and is not base64 of UTF-8.
+#[must_use]
+pub fn decode(value: &str) -> Option<Cow<'_, str>> {
+    match encoded(value) {
+        None => Some(Cow::Borrowed(value)),
+        Some(inner) => String::from_utf8(BASE64_STANDARD.decode(inner).ok()?).ok().map(Cow::Owned),
+    }
+}
+
+/// Whether every byte may stand in a header value (RFC 9110, 5.5, without obsolete bytes).
+pub(super) fn is_visible(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
+}
+
+fn encoded(value: &str) -> Option<&str> {
+    value.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)
+}

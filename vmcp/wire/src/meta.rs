@@ -1,0 +1,278 @@
+//! `_meta`: the keys that the protocol reserves, read one by one, and rewritten for a backend. All others pass.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use crate::{
+    era::Revision,
+    json,
+    object::{Edit, Object},
+    splice::Spliced,
+};
+
+/// The key of the metadata itself.
+pub const META: &str = "_meta";
+/// The revision of a request (string).
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// Name and version of the client (`Implementation`).
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// What the client can do (`ClientCapabilities`).
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The lowest level of log messages wanted; none means no messages.
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// Name and version of the server (`Implementation`), in results.
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// The id of the `subscriptions/listen` request that a notification belongs to.
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// Opts a request into progress notifications (string or integer).
+pub const PROGRESS_TOKEN: &str = "progressToken";
+/// W3C Trace Context.
+pub const TRACEPARENT: &str = "traceparent";
+/// W3C Trace Context, vendors' part.
+pub const TRACESTATE: &str = "tracestate";
+/// W3C Baggage.
+pub const BAGGAGE: &str = "baggage";
+
+/// The prefix of the keys that belong to the protocol and its official extensions.
+const RESERVED_PREFIX: &str = "io.modelcontextprotocol/";
+
+/// The keys of a `_meta` object.
+#[derive(Debug, Clone, Default)]
+pub struct Meta<'a> {
+    object: Object<'a>,
+}
+
+impl<'a> From<Object<'a>> for Meta<'a> {
+    fn from(object: Object<'a>) -> Self {
+        Self { object }
+    }
+}
+
+impl<'a> Meta<'a> {
+    /// All keys.
+    #[must_use]
+    pub fn object(&self) -> &Object<'a> {
+        &self.object
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&'a RawValue> {
+        self.object.get(key)
+    }
+
+    /// Name and version of the client, if it says so with an object.
+    #[must_use]
+    pub fn client_info(&self) -> Option<&'a RawValue> {
+        self.get(CLIENT_INFO).filter(|info| json::is_object(info))
+    }
+
+    /// The client's name, for logs and for the spelling of tool names; never for security.
+    #[must_use]
+    pub fn client_name(&self) -> Option<Cow<'a, str>> {
+        Object::parse(self.client_info()?).ok()?.get_str("name")
+    }
+
+    /// The client's capabilities, if it states them as an object.
+    #[must_use]
+    pub fn client_capabilities(&self) -> Option<&'a RawValue> {
+        self.get(CLIENT_CAPABILITIES).filter(|capabilities| json::is_object(capabilities))
+    }
+
+    /// The log level wanted for this request.
+    #[must_use]
+    pub fn log_level(&self) -> Option<Cow<'a, str>> {
+        self.object.get_str(LOG_LEVEL)
+    }
+
+    /// The progress token, as written.
+    #[must_use]
+    pub fn progress_token(&self) -> Option<&'a RawValue> {
+        self.get(PROGRESS_TOKEN).filter(|token| json::is_id(token))
+    }
+
+    /// The trace context. A `traceparent` that is not well-formed is ignored, and the rest with it.
+    #[must_use]
+    pub fn trace(&self) -> Trace<'a> {
+        let Some(traceparent) = self.object.get_str(TRACEPARENT).filter(|text| is_traceparent(text)) else {
+            return Trace::default();
+        };
+        Trace {
+            traceparent: Some(traceparent),
+            tracestate: self.object.get_str(TRACESTATE),
+            baggage: self.object.get_str(BAGGAGE),
+        }
+    }
+}
+
+/// A trace context, as it travels in `_meta` and in the HTTP headers of the same names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Trace<'a> {
+    /// Trace and parent span.
+    pub traceparent: Option<Cow<'a, str>>,
+    /// Vendors' part.
+    pub tracestate: Option<Cow<'a, str>>,
+    /// Application-defined properties.
+    pub baggage: Option<Cow<'a, str>>,
+}
+
+/// Whether `text` is a W3C `traceparent`: `00-` and 32 hex digits, 16 and 2, neither id all zeros. Later versions may
+/// append fields.
+#[must_use]
+pub fn is_traceparent(text: &str) -> bool {
+    let hex = |field: Option<&str>, length| {
+        field.is_some_and(|f| f.len() == length && f.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
+    };
+    let id = |field: Option<&str>, length| {
+        hex(field, length) && field.is_some_and(|f| f.bytes().any(|b| b != b'0'))
+    };
+    let mut fields = text.split('-');
+    let version = fields.next();
+    let well_formed =
+        hex(version, 2) && id(fields.next(), 32) && id(fields.next(), 16) && hex(fields.next(), 2);
+    well_formed && version != Some("ff") && (version != Some("00") || fields.next().is_none())
+}
+
+/// The metadata of a request to a backend.
+#[derive(Debug, Clone, Default)]
+pub struct Outgoing<'a> {
+    /// What the backend's era wants.
+    pub stamp: Stamp<'a>,
+    /// What becomes of the progress token.
+    pub progress_token: ProgressToken<'a>,
+    /// The trace context to send on; its parts replace those that came, absent parts leave them.
+    pub trace: Trace<'a>,
+}
+
+/// The reserved keys of a request to a backend.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Stamp<'a> {
+    /// A legacy backend knows them from its session; some refuse a request that repeats them.
+    #[default]
+    Legacy,
+    /// A modern backend wants them in each request.
+    Modern {
+        /// The revision that the backend speaks.
+        revision: Revision,
+        /// `Implementation`, as JSON; ours or the client's.
+        client_info: Option<&'a str>,
+        /// `ClientCapabilities`, as JSON: what the client declared and we can relay.
+        client_capabilities: &'a str,
+        /// The log level, plain text; `None` asks for no log messages.
+        log_level: Option<&'a str>,
+    },
+}
+
+/// What becomes of the client's progress token.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum ProgressToken<'a> {
+    /// It goes on as it is.
+    #[default]
+    Keep,
+    /// Nobody would hear of the progress.
+    Remove,
+    /// Ours, as JSON: several clients' tokens must not meet on one connection.
+    Replace(&'a str),
+}
+
+impl<'a> Outgoing<'a> {
+    /// Rewrites the metadata of a request.
+    #[must_use]
+    pub fn edit<'o>(&self, meta: &'o Meta<'a>) -> Edit<'o, 'a> {
+        let mut edit = meta.object.edit();
+        match self.stamp {
+            Stamp::Legacy => {
+                for (key, _) in meta.object.iter().filter(|(key, _)| key.starts_with(RESERVED_PREFIX)) {
+                    edit.remove(key);
+                }
+            }
+            Stamp::Modern { revision, client_info, client_capabilities, log_level } => {
+                edit.set(PROTOCOL_VERSION, format!("\"{revision}\""));
+                set_or_remove(&mut edit, CLIENT_INFO, client_info.map(Spliced::from));
+                edit.set(CLIENT_CAPABILITIES, client_capabilities);
+                set_or_remove(&mut edit, LOG_LEVEL, log_level.map(|level| json::quoted(level).into()));
+            }
+        }
+        match self.progress_token {
+            ProgressToken::Keep => {}
+            ProgressToken::Remove => _ = edit.remove(PROGRESS_TOKEN),
+            ProgressToken::Replace(token) => _ = edit.set(PROGRESS_TOKEN, token),
+        }
+        let Trace { traceparent, tracestate, baggage } = &self.trace;
+        for (key, value) in [(TRACEPARENT, traceparent), (TRACESTATE, tracestate), (BAGGAGE, baggage)] {
+            if let Some(value) = value {
+                edit.set(key, json::quoted(value));
+            }
+        }
+        edit
+    }
+}
+
+fn set_or_remove<'a>(edit: &mut Edit<'_, 'a>, key: &str, value: Option<Spliced<'a>>) {
+    match value {
+        Some(value) => edit.set(key, value),
+        None => edit.remove(key),
+    };
+}
+
+/// Puts edited metadata back into its object; metadata that has become empty goes, and is not added.
+pub(crate) fn put_back<'a>(outer: &mut Edit<'_, 'a>, meta: Edit<'_, 'a>) {
+    if meta.is_unchanged() {
+        return;
+    }
+    if meta.is_empty() {
+        outer.remove(META);
+    } else {
+        outer.set(META, meta.finish());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::splice::Spliced;
+
+    fn rewritten(meta: &str, outgoing: &Outgoing<'_>) -> String {
+        let meta = Meta::from(Object::parse_str(meta).unwrap());
+        Spliced::into_cow(outgoing.edit(&meta).finish()).into_owned()
+    }
+
+    #[test]
+    fn a_legacy_backend_gets_no_reserved_keys() {
+        let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28", "progressToken" : 7,"com.example/x":[1]}"#;
+        assert_eq!(rewritten(meta, &Outgoing::default()), r#"{"progressToken" : 7,"com.example/x":[1]}"#);
+    }
+
+    #[test]
+    fn a_modern_backend_gets_all_of_them_and_the_rest_as_it_was() {
+        let stamp = Stamp::Modern {
+            revision: Revision::MODERN,
+            client_info: None,
+            client_capabilities: r#"{"elicitation":{}}"#,
+            log_level: Some("debug"),
+        };
+        let trace = Trace { traceparent: Some("00-1".into()), ..Trace::default() };
+        let outgoing = Outgoing { stamp, progress_token: ProgressToken::Replace("\"p1\""), trace };
+        let meta = r#"{"io.modelcontextprotocol/clientInfo":{"name":"c"},"progressToken":7,"x":1e400}"#;
+        assert_eq!(
+            rewritten(meta, &outgoing),
+            r#"{"progressToken":"p1","x":1e400,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/logLevel":"debug","traceparent":"00-1"}"#
+        );
+    }
+
+    #[test]
+    fn an_ill_formed_traceparent_starts_no_trace() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
+        assert!(is_traceparent(good));
+        assert!(is_traceparent(&good.replace("00-0a", "cc-0a").replace("-01", "-01-more")));
+        let zero = "00-00000000000000000000000000000000-00f067aa0ba902b7-01";
+        for bad in
+            ["", "00", zero, &good.to_uppercase(), &format!("{good}-x"), &good.replace("00-0a", "ff-0a")]
+        {
+            assert!(!is_traceparent(bad), "{bad}");
+        }
+        let text = format!(r#"{{"traceparent":"x","tracestate":"a=b","ok":"{good}"}}"#);
+        assert_eq!(Meta::from(Object::parse_str(&text).unwrap()).trace(), Trace::default());
+    }
+}

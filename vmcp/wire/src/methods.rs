@@ -1,0 +1,94 @@
+//! Method names, and what is true of them.
+
+use crate::era::Era;
+
+/// Opens a legacy session.
+pub const INITIALIZE: &str = "initialize";
+/// Ends the legacy handshake.
+pub const INITIALIZED: &str = "notifications/initialized";
+/// Describes a modern server.
+pub const DISCOVER: &str = "server/discover";
+/// Opens a modern stream of changes.
+pub const LISTEN: &str = "subscriptions/listen";
+/// The first message of such a stream.
+pub const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+/// Is anyone there (legacy).
+pub const PING: &str = "ping";
+/// Sets the log level of a session (legacy).
+pub const SET_LEVEL: &str = "logging/setLevel";
+/// Lists tools.
+pub const TOOLS_LIST: &str = "tools/list";
+/// Calls a tool.
+pub const TOOLS_CALL: &str = "tools/call";
+/// Lists prompts.
+pub const PROMPTS_LIST: &str = "prompts/list";
+/// Renders a prompt.
+pub const PROMPTS_GET: &str = "prompts/get";
+/// Lists resources.
+pub const RESOURCES_LIST: &str = "resources/list";
+/// Lists resource templates.
+pub const TEMPLATES_LIST: &str = "resources/templates/list";
+/// Reads a resource.
+pub const RESOURCES_READ: &str = "resources/read";
+/// Asks for updates of a resource (legacy).
+pub const SUBSCRIBE: &str = "resources/subscribe";
+/// Ends that (legacy).
+pub const UNSUBSCRIBE: &str = "resources/unsubscribe";
+/// Completes an argument.
+pub const COMPLETE: &str = "completion/complete";
+/// Asks a client for its user's input.
+pub const ELICIT: &str = "elicitation/create";
+/// Asks a client for a model's answer.
+pub const SAMPLE: &str = "sampling/createMessage";
+/// Asks a client for its roots.
+pub const ROOTS_LIST: &str = "roots/list";
+/// Cancels a request.
+pub const CANCELLED: &str = "notifications/cancelled";
+/// Reports progress.
+pub const PROGRESS: &str = "notifications/progress";
+/// Carries a log record.
+pub const LOG_MESSAGE: &str = "notifications/message";
+/// The tools have changed.
+pub const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+/// The prompts have changed.
+pub const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
+/// The resources have changed.
+pub const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
+/// A resource has new content.
+pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
+
+/// Whether a method exists in an era. Methods that neither era defines (extensions, vendors) may exist in both.
+#[must_use]
+pub fn exists(method: &str, era: Era) -> bool {
+    let only = match method {
+        // "tasks/list" and "tasks/result" belong to the experimental tasks of 2025-11-25; the extension has neither.
+        INITIALIZE
+        | INITIALIZED
+        | PING
+        | SET_LEVEL
+        | SUBSCRIBE
+        | UNSUBSCRIBE
+        | "tasks/list"
+        | "tasks/result"
+        | "notifications/roots/list_changed"
+        | "notifications/elicitation/complete"
+        | "notifications/tasks/status" => Era::Legacy,
+        // From a server; modern servers ask for input in their results instead.
+        ELICIT | SAMPLE | ROOTS_LIST => Era::Legacy,
+        DISCOVER | LISTEN | ACKNOWLEDGED | "tasks/update" => Era::Modern,
+        _ => return true,
+    };
+    only == era
+}
+
+/// Whether complete results of the method must carry `ttlMs` and `cacheScope` in the modern era.
+#[must_use]
+pub fn is_cacheable(method: &str) -> bool {
+    matches!(method, DISCOVER | TOOLS_LIST | PROMPTS_LIST | RESOURCES_LIST | TEMPLATES_LIST | RESOURCES_READ)
+}
+
+/// Whether a modern server may answer the method with `input_required`.
+#[must_use]
+pub fn may_require_input(method: &str) -> bool {
+    matches!(method, TOOLS_CALL | PROMPTS_GET | RESOURCES_READ)
+}

@@ -1,0 +1,186 @@
+//! Changes to a few keys of an object; every byte that no change touches is written as it came.
+
+use super::{Entry, Object};
+use crate::{json, splice::Spliced};
+
+/// A set of changes. The last change of a key wins.
+#[derive(Debug, Clone)]
+pub struct Edit<'o, 'a> {
+    object: &'o Object<'a>,
+    /// One for each entry of the object, or none at all while nothing has changed.
+    slots: Vec<Slot<'a>>,
+    added: Vec<(String, Spliced<'a>)>,
+}
+
+/// What becomes of one entry.
+#[derive(Debug, Clone, Default)]
+struct Slot<'a> {
+    removed: bool,
+    key: Option<String>,
+    value: Option<Spliced<'a>>,
+}
+
+impl<'o, 'a> Edit<'o, 'a> {
+    pub(super) fn new(object: &'o Object<'a>) -> Self {
+        Self { object, slots: Vec::new(), added: Vec::new() }
+    }
+
+    /// Gives `key` a value: in its place when the key exists, else at the end.
+    pub fn set(&mut self, key: &str, value: impl Into<Spliced<'a>>) -> &mut Self {
+        let value = value.into();
+        if let Some(at) = self.position(key) {
+            let unchanged = self.object.entries.get(at).is_some_and(|entry| value.is(entry.value.get()));
+            if !unchanged || !self.slots.is_empty() {
+                self.slot(at, |slot| slot.value = (!unchanged).then_some(value));
+            }
+        } else if let Some((_, present)) = self.added.iter_mut().find(|(added, _)| added == key) {
+            *present = value;
+        } else {
+            self.added.push((key.to_owned(), value));
+        }
+        self
+    }
+
+    /// Gives `key` a value unless it has one.
+    pub fn set_if_absent(&mut self, key: &str, value: impl Into<Spliced<'a>>) -> &mut Self {
+        if !self.has(key) {
+            self.set(key, value);
+        }
+        self
+    }
+
+    /// Removes `key`, if it is there, with the comma and the space around it.
+    pub fn remove(&mut self, key: &str) -> &mut Self {
+        if let Some(at) = self.position(key) {
+            self.slot(at, |slot| slot.removed = true);
+        }
+        self.added.retain(|(added, _)| added != key);
+        self
+    }
+
+    /// Gives an existing key another name, in place; an entry that already has the new name is removed.
+    pub fn rename(&mut self, from: &str, to: &str) -> &mut Self {
+        if from != to
+            && let Some(at) = self.position(from)
+        {
+            self.remove(to);
+            self.slot(at, |slot| slot.key = Some(to.to_owned()));
+        }
+        self
+    }
+
+    /// Whether `key` will be there.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        self.position(key).is_some() || self.added.iter().any(|(added, _)| added == key)
+    }
+
+    /// Whether nothing has been changed so far.
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
+        self.slots.is_empty() && self.added.is_empty()
+    }
+
+    /// Whether the edited object will have no entries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let removed = self.slots.iter().filter(|slot| slot.removed).count();
+        self.added.is_empty() && removed == self.object.len()
+    }
+
+    /// The edited object.
+    #[must_use]
+    pub fn finish(self) -> Spliced<'a> {
+        if self.is_unchanged() {
+            return Spliced::from(self.object.raw);
+        }
+        let mut writer = Writer { raw: self.object.raw, out: Spliced::default(), pending: 0..0 };
+        let entries = &self.object.entries;
+        // Everything up to the first key, and everything behind the last value; `{` and the rest if there are none.
+        let head = entries.first().map_or(1, |entry| entry.key_start);
+        let tail = entries.last().map_or(1, |entry| entry.value_end);
+        writer.copy(0, head);
+        let mut slots = self.slots.into_iter();
+        let mut separator_start = None;
+        let mut first = true;
+        for entry in entries {
+            let slot = slots.next().unwrap_or_default();
+            if !slot.removed {
+                if let (false, Some(start)) = (first, separator_start) {
+                    writer.copy(start, entry.key_start);
+                }
+                writer.entry(entry, slot);
+                first = false;
+            }
+            separator_start = Some(entry.value_end);
+        }
+        for (key, value) in self.added {
+            let comma = if first { "" } else { "," };
+            writer.insert(Spliced::from(format!("{comma}{}:", json::quoted(&key))));
+            writer.insert(value);
+            first = false;
+        }
+        writer.copy(tail, self.object.raw.len());
+        writer.finish()
+    }
+
+    /// The place of the entry that is called `key` after the changes so far.
+    fn position(&self, key: &str) -> Option<usize> {
+        if self.slots.is_empty() {
+            return self.object.entries.iter().position(|entry| entry.key == key);
+        }
+        let mut slots = self.object.entries.iter().zip(&self.slots);
+        slots.position(|(entry, slot)| !slot.removed && slot.key.as_deref().unwrap_or(&entry.key) == key)
+    }
+
+    fn slot(&mut self, at: usize, change: impl FnOnce(&mut Slot<'a>)) {
+        self.slots.resize(self.object.len(), Slot::default());
+        if let Some(slot) = self.slots.get_mut(at) {
+            change(slot);
+        }
+    }
+}
+
+/// Joins adjacent slices of the original, so that a large untouched stretch stays one piece.
+struct Writer<'a> {
+    raw: &'a str,
+    out: Spliced<'a>,
+    pending: std::ops::Range<usize>,
+}
+
+impl<'a> Writer<'a> {
+    fn copy(&mut self, start: usize, end: usize) {
+        if start != self.pending.end {
+            self.flush();
+            self.pending.start = start;
+        }
+        self.pending.end = end;
+    }
+
+    fn entry(&mut self, entry: &Entry<'a>, slot: Slot<'a>) {
+        match slot.key {
+            None => self.copy(entry.key_start, entry.key_end),
+            Some(key) => self.insert(Spliced::from(json::quoted(&key))),
+        }
+        self.copy(entry.key_end, entry.value_start);
+        match slot.value {
+            None => self.copy(entry.value_start, entry.value_end),
+            Some(value) => self.insert(value),
+        }
+    }
+
+    fn insert(&mut self, value: Spliced<'a>) {
+        self.flush();
+        self.out.append(value);
+    }
+
+    fn flush(&mut self) {
+        self.out.push(self.raw.get(self.pending.clone()).unwrap_or_default());
+        self.pending.start = self.pending.end;
+    }
+
+    fn finish(mut self) -> Spliced<'a> {
+        self.flush();
+        self.out
+    }
+}

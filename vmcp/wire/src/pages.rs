@@ -1,0 +1,180 @@
+//! Lists: reading a backend's pages, and writing our own from raw entries.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use crate::{
+    era::Era,
+    json, methods,
+    object::{Object, ObjectError},
+    translate::Hints,
+};
+
+/// The lists of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum List {
+    /// `tools/list`
+    Tools,
+    /// `prompts/list`
+    Prompts,
+    /// `resources/list`
+    Resources,
+    /// `resources/templates/list`
+    ResourceTemplates,
+}
+
+impl List {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::ResourceTemplates];
+
+    /// The list that a method asks for.
+    #[must_use]
+    pub fn of_method(method: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|list| list.method() == method)
+    }
+
+    /// The method that asks for it.
+    #[must_use]
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::Tools => methods::TOOLS_LIST,
+            Self::Prompts => methods::PROMPTS_LIST,
+            Self::Resources => methods::RESOURCES_LIST,
+            Self::ResourceTemplates => methods::TEMPLATES_LIST,
+        }
+    }
+
+    /// The key of its entries in a result.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::ResourceTemplates => "resourceTemplates",
+        }
+    }
+
+    /// One byte for cursors. Never reuse a value.
+    pub(crate) fn tag(self) -> u8 {
+        match self {
+            Self::Tools => b't',
+            Self::Prompts => b'p',
+            Self::Resources => b'r',
+            Self::ResourceTemplates => b'u',
+        }
+    }
+}
+
+/// One page of a backend's list.
+#[derive(Debug, Clone)]
+pub struct Page<'a> {
+    /// The entries, each as it was sent.
+    pub entries: Vec<&'a RawValue>,
+    /// Where the next page begins; `None` on the last one. An empty string is a cursor.
+    pub next_cursor: Option<Cow<'a, str>>,
+}
+
+/// A page that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PageError {
+    /// The result is no object that we can read.
+    #[error("list result: {0}")]
+    Result(#[from] ObjectError),
+    /// No array where the entries should be.
+    #[error("list result: `{0}` must be an array")]
+    Entries(&'static str),
+    /// A cursor that is no string.
+    #[error("list result: `nextCursor` must be a string")]
+    Cursor,
+}
+
+impl<'a> Page<'a> {
+    /// Reads the result of a list request.
+    pub fn parse(list: List, result: &'a RawValue) -> Result<Self, PageError> {
+        let result = Object::parse(result)?;
+        let entries = result.get(list.key()).ok_or(PageError::Entries(list.key()))?;
+        let entries = serde_json::from_str(entries.get()).map_err(|_| PageError::Entries(list.key()))?;
+        let next_cursor = match result.get("nextCursor").filter(|cursor| cursor.get() != "null") {
+            Some(cursor) => Some(json::unquoted(cursor).ok_or(PageError::Cursor)?),
+            None => None,
+        };
+        Ok(Self { entries, next_cursor })
+    }
+}
+
+/// What surrounds the entries of a page of ours.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PageFrame<'a> {
+    /// The era of the client.
+    pub era: Era,
+    /// Where the next page begins, if there is one; plain text.
+    pub next_cursor: Option<&'a str>,
+    /// How long a modern client may keep the page.
+    pub hints: Hints,
+    /// Our `Implementation` as JSON, for `_meta` of modern results.
+    pub server_info: Option<&'a str>,
+}
+
+/// The `result` of a list request, from entries that are each one JSON value.
+#[must_use]
+pub fn write<'e>(list: List, entries: impl IntoIterator<Item = &'e str>, frame: &PageFrame<'_>) -> String {
+    let mut out = format!("{{\"{}\":[", list.key());
+    let start = out.len();
+    for entry in entries {
+        if out.len() > start {
+            out.push(',');
+        }
+        out.push_str(entry);
+    }
+    out.push(']');
+    if let Some(cursor) = frame.next_cursor {
+        out.push_str(",\"nextCursor\":");
+        out.push_str(&json::quoted(cursor));
+    }
+    if frame.era == Era::Modern {
+        frame.hints.write_complete(&mut out, frame.server_info);
+    }
+    out.push('}');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_ours_holds_its_entries_byte_for_byte() {
+        let entries = [r#"{ "name":"a","x":1e400 }"#, r#"{"name":"b"}"#];
+        let legacy = PageFrame { next_cursor: Some("c\""), ..PageFrame::default() };
+        let text = write(List::Tools, entries, &legacy);
+        assert_eq!(text, r#"{"tools":[{ "name":"a","x":1e400 },{"name":"b"}],"nextCursor":"c\""}"#);
+        let raw = RawValue::from_string(text).unwrap();
+        let page = Page::parse(List::Tools, &raw).unwrap();
+        assert_eq!(page.entries.iter().map(|entry| entry.get()).collect::<Vec<_>>(), entries);
+        assert_eq!(page.next_cursor.as_deref(), Some("c\""));
+
+        let modern =
+            PageFrame { era: Era::Modern, server_info: Some(r#"{"name":"v"}"#), ..PageFrame::default() };
+        assert_eq!(
+            write(List::ResourceTemplates, [], &modern),
+            r#"{"resourceTemplates":[],"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"v"}}}"#
+        );
+    }
+
+    #[test]
+    fn bad_pages_say_what_is_wrong() {
+        let parse = |text: &str| {
+            let raw = RawValue::from_string(text.to_owned()).unwrap();
+            Page::parse(List::Prompts, &raw)
+                .map(|page| (page.entries.len(), page.next_cursor.map(Cow::into_owned)))
+        };
+        assert_eq!(parse(r#"{"prompts":[],"nextCursor":""}"#), Ok((0, Some(String::new()))));
+        assert_eq!(parse(r#"{"prompts":[1,2],"nextCursor":null}"#), Ok((2, None)));
+        assert_eq!(parse(r#"{"prompts":{}}"#), Err(PageError::Entries("prompts")));
+        assert_eq!(parse("{}"), Err(PageError::Entries("prompts")));
+        assert_eq!(parse(r#"{"prompts":[],"nextCursor":3}"#), Err(PageError::Cursor));
+        assert_eq!(parse("[]"), Err(PageError::Result(ObjectError::NotAnObject)));
+    }
+}

@@ -1,0 +1,43 @@
+//! The parameters of a request or notification, read two levels deep: their own keys and those of `_meta`.
+
+use serde_json::value::RawValue;
+
+use crate::{
+    meta::{META, Meta},
+    object::{Object, ObjectError},
+};
+
+/// Parameters, and the metadata among them.
+#[derive(Debug, Clone, Default)]
+pub struct Params<'a> {
+    /// Whether there were any; absent ones read as `{}`.
+    pub present: bool,
+    /// All keys, `_meta` among them.
+    pub object: Object<'a>,
+    /// The keys of `_meta`; empty when it is absent or null.
+    pub meta: Meta<'a>,
+}
+
+/// Parameters that cannot be read; answer with -32602.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParamsError {
+    /// The parameters themselves.
+    #[error("`params`: {0}")]
+    Params(ObjectError),
+    /// Their metadata.
+    #[error("`params._meta`: {0}")]
+    Meta(ObjectError),
+}
+
+impl<'a> Params<'a> {
+    /// Reads the parameters of a message.
+    pub fn parse(raw: Option<&'a RawValue>) -> Result<Self, ParamsError> {
+        let Some(raw) = raw else { return Ok(Self::default()) };
+        let object = Object::parse(raw).map_err(ParamsError::Params)?;
+        let meta = match object.get(META).filter(|meta| meta.get() != "null") {
+            Some(meta) => Meta::from(Object::parse(meta).map_err(ParamsError::Meta)?),
+            None => Meta::default(),
+        };
+        Ok(Self { present: true, object, meta })
+    }
+}

@@ -1,0 +1,148 @@
+//! Messages of ours, as bytes.
+
+use serde_json::value::RawValue;
+
+use crate::{json, splice::Spliced};
+
+/// An error that we author.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message} ({code})")]
+pub struct RpcError {
+    /// The JSON-RPC code, see [`crate::codes`].
+    pub code: i64,
+    /// For people.
+    pub message: String,
+    /// For programs, as JSON.
+    pub data: Option<String>,
+}
+
+impl RpcError {
+    /// An error without data.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// Adds data; `json` must be one JSON value.
+    #[must_use]
+    pub fn with_data(mut self, json: String) -> Self {
+        self.data = Some(json);
+        self
+    }
+
+    /// The `error` object.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let data = self.data.as_ref().map_or(String::new(), |data| format!(",\"data\":{data}"));
+        format!("{{\"code\":{},\"message\":{}{data}}}", self.code, json::quoted(&self.message))
+    }
+}
+
+/// A malformed request: an HTTP status and the error in its body. On stdio the status is dropped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+pub struct Refusal {
+    /// The HTTP status; 400 for everything that this crate refuses.
+    pub status: u16,
+    /// The error.
+    pub error: RpcError,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { status: 400, error: RpcError::new(code, message) }
+    }
+
+    pub(crate) fn with_data(mut self, json: String) -> Self {
+        self.error = self.error.with_data(json);
+        self
+    }
+}
+
+/// A request with an id of ours.
+#[must_use]
+pub fn request<'a>(id: u64, method: &str, params: Option<Spliced<'a>>) -> Vec<u8> {
+    let id = id.to_string();
+    message(&[",\"id\":", &id, ",\"method\":", &json::quoted(method)], "params", params)
+}
+
+/// A notification.
+#[must_use]
+pub fn notification<'a>(method: &str, params: Option<Spliced<'a>>) -> Vec<u8> {
+    message(&[",\"method\":", &json::quoted(method)], "params", params)
+}
+
+/// The result of the request that came with `id`.
+#[must_use]
+pub fn response<'a>(id: &RawValue, result: impl Into<Spliced<'a>>) -> Vec<u8> {
+    message(&[",\"id\":", id.get()], "result", Some(result.into()))
+}
+
+/// The error that answers the request that came with `id`; without an id when it could not be read. A relayed error is
+/// passed as its raw object, one of ours as [`RpcError::to_json`].
+#[must_use]
+pub fn error<'a>(id: Option<&RawValue>, error: impl Into<Spliced<'a>>) -> Vec<u8> {
+    match id {
+        Some(id) => message(&[",\"id\":", id.get()], "error", Some(error.into())),
+        None => message(&[], "error", Some(error.into())),
+    }
+}
+
+/// Makes a message fit transports that end one with a line feed. Line breaks in JSON are always between tokens, where a
+/// space means the same.
+#[must_use]
+pub fn single_line(mut message: Vec<u8>) -> Vec<u8> {
+    let mut at = 0;
+    while let Some(found) = message.get(at..).and_then(|rest| memchr::memchr2(b'\n', b'\r', rest)) {
+        at += found;
+        if let Some(byte) = message.get_mut(at) {
+            *byte = b' ';
+        }
+    }
+    message
+}
+
+const HEAD: &str = r#"{"jsonrpc":"2.0""#;
+
+fn message(parts: &[&str], key: &str, body: Option<Spliced<'_>>) -> Vec<u8> {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let body_length = body.as_ref().map_or(0, |body| key.len() + 4 + body.len());
+    let mut out = Vec::with_capacity(HEAD.len() + length + body_length + 1);
+    out.extend_from_slice(HEAD.as_bytes());
+    for part in parts {
+        out.extend_from_slice(part.as_bytes());
+    }
+    if let Some(body) = body {
+        out.extend_from_slice(b",\"");
+        out.extend_from_slice(key.as_bytes());
+        out.extend_from_slice(b"\":");
+        body.write_to(&mut out);
+    }
+    out.push(b'}');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{codes, envelope::Message};
+
+    #[test]
+    fn writes_what_the_envelope_reads() {
+        let request = request(7, "tools/\"call", Some(r#"{ "a":1e400 }"#.into()));
+        assert_eq!(request, br#"{"jsonrpc":"2.0","id":7,"method":"tools/\"call","params":{ "a":1e400 }}"#);
+        assert_eq!(request.capacity(), request.len(), "one allocation");
+        assert_eq!(notification("n", None), br#"{"jsonrpc":"2.0","method":"n"}"#);
+        let Ok(Message::Request(parsed)) = Message::parse(&request) else { panic!("a request") };
+        assert_eq!(response(parsed.id, "{}"), br#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
+        let problem = RpcError::new(codes::INVALID_PARAMS, "no \"such\" thing").with_data("[1]".into());
+        let expected =
+            r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"no \"such\" thing","data":[1]}}"#;
+        assert_eq!(error(None, problem.to_json()), expected.as_bytes());
+    }
+
+    #[test]
+    fn a_single_line_means_the_same() {
+        let line = single_line(b"{\r\n \"a\":\n\"x\\n\"}".to_vec());
+        assert_eq!(line, b"{   \"a\": \"x\\n\"}");
+    }
+}

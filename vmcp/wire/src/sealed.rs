@@ -1,0 +1,180 @@
+//! Tokens that only we can have issued: encrypted, authenticated, bound to a context, with an expiry.
+//!
+//! A token is `base64url(version ‖ nonce ‖ XChaCha20-Poly1305(expiry ‖ content))`, opened by whichever key of the ring
+//! fits, so that keys can be replaced without ending what was sealed with the old one.
+
+use std::fmt;
+
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use chacha20poly1305::{
+    KeyInit, XChaCha20Poly1305, XNonce,
+    aead::{Aead, Payload},
+};
+use sha2::{Digest, Sha256};
+
+/// Bytes in a nonce. Large enough for random ones, which is what the caller must pass.
+pub const NONCE_LENGTH: usize = 24;
+/// The shortest secret from which a key is derived, in bytes.
+pub const MIN_SECRET_LENGTH: usize = 16;
+/// The longest token that is looked at, in characters; servers refuse longer headers anyway.
+pub const MAX_TOKEN_LENGTH: usize = 16 * 1024;
+
+const VERSION: u8 = 1;
+const EXPIRY_LENGTH: usize = 8;
+const TAG_LENGTH: usize = 16;
+
+/// A random nonce, used once.
+pub type Nonce = [u8; NONCE_LENGTH];
+
+/// Why there is no ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// No key to seal with.
+    #[error("at least one key is needed")]
+    None,
+    /// A secret that could be guessed.
+    #[error(
+        "a secret must have at least {MIN_SECRET_LENGTH} bytes; generate one with `openssl rand -base64 32`"
+    )]
+    TooShort,
+}
+
+/// Why a token is not opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Not of the form of our tokens: truncated, too long, or from somewhere else.
+    #[error("not a token of this server")]
+    Malformed,
+    /// No key opens it: altered, sealed with a retired key, or for another context.
+    #[error("the token was altered, belongs to another context, or its key is gone")]
+    Forged,
+    /// Genuine, but too old.
+    #[error("the token expired")]
+    Expired {
+        /// When, in seconds since the Unix epoch.
+        at: u64,
+    },
+}
+
+/// The content of an opened token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// What was sealed.
+    pub content: Vec<u8>,
+    /// Until when the token is good, in seconds since the Unix epoch.
+    pub expires: u64,
+}
+
+/// Keys: the first seals, any opens.
+#[derive(Clone)]
+pub struct KeyRing {
+    first: XChaCha20Poly1305,
+    others: Vec<XChaCha20Poly1305>,
+}
+
+impl fmt::Debug for KeyRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyRing").field("keys", &(1 + self.others.len())).finish_non_exhaustive()
+    }
+}
+
+impl KeyRing {
+    /// A ring of keys derived from secrets of any form; the first is the one that seals.
+    pub fn from_secrets<S: AsRef<[u8]>>(secrets: impl IntoIterator<Item = S>) -> Result<Self, KeyError> {
+        let mut ciphers = Vec::new();
+        for secret in secrets {
+            if secret.as_ref().len() < MIN_SECRET_LENGTH {
+                return Err(KeyError::TooShort);
+            }
+            // The label keeps our keys apart from whatever else is derived from the same secret.
+            let digest = Sha256::new()
+                .chain_update(b"vmcp sealed token v1\0")
+                .chain_update(secret.as_ref())
+                .finalize();
+            ciphers.push(XChaCha20Poly1305::new(&digest));
+        }
+        let mut ciphers = ciphers.into_iter();
+        let first = ciphers.next().ok_or(KeyError::None)?;
+        Ok(Self { first, others: ciphers.collect() })
+    }
+
+    /// Seals `content` until `expires` (seconds since the Unix epoch). `context` is not in the token, but must be given
+    /// again to open it: the purpose, and whatever else it must not be separated from. `nonce` must be fresh and random.
+    #[must_use]
+    pub fn seal(&self, nonce: &Nonce, content: &[u8], context: &[u8], expires: u64) -> String {
+        let plain = [expires.to_be_bytes().as_slice(), content].concat();
+        let payload = Payload { msg: &plain, aad: context };
+        // Fails only beyond 256 GiB; the empty text it would leave is no token.
+        let Ok(sealed) = self.first.encrypt(&XNonce::from(*nonce), payload) else { return String::new() };
+        BASE64_URL_SAFE_NO_PAD.encode([&[VERSION], nonce.as_slice(), &sealed].concat())
+    }
+
+    /// Opens a token. `now` is in seconds since the Unix epoch.
+    pub fn open(&self, token: &str, context: &[u8], now: u64) -> Result<Opened, OpenError> {
+        if token.len() > MAX_TOKEN_LENGTH {
+            return Err(OpenError::Malformed);
+        }
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).map_err(|_| OpenError::Malformed)?;
+        let rest = bytes.strip_prefix(&[VERSION]).ok_or(OpenError::Malformed)?;
+        let (nonce, sealed) = rest.split_first_chunk::<NONCE_LENGTH>().ok_or(OpenError::Malformed)?;
+        if sealed.len() < EXPIRY_LENGTH + TAG_LENGTH {
+            return Err(OpenError::Malformed);
+        }
+        let nonce = XNonce::from(*nonce);
+        let plain = std::iter::once(&self.first)
+            .chain(&self.others)
+            .find_map(|cipher| cipher.decrypt(&nonce, Payload { msg: sealed, aad: context }).ok())
+            .ok_or(OpenError::Forged)?;
+        let (expires, content) = plain.split_first_chunk::<EXPIRY_LENGTH>().ok_or(OpenError::Malformed)?;
+        let expires = u64::from_be_bytes(*expires);
+        if now >= expires {
+            return Err(OpenError::Expired { at: expires });
+        }
+        Ok(Opened { content: content.to_vec(), expires })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONCE: Nonce = [7; NONCE_LENGTH];
+    const OLD: &[u8] = b"an old secret of enough bytes";
+    const NEW: &[u8] = b"a newer secret of enough bytes";
+
+    fn ring(secrets: &[&[u8]]) -> KeyRing {
+        KeyRing::from_secrets(secrets).unwrap()
+    }
+
+    #[test]
+    fn a_token_says_why_it_is_refused() {
+        let token = ring(&[NEW]).seal(&NONCE, b"content", b"session", 100);
+        let open = |token: &str, context: &[u8], now| ring(&[NEW]).open(token, context, now);
+        assert_eq!(open(&token, b"session", 99), Ok(Opened { content: b"content".to_vec(), expires: 100 }));
+        assert_eq!(open(&token, b"session", 100), Err(OpenError::Expired { at: 100 }));
+        assert_eq!(open(&token, b"request state", 0), Err(OpenError::Forged));
+        assert_eq!(open(&token[..40], b"session", 0), Err(OpenError::Malformed));
+        assert_eq!(open(&token[..token.len() - 4], b"session", 0), Err(OpenError::Forged));
+        for other in ["", "3f1b1c9e-0c0a-4c47-9d43-57a4c8c1bb8d", &"A".repeat(MAX_TOKEN_LENGTH + 4)] {
+            assert_eq!(open(other, b"session", 0), Err(OpenError::Malformed), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_replaced_key_still_opens_while_it_is_listed() {
+        let token = ring(&[OLD]).seal(&NONCE, b"", b"", 1);
+        assert!(ring(&[NEW, OLD]).open(&token, b"", 0).is_ok());
+        assert_eq!(ring(&[NEW]).open(&token, b"", 0), Err(OpenError::Forged));
+        assert!(
+            ring(&[NEW]).open(&ring(&[NEW, OLD]).seal(&NONCE, b"", b"", 1), b"", 0).is_ok(),
+            "the first seals"
+        );
+    }
+
+    #[test]
+    fn secrets_must_be_hard_to_guess_and_stay_secret() {
+        assert_eq!(KeyRing::from_secrets([b"short"]).unwrap_err(), KeyError::TooShort);
+        assert_eq!(KeyRing::from_secrets::<&[u8]>([]).unwrap_err(), KeyError::None);
+        assert_eq!(format!("{:?}", ring(&[NEW, OLD])), "KeyRing { keys: 2, .. }");
+    }
+}

@@ -1,0 +1,157 @@
+//! What a legacy session's id holds: everything a replica needs to go on with a session that it has not seen begin.
+
+use crate::{
+    era::Revision,
+    sealed::{KeyRing, Nonce, OpenError, Opened},
+};
+
+/// The most bytes that the texts of a session may have together. The id travels in a header of every request, where 8 KiB
+/// is a common limit for all headers.
+pub const MAX_TEXT: usize = 3 * 1024;
+
+const CONTEXT: &[u8] = b"session";
+const VERSION: u8 = 1;
+
+/// A legacy session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// Distinguishes sessions, random.
+    pub id: [u8; 16],
+    /// Digest of the identity that opened it; only that one may use it.
+    pub identity: [u8; 32],
+    /// The negotiated revision.
+    pub revision: Revision,
+    /// When it was opened, in seconds since the Unix epoch.
+    pub issued: u64,
+    /// When it ends, in seconds since the Unix epoch.
+    pub expires: u64,
+    /// The client's `Implementation`, as JSON.
+    pub client_info: String,
+    /// The client's `ClientCapabilities`, as JSON.
+    pub client_capabilities: String,
+}
+
+/// Why there is no session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// The client's description of itself does not fit.
+    #[error("`clientInfo` and `capabilities` have {length} bytes together; the limit is {MAX_TEXT}")]
+    TooLarge {
+        /// The bytes they have.
+        length: usize,
+    },
+    /// The id is none of ours, or no longer.
+    #[error(transparent)]
+    Token(#[from] OpenError),
+    /// Ours, but of a form that this version does not read.
+    #[error("the session was opened by another version of this server")]
+    Content,
+    /// Someone else's.
+    #[error("the session belongs to another identity")]
+    Identity,
+}
+
+impl Session {
+    /// The session's id, for `Mcp-Session-Id`. `nonce` must be fresh and random.
+    pub fn seal(&self, ring: &KeyRing, nonce: &Nonce) -> Result<String, SessionError> {
+        let length = self.client_info.len() + self.client_capabilities.len();
+        if length > MAX_TEXT {
+            return Err(SessionError::TooLarge { length });
+        }
+        Ok(ring.seal(nonce, &self.encode(), CONTEXT, self.expires))
+    }
+
+    /// Opens a session's id for whoever presents it. `now` is in seconds since the Unix epoch.
+    pub fn open(ring: &KeyRing, id: &str, identity: &[u8; 32], now: u64) -> Result<Self, SessionError> {
+        let session = Self::decode(&ring.open(id, CONTEXT, now)?).ok_or(SessionError::Content)?;
+        if session.identity == *identity { Ok(session) } else { Err(SessionError::Identity) }
+    }
+
+    /// `version ‖ revision ‖ id ‖ identity ‖ issued ‖ length of client_info ‖ client_info ‖ client_capabilities`
+    fn encode(&self) -> Vec<u8> {
+        let Self { id, identity, revision, issued, expires: _, client_info, client_capabilities } = self;
+        let mut out = vec![VERSION, revision_tag(*revision)];
+        out.extend_from_slice(id);
+        out.extend_from_slice(identity);
+        out.extend_from_slice(&issued.to_be_bytes());
+        out.extend_from_slice(&(client_info.len() as u16).to_be_bytes());
+        out.extend_from_slice(client_info.as_bytes());
+        out.extend_from_slice(client_capabilities.as_bytes());
+        out
+    }
+
+    fn decode(opened: &Opened) -> Option<Self> {
+        let ([version, revision], rest) = opened.content.split_first_chunk()?;
+        let (id, rest) = rest.split_first_chunk()?;
+        let (identity, rest) = rest.split_first_chunk()?;
+        let (issued, rest) = rest.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (client_info, client_capabilities) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+        (*version == VERSION).then_some(Self {
+            id: *id,
+            identity: *identity,
+            revision: Revision::ALL.into_iter().find(|candidate| revision_tag(*candidate) == *revision)?,
+            issued: u64::from_be_bytes(*issued),
+            expires: opened.expires,
+            client_info: text(client_info)?,
+            client_capabilities: text(client_capabilities)?,
+        })
+    }
+}
+
+/// One byte a revision. Never reuse a value.
+fn revision_tag(revision: Revision) -> u8 {
+    match revision {
+        Revision::V2024_11_05 => 1,
+        Revision::V2025_03_26 => 2,
+        Revision::V2025_06_18 => 3,
+        Revision::V2025_11_25 => 4,
+        Revision::V2026_07_28 => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> Session {
+        Session {
+            id: [1; 16],
+            identity: [2; 32],
+            revision: Revision::V2025_06_18,
+            issued: 1_000,
+            expires: 2_000,
+            client_info: r#"{"name":"größe","version":"1"}"#.into(),
+            client_capabilities: r#"{"elicitation":{}}"#.into(),
+        }
+    }
+
+    #[test]
+    fn another_replica_goes_on_and_another_identity_does_not() {
+        let ring = KeyRing::from_secrets([b"a secret of enough bytes"]).unwrap();
+        let id = session().seal(&ring, &[3; 24]).unwrap();
+        assert!(id.len() < 256 && id.bytes().all(|byte| byte.is_ascii_graphic()), "{id}");
+        assert_eq!(Session::open(&ring, &id, &[2; 32], 1_999), Ok(session()));
+        assert_eq!(Session::open(&ring, &id, &[9; 32], 1_999), Err(SessionError::Identity));
+        let expired = Err(SessionError::Token(OpenError::Expired { at: 2_000 }));
+        assert_eq!(Session::open(&ring, &id, &[2; 32], 2_000), expired);
+        let other_purpose = ring.seal(&[3; 24], &session().encode(), b"request state", 2_000);
+        assert_eq!(
+            Session::open(&ring, &other_purpose, &[2; 32], 0),
+            Err(SessionError::Token(OpenError::Forged))
+        );
+        let garbage = ring.seal(&[3; 24], b"\x01\x03short", CONTEXT, 2_000);
+        assert_eq!(Session::open(&ring, &garbage, &[2; 32], 0), Err(SessionError::Content));
+    }
+
+    #[test]
+    fn a_session_id_fits_a_header() {
+        let ring = KeyRing::from_secrets([b"a secret of enough bytes"]).unwrap();
+        let session =
+            Session { client_info: "x".repeat(MAX_TEXT), client_capabilities: String::new(), ..session() };
+        assert!(session.seal(&ring, &[3; 24]).unwrap().len() < 8 * 1024 * 3 / 4);
+        let larger = Session { client_capabilities: "x".into(), ..session };
+        assert_eq!(larger.seal(&ring, &[3; 24]), Err(SessionError::TooLarge { length: MAX_TEXT + 1 }));
+    }
+}

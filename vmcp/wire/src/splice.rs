@@ -1,0 +1,92 @@
+//! JSON text in pieces: slices of what was received, and the little that we put between them.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+/// One JSON value, as pieces that are written one after another.
+///
+/// Nothing is copied until [`Spliced::write_to`]; a megabyte of content costs one copy on its way through.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spliced<'a> {
+    pieces: Vec<Cow<'a, str>>,
+}
+
+impl<'a> Spliced<'a> {
+    /// The number of bytes that [`Spliced::write_to`] appends.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.len()).sum()
+    }
+
+    /// Whether there is no text at all (which no JSON value is).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pieces.iter().all(|piece| piece.is_empty())
+    }
+
+    /// Appends the text to `out`.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        for piece in &self.pieces {
+            out.extend_from_slice(piece.as_bytes());
+        }
+    }
+
+    /// The text as a whole: borrowed when it is a single borrowed slice, that is, when nothing was changed.
+    #[must_use]
+    pub fn into_cow(mut self) -> Cow<'a, str> {
+        match self.pieces.len() {
+            1 => self.pieces.pop().unwrap_or_default(),
+            _ => Cow::Owned(self.pieces.concat()),
+        }
+    }
+
+    /// The text as an owned raw value. The text is read once more; on the path of a large result prefer
+    /// [`Spliced::write_to`].
+    pub fn into_raw(self) -> Result<Box<RawValue>, serde_json::Error> {
+        RawValue::from_string(self.into_cow().into_owned())
+    }
+
+    /// The pieces, for vectored writing.
+    pub fn pieces(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().map(AsRef::as_ref)
+    }
+
+    /// Appends a slice of the original.
+    pub(crate) fn push(&mut self, piece: impl Into<Cow<'a, str>>) {
+        let piece = piece.into();
+        if !piece.is_empty() {
+            self.pieces.push(piece);
+        }
+    }
+
+    /// Appends another value's pieces.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.pieces.append(&mut other.pieces);
+    }
+
+    /// Whether the text is exactly `text`, without joining the pieces.
+    pub(crate) fn is(&self, text: &str) -> bool {
+        matches!(self.pieces.as_slice(), [only] if only == text)
+    }
+}
+
+impl<'a> From<&'a str> for Spliced<'a> {
+    /// `json` must be one JSON value.
+    fn from(json: &'a str) -> Self {
+        Self { pieces: vec![Cow::Borrowed(json)] }
+    }
+}
+
+impl From<String> for Spliced<'_> {
+    /// `json` must be one JSON value.
+    fn from(json: String) -> Self {
+        Self { pieces: vec![Cow::Owned(json)] }
+    }
+}
+
+impl<'a> From<&'a RawValue> for Spliced<'a> {
+    fn from(raw: &'a RawValue) -> Self {
+        Self::from(raw.get())
+    }
+}

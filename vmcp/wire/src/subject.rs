@@ -1,0 +1,70 @@
+//! What a request is about: the tool, prompt, resource or task that its parameters name.
+
+use std::borrow::Cow;
+
+use crate::{
+    json, methods,
+    object::{Edit, Object},
+};
+
+const REFERENCE: &str = "ref";
+
+/// The key under which the parameters of a method name its subject; this is also what `Mcp-Name` repeats.
+#[must_use]
+pub fn key(method: &str) -> Option<&'static str> {
+    match method {
+        methods::TOOLS_CALL | methods::PROMPTS_GET => Some("name"),
+        methods::RESOURCES_READ | methods::SUBSCRIBE | methods::UNSUBSCRIBE => Some("uri"),
+        "tasks/get" | "tasks/update" | "tasks/cancel" | "tasks/result" => Some("taskId"),
+        _ => None,
+    }
+}
+
+/// The subject of a request, if the method has one and the parameters name it.
+///
+/// For `completion/complete` it is the prompt's name or the template's URI in `ref`; [`is_prompt_reference`] tells them
+/// apart.
+#[must_use]
+pub fn get<'a>(method: &str, params: &Object<'a>) -> Option<Cow<'a, str>> {
+    if method == methods::COMPLETE {
+        let reference = reference(params)?;
+        return reference.get_str(reference_key(&reference)?);
+    }
+    params.get_str(key(method)?)
+}
+
+/// Whether a `completion/complete` is about a prompt (else about a resource template).
+#[must_use]
+pub fn is_prompt_reference(params: &Object<'_>) -> bool {
+    reference(params).is_some_and(|reference| reference_key(&reference) == Some("name"))
+}
+
+/// Names another subject in its place.
+pub(crate) fn set<'a>(method: &str, params: &Object<'a>, edit: &mut Edit<'_, 'a>, subject: &str) {
+    if method != methods::COMPLETE {
+        if let Some(key) = key(method)
+            && params.get_str(key).as_deref() != Some(subject)
+        {
+            edit.set(key, json::quoted(subject));
+        }
+    } else if let Some(reference) = reference(params)
+        && let Some(key) = reference_key(&reference)
+        && reference.get_str(key).as_deref() != Some(subject)
+    {
+        let mut inner = reference.edit();
+        inner.set(key, json::quoted(subject));
+        edit.set(REFERENCE, inner.finish());
+    }
+}
+
+fn reference<'a>(params: &Object<'a>) -> Option<Object<'a>> {
+    Object::parse(params.get(REFERENCE)?).ok()
+}
+
+fn reference_key(reference: &Object<'_>) -> Option<&'static str> {
+    match reference.get_str("type")?.as_ref() {
+        "ref/prompt" => Some("name"),
+        "ref/resource" => Some("uri"),
+        _ => None,
+    }
+}

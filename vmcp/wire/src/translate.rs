@@ -1,0 +1,60 @@
+//! From one era to the other, message by message.
+//!
+//! | | to a legacy peer | to a modern peer |
+//! |---|---|---|
+//! | request | reserved `_meta` keys, `inputResponses`, `requestState` go | `_meta` is stamped; `task` goes |
+//! | result | `resultType`, `ttlMs`, `cacheScope`, server's `_meta` keys go | `resultType` and cache hints come |
+//! | error | not found is -32002 | not found is -32602 with `data.uri` |
+//! | notification | subscription ids go | subscription ids come; what no longer exists is dropped |
+//!
+//! Between peers of the same era only what is missing is added. What needs no change is returned as it came.
+
+mod entry;
+mod error;
+mod hints;
+mod notification;
+mod request;
+mod result;
+
+pub use entry::tool;
+pub use error::{error, url_elicitation};
+pub use hints::{Hints, Scope};
+pub use notification::{NotificationPlan, Translated, notification};
+pub use request::{RequestPlan, RequestState, request};
+pub use result::{ResultPlan, ResultType, result, result_type};
+
+use crate::object::ObjectError;
+
+/// `resultType` of modern results.
+pub const RESULT_TYPE: &str = "resultType";
+/// What a modern server asks of its client.
+pub const INPUT_REQUESTS: &str = "inputRequests";
+/// What the client answers, in the retried request.
+pub const INPUT_RESPONSES: &str = "inputResponses";
+/// What a modern server wants back with those answers.
+pub const REQUEST_STATE: &str = "requestState";
+/// How long a result may be kept, in milliseconds.
+pub const TTL_MS: &str = "ttlMs";
+/// Who may share it.
+pub const CACHE_SCOPE: &str = "cacheScope";
+/// The result of a tool as data.
+pub const STRUCTURED_CONTENT: &str = "structuredContent";
+
+/// A message that cannot be translated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TranslateError {
+    /// The backend sent something that is no object or that is ambiguous.
+    #[error("the backend's `{part}`: {reason}")]
+    Malformed {
+        /// `result`, `error`, `params` or `tool`.
+        part: &'static str,
+        /// What is wrong.
+        reason: ObjectError,
+    },
+    /// A legacy client cannot be sent this kind of result; drive the exchange for it, or refuse.
+    #[error("a result of type `{0}` cannot be sent to a client of an earlier revision")]
+    NotComplete(String),
+}
+
+#[cfg(test)]
+mod tests;

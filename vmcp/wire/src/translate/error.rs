@@ -1,0 +1,89 @@
+//! Errors on their way from a backend to a client.
+
+use serde_json::value::RawValue;
+
+use super::{INPUT_REQUESTS, RESULT_TYPE, TranslateError};
+use crate::{
+    codes,
+    era::Era,
+    json, methods,
+    object::{Object, ObjectError},
+    splice::Spliced,
+};
+
+const CODE: &str = "code";
+const DATA: &str = "data";
+const URI: &str = "uri";
+
+/// The error object for the client. `uri` is what a `resources/read` asked for, in the client's spelling.
+///
+/// Codes that the modern revision forbids do not reach a modern client: not found (-32002) becomes -32602 with
+/// `data.uri`, and a request to visit a URL (-32042) becomes -32603 with its data kept; [`url_elicitation`] does better
+/// for clients that can be asked.
+pub fn error<'a>(
+    method: &str,
+    error: &'a RawValue,
+    from: Era,
+    to: Era,
+    uri: Option<&str>,
+) -> Result<Spliced<'a>, TranslateError> {
+    if from == to {
+        return Ok(Spliced::from(error));
+    }
+    let object = parse(error)?;
+    let code = object.get(CODE).and_then(|code| code.get().parse::<i64>().ok());
+    let data = object.get(DATA).and_then(|data| Object::parse(data).ok());
+    let mut edit = object.edit();
+    match (to, code) {
+        (Era::Modern, Some(codes::RESOURCE_NOT_FOUND)) => {
+            edit.set(CODE, codes::INVALID_PARAMS.to_string());
+            match (uri.filter(|_| method == methods::RESOURCES_READ), object.get(DATA), &data) {
+                (Some(uri), Some(_), Some(data)) => {
+                    let mut inner = data.edit();
+                    inner.set_if_absent(URI, json::quoted(uri));
+                    edit.set(DATA, inner.finish().into_cow().into_owned());
+                }
+                (Some(uri), None, _) => _ = edit.set(DATA, format!("{{\"{URI}\":{}}}", json::quoted(uri))),
+                _ => {}
+            }
+        }
+        (Era::Modern, Some(codes::URL_ELICITATION_REQUIRED)) => {
+            edit.set(CODE, codes::INTERNAL_ERROR.to_string());
+        }
+        (Era::Legacy, Some(codes::INVALID_PARAMS))
+            if method == methods::RESOURCES_READ && data.is_some_and(|data| data.get(URI).is_some()) =>
+        {
+            edit.set(CODE, codes::RESOURCE_NOT_FOUND.to_string());
+        }
+        _ => {}
+    }
+    Ok(edit.finish())
+}
+
+/// A legacy backend's request to visit URLs first (-32042), as the `input_required` result that says the same to a
+/// modern client: it visits them and repeats its request, which the backend then answers. The caller makes sure that the
+/// method allows it ([`methods::may_require_input`]) and that the client declared `elicitation.url`. `None` for every
+/// other error.
+pub fn url_elicitation(error: &RawValue) -> Result<Option<String>, TranslateError> {
+    let object = parse(error)?;
+    if object.get(CODE).and_then(|code| code.get().parse().ok()) != Some(codes::URL_ELICITATION_REQUIRED) {
+        return Ok(None);
+    }
+    let data = object.get(DATA).map(parse).transpose()?;
+    let list = data.and_then(|data| data.get("elicitations"));
+    let elicitations: Vec<&RawValue> =
+        list.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
+    let requests: Vec<String> = (1..)
+        .zip(elicitations.iter().filter(|params| json::is_object(params)))
+        .map(|(n, params)| format!("\"url-{n}\":{{\"method\":\"{}\",\"params\":{params}}}", methods::ELICIT))
+        .collect();
+    if requests.is_empty() {
+        return Ok(None);
+    }
+    let requests = requests.join(",");
+    Ok(Some(format!("{{\"{RESULT_TYPE}\":\"input_required\",\"{INPUT_REQUESTS}\":{{{requests}}}}}")))
+}
+
+fn parse(raw: &RawValue) -> Result<Object<'_>, TranslateError> {
+    Object::parse(raw).map_err(|reason: ObjectError| TranslateError::Malformed { part: "error", reason })
+}

@@ -1,0 +1,62 @@
+//! Notifications on their way from a backend to a client.
+
+use serde_json::value::RawValue;
+
+use super::TranslateError;
+use crate::{
+    era::Era,
+    meta::{self, META, PROGRESS_TOKEN},
+    methods,
+    object::Object,
+    params::{Params, ParamsError},
+    splice::Spliced,
+};
+
+/// What changes in a notification.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NotificationPlan<'a> {
+    /// The era of the client.
+    pub to: Era,
+    /// The client's progress token, as JSON, in place of the one that we gave to the backend.
+    pub progress_token: Option<&'a RawValue>,
+    /// The id of the client's `subscriptions/listen`, on whose stream this goes. Other notifications must not have one.
+    pub subscription_id: Option<&'a RawValue>,
+}
+
+/// A notification for the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Translated<'a> {
+    /// It does not exist in the client's era.
+    Dropped,
+    /// Its parameters, if it has any.
+    Params(Option<Spliced<'a>>),
+}
+
+/// The notification for the client.
+pub fn notification<'a>(
+    method: &str,
+    params: Option<&'a RawValue>,
+    plan: &NotificationPlan<'a>,
+) -> Result<Translated<'a>, TranslateError> {
+    if !methods::exists(method, plan.to) {
+        return Ok(Translated::Dropped);
+    }
+    let params = Params::parse(params).map_err(|error| match error {
+        ParamsError::Params(reason) | ParamsError::Meta(reason) => {
+            TranslateError::Malformed { part: "params", reason }
+        }
+    })?;
+    let mut edit = params.object.edit();
+    if let (methods::PROGRESS, Some(token)) = (method, plan.progress_token) {
+        edit.set(PROGRESS_TOKEN, token);
+    }
+    let empty = Object::default();
+    let inner = if params.object.get(META).is_some() { params.meta.object() } else { &empty };
+    let mut inner = inner.edit();
+    match (plan.to, plan.subscription_id) {
+        (Era::Modern, Some(id)) => _ = inner.set(meta::SUBSCRIPTION_ID, id),
+        _ => _ = inner.remove(meta::SUBSCRIPTION_ID),
+    }
+    meta::put_back(&mut edit, inner);
+    Ok(Translated::Params((params.present || !edit.is_unchanged()).then(|| edit.finish())))
+}

@@ -1,0 +1,128 @@
+//! Results on their way from a backend to a client.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::{CACHE_SCOPE, Hints, REQUEST_STATE, RESULT_TYPE, STRUCTURED_CONTENT, TTL_MS, TranslateError};
+use crate::{
+    era::Era,
+    json,
+    meta::{self, META},
+    methods,
+    object::{Edit, Object},
+    splice::Spliced,
+};
+
+/// What kind of result a modern server sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResultType<'a> {
+    /// The answer. Also when nothing is said.
+    Complete,
+    /// A question: ask the client, then repeat the request with its answers.
+    InputRequired,
+    /// A task to be polled; only for requests that declared the extension.
+    Task,
+    /// Something that no revision defines, or no string; invalid unless an extension says otherwise.
+    Other(Cow<'a, str>),
+}
+
+/// What changes in a result.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ResultPlan<'a> {
+    /// The era of the backend.
+    pub from: Era,
+    /// The era of the client.
+    pub to: Era,
+    /// For a modern client, where the backend gave none.
+    pub hints: Hints,
+    /// For a modern client, where the backend did not introduce itself: an `Implementation` as JSON.
+    pub server_info: Option<&'a str>,
+    /// What a modern client is to send back instead of the backend's `requestState`, or besides none; plain text. Only
+    /// for results that require input.
+    pub request_state: Option<&'a str>,
+}
+
+/// The kind of a modern result.
+#[must_use]
+pub fn result_type<'a>(result: &Object<'a>) -> ResultType<'a> {
+    let Some(raw) = result.get(RESULT_TYPE) else { return ResultType::Complete };
+    match json::unquoted(raw) {
+        Some(name) if name == "complete" => ResultType::Complete,
+        Some(name) if name == "input_required" => ResultType::InputRequired,
+        Some(name) if name == "task" => ResultType::Task,
+        Some(name) => ResultType::Other(name),
+        None => ResultType::Other(Cow::Borrowed(raw.get())),
+    }
+}
+
+/// The result for the client.
+pub fn result<'a>(
+    method: &str,
+    result: &'a RawValue,
+    plan: &ResultPlan<'a>,
+) -> Result<Spliced<'a>, TranslateError> {
+    if (plan.from, plan.to) == (Era::Legacy, Era::Legacy) {
+        return Ok(Spliced::from(result));
+    }
+    let object =
+        Object::parse(result).map_err(|reason| TranslateError::Malformed { part: "result", reason })?;
+    let mut edit = object.edit();
+    match plan.to {
+        Era::Legacy => to_legacy(method, &object, &mut edit)?,
+        Era::Modern => to_modern(method, &object, &mut edit, plan),
+    }
+    Ok(edit.finish())
+}
+
+fn to_legacy<'a>(method: &str, object: &Object<'a>, edit: &mut Edit<'_, 'a>) -> Result<(), TranslateError> {
+    if result_type(object) != ResultType::Complete {
+        let name = object.get_str(RESULT_TYPE).unwrap_or_default().into_owned();
+        return Err(TranslateError::NotComplete(name));
+    }
+    edit.remove(RESULT_TYPE);
+    if methods::is_cacheable(method) {
+        edit.remove(TTL_MS).remove(CACHE_SCOPE);
+    }
+    // Earlier revisions know objects only, and their clients refuse the whole result for anything else. Servers repeat
+    // the data as text content.
+    if method == methods::TOOLS_CALL
+        && object.get(STRUCTURED_CONTENT).is_some_and(|data| !json::is_object(data))
+    {
+        edit.remove(STRUCTURED_CONTENT);
+    }
+    if let Some(meta) = object_at(object, META) {
+        let mut inner = meta.edit();
+        inner.remove(meta::SERVER_INFO).remove(meta::SUBSCRIPTION_ID);
+        meta::put_back(edit, inner);
+    }
+    Ok(())
+}
+
+fn to_modern<'a>(method: &str, object: &Object<'a>, edit: &mut Edit<'_, 'a>, plan: &ResultPlan<'a>) {
+    match plan.from {
+        // A key of that name means nothing there.
+        Era::Legacy => _ = edit.set(RESULT_TYPE, r#""complete""#),
+        Era::Modern => _ = edit.set_if_absent(RESULT_TYPE, r#""complete""#),
+    }
+    let kind = if plan.from == Era::Legacy { ResultType::Complete } else { result_type(object) };
+    match (kind, plan.request_state) {
+        (ResultType::Complete, _) => plan.hints.complete(method, edit),
+        (ResultType::InputRequired, Some(state)) => _ = edit.set(REQUEST_STATE, json::quoted(state)),
+        _ => {}
+    }
+    if let Some(info) = plan.server_info {
+        match object_at(object, META) {
+            None => _ = edit.set(META, format!("{{\"{}\":{info}}}", meta::SERVER_INFO)),
+            Some(meta) => {
+                let mut inner = meta.edit();
+                inner.set_if_absent(meta::SERVER_INFO, info);
+                meta::put_back(edit, inner);
+            }
+        }
+    }
+}
+
+fn object_at<'a>(object: &Object<'a>, key: &str) -> Option<Object<'a>> {
+    Object::parse(object.get(key)?).ok()
+}
