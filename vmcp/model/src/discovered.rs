@@ -9,8 +9,10 @@ use serde_json::value::RawValue;
 use crate::definition::{DefinitionError, Prompt, Resource, ResourceTemplate, Tool};
 use crate::sanitize;
 
-/// The most definitions of one kind that a backend may offer.
+/// The most tools, resources or prompts that a backend may offer.
 pub const MAX_PER_KIND: usize = 20_000;
+/// The most resource templates that a backend may offer: each read of an unlisted URI tries them all.
+pub const MAX_TEMPLATES: usize = 1_000;
 /// The most bytes of definitions, all kinds together, that a backend may offer.
 pub const MAX_TOTAL_BYTES: usize = 64 * 1024 * 1024;
 
@@ -154,10 +156,11 @@ impl Reader {
         parse: fn(Box<RawValue>) -> Result<T, DefinitionError>,
     ) -> Vec<Arc<T>> {
         let total = raws.len();
-        let mut accepted = Vec::with_capacity(total.min(MAX_PER_KIND));
+        let most = if kind == Kind::ResourceTemplate { MAX_TEMPLATES } else { MAX_PER_KIND };
+        let mut accepted = Vec::with_capacity(total.min(most));
         for (position, raw) in raws.into_iter().enumerate() {
-            let exhausted = if position >= MAX_PER_KIND {
-                Some(format!("a backend may offer at most {MAX_PER_KIND} definitions of a kind"))
+            let exhausted = if position >= most {
+                Some(format!("a backend may offer at most {most} definitions of kind {kind}"))
             } else if raw.get().len() > self.bytes_left {
                 Some(format!(
                     "the definitions of a backend may have at most {MAX_TOTAL_BYTES} bytes together"

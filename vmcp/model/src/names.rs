@@ -1,0 +1,155 @@
+//! What a listed name may look like. Clients and model APIs disagree; every one accepts `[A-Za-z][A-Za-z0-9_-]{0,63}`.
+
+use sha2::{Digest, Sha256};
+
+/// The longest resolved name, in bytes.
+pub const MAX_BYTES: usize = 64;
+
+/// The tools of this server, without `optim.` or `optim_`, as far as the requirements name any: those that are served
+/// and those that will be, so that an upgrade takes no name from a backend.
+pub const OPTIM_TOOLS: [&str; 26] = [
+    "add_mcp_server",
+    "call_hook",
+    "call_tool",
+    "codex",
+    "codex_list_threads",
+    "execute_code",
+    "find_tool",
+    "get_tool_alternatives",
+    "get_tool_metrics",
+    "get_tool_schema",
+    "import_mcp_server",
+    "init_project",
+    "install_server",
+    "list_mcp_servers",
+    "list_tools",
+    "process_large_dataset",
+    "read_mcp_resource",
+    "recommend_tools",
+    "refresh_tools",
+    "regenerate_embeddings",
+    "remove_mcp_server",
+    "reset_tool_metrics",
+    "search_available_tools",
+    "search_registry",
+    "search_tools",
+    "set_context",
+];
+
+/// Whether no backend may have this resolved name: everything under `optim.` and `composite.`, and `optim_` before one of
+/// [`OPTIM_TOOLS`] (R022-18).
+pub fn is_reserved(name: &str) -> bool {
+    name.starts_with("optim.")
+        || name.starts_with("composite.")
+        || name.strip_prefix("optim_").is_some_and(|rest| OPTIM_TOOLS.contains(&rest))
+}
+
+/// Whether `name` fits `[A-Za-z][A-Za-z0-9_-]{0,63}`.
+pub fn is_legal(name: &str) -> bool {
+    name.len() <= MAX_BYTES
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.bytes().all(is_legal_byte)
+}
+
+fn is_legal_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
+}
+
+/// The legal name closest to `text`: each other character becomes `_`, a first character that is no letter gets `t_` in
+/// front, and what is too long is cut and ends in a hash of `identity`.
+pub fn legal(text: &str, identity: &Identity<'_>) -> String {
+    if is_legal(text) {
+        return text.to_owned();
+    }
+    let clean = clean(text);
+    if clean.len() <= MAX_BYTES { clean } else { hashed(&clean, identity, 8) }
+}
+
+/// A legal name from the beginning of `text` and `digits` hexadecimal digits of the hash of `identity`.
+pub(crate) fn hashed(text: &str, identity: &Identity<'_>, digits: usize) -> String {
+    let clean = clean(text);
+    // All characters are ASCII now, so that every cut is on a boundary.
+    let stem = clean.get(..MAX_BYTES - 1 - digits).unwrap_or(&clean);
+    format!("{stem}_{}", identity.digits(digits))
+}
+
+fn clean(text: &str) -> String {
+    let prefix = if text.starts_with(|c: char| c.is_ascii_alphabetic()) { "" } else { "t_" };
+    let legal = |c: char| if c.is_ascii() && is_legal_byte(c as u8) { c } else { '_' };
+    prefix.chars().chain(text.chars().map(legal)).collect()
+}
+
+/// What a name stands for, whatever it is called: the source of its hash.
+#[derive(Debug, Clone, Copy)]
+pub struct Identity<'a> {
+    /// The backend.
+    pub backend: &'a str,
+    /// The backend's name for the definition.
+    pub original: &'a str,
+}
+
+impl Identity<'_> {
+    /// The first `count` of 64 hexadecimal digits.
+    fn digits(&self, count: usize) -> String {
+        let mut hasher = Sha256::new();
+        // Backend names contain no line break, so the two parts cannot be confused.
+        hasher.update(self.backend);
+        hasher.update("\n");
+        hasher.update(self.original);
+        hasher.finalize().iter().flat_map(|byte| [byte >> 4, byte & 15]).take(count).map(hex_digit).collect()
+    }
+}
+
+fn hex_digit(value: u8) -> char {
+    char::from_digit(u32::from(value), 16).unwrap_or('0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn legalised(text: &str) -> String {
+        legal(text, &Identity { backend: "b", original: text })
+    }
+
+    #[test]
+    fn legal_names_stay() {
+        for name in ["a", "get_issue", "A-1_b", &"x".repeat(64)] {
+            assert_eq!(legalised(name), name);
+        }
+    }
+
+    #[test]
+    fn others_become_legal() {
+        assert_eq!(legalised("repos/list.all"), "repos_list_all");
+        assert_eq!(legalised("2fa"), "t_2fa");
+        assert_eq!(legalised("_x y"), "t__x_y");
+        assert_eq!(legalised("größe"), "gr__e");
+        assert_eq!(legalised(""), "t_");
+        let (one, two) = (legalised(&"x".repeat(65)), legalised(&"x".repeat(66)));
+        assert_eq!((one.len(), two.len()), (64, 64));
+        assert_ne!(one, two);
+    }
+
+    #[test]
+    fn reserved() {
+        for name in ["optim.find_tool", "optim.anything", "composite.x", "optim_find_tool", "optim_call_tool"]
+        {
+            assert!(is_reserved(name), "{name}");
+        }
+        for name in ["find_tool", "optim_step", "composite_image", "a_optim_find_tool", "optimise.x"] {
+            assert!(!is_reserved(name), "{name}");
+        }
+        assert!(OPTIM_TOOLS.is_sorted());
+    }
+
+    proptest! {
+        #[test]
+        fn always_legal(text in any::<String>(), digits in 0_usize..=32) {
+            prop_assert!(is_legal(&legalised(&text)));
+            let identity = Identity { backend: "", original: &text };
+            prop_assert!(is_legal(&hashed(&text, &identity, digits)));
+        }
+    }
+}
