@@ -1,0 +1,133 @@
+//! From text to terms: words are split at identifier boundaries, lower-cased, freed of stop words and stemmed.
+//!
+//! The same analysis serves documents and queries. Nothing in a text is an operator or a phrase.
+
+use rust_stemmers::{Algorithm, Stemmer};
+
+use crate::stopwords::is_stop_word;
+
+/// Turns text into terms.
+pub(crate) struct Analyzer {
+    stemmer: Stemmer,
+}
+
+impl Default for Analyzer {
+    fn default() -> Self {
+        Analyzer { stemmer: Stemmer::create(Algorithm::English) }
+    }
+}
+
+impl Analyzer {
+    /// The terms of a text in order, repeated as often as they occur. A text of stop words alone keeps them: `who_am_i`
+    /// shall be found by its name.
+    pub(crate) fn terms(&self, text: &str) -> Vec<String> {
+        let words = words(text);
+        let mut content = words.iter().filter(|word| !is_stop_word(word)).peekable();
+        if content.peek().is_none() {
+            return words.iter().map(|word| self.stem(word)).collect();
+        }
+        content.map(|word| self.stem(word)).collect()
+    }
+
+    fn stem(&self, word: &str) -> String {
+        self.stemmer.stem(word).into_owned()
+    }
+}
+
+/// Number of words that say something.
+pub(crate) fn content_words(text: &str) -> usize {
+    words(text).iter().filter(|word| !is_stop_word(word)).count()
+}
+
+/// The words of an identifier, in their own case: `create_pullRequest` gives `create`, `pull`, `Request`.
+pub(crate) fn split_identifier(identifier: &str) -> Vec<&str> {
+    runs(identifier).into_iter().flat_map(split_run).collect()
+}
+
+/// Lower-case words. A compound in camel case also yields its whole, since people write `github` and `postgresql` for
+/// what a description calls `GitHub` and `PostgreSQL`. Scripts that write no spaces yield overlapping pairs of
+/// characters.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for run in runs(text) {
+        if run.starts_with(is_unspaced) {
+            words.extend(pairs(run));
+            continue;
+        }
+        let parts = split_run(run);
+        words.extend(parts.iter().map(|part| part.to_lowercase()));
+        if parts.len() > 1 {
+            words.push(run.to_lowercase());
+        }
+    }
+    words
+}
+
+/// Maximal stretches of letters and digits, cut where writing changes between spaced and unspaced scripts.
+fn runs(text: &str) -> Vec<&str> {
+    text.split(|character: char| !character.is_alphanumeric())
+        .flat_map(|run| cut(run, |_, before, after| is_unspaced(before) != is_unspaced(after)))
+        .collect()
+}
+
+/// Splits a run of letters and digits where its case changes, and around a number between two words.
+fn split_run(run: &str) -> Vec<&str> {
+    cut(run, |at, before, after| {
+        let rest = run.get(at..).unwrap_or_default();
+        let mut following = rest.chars().skip(1);
+        let (next, second) = (following.next(), following.next());
+        // `HTTPServer` is cut before `Se`, `listURLs` is not cut before `Ls`: that `s` is a plural.
+        let is_plural = next == Some('s') && second.is_none_or(|second| !second.is_lowercase());
+        let starts_word = next.is_some_and(char::is_lowercase) && !is_plural;
+        let case_changes =
+            before.is_lowercase() || before.is_numeric() || (before.is_uppercase() && starts_word);
+        (after.is_uppercase() && case_changes) || is_infix_number(run, at)
+    })
+}
+
+/// Whether `at` is an edge of the number in `md2pdf` or `text2image`. One letter on either side makes it an abbreviation
+/// (`k8s`, `i18n`, `e2e`); with no lower-case letter behind it, it belongs to the word (`sha256`, `base64Encode`).
+fn is_infix_number(run: &str, at: usize) -> bool {
+    let Some((before, after)) = run.split_at_checked(at) else { return false };
+    if before.ends_with(char::is_numeric) == after.starts_with(char::is_numeric) {
+        return false;
+    }
+    let mut left = before.trim_end_matches(char::is_numeric).chars().rev();
+    let mut right = after.trim_start_matches(char::is_numeric).chars();
+    left.next().is_some_and(char::is_alphabetic)
+        && left.next().is_some_and(char::is_alphabetic)
+        && right.next().is_some_and(char::is_lowercase)
+        && right.next().is_some_and(char::is_alphabetic)
+}
+
+/// Cuts `run` before every character for which `boundary(position, character before, character)` holds.
+fn cut(run: &str, boundary: impl Fn(usize, char, char) -> bool) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for ((_, before), (at, after)) in run.char_indices().zip(run.char_indices().skip(1)) {
+        if boundary(at, before, after) {
+            parts.extend(run.get(start..at));
+            start = at;
+        }
+    }
+    parts.extend(run.get(start..).filter(|part| !part.is_empty()));
+    parts
+}
+
+/// Han, Hiragana and Katakana.
+fn is_unspaced(character: char) -> bool {
+    matches!(character, '\u{3041}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
+        | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+}
+
+/// Overlapping pairs of characters; a single character is itself.
+fn pairs(run: &str) -> Vec<String> {
+    let characters: Vec<char> = run.chars().collect();
+    if characters.len() < 2 {
+        return vec![run.to_owned()];
+    }
+    characters.windows(2).map(|pair| pair.iter().collect()).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! The keyword arm: BM25F over five fields of a tool.
+//!
+//! Per term `t` and document `d`, with `f` over the fields:
+//!
+//! ```text
+//! tf(t, d)    = Σ_f  weight_f · count_f(t, d) / (1 − b_f + b_f · length_f(d) / mean length_f)
+//! score(q, d) = Σ_t∈q  ln(1 + (N − n_t + ½) / (n_t + ½)) · tf(t, d) / (k1 + tf(t, d))
+//! ```
+//!
+//! `N`, `n_t` and the mean lengths are taken over the *visible* documents, so that what a caller may not see cannot
+//! influence, and so not be inferred from, what they get.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::analysis::Analyzer;
+use crate::document::Document;
+use crate::query::QueryTerm;
+use crate::visible::Visible;
+
+const K1: f32 = 1.2;
+
+/// Number of fields: name, server, description, parameter names, parameter descriptions.
+const FIELDS: usize = 5;
+/// Weights of the fields and their length normalisation `b`, as measured on the development sets of the reference.
+const WEIGHTS: [f32; FIELDS] = [3.0, 1.0, 1.0, 0.5, 0.25];
+const B: [f32; FIELDS] = [0.3, 0.3, 0.6, 0.6, 0.6];
+
+/// An inverted index: the postings of all terms in one array, those of a term side by side in document order.
+pub(crate) struct Bm25f {
+    analyzer: Analyzer,
+    /// A term's stretch of `postings`.
+    terms: HashMap<String, Range<usize>>,
+    postings: Vec<Posting>,
+    lengths: Vec<[u32; FIELDS]>,
+}
+
+/// How often one document has one term, by field.
+struct Posting {
+    document: usize,
+    counts: [u16; FIELDS],
+}
+
+/// What the keyword arm says to one text.
+pub(crate) struct Matches {
+    /// By document number; 0 for those that share no term or are not visible.
+    pub(crate) scores: Vec<f32>,
+    /// The text's distinct terms.
+    pub(crate) terms: Vec<QueryTerm>,
+}
+
+impl Bm25f {
+    pub(crate) fn new(documents: &[Document]) -> Bm25f {
+        let analyzer = Analyzer::default();
+        let mut by_term: HashMap<String, Vec<Posting>> = HashMap::new();
+        let mut lengths = Vec::with_capacity(documents.len());
+        for (number, document) in documents.iter().enumerate() {
+            let mut length = [0_u32; FIELDS];
+            for ((field, text), length) in fields(document).iter().enumerate().zip(&mut length) {
+                for term in analyzer.terms(text) {
+                    *length += 1;
+                    count(by_term.entry(term).or_default(), number, field);
+                }
+            }
+            lengths.push(length);
+        }
+        let mut postings = Vec::with_capacity(by_term.values().map(Vec::len).sum());
+        let mut terms = HashMap::with_capacity(by_term.len());
+        for (term, of_term) in by_term {
+            let start = postings.len();
+            postings.extend(of_term);
+            terms.insert(term, start..postings.len());
+        }
+        Bm25f { analyzer, terms, postings, lengths }
+    }
+
+    /// Number of documents.
+    pub(crate) fn len(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// What normalises a field's length, over the visible documents: `(1 − b, b / mean length)`.
+    pub(crate) fn norms(&self, visible: &[usize]) -> Norms {
+        let mut totals = [0_u64; FIELDS];
+        for lengths in visible.iter().filter_map(|document| self.lengths.get(*document)) {
+            for (total, length) in totals.iter_mut().zip(lengths) {
+                *total += u64::from(*length);
+            }
+        }
+        let mut by_field = [(0.0, 0.0); FIELDS];
+        for ((norm, total), b) in by_field.iter_mut().zip(totals).zip(B) {
+            *norm = (1.0 - b, b * visible.len() as f32 / (total as f32).max(1.0));
+        }
+        Norms { documents: visible.len(), by_field }
+    }
+
+    /// Scores the visible documents. A term that the text repeats counts once.
+    pub(crate) fn search(&self, text: &str, norms: &Norms, visible: Option<&Visible>) -> Matches {
+        let is_visible =
+            |posting: &&Posting| visible.is_none_or(|visible| visible.contains(posting.document));
+        let mut scores = vec![0.0; self.len()];
+        let mut terms: Vec<QueryTerm> = Vec::new();
+        for term in self.analyzer.terms(text) {
+            if terms.iter().any(|known| known.term == term) {
+                continue;
+            }
+            let postings =
+                self.terms.get(&term).and_then(|range| self.postings.get(range.clone())).unwrap_or_default();
+            let documents = postings.iter().filter(is_visible).count();
+            let idf =
+                (1.0 + (norms.documents as f32 - documents as f32 + 0.5) / (documents as f32 + 0.5)).ln();
+            for posting in postings.iter().filter(is_visible) {
+                let lengths = self.lengths.get(posting.document);
+                if let (Some(lengths), Some(score)) = (lengths, scores.get_mut(posting.document)) {
+                    let frequency = norms.frequency(posting, lengths);
+                    *score += idf * frequency / (K1 + frequency);
+                }
+            }
+            terms.push(QueryTerm { term, documents });
+        }
+        Matches { scores, terms }
+    }
+}
+
+/// See [`Bm25f::norms`].
+pub(crate) struct Norms {
+    documents: usize,
+    by_field: [(f32, f32); FIELDS],
+}
+
+impl Norms {
+    fn frequency(&self, posting: &Posting, lengths: &[u32; FIELDS]) -> f32 {
+        let fields = posting.counts.iter().zip(lengths).zip(WEIGHTS).zip(&self.by_field);
+        fields
+            .map(|(((count, length), weight), (base, slope))| {
+                weight * f32::from(*count) / (base + slope * *length as f32)
+            })
+            .sum()
+    }
+}
+
+/// The texts of the fields, in the order of [`WEIGHTS`].
+fn fields(document: &Document) -> [Cow<'_, str>; FIELDS] {
+    let Document { server, name, description, parameters } = document;
+    let (names, descriptions): (Vec<&str>, Vec<&str>) =
+        parameters.iter().map(|(name, description)| (name.as_str(), description.as_str())).unzip();
+    [name.into(), server.into(), description.into(), names.join(" ").into(), descriptions.join(" ").into()]
+}
+
+fn count(postings: &mut Vec<Posting>, document: usize, field: usize) {
+    if postings.last().is_none_or(|last| last.document != document) {
+        postings.push(Posting { document, counts: [0; FIELDS] });
+    }
+    if let Some(count) = postings.last_mut().and_then(|posting| posting.counts.get_mut(field)) {
+        *count = count.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+use super::*;
+
+fn document(server: &str, name: &str, description: &str, parameters: &[(&str, &str)]) -> Document {
+    Document {
+        server: server.into(),
+        name: name.into(),
+        description: description.into(),
+        parameters: parameters.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect(),
+    }
+}
+
+fn scores(documents: &[Document], query: &str, visible: Option<&Visible>) -> Vec<f32> {
+    let index = Bm25f::new(documents);
+    let numbers: Vec<usize> = (0..documents.len())
+        .filter(|number| visible.is_none_or(|visible| visible.contains(*number)))
+        .collect();
+    index.search(query, &index.norms(&numbers), visible).scores
+}
+
+fn close(left: f32, right: f32) -> bool {
+    (left - right).abs() < 1e-5
+}
+
+#[test]
+fn the_score_is_the_hand_computed_one() {
+    // Names have 2 and 1 words (mean 1.5), descriptions 3 and 1 (mean 2).
+    let documents = [document("", "read_file", "mails file mails", &[]), document("", "mail", "send", &[])];
+    let scores = scores(&documents, "mail", None);
+    // "mail" is in both documents: idf = ln(1 + .5 / 2.5) = .1823216.
+    // First: twice in the description, 1·2 / (1 − .6 + .6 · 3 / 2) = 1.5384615, / (1.2 + it) = .5617978.
+    assert!(close(scores[0], 0.182_321_6 * 0.561_797_8), "{scores:?}");
+    // Second: once in the name, 3·1 / (1 − .3 + .3 · 1 / 1.5) = 3.3333333, / (1.2 + it) = .7352941.
+    assert!(close(scores[1], 0.182_321_6 * 0.735_294_1), "{scores:?}");
+}
+
+#[test]
+fn fields_weigh_name_server_description_parameter_name_parameter_description() {
+    let documents = [
+        document("s", "n", "d", &[("p", "needle")]),
+        document("s", "n", "d", &[("needle", "q")]),
+        document("s", "n", "needle", &[("p", "q")]),
+        document("needle", "n", "d", &[("p", "q")]),
+        document("s", "needle", "d", &[("p", "q")]),
+    ];
+    // All field lengths equal their means, so frequencies are the weights.
+    let idf = (1.0_f32 + 0.5 / 5.5).ln();
+    let expected = [0.25, 0.5, 1.0, 1.0, 3.0].map(|weight: f32| idf * weight / (1.2 + weight));
+    let scores = scores(&documents, "needle", None);
+    assert!(scores.iter().zip(expected).all(|(left, right)| close(*left, right)), "{scores:?} {expected:?}");
+}
+
+#[test]
+fn rare_terms_outweigh_common_ones_and_repetition_in_the_query_changes_nothing() {
+    let documents = [
+        document("", "list_issues", "", &[]),
+        document("", "list_users", "", &[]),
+        document("", "list_commits", "", &[]),
+        document("", "close_issues", "", &[]),
+    ];
+    let once = scores(&documents, "list closed issue", None);
+    assert!(once[3] > once[0] && once[0] > once[1] && close(once[1], once[2]));
+    assert_eq!(once, scores(&documents, "list closed closed issue Issues", None));
+}
+
+#[test]
+fn what_is_invisible_has_no_score_and_no_influence() {
+    let mut documents = vec![
+        document("", "read_file", "reads a file", &[]),
+        document("", "send_mail", "sends a mail with a file", &[]),
+    ];
+    let alone = scores(&documents, "file mail", None);
+    documents.push(document("", "file", "file file mail and a lot more that makes descriptions long", &[]));
+    let visible = [0, 1].into_iter().collect();
+    let filtered = scores(&documents, "file mail", Some(&visible));
+    assert_eq!(filtered[..2], alone);
+    assert!(close(filtered[2], 0.0));
+}
+
+#[test]
+fn terms_tell_how_many_visible_documents_have_them() {
+    let documents = [document("", "a_file", "", &[]), document("", "b_file", "", &[])];
+    let index = Bm25f::new(&documents);
+    let visible = [1].into_iter().collect();
+    let terms = index.search("files, the zebra", &index.norms(&[1]), Some(&visible)).terms;
+    let term = |term: &str, documents| QueryTerm { term: term.into(), documents };
+    assert_eq!(terms, [term("file", 1), term("zebra", 0)]);
+}
+
+#[test]
+fn an_empty_index_answers() {
+    assert!(scores(&[], "anything", None).is_empty());
+}

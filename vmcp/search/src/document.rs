@@ -1,0 +1,99 @@
+//! What is searched: one tool as text, and the short text of it that is embedded.
+
+use crate::analysis::split_identifier;
+
+/// Version of [`vector_text`]'s format and of the tokenisation behind it. It is part of the embedding cache's key, so
+/// that a change here re-embeds every tool instead of mixing two kinds of vector.
+pub const TEXT_VERSION: u32 = 1;
+
+/// One tool as the index sees it. Texts are expected to be sanitised and bounded already (R022-38).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Document {
+    /// The backend's name.
+    pub server: String,
+    /// The resolved name of the tool.
+    pub name: String,
+    /// The whole description.
+    pub description: String,
+    /// Parameter names and their descriptions, top level of the input schema.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// The text of a tool that is embedded: `{server} {split name}: {first sentence of the description}`.
+///
+/// The best of four texts measured alone; after fusion the differences all but vanish, and short texts embed fast.
+pub fn vector_text(document: &Document) -> String {
+    let name = split_identifier(&document.name).join(" ");
+    let sentence = first_sentence(&document.description);
+    let head = [document.server.trim(), name.as_str()].into_iter().filter(|part| !part.is_empty());
+    let head = head.collect::<Vec<_>>().join(" ");
+    match (head.is_empty(), sentence.is_empty()) {
+        (_, true) => head,
+        (true, false) => sentence,
+        (false, false) => format!("{head}: {sentence}"),
+    }
+}
+
+/// The first sentence, on one line. A sentence ends at a blank line, at a full-width stop, or at `.`, `!` or `?` before
+/// white space that no lower-case letter follows (so `e.g. this` goes on).
+fn first_sentence(text: &str) -> String {
+    let paragraph = text.trim().lines().take_while(|line| !line.trim().is_empty());
+    let line = paragraph.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ");
+    let mut rest = line.char_indices().peekable();
+    while let Some((at, character)) = rest.next() {
+        let end = at + character.len_utf8();
+        let ends = match character {
+            '。' | '！' | '？' => true,
+            '.' | '!' | '?' => {
+                let mut after = rest.clone().map(|(_, next)| next);
+                after.next().is_none_or(char::is_whitespace) && !after.next().is_some_and(char::is_lowercase)
+            }
+            _ => false,
+        };
+        if ends {
+            return line.get(..end).unwrap_or(&line).to_owned();
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(server: &str, name: &str, description: &str) -> String {
+        let parameters = Vec::new();
+        vector_text(&Document {
+            server: server.into(),
+            name: name.into(),
+            description: description.into(),
+            parameters,
+        })
+    }
+
+    #[test]
+    fn the_text_is_server_split_name_and_first_sentence() {
+        assert_eq!(
+            text("github", "create_pullRequest", "  Opens a pull\n  request. Needs a token.\n\nArgs: title"),
+            "github create pull Request: Opens a pull request."
+        );
+    }
+
+    #[test]
+    fn absent_parts_leave_no_separators() {
+        assert_eq!(text("", "echo", ""), "echo");
+        assert_eq!(text("s", "echo", " "), "s echo");
+        assert_eq!(text("", "", "Says it."), "Says it.");
+        assert_eq!(text("", "", ""), "");
+    }
+
+    #[test]
+    fn a_sentence_survives_abbreviations_numbers_and_other_scripts() {
+        assert_eq!(
+            first_sentence("Finds e.g. files by v1.2 names! Also more."),
+            "Finds e.g. files by v1.2 names!"
+        );
+        assert_eq!(first_sentence("根据ID获取网页。返回内容"), "根据ID获取网页。");
+        assert_eq!(first_sentence("No stop here\n\nArgs: x. y"), "No stop here");
+    }
+}

@@ -1,0 +1,68 @@
+//! What both arms say about the visible documents for one text: the whole query or one clause of it.
+
+use crate::fusion::{blend, normalize};
+use crate::query::{Explanation, QueryTerm};
+
+/// Values by position in the list of visible documents.
+pub(crate) struct Evidence {
+    /// The text's terms.
+    pub(crate) terms: Vec<QueryTerm>,
+    /// Cosine of the text and each document; none where either has no vector.
+    pub(crate) cosine: Vec<Option<f32>>,
+    /// BM25F; `Some(0)` where text and document share no term.
+    pub(crate) bm25: Vec<Option<f32>>,
+    cosine_normalized: Vec<f32>,
+    bm25_normalized: Vec<f32>,
+    /// Both arms together.
+    pub(crate) fused: Vec<f32>,
+}
+
+impl Evidence {
+    /// Weighs the arms. Without any cosine the keywords have all the weight.
+    pub(crate) fn new(
+        terms: Vec<QueryTerm>,
+        cosine: Vec<Option<f32>>,
+        bm25: Vec<Option<f32>>,
+        ratio: f32,
+    ) -> Self {
+        let ratio = if cosine.iter().any(Option::is_some) { ratio } else { 0.0 };
+        let (cosine_normalized, bm25_normalized) = (normalize(&cosine), normalize(&bm25));
+        let fused = blend(&cosine_normalized, &bm25_normalized, ratio);
+        Evidence { terms, cosine, bm25, cosine_normalized, bm25_normalized, fused }
+    }
+
+    /// BM25F at a position; none where no term is shared.
+    pub(crate) fn keyword_match(&self, position: usize) -> Option<f32> {
+        at(&self.bm25, position).flatten().filter(|bm25| *bm25 > 0.0)
+    }
+
+    /// Why the document at a position has its place.
+    pub(crate) fn explain(
+        &self,
+        position: usize,
+        best_clause: Option<(usize, f32)>,
+        fused: f32,
+    ) -> Explanation {
+        let cosine = at(&self.cosine, position).flatten();
+        let bm25 = self.keyword_match(position);
+        Explanation {
+            cosine,
+            cosine_rank: cosine.map(|cosine| rank(&self.cosine, cosine)),
+            cosine_normalized: at(&self.cosine_normalized, position).unwrap_or_default(),
+            bm25: bm25.unwrap_or_default(),
+            bm25_rank: bm25.map(|bm25| rank(&self.bm25, bm25)),
+            bm25_normalized: at(&self.bm25_normalized, position).unwrap_or_default(),
+            best_clause,
+            fused,
+        }
+    }
+}
+
+fn at<T: Copy>(values: &[T], position: usize) -> Option<T> {
+    values.get(position).copied()
+}
+
+/// Rank of a value among those present, from 1; equals share a rank.
+fn rank(values: &[Option<f32>], value: f32) -> usize {
+    1 + values.iter().flatten().filter(|other| **other > value).count()
+}

@@ -1,0 +1,86 @@
+//! Making the arms comparable and adding them up.
+
+/// Fewer visible tools than this have no meaningful spread: they are scaled by their extremes instead of by z-score.
+pub const SMALL_SET: usize = 20;
+
+/// Share of the whole query in a query of several clauses; the best clause has the rest.
+const WHOLE_WEIGHT: f32 = 0.7;
+
+/// Brings one arm's values over all visible documents to a common scale: z-score, or min-max for a
+/// [small set](SMALL_SET). A missing value becomes the mean of the known ones, which speaks neither for nor against the
+/// document. Values without spread say nothing: all become 0.
+pub(crate) fn normalize(values: &[Option<f32>]) -> Vec<f32> {
+    let known = || values.iter().flatten().copied().map(f64::from);
+    let count = known().count().max(1) as f64;
+    let mean = known().sum::<f64>() / count;
+    let (origin, unit) = if values.len() < SMALL_SET {
+        let low = known().fold(f64::INFINITY, f64::min);
+        (low, known().fold(f64::NEG_INFINITY, f64::max) - low)
+    } else {
+        (mean, (known().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt())
+    };
+    if unit <= f64::from(f32::EPSILON) {
+        return vec![0.0; values.len()];
+    }
+    values.iter().map(|value| ((value.map_or(mean, f64::from) - origin) / unit) as f32).collect()
+}
+
+/// `ratio · cosine + (1 − ratio) · BM25F`, both normalised.
+pub(crate) fn blend(cosine: &[f32], bm25: &[f32], ratio: f32) -> Vec<f32> {
+    cosine.iter().zip(bm25).map(|(cosine, bm25)| ratio * cosine + (1.0 - ratio) * bm25).collect()
+}
+
+/// `.7 · whole + .3 · best clause`.
+pub(crate) fn with_best_clause(whole: f32, best: f32) -> f32 {
+    WHOLE_WEIGHT * whole + (1.0 - WHOLE_WEIGHT) * best
+}
+
+/// The score that is shown: the logistic function of the fused value at half its slope. The average tool of a z-scored
+/// set has ½, and the values 2 to 8 that good hits reach stay apart (.73 to .98).
+pub(crate) fn score(fused: f32) -> f32 {
+    1.0 / (1.0 + (-fused / 2.0).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_set_is_scaled_by_its_extremes() {
+        assert_eq!(normalize(&[Some(0.2), Some(0.6), Some(1.0)]), [0.0, 0.5, 1.0]);
+        assert_eq!(normalize(&[Some(1.0), None, Some(0.0)]), [1.0, 0.5, 0.0]);
+    }
+
+    #[test]
+    fn a_large_set_has_mean_zero_and_deviation_one() {
+        // Ten zeros and ten twos: mean 1, deviation 1.
+        let mut values = vec![Some(0.0); 10];
+        values.extend([Some(2.0); 10]);
+        values.push(None);
+        let normalized = normalize(&values);
+        assert_eq!(normalized.first(), Some(&-1.0));
+        assert_eq!(normalized.get(10), Some(&1.0));
+        assert_eq!(normalized.get(20), Some(&0.0), "a missing value is neutral");
+    }
+
+    #[test]
+    fn values_without_spread_say_nothing() {
+        assert_eq!(normalize(&[Some(0.3); 30]), [0.0; 30]);
+        assert_eq!(normalize(&[Some(0.3)]), [0.0]);
+        assert_eq!(normalize(&[None, None]), [0.0, 0.0]);
+        assert_eq!(normalize(&[]), [0.0; 0]);
+    }
+
+    #[test]
+    fn arms_and_clauses_are_weighted_sums() {
+        assert_eq!(blend(&[1.0, 0.0], &[0.0, 1.0], 0.75), [0.75, 0.25]);
+        assert!((with_best_clause(1.0, 2.0) - 1.3).abs() < 1e-6);
+    }
+
+    #[test]
+    fn scores_grow_with_the_fused_value_within_zero_and_one() {
+        let scores = [f32::MIN, -3.0, 0.0, 2.0, 8.0, f32::MAX].map(score);
+        assert!(scores.is_sorted() && scores.iter().all(|score| (0.0..=1.0).contains(score)));
+        assert!((score(0.0) - 0.5).abs() < f32::EPSILON);
+    }
+}

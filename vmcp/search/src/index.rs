@@ -1,0 +1,165 @@
+//! The index and the way of one search through it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::bm25f::Bm25f;
+use crate::clauses::MAX_CLAUSES;
+use crate::document::Document;
+use crate::evidence::Evidence;
+use crate::fusion;
+use crate::query::{Clause, DEFAULT_SEMANTIC_RATIO, Hit, Outcome, Query, SearchMode};
+use crate::vectors::Vectors;
+use crate::visible::Visible;
+
+/// All tools of a process, searchable. Immutable; shared by every caller.
+#[derive(Clone)]
+pub struct Index {
+    keywords: Arc<Bm25f>,
+    vectors: Arc<Vectors>,
+}
+
+impl Index {
+    /// Indexes the documents' text. Their positions are their numbers, and decide ties.
+    pub fn new(documents: &[Document]) -> Index {
+        Index { keywords: Arc::new(Bm25f::new(documents)), vectors: Arc::default() }
+    }
+
+    /// The same text with these vectors, row by document number. The text arm is shared, not copied.
+    #[must_use]
+    pub fn with_vectors(&self, vectors: Vectors) -> Index {
+        Index { keywords: Arc::clone(&self.keywords), vectors: Arc::new(vectors) }
+    }
+
+    /// Number of documents.
+    pub fn len(&self) -> usize {
+        self.keywords.len()
+    }
+
+    /// Whether there are no documents.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The table of vectors.
+    pub fn vectors(&self) -> &Vectors {
+        &self.vectors
+    }
+
+    /// Finds the best visible documents (`None`: all are visible). Never fails: whatever is missing or unfit silences an
+    /// arm, and the outcome says which arms spoke. What is not visible has no influence whatever.
+    pub fn search(&self, query: &Query<'_>, visible: Option<&Visible>) -> Outcome {
+        let is_visible = |document: &usize| visible.is_none_or(|visible| visible.contains(*document));
+        let documents: Vec<usize> = (0..self.len()).filter(is_visible).collect();
+        let ratio = if query.semantic_ratio.is_nan() { DEFAULT_SEMANTIC_RATIO } else { query.semantic_ratio };
+        let ratio = ratio.clamp(0.0, 1.0);
+
+        let clauses =
+            query.clauses.get(..query.clauses.len().min(MAX_CLAUSES)).filter(|clauses| clauses.len() > 1);
+        let clauses = clauses.unwrap_or_default();
+        let whole = Clause { text: query.text, vector: query.vector };
+        let mut evidence = self.gather(std::iter::once(&whole).chain(clauses), ratio, &documents, visible);
+        let whole = evidence.remove(0);
+        let ranking = Ranking { whole, clauses: evidence };
+
+        let mode = match ratio {
+            _ if ranking.whole.cosine.iter().all(Option::is_none) => SearchMode::Keyword,
+            0.0 => SearchMode::Keyword,
+            1.0 => SearchMode::Semantic,
+            _ => SearchMode::Hybrid,
+        };
+        Outcome {
+            hits: ranking.hits(query, mode, &documents),
+            mode,
+            visible: documents.len(),
+            without_vector: documents.iter().filter(|document| !self.vectors.has(**document)).count(),
+            keyword_matches: (0..documents.len())
+                .filter(|at| ranking.whole.keyword_match(*at).is_some())
+                .count(),
+            clauses: clauses.iter().map(|clause| clause.text.to_owned()).collect(),
+            terms: ranking.whole.terms,
+        }
+    }
+
+    /// Evidence for each text, in order. All texts share one pass over the vectors.
+    fn gather<'a>(
+        &self,
+        texts: impl Iterator<Item = &'a Clause<'a>> + Clone,
+        ratio: f32,
+        documents: &[usize],
+        visible: Option<&Visible>,
+    ) -> Vec<Evidence> {
+        let vectors: Vec<_> = texts.clone().map(|text| self.vectors.query(text.vector?)).collect();
+        let norms = self.keywords.norms(documents);
+        let cosines = self.vectors.scan(&vectors, documents);
+        let weigh = |(text, cosine): (&Clause<'_>, _)| {
+            let matches = self.keywords.search(text.text, &norms, visible);
+            let bm25 = documents.iter().map(|document| matches.scores.get(*document).copied()).collect();
+            Evidence::new(matches.terms, cosine, bm25, ratio)
+        };
+        texts.zip(cosines).map(weigh).collect()
+    }
+}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index")
+            .field("documents", &self.len())
+            .field("vectors", &self.vectors.count())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The evidence for the whole query and for its clauses.
+struct Ranking {
+    whole: Evidence,
+    clauses: Vec<Evidence>,
+}
+
+impl Ranking {
+    /// What the document at a position is ranked by.
+    fn fused(&self, position: usize) -> f32 {
+        let whole = self.whole.fused.get(position).copied().unwrap_or_default();
+        self.best_clause(position).map_or(whole, |(_, best)| fusion::with_best_clause(whole, best))
+    }
+
+    fn best_clause(&self, position: usize) -> Option<(usize, f32)> {
+        let values =
+            self.clauses.iter().map(|clause| clause.fused.get(position).copied().unwrap_or_default());
+        values.enumerate().max_by(|(_, left), (_, right)| left.total_cmp(right))
+    }
+
+    /// Whether the document at a position may be a hit at all: keywords alone find only what shares a term, and beyond
+    /// the distance threshold only keywords find anything.
+    fn qualifies(&self, position: usize, mode: SearchMode, threshold: Option<f32>) -> bool {
+        let by_keyword = mode != SearchMode::Semantic && self.whole.keyword_match(position).is_some();
+        let near = || match threshold.filter(|threshold| *threshold < 2.0) {
+            None => true,
+            Some(threshold) => {
+                let cosine = self.whole.cosine.get(position).copied().flatten();
+                cosine.is_some_and(|cosine| 1.0 - cosine <= threshold)
+            }
+        };
+        by_keyword || (mode != SearchMode::Keyword && near())
+    }
+
+    fn hits(&self, query: &Query<'_>, mode: SearchMode, documents: &[usize]) -> Vec<Hit> {
+        let mut ranked: Vec<(f32, usize)> = (0..documents.len())
+            .filter(|position| self.qualifies(*position, mode, query.distance_threshold))
+            .map(|position| (self.fused(position), position))
+            .collect();
+        let by_value_then_position =
+            |left: &(f32, usize), right: &(f32, usize)| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1));
+        if query.limit < ranked.len() {
+            ranked.select_nth_unstable_by(query.limit, by_value_then_position);
+            ranked.truncate(query.limit);
+        }
+        ranked.sort_unstable_by(by_value_then_position);
+        let hit = |(fused, position): (f32, usize)| {
+            let document = *documents.get(position)?;
+            let explain = || self.whole.explain(position, self.best_clause(position), fused);
+            Some(Hit { document, score: fusion::score(fused), explanation: query.explain.then(explain) })
+        };
+        ranked.into_iter().filter_map(hit).collect()
+    }
+}

@@ -1,0 +1,128 @@
+//! Measures of retrieval quality, for `vmcp eval`.
+//!
+//! A query needs one or more tools. Each need is a *group* of interchangeable tools; the first hit that is in a group
+//! satisfies it. With `r_g` the rank, from 1, at which group `g` of `G` is satisfied:
+//!
+//! ```text
+//! recall@k   = |{g : r_g ≤ k}| / G
+//! complete@k = 1 if recall@k = 1, else 0
+//! MRR        = 1 / min r_g, 0 if nothing is satisfied
+//! NDCG@k     = Σ_{g : r_g ≤ k} 1 / log2(1 + r_g)  /  Σ_{i = 1..min(G, k)} 1 / log2(1 + i)
+//! ```
+//!
+//! So a second member of a satisfied group gains nothing. NDCG is cut at 1, which a hit that is in several groups at
+//! once could exceed.
+
+/// At which rank each group of one query was satisfied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    ranks: Vec<Option<usize>>,
+}
+
+impl Judgement {
+    /// Judges a ranking, best first, by the query's groups. A group without members is no need and does not count.
+    pub fn new<T: PartialEq>(ranking: &[T], groups: &[Vec<T>]) -> Judgement {
+        let rank =
+            |group: &Vec<T>| ranking.iter().position(|hit| group.contains(hit)).map(|position| position + 1);
+        Judgement { ranks: groups.iter().filter(|group| !group.is_empty()).map(rank).collect() }
+    }
+
+    fn satisfied(&self, k: usize) -> impl Iterator<Item = usize> {
+        self.ranks.iter().flatten().copied().filter(move |rank| *rank <= k)
+    }
+
+    /// Share of the groups satisfied within the first `k` hits; 0 without groups.
+    pub fn recall(&self, k: usize) -> f64 {
+        self.satisfied(k).count() as f64 / self.ranks.len().max(1) as f64
+    }
+
+    /// Whether the first `k` hits satisfy every group.
+    pub fn complete(&self, k: usize) -> bool {
+        !self.ranks.is_empty() && self.satisfied(k).count() == self.ranks.len()
+    }
+
+    /// Reciprocal of the rank of the first hit that satisfies a group, 0 if none does.
+    pub fn reciprocal_rank(&self) -> f64 {
+        self.satisfied(usize::MAX).min().map_or(0.0, |rank| 1.0 / rank as f64)
+    }
+
+    /// Normalised discounted cumulative gain of the first `k` hits.
+    pub fn ndcg(&self, k: usize) -> f64 {
+        let discount = |rank: usize| 1.0 / (1.0 + rank as f64).log2();
+        let ideal: f64 = (1..=self.ranks.len().min(k)).map(discount).sum();
+        if ideal > 0.0 { (self.satisfied(k).map(discount).sum::<f64>() / ideal).min(1.0) } else { 0.0 }
+    }
+}
+
+/// Arithmetic mean; 0 of nothing.
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// The value that `percent` of all values do not exceed (nearest rank); none of nothing.
+pub fn percentile(values: &[f64], percent: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let rank = (percent.clamp(0.0, 100.0) / 100.0 * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(left: f64, right: f64) -> bool {
+        (left - right).abs() < 1e-9
+    }
+
+    #[test]
+    fn the_first_member_of_a_group_satisfies_it() {
+        let judgement = Judgement::new(&["x", "b", "a", "c"], &[vec!["a", "b"], vec!["c"], vec!["d"]]);
+        assert_eq!(judgement.ranks, [Some(2), Some(4), None]);
+        assert!(close(judgement.recall(1), 0.0));
+        assert!(close(judgement.recall(3), 1.0 / 3.0));
+        assert!(close(judgement.recall(8), 2.0 / 3.0));
+        assert!(close(judgement.reciprocal_rank(), 0.5));
+        assert!(!judgement.complete(8));
+    }
+
+    #[test]
+    fn ndcg_is_the_hand_computed_one() {
+        let judgement = Judgement::new(&["x", "a", "c"], &[vec!["a"], vec!["c"]]);
+        // (1/log2 3 + 1/log2 4) / (1/log2 2 + 1/log2 3) = 1.1309297536 / 1.6309297536
+        assert!(close(judgement.ndcg(10), 1.130_929_753_571_457_4 / 1.630_929_753_571_457_4));
+        assert!(judgement.complete(3) && !judgement.complete(2));
+        // Within the first two hits: (1/log2 3) / 1.6309297536.
+        assert!(close(judgement.ndcg(2), 0.630_929_753_571_457_4 / 1.630_929_753_571_457_4));
+    }
+
+    #[test]
+    fn a_perfect_ranking_has_one_everywhere() {
+        let judgement = Judgement::new(&[1, 2], &[vec![1], vec![2]]);
+        assert!(close(judgement.ndcg(10), 1.0) && close(judgement.recall(2), 1.0) && judgement.complete(2));
+        let shared = Judgement::new(&[1], &[vec![1], vec![1, 2]]);
+        assert!(close(shared.ndcg(10), 1.0), "cut at 1");
+    }
+
+    #[test]
+    fn no_needs_and_no_hits_are_zero() {
+        for judgement in
+            [Judgement::new(&[1], &[]), Judgement::new(&[], &[vec![1]]), Judgement::new(&[1], &[vec![]])]
+        {
+            assert!(
+                close(judgement.recall(8), 0.0) && close(judgement.ndcg(10), 0.0) && !judgement.complete(8)
+            );
+            assert!(close(judgement.reciprocal_rank(), 0.0));
+        }
+    }
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let values = [4.0, 1.0, 3.0, 2.0];
+        assert_eq!(percentile(&values, 50.0), Some(2.0));
+        assert_eq!(percentile(&values, 99.0), Some(4.0));
+        assert_eq!(percentile(&values, 0.0), Some(1.0));
+        assert_eq!(percentile(&[], 50.0), None);
+        assert!(close(mean(&values), 2.5) && close(mean(&[]), 0.0));
+    }
+}

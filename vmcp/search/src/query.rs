@@ -1,0 +1,133 @@
+//! What is asked of the index and what it answers.
+
+use serde::Serialize;
+
+/// Hits returned when the caller names no limit.
+pub const DEFAULT_LIMIT: usize = 8;
+/// Weight of the cosine arm when nothing else is configured. The optimum is flat: .5 and .7 are within .005 NDCG@10.
+pub const DEFAULT_SEMANTIC_RATIO: f32 = 0.6;
+
+/// One search.
+#[derive(Clone, Debug)]
+pub struct Query<'a> {
+    /// Description and keywords together.
+    pub text: &'a str,
+    /// Embedding of [`text`](Query::text). Without it (or when it is of another width than the tools' vectors, or not
+    /// finite) the keyword arm answers alone.
+    pub vector: Option<&'a [f32]>,
+    /// What [`split_clauses`](crate::split_clauses) gave; fewer than two change nothing.
+    pub clauses: &'a [Clause<'a>],
+    /// Most hits to return.
+    pub limit: usize,
+    /// Weight of the cosine arm, 0 (keywords only) to 1 (cosine only).
+    pub semantic_ratio: f32,
+    /// Cosine distance (0 to 2) beyond which a tool is no semantic result, as ToolHive means it: such a tool is a hit
+    /// only if the keyword arm matches it. 2 or `None` filter nothing.
+    pub distance_threshold: Option<f32>,
+    /// Whether each hit shall carry its [`Explanation`].
+    pub explain: bool,
+}
+
+impl Default for Query<'_> {
+    fn default() -> Self {
+        Query {
+            text: "",
+            vector: None,
+            clauses: &[],
+            limit: DEFAULT_LIMIT,
+            semantic_ratio: DEFAULT_SEMANTIC_RATIO,
+            distance_threshold: None,
+            explain: false,
+        }
+    }
+}
+
+/// One clause of a query that asks for several things.
+#[derive(Clone, Copy, Debug)]
+pub struct Clause<'a> {
+    /// Its text.
+    pub text: &'a str,
+    /// Embedding of its text; without it the keyword arm speaks for this clause.
+    pub vector: Option<&'a [f32]>,
+}
+
+/// Which arms decided the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchMode {
+    /// Both arms.
+    Hybrid,
+    /// Cosine alone, because the ratio is 1.
+    Semantic,
+    /// Keywords alone: no vectors, no query vector, or the ratio is 0.
+    Keyword,
+}
+
+/// What a search found and why.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Best first; ties in document order.
+    pub hits: Vec<Hit>,
+    /// Which arms decided the order.
+    pub mode: SearchMode,
+    /// Documents that the caller may see.
+    pub visible: usize,
+    /// Visible documents that have no vector (yet). The cosine arm holds them to be average.
+    pub without_vector: usize,
+    /// Visible documents that share a term with the query.
+    pub keyword_matches: usize,
+    /// The query's terms, in the order of its words.
+    pub terms: Vec<QueryTerm>,
+    /// The clauses that took part.
+    pub clauses: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether the hits are empty because the keyword arm was alone and no visible tool shares a term with the query.
+    pub fn nothing_matched(&self) -> bool {
+        self.mode == SearchMode::Keyword && self.keyword_matches == 0
+    }
+}
+
+/// A term of the query as the keyword arm looks it up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QueryTerm {
+    /// Lower-case stem.
+    pub term: String,
+    /// Visible documents that have it.
+    pub documents: usize,
+}
+
+/// One tool found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Hit {
+    /// Its number, by position in the slice that the index was made of.
+    pub document: usize,
+    /// Monotone in the fused value; 0 to 1, comparable within one answer.
+    pub score: f32,
+    /// Present when the query asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Explanation>,
+}
+
+/// How one hit got its place. "Normalised" is the z-score over the visible tools, or their min-max scale when they are
+/// fewer than [`SMALL_SET`](crate::SMALL_SET).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Explanation {
+    /// Cosine of query and tool; none when either has no vector.
+    pub cosine: Option<f32>,
+    /// Rank by cosine among the visible tools, from 1.
+    pub cosine_rank: Option<usize>,
+    /// The cosine, normalised.
+    pub cosine_normalized: f32,
+    /// BM25F of query and tool, 0 when they share no term.
+    pub bm25: f32,
+    /// Rank by BM25F among the visible tools, from 1; none when they share no term.
+    pub bm25_rank: Option<usize>,
+    /// BM25F, normalised.
+    pub bm25_normalized: f32,
+    /// The best clause's fused value, and which clause it is, when clauses took part.
+    pub best_clause: Option<(usize, f32)>,
+    /// What the order is by.
+    pub fused: f32,
+}

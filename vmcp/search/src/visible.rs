@@ -1,0 +1,63 @@
+//! Which documents a caller may see (R022-08).
+
+/// A set of document numbers, as a bitmap. Numbers that the index does not have are ignored by it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Visible {
+    words: Vec<u64>,
+}
+
+impl Visible {
+    /// Adds a document.
+    pub fn insert(&mut self, document: usize) {
+        let (word, bit) = split(document);
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        if let Some(word) = self.words.get_mut(word) {
+            *word |= bit;
+        }
+    }
+
+    /// Whether a document is in the set.
+    pub fn contains(&self, document: usize) -> bool {
+        let (word, bit) = split(document);
+        self.words.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    /// How many documents are in the set.
+    pub fn len(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether the set has no document.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+}
+
+impl FromIterator<usize> for Visible {
+    fn from_iter<I: IntoIterator<Item = usize>>(documents: I) -> Visible {
+        let mut visible = Visible::default();
+        documents.into_iter().for_each(|document| visible.insert(document));
+        visible
+    }
+}
+
+fn split(document: usize) -> (usize, u64) {
+    (document / 64, 1 << (document % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holds_what_was_inserted_and_nothing_else() {
+        let visible: Visible = [0, 63, 64, 200].into_iter().collect();
+        assert_eq!(visible.len(), 4);
+        assert!(!visible.is_empty());
+        let members: Vec<usize> = (0..1000).filter(|document| visible.contains(*document)).collect();
+        assert_eq!(members, [0, 63, 64, 200]);
+        assert!(Visible::default().is_empty());
+    }
+}
