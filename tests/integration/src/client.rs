@@ -55,8 +55,15 @@ impl Client {
     }
 
     /// The same client under another name in `clientInfo`.
+    #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { name: name.to_owned(), ..self }
+    }
+
+    /// The same client with another session id.
+    #[must_use]
+    pub fn with_session(self, id: &str) -> Self {
+        Self { session: Some(id.to_owned()), ..self }
     }
 
     fn is_modern(&self) -> bool {

@@ -17,12 +17,14 @@ pub struct FixtureBuilder {
 
 impl FixtureBuilder {
     /// Adds command line arguments, such as `["--era", "legacy"]`.
+    #[must_use]
     pub fn args<const N: usize>(mut self, args: [&str; N]) -> Self {
         self.args.extend(args.map(ToOwned::to_owned));
         self
     }
 
     /// Adds a fault that is there from the start.
+    #[must_use]
     pub fn fault(self, fault: &Value) -> Self {
         self.args(["--fault", &fault.to_string()])
     }

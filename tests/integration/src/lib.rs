@@ -32,7 +32,7 @@ pub use fixture::{Fixture, FixtureBuilder};
 pub use paths::{free_port, installed, node, python};
 pub use process::Process;
 pub use script::run_script;
-pub use vmcp::{Cli, Vmcp, VmcpBuilder};
+pub use vmcp::{Cli, Vmcp, VmcpBuilder, vmcp_command};
 
 use std::time::Duration;
 

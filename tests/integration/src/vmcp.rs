@@ -10,6 +10,11 @@ use tokio::process::Command;
 use crate::paths::{binary, free_port};
 use crate::{Client, Fixture, MODERN, Process, eventually, http_client};
 
+/// The built `vmcp`, for tests that start it their own way.
+pub fn vmcp_command() -> Command {
+    Command::new(binary("vmcp"))
+}
+
 /// What to start.
 pub struct VmcpBuilder {
     config: Value,
@@ -18,23 +23,27 @@ pub struct VmcpBuilder {
 
 impl VmcpBuilder {
     /// Adds a fixture server as a backend.
+    #[must_use]
     pub fn backend(self, fixture: &Fixture) -> Self {
         self.backend_entry(fixture.backend.clone())
     }
 
     /// Adds an entry to `backends`.
+    #[must_use]
     pub fn backend_entry(mut self, entry: Value) -> Self {
         self.config["backends"].as_array_mut().expect("backends").push(entry);
         self
     }
 
     /// Lays `settings` over the configuration: objects merge, everything else replaces.
+    #[must_use]
     pub fn config(mut self, settings: Value) -> Self {
         merge(&mut self.config, settings);
         self
     }
 
     /// Sets an environment variable.
+    #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
         self
@@ -133,8 +142,8 @@ impl Vmcp {
         answer.expect("the admin port").text().await.expect("metrics")
     }
 
-    /// The value of one metric line, given everything before its value.
-    pub async fn metric(&self, line: &str) -> f64 {
+    /// The value of one counter, given everything before it on its line; 0 if there is no such line.
+    pub async fn metric(&self, line: &str) -> u64 {
         let metrics = self.metrics().await;
         let found = metrics.lines().find_map(|found| found.strip_prefix(line)?.trim().parse().ok());
         found.unwrap_or_default()

@@ -1,0 +1,18 @@
+//! Scenarios over the built binary, one module a theme.
+
+#[cfg(test)]
+mod scenario {
+    mod backend_faults;
+    mod bad_input;
+    mod call_tool;
+    mod clients;
+    mod command_line;
+    mod edge;
+    mod find_tool;
+    mod hot_reload;
+    mod lifecycle;
+    mod lists_and_calls;
+    mod notifications;
+    mod real_servers;
+    mod stdio_edge;
+}

@@ -1,0 +1,187 @@
+//! A backend that hangs, dies or talks nonsense harms nobody but the callers of its own tools, and those get told.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use vmcp_integration::{Fixture, PATIENCE, Vmcp, VmcpBuilder, eventually};
+
+fn impatient(builder: VmcpBuilder) -> VmcpBuilder {
+    let breaker = json!({"circuitBreaker": {"enabled": true, "failureThreshold": 3, "timeout": "2s"}});
+    builder.config(json!({"proxy": {"toolTimeout": "2s", "connectionTimeout": "2s"},
+        "operational": {"failureHandling": breaker}}))
+}
+
+/// Everything that a backend can do instead of answering its first message.
+fn first_faults() -> [Value; 6] {
+    [
+        json!({"do": "hang"}),
+        json!({"do": "die"}),
+        json!({"do": "garbage"}),
+        json!({"do": "endless"}),
+        json!({"do": "status", "code": 503}),
+        json!({"do": "error", "code": -32603, "message": "not today"}),
+    ]
+}
+
+#[tokio::test]
+async fn a_backend_that_fails_at_once_delays_neither_readiness_nor_the_others() {
+    let jira = Fixture::http("jira", "jira").start().await;
+    let mut bad = Vec::new();
+    for (number, fault) in first_faults().iter().enumerate() {
+        bad.push(Fixture::http(&format!("http{number}"), "echo").fault(fault).start().await);
+        bad.push(Fixture::stdio(&format!("stdio{number}"), "echo").fault(fault).start().await);
+    }
+    let vmcp = bad.iter().fold(Vmcp::new().backend(&jira), VmcpBuilder::backend);
+    let nobody = json!({"name": "nobody", "url": "http://127.0.0.1:9/mcp"});
+    let vmcp =
+        vmcp.backend_entry(nobody).backend_entry(json!({"name": "nothing", "command": ["no-such-program"]}));
+    let vmcp = impatient(vmcp).start().await;
+    let client = vmcp.with_tool("jira_get_jira_issue").await;
+    let answer = client.call_found("jira_get_jira_issue", json!({"issueKey": "PROJ-123"})).await;
+    assert!(!answer.is_tool_error(), "{}", answer.text);
+    // Each bad one is named, with what is wrong with it.
+    for name in bad.iter().map(|fixture| fixture.name.as_str()).chain(["nobody", "nothing"]) {
+        eventually(&format!("{name} to be explained"), async || {
+            let shown = vmcp.cli(&["backends", "-o", "json"]).await;
+            let shown: Value = serde_json::from_str(&shown.stdout).ok()?;
+            let all = shown.as_array().or_else(|| shown["backends"].as_array())?.clone();
+            let one = all.into_iter().find(|backend| backend["name"] == name)?;
+            let error = ["last_error", "lastError"].iter().find_map(|key| one[*key].as_str());
+            error.filter(|error| !error.is_empty()).map(|_| ())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_backend_that_dies_mid_call_fails_that_call_and_comes_back() {
+    let http = Fixture::http("http", "echo").start().await;
+    let stdio = Fixture::stdio("stdio", "echo").start().await;
+    let other = Fixture::http("other", "echo").start().await;
+    let vmcp = impatient(Vmcp::new().backend(&http).backend(&stdio).backend(&other)).start().await;
+    for tool in ["http_echo", "stdio_echo"] {
+        vmcp.with_tool(tool).await;
+    }
+    let client = vmcp.with_tool("other_sleep").await;
+    for backend in [&http, &stdio] {
+        backend.control(json!({"do": "die", "method": "tools/call"})).await;
+        let start = Instant::now();
+        let long = client.call_tool("other_sleep", json!({"ms": 500}));
+        let tool = format!("{}_echo", backend.name);
+        let doomed = client.call_tool(&tool, json!({"message": "hi"}));
+        let (long, doomed) = futures::join!(long, doomed);
+        assert_eq!(long.content_text(), "slept 500 ms");
+        assert!(is_failure(&doomed.message), "{}", doomed.text);
+        assert!(start.elapsed() < PATIENCE, "within the deadline");
+        assert!(!doomed.text.contains("127.0.0.1"), "no address in {}", doomed.text);
+    }
+    // A process that vmcp started is started again.
+    eventually("the stdio backend to be back", async || {
+        let answer = client.call_tool("stdio_echo", json!({"message": "again"})).await;
+        (answer.message["result"]["content"][0]["text"] == "again").then_some(())
+    })
+    .await;
+}
+
+fn is_failure(message: &Value) -> bool {
+    message["error"].is_object() || message["result"]["isError"] == true
+}
+
+#[tokio::test]
+async fn a_call_that_is_answered_with_nonsense_is_an_error_in_time() {
+    for fixture in [
+        Fixture::http("bad", "echo"),
+        Fixture::http("bad", "echo").args(["--stream"]),
+        Fixture::http("bad", "echo").args(["--era", "legacy"]),
+        Fixture::sse("bad", "echo").args(["--era", "legacy"]),
+        Fixture::stdio("bad", "echo"),
+    ] {
+        let bad = fixture.start().await;
+        let jira = Fixture::http("jira", "jira").start().await;
+        let vmcp = impatient(Vmcp::new().backend(&bad).backend(&jira)).start().await;
+        vmcp.with_tool("jira_get_jira_issue").await;
+        let client = vmcp.with_tool("bad_echo").await;
+        for fault in ["hang", "garbage", "endless"] {
+            bad.control(json!({"do": fault, "method": "tools/call", "times": 1})).await;
+            let start = Instant::now();
+            let answer = client.call_tool("bad_echo", json!({"message": "hi"})).await;
+            assert!(is_failure(&answer.message), "{fault}: {}", answer.text);
+            assert!(start.elapsed() < Duration::from_secs(15), "{fault} took {:?}", start.elapsed());
+            let fine = client.call_tool("jira_get_jira_issue", json!({"issueKey": "PROJ-1"})).await;
+            assert!(!is_failure(&fine.message), "{fault}: {}", fine.text);
+            eventually("the backend to serve again", async || {
+                let answer = client.call_tool("bad_echo", json!({"message": "again"})).await;
+                (!is_failure(&answer.message)).then_some(())
+            })
+            .await;
+        }
+        assert!(resident_mib(vmcp.process.id()) < 300, "an endless answer is not kept");
+    }
+}
+
+/// Resident memory of a process.
+fn resident_mib(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
+}
+
+#[tokio::test]
+async fn the_breaker_opens_answers_at_once_and_closes_again() {
+    let bad = Fixture::http("bad", "echo").start().await;
+    let vmcp = impatient(Vmcp::new().backend(&bad)).start().await;
+    let client = vmcp.with_tool("bad_echo").await;
+    bad.control(json!({"do": "hang", "method": "tools/call"})).await;
+    let mut open = false;
+    for _ in 0..6 {
+        let answer = client.call_found("bad_echo", json!({"message": "hi"})).await;
+        open |= answer.structured()["error_type"] == "CircuitOpen";
+    }
+    assert!(open, "{}", vmcp.status().await);
+    let before = bad.calls("echo").await;
+    let start = Instant::now();
+    let refused = client.call_found("bad_echo", json!({"message": "hi"})).await;
+    if refused.structured()["error_type"] == "CircuitOpen" {
+        assert!(start.elapsed() < Duration::from_secs(1), "an open breaker answers at once");
+        assert_eq!(bad.calls("echo").await, before, "and does not ask the backend");
+    }
+    bad.control(json!({"do": "behave"})).await;
+    eventually("the breaker to close", async || {
+        let answer = client.call_found("bad_echo", json!({"message": "hi"})).await;
+        (!is_failure(&answer.message)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_backend_that_freezes_delays_no_call_to_another() {
+    let frozen = Fixture::http("frozen", "echo").start().await;
+    let jira = Fixture::http("jira", "jira").start().await;
+    let vmcp = Vmcp::new().backend(&frozen).backend(&jira);
+    let vmcp = vmcp.config(json!({"proxy": {"refreshInterval": "1s"}})).start().await;
+    vmcp.with_tool("frozen_echo").await;
+    let client = vmcp.with_tool("jira_get_jira_issue").await;
+    frozen.signal("STOP").await;
+    let start = Instant::now();
+    let mut slowest = Duration::ZERO;
+    while start.elapsed() < Duration::from_secs(4) {
+        let one = Instant::now();
+        let answer = client.call_tool("jira_get_jira_issue", json!({"issueKey": "PROJ-1"})).await;
+        assert!(!is_failure(&answer.message), "{}", answer.text);
+        vmcp.legacy().await.tools().await;
+        slowest = slowest.max(one.elapsed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    frozen.signal("CONT").await;
+    assert!(slowest < Duration::from_secs(2), "slowest call to the healthy backend: {slowest:?}");
+}
+
+#[tokio::test]
+async fn a_restarted_backend_that_forgot_its_sessions_is_greeted_again() {
+    let old = Fixture::http("old", "echo").args(["--era", "legacy"]).start().await;
+    let vmcp = Vmcp::new().backend(&old).start().await;
+    let client = vmcp.with_tool("old_echo").await;
+    old.control(json!({"do": "drop_sessions"})).await;
+    let answer = client.call_tool("old_echo", json!({"message": "hi"})).await;
+    assert_eq!(answer.content_text(), "hi", "{}", answer.text);
+}

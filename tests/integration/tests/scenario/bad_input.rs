@@ -1,0 +1,123 @@
+//! Bad input from clients, backends and configuration files ends in a clear error, never in a crash (R022-37, R022-38).
+
+use serde_json::json;
+use vmcp_integration::{Cli, Fixture, Vmcp, eventually};
+
+#[tokio::test]
+async fn every_limit_is_named_when_it_is_passed() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let vmcp = Vmcp::new().backend(&echo).start().await;
+    let client = vmcp.with_tool("echo_echo").await;
+    let long = |count: usize| "x".repeat(count);
+    let deep = (0..65).fold(json!(0), |inner, _| json!({ "a": inner }));
+    for (tool, arguments, limit) in [
+        ("optim.find_tool", json!({"tool_description": long(2001)}), "2000"),
+        ("optim.find_tool", json!({"tool_description": "d", "tool_keywords": long(501)}), "500"),
+        ("optim.find_tool", json!({"tool_description": "d", "tool_keywords": vec!["t"; 51].join(" ")}), "50"),
+        ("optim.find_tool", json!({"tool_description": "d", "limit": 51}), "50"),
+        ("optim.call_tool", json!({"tool_name": long(129), "parameters": {}}), "128"),
+        (
+            "optim.call_tool",
+            json!({"tool_name": "echo_echo", "parameters": {"message": "m", "deep": deep}}),
+            "64",
+        ),
+        (
+            "optim.call_tool",
+            json!({"tool_name": "echo_echo", "parameters": {"message": long(1 << 20)}}),
+            "1048576",
+        ),
+    ] {
+        let answer = client.call_tool(tool, arguments).await;
+        assert!(
+            answer.is_tool_error() && answer.content_text().contains(limit),
+            "{limit}: {}",
+            answer.content_text()
+        );
+    }
+    for arguments in [json!({}), json!({"tool_description": ""}), json!({"tool_description": null})] {
+        let answer = client.find_tool(arguments).await;
+        assert!(answer.content_text().contains("tool_description is required"), "{}", answer.text);
+    }
+    assert_eq!(echo.received("tools/call").await, 0);
+}
+
+#[tokio::test]
+async fn a_backend_with_every_kind_of_bad_definition_still_serves_its_good_one() {
+    for fixture in
+        [Fixture::http("nasty", "nasty"), Fixture::stdio("nasty", "nasty").args(["--era", "legacy"])]
+    {
+        let nasty = fixture.start().await;
+        let vmcp =
+            Vmcp::new().backend(&nasty).config(json!({"optimizer": {"exposure": "All"}})).start().await;
+        let client = vmcp.with_tool("nasty_healthy").await;
+        client.call_tool("nasty_healthy", json!({})).await.result();
+        for name in client.tools().await.keys() {
+            let (first, rest) = name.split_at(1);
+            let is_legal = first.chars().all(|c| c.is_ascii_alphabetic())
+                && rest.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+                && name.len() <= 64;
+            assert!(is_legal || name.starts_with("optim."), "{name:?} cannot be listed");
+        }
+        let found = client.find_tool(json!({"tool_description": "harmless text", "limit": 50})).await;
+        let descriptions = found.structured()["tools"].as_array().expect("tools").iter();
+        for description in descriptions.filter_map(|tool| tool["description"].as_str()) {
+            let bad = |c: char| {
+                c.is_control()
+                    || ('\u{200b}'..='\u{200f}').contains(&c)
+                    || ('\u{202a}'..='\u{2069}').contains(&c)
+            };
+            assert!(!description.contains(bad) && description.len() <= 8192, "{description:.100}");
+        }
+        let status = vmcp.status().await.to_string();
+        assert!(status.contains("nasty"), "{status}");
+        let answer = client.call_found("nasty_recursive", json!({"child": {"child": {"child": {}}}})).await;
+        assert!(answer.message["result"].is_object(), "{}", answer.text);
+        let answer = client.call_found("nasty_remote", json!({"x": 1})).await;
+        assert!(answer.message["result"].is_object(), "{}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn fifty_thousand_tools_are_searched_and_called() {
+    let many = Fixture::http("many", "synthetic:50000").args(["--page-size", "1000"]).start().await;
+    let other = Fixture::http("other", "echo").start().await;
+    let vmcp = Vmcp::new().backend(&many).backend(&other).start().await;
+    let client = vmcp.with_tool("other_echo").await;
+    let found = eventually("the many tools", async || {
+        let found = client.find_tool(json!({"tool_description": "approve a shipment for a partner"})).await;
+        let best = found.structured()["tools"][0]["name"].as_str()?.to_owned();
+        best.starts_with("many_approve_shipment_").then_some(best)
+    })
+    .await;
+    let called = client.call_found(&found, json!({"shipment_id": "s-1"})).await;
+    assert!(called.content_text().contains("s-1"), "{}", called.text);
+}
+
+#[tokio::test]
+async fn a_configuration_with_every_kind_of_mistake_is_explained() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let yaml = "backends:\n  - name: a\n    comand: [x]\n  - name: a\n    url: ftp://x\n  - name: 'no spaces please'\n    \
+                command: []\n  - url: http://x/mcp\n    timeout: soon\n    headers: {A: '${NOT_SET_ANYWHERE}'}\n\
+                aggregation: {conflictResolution: prefiks}\noptimizer: {search: {maxTools: 500}, embeddings: {provider: tei}}\n\
+                telemetry: {endpoint: 7}\nincomingAuth: {type: none}\nfoo: bar\n";
+    std::fs::write(folder.path().join("vmcp.yaml"), yaml).expect("writing");
+    let run = Cli::run(&["validate", "--config", "vmcp.yaml"], folder.path()).await;
+    assert!(!run.success, "{run:?}");
+    let said = format!("{}{}", run.stdout, run.stderr);
+    for expected in ["backends[0]", "command", "foo", "prefix"] {
+        assert!(said.contains(expected), "{expected} in:\n{said}");
+    }
+    let serve = Cli::run(&["serve", "--config", "vmcp.yaml", "--listen", "127.0.0.1:0"], folder.path()).await;
+    assert!(!serve.success && serve.code != Some(101), "{serve:?}");
+    for broken in ["", "backends: [", "- just\n- a list", "backends: {a: b}", "\u{0}"] {
+        std::fs::write(folder.path().join("vmcp.yaml"), broken).expect("writing");
+        let run = Cli::run(&["validate", "--config", "vmcp.yaml"], folder.path()).await;
+        assert_ne!(run.code, Some(101), "{broken:?}: {run:?}");
+        assert!(
+            run.success || !run.stderr.is_empty() || !run.stdout.is_empty(),
+            "{broken:?} is refused in silence"
+        );
+    }
+    let missing = Cli::run(&["serve", "--config", "nowhere.yaml"], folder.path()).await;
+    assert!(!missing.success && missing.stderr.contains("nowhere.yaml"), "{missing:?}");
+}

@@ -1,0 +1,111 @@
+//! The command line for people and scripts, against a running server and against a file.
+
+use serde_json::{Value, json};
+use vmcp_integration::{Cli, Fixture, Vmcp};
+
+async fn running() -> (Fixture, Fixture, Vmcp) {
+    let (jira, echo) =
+        (Fixture::http("jira", "jira").start().await, Fixture::http("echo", "echo").start().await);
+    let vmcp = Vmcp::new().backend(&jira).backend(&echo).start().await;
+    vmcp.with_tool("jira_create_note").await;
+    vmcp.with_tool("echo_echo").await;
+    (jira, echo, vmcp)
+}
+
+#[tokio::test]
+async fn tools_and_backends_are_listed() {
+    let (_jira, _echo, vmcp) = running().await;
+    let tools = vmcp.cli(&["tools"]).await;
+    assert!(
+        tools.success && tools.stdout.contains("jira_get_jira_issue") && tools.stdout.contains("echo_add"),
+        "{tools:?}"
+    );
+    let tools = vmcp.cli(&["tools", "--backend", "echo", "-o", "json"]).await;
+    let listed: Value = serde_json::from_str(&tools.stdout).expect("JSON");
+    let text = listed.to_string();
+    assert!(text.contains("echo_add") && !text.contains("jira_"), "{text}");
+    let backends = vmcp.cli(&["backends"]).await;
+    assert!(
+        backends.success && backends.stdout.contains("jira") && backends.stdout.contains("connected"),
+        "{backends:?}"
+    );
+}
+
+#[tokio::test]
+async fn find_and_call_work_from_the_shell() {
+    let (jira, _echo, vmcp) = running().await;
+    let found = vmcp.cli(&["find", "who is watching a ticket"]).await;
+    assert!(found.success && found.stdout.contains("jira_get_jira_issue_watchers"), "{found:?}");
+    let explained = vmcp.cli(&["find", "who is watching a ticket", "--explain"]).await;
+    assert!(explained.success && explained.stdout.len() > found.stdout.len(), "{explained:?}");
+    let called = vmcp.cli(&["call", "jira_get_jira_issue", "issueKey=PROJ-123"]).await;
+    assert!(called.success && called.stdout.contains("Login fails on Safari"), "{called:?}");
+    let added = vmcp.cli(&["call", "echo_add", "--json", r#"{"a": 2, "b": 3}"#]).await;
+    assert!(added.success && added.stdout.contains('5'), "{added:?}");
+    let added = vmcp.cli(&["call", "echo_add", "a=2", "b=3"]).await;
+    assert!(added.success && added.stdout.contains('5'), "numbers by the tool's schema: {added:?}");
+    for failing in [
+        vec!["call", "made_up"],
+        vec!["call", "echo_fail", "message=no"],
+        vec!["call", "jira_get_jira_issue"],
+    ] {
+        let run = vmcp.cli(&failing).await;
+        assert!(!run.success && run.code != Some(101), "{failing:?}: {run:?}");
+    }
+    assert_eq!(jira.calls("get_jira_issue").await, 1, "the call without its argument never left");
+}
+
+#[tokio::test]
+async fn doctor_says_what_is_wrong_with_a_backend() {
+    let jira = Fixture::http("jira", "jira").start().await;
+    let vmcp = Vmcp::new().backend(&jira);
+    let vmcp = vmcp.backend_entry(json!({"name": "nothing", "command": ["no-such-program"]})).start().await;
+    vmcp.with_tool("jira_create_note").await;
+    let doctor = vmcp.cli(&["doctor"]).await;
+    let said = format!("{}{}", doctor.stdout, doctor.stderr);
+    assert!(said.contains("nothing") && said.contains("no-such-program"), "{said}");
+}
+
+#[tokio::test]
+async fn a_newcomer_gets_a_file_that_is_valid_and_can_import_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let written = Cli::run(&["init"], folder.path()).await;
+    assert!(written.success, "{written:?}");
+    assert!(Cli::run(&["validate"], folder.path()).await.success);
+    assert!(!Cli::run(&["init"], folder.path()).await.success, "never over an existing file");
+    let theirs = json!({"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]},
+        "remote": {"type": "http", "url": "https://example.com/mcp"}}});
+    std::fs::write(folder.path().join(".mcp.json"), theirs.to_string()).expect("writing");
+    std::fs::remove_file(folder.path().join("vmcp.yaml")).expect("removing");
+    let imported = Cli::run(&["init", "--from", ".mcp.json"], folder.path()).await;
+    assert!(imported.success, "{imported:?}");
+    let yaml = std::fs::read_to_string(folder.path().join("vmcp.yaml")).expect("the file");
+    assert!(yaml.contains("mcp-server-time") && yaml.contains("https://example.com/mcp"), "{yaml}");
+    assert!(Cli::run(&["validate"], folder.path()).await.success, "{yaml}");
+}
+
+#[tokio::test]
+async fn a_file_will_do_where_no_server_runs() {
+    let jira = Fixture::stdio("jira", "jira").start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = json!({"backends": [jira.backend], "optimizer": {"embeddings": {"provider": "none"}, "storage": {"dir": "storage"}}});
+    std::fs::write(folder.path().join("vmcp.yaml"), config.to_string()).expect("writing");
+    let called = ["call", "--config", "vmcp.yaml", "jira_get_jira_issue", "issueKey=PROJ-123"];
+    let called = Cli::run(&called, folder.path()).await;
+    assert!(called.success && called.stdout.contains("Login fails on Safari"), "{called:?}");
+}
+
+#[tokio::test]
+async fn shells_complete_and_help_is_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = Cli::run(&["completions", shell], folder.path()).await;
+        assert!(script.success && script.stdout.contains("vmcp"), "{script:?}");
+    }
+    let help = Cli::run(&["--help"], folder.path()).await;
+    for command in
+        ["serve", "validate", "init", "tools", "find", "call", "backends", "doctor", "eval", "model"]
+    {
+        assert!(help.stdout.contains(command), "{command} in {}", help.stdout);
+    }
+}

@@ -1,0 +1,80 @@
+//! Edits to the configuration file take effect while the server runs, and a bad one changes nothing (invariant 9).
+
+use serde_json::json;
+use vmcp_integration::{Fixture, Vmcp, eventually};
+
+#[tokio::test]
+async fn backends_come_and_go_without_dropping_a_session_or_a_call() {
+    let (echo, jira) =
+        (Fixture::http("echo", "echo").start().await, Fixture::http("jira", "jira").start().await);
+    let mut vmcp = Vmcp::new().backend(&echo).start().await;
+    vmcp.with_tool("echo_sleep").await;
+    let client = vmcp.legacy().await;
+    let call = client.call_tool("echo_sleep", json!({"ms": 2500}));
+    let edit = async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        vmcp.reconfigure(json!({"backends": [echo.backend, jira.backend]}));
+        vmcp.with_tool("jira_create_note").await;
+    };
+    let (answer, ()) = futures::join!(call, edit);
+    assert_eq!(answer.content_text(), "slept 2500 ms", "{}", answer.text);
+    assert!(client.tools().await.contains_key("jira_create_note"), "the same session sees the new backend");
+    assert_eq!(
+        echo.received("server/discover").await + echo.received("initialize").await,
+        1,
+        "echo is left alone"
+    );
+
+    vmcp.reconfigure(json!({"backends": [jira.backend]}));
+    eventually("echo to be gone", async || (!client.tools().await.contains_key("echo_echo")).then_some(()))
+        .await;
+    assert!(
+        client.call_tool("jira_get_jira_issue", json!({"issueKey": "PROJ-1"})).await.message["result"]
+            .is_object()
+    );
+}
+
+#[tokio::test]
+async fn a_bad_edit_keeps_the_last_good_configuration() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let mut vmcp = Vmcp::new().backend(&echo).start().await;
+    let client = vmcp.with_tool("echo_echo").await;
+    for bad in ["backends: [", "backends: []\nfoo: bar\n", ""] {
+        let before = vmcp.metric(r#"vmcp_config_reloads_total{outcome="error"}"#).await;
+        vmcp.write_config(bad);
+        if bad.is_empty() {
+            // An empty file may be an editor at work or a legal configuration; either way nothing breaks.
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        } else {
+            eventually("the bad edit to be noticed", async || {
+                let after = vmcp.metric(r#"vmcp_config_reloads_total{outcome="error"}"#).await;
+                (after > before).then_some(())
+            })
+            .await;
+            let answer = client.call_tool("echo_echo", json!({"message": "still here"})).await;
+            assert_eq!(answer.content_text(), "still here", "{}", answer.text);
+        }
+    }
+    assert!(vmcp.process.output().contains("foo"), "the log names the mistake");
+    vmcp.reconfigure(json!({"optimizer": {"exposure": "MetaOnly"}}));
+    eventually("the good edit", async || (client.tools().await.len() == 2).then_some(())).await;
+}
+
+#[tokio::test]
+async fn rules_change_names_at_once() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let mut vmcp = Vmcp::new().backend(&echo).start().await;
+    vmcp.with_tool("echo_echo").await;
+    let overrides =
+        json!([{"workload": "echo", "filter": ["say", "add"], "overrides": {"echo": {"name": "say"}}}]);
+    vmcp.reconfigure(json!({"aggregation": {"tools": overrides}}));
+    let client = vmcp.with_tool("echo_say").await;
+    let names: Vec<String> = client.tools().await.keys().cloned().collect();
+    assert_eq!(names, ["echo_add", "echo_say", "optim.call_tool", "optim.find_tool"]);
+    assert_eq!(client.call_tool("echo_say", json!({"message": "hi"})).await.content_text(), "hi");
+    assert_eq!(echo.calls("echo").await, 1);
+    assert_eq!(
+        vmcp.with_tool("echo_add").await.call_tool("echo_sleep", json!({"ms": 0})).await.error()["code"],
+        -32602
+    );
+}

@@ -1,0 +1,101 @@
+//! Start and end: ready whatever the backends do, and no call in flight is lost at SIGTERM (CARD-15).
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use vmcp_integration::{Fixture, Vmcp, eventually, http_client};
+
+#[tokio::test]
+async fn sigterm_lets_calls_in_flight_end_and_takes_no_new_ones() {
+    let http = Fixture::http("http", "echo").start().await;
+    let stdio = Fixture::stdio("stdio", "echo").start().await;
+    let mut vmcp = Vmcp::new().backend(&http).backend(&stdio).start().await;
+    vmcp.with_tool("http_sleep").await;
+    let client = vmcp.with_tool("stdio_sleep").await;
+    let (http_call, stdio_call, listener) = (
+        client.call_tool("http_sleep", json!({"ms": 2000})),
+        client.call_tool("stdio_sleep", json!({"ms": 2000})),
+        vmcp.legacy().await,
+    );
+    // An open stream must not hold the end up.
+    let _stream = listener.listen().await;
+    let ready = format!("{}/readyz", vmcp.admin);
+    let end = async {
+        eventually("both calls to arrive", async || {
+            (http.calls("sleep").await == 1 && stdio.calls("sleep").await == 1).then_some(())
+        })
+        .await;
+        vmcp.process.signal("TERM").await;
+        // The load balancer learns of it, as long as the admin port answers at all.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        http_client().get(ready).send().await.ok().map(|answer| answer.status().as_u16())
+    };
+    let (first, second, readiness) = futures::join!(http_call, stdio_call, end);
+    assert_eq!(first.content_text(), "slept 2000 ms", "{}", first.text);
+    assert_eq!(second.content_text(), "slept 2000 ms", "{}", second.text);
+    assert_ne!(readiness, Some(200));
+    let status = vmcp.process.ended().await;
+    assert!(status.success(), "{status}");
+}
+
+#[tokio::test]
+async fn a_drain_ends_even_if_a_call_does_not() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let mut vmcp = Vmcp::new().backend(&echo).config(json!({"server": {"drainTimeout": "1s"}})).start().await;
+    let client = vmcp.with_tool("echo_sleep").await;
+    let response = tokio::spawn(async move {
+        client.open("tools/call", json!({"name": "echo_sleep", "arguments": {"ms": 600_000}})).await
+    });
+    eventually("the call to arrive", async || (echo.calls("sleep").await == 1).then_some(())).await;
+    let start = Instant::now();
+    vmcp.terminate().await;
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    response.abort();
+}
+
+#[tokio::test]
+async fn readiness_waits_for_no_backend() {
+    let hung = Fixture::http("hung", "echo").fault(&json!({"do": "hang"})).start().await;
+    let jira = Fixture::http("jira", "jira").start().await;
+    let start = Instant::now();
+    let vmcp = Vmcp::new().backend(&hung).backend(&jira).start().await;
+    let client = vmcp.with_tool("jira_create_note").await;
+    // Alone it takes some 50 ms; ten seconds is what a hung backend's time-out would cost and more than noise does.
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(
+        client
+            .find_tool(json!({"tool_description": "write a note"}))
+            .await
+            .content_text()
+            .contains("jira_create_note")
+    );
+}
+
+#[tokio::test]
+async fn a_session_outlives_the_process_that_opened_it() {
+    let jira = Fixture::http("jira", "jira").start().await;
+    let keys = json!({"server": {"sessionKeys": ["${SESSION_KEY}"]}});
+    let key = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    let start =
+        async || Vmcp::new().backend(&jira).config(keys.clone()).env("SESSION_KEY", key).start().await;
+    let mut first = start().await;
+    first.with_tool("jira_create_note").await;
+    let opened = first.legacy().await;
+    first.terminate().await;
+    let second = start().await;
+    second.with_tool("jira_create_note").await;
+    let moved = second.legacy().await.with_session(opened.session.as_deref().expect("a session"));
+    assert!(moved.tools().await.contains_key("jira_create_note"));
+}
+
+#[tokio::test]
+async fn the_database_is_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let jira = Fixture::http("jira", "jira").start().await;
+    let vmcp = Vmcp::new().backend(&jira).start().await;
+    vmcp.with_tool("jira_create_note").await;
+    let file = vmcp.storage().join("embeddings.db");
+    let mode = eventually("the database", async || file.metadata().ok()).await.permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(vmcp.storage().metadata().expect("a folder").permissions().mode() & 0o777, 0o700);
+}

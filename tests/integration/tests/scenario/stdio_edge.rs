@@ -1,0 +1,93 @@
+//! `vmcp serve --stdio`: one client at the other end of a pipe, in either era.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use vmcp_integration::{Fixture, MODERN, PATIENCE, eventually, vmcp_command};
+
+struct Pipe {
+    child: Child,
+    input: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Pipe {
+    fn open(config: &Value) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("vmcp.yaml");
+        std::fs::write(&file, config.to_string()).expect("writing");
+        let mut command = vmcp_command();
+        command.args(["serve", "--stdio", "--config"]).arg(&file).current_dir(folder.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().expect("vmcp");
+        let input = child.stdin.take().expect("a pipe");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Self { child, input, lines, _folder: folder }
+    }
+
+    async fn send(&mut self, message: &Value) {
+        self.input.write_all(format!("{message}\n").as_bytes()).await.expect("an open pipe");
+    }
+
+    /// Sends a request and reads up to its answer.
+    async fn ask(&mut self, id: u64, method: &str, params: Value) -> Value {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        loop {
+            let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
+            let line = line.expect("an answer in time").expect("an open pipe").expect("a line");
+            let message: Value = serde_json::from_str(&line).expect("nothing but JSON on standard output");
+            if message["id"] == id {
+                return message;
+            }
+        }
+    }
+}
+
+fn config(backend: &Fixture) -> Value {
+    json!({"backends": [backend.backend], "optimizer": {"embeddings": {"provider": "none"}, "storage": {"dir": "storage"}}})
+}
+
+#[tokio::test]
+async fn a_legacy_client_initializes_lists_finds_and_calls() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let mut pipe = Pipe::open(&config(&echo));
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
+    let opened = pipe.ask(1, "initialize", params).await;
+    assert_eq!(opened["result"]["protocolVersion"], "2025-11-25", "{opened}");
+    pipe.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    let mut id = 1;
+    let pipe = tokio::sync::Mutex::new(pipe);
+    eventually("the backend's tools", async || {
+        id += 1;
+        let listed = pipe.lock().await.ask(id, "tools/list", json!({})).await;
+        let tools = listed["result"]["tools"].as_array().expect("tools").clone();
+        tools.iter().any(|tool| tool["name"] == "echo_add").then_some(())
+    })
+    .await;
+    let mut pipe = pipe.into_inner();
+    let find = json!({"name": "optim.find_tool", "arguments": {"tool_description": "add two numbers"}});
+    let found = pipe.ask(1001, "tools/call", find).await;
+    assert_eq!(found["result"]["structuredContent"]["tools"][0]["name"], "echo_add", "{found}");
+    let call = json!({"name": "optim.call_tool", "arguments": {"tool_name": "echo_add", "parameters": {"a": 2, "b": 3}}});
+    let called = pipe.ask(1002, "tools/call", call).await;
+    assert_eq!(called["result"]["content"][0]["text"], "5", "{called}");
+    let Pipe { mut child, input, .. } = pipe;
+    drop(input);
+    let status = tokio::time::timeout(PATIENCE, child.wait()).await.expect("an end").expect("a status");
+    assert!(status.success(), "{status}");
+}
+
+#[tokio::test]
+async fn a_modern_client_is_served_and_nonsense_is_not_fatal() {
+    let echo = Fixture::stdio("echo", "echo").start().await;
+    let mut pipe = Pipe::open(&config(&echo));
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}});
+    let discovered = pipe.ask(1, "server/discover", json!({"_meta": meta})).await;
+    assert_eq!(discovered["result"]["supportedVersions"][0], MODERN, "{discovered}");
+    pipe.input.write_all(b"this is no JSON\n\n[]\n{}\n").await.expect("an open pipe");
+    let listed = pipe.ask(2, "tools/list", json!({"_meta": meta})).await;
+    assert_eq!(listed["result"]["resultType"], "complete", "{listed}");
+}

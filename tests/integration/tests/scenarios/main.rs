@@ -1,4 +1,0 @@
-//! Scenarios over the built binary, one module a theme.
-#![cfg(test)]
-
-fn main() {}
