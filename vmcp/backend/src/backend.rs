@@ -1,0 +1,101 @@
+//! The handle of a backend.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::DropGuard;
+use tracing::Instrument as _;
+use vmcp_model::config;
+use vmcp_model::discovered::Discovered;
+
+use crate::connector::Connector;
+use crate::error::LinkError;
+use crate::request::{CallError, Request, Response};
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::status::Status;
+use crate::{call, refresher};
+
+/// One configured MCP server. Clones are handles of the same; when the last one is dropped, the connection ends.
+#[derive(Clone, Debug)]
+pub struct Backend(Arc<Handle>);
+
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+    connector: tokio::sync::Mutex<JoinHandle<()>>,
+    _stop: DropGuard,
+}
+
+impl Backend {
+    /// Starts the tasks. Nothing connects before the first use if the definitions are cached (GOB-15), unless the
+    /// configuration asks for it (GOB-23). Must be called within a tokio runtime.
+    pub fn start(spec: config::Backend, settings: Settings, cached: Option<Arc<Discovered>>) -> Self {
+        let eager = cached.is_none() || spec.preconnect || !settings.lazy_connect;
+        let shared = Arc::new(Shared::new(spec, settings, cached));
+        if eager {
+            shared.want(1);
+        }
+        let span = tracing::info_span!("backend", name = &*shared.spec.name);
+        tokio::spawn(refresher::run(Arc::clone(&shared)).instrument(span.clone()));
+        let connector = tokio::spawn(Connector::new(Arc::clone(&shared)).run().instrument(span));
+        let stop = shared.stop.clone().drop_guard();
+        Self(Arc::new(Handle { shared, connector: connector.into(), _stop: stop }))
+    }
+
+    /// The configured name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.0.shared.spec.name
+    }
+
+    /// The configuration it was started with.
+    pub fn spec(&self) -> &config::Backend {
+        &self.0.shared.spec
+    }
+
+    /// What an operator sees of it now.
+    pub fn status(&self) -> Status {
+        self.0.shared.status()
+    }
+
+    /// The definitions: the cached ones at first, then what each listing brings that differs. A listing that fails
+    /// changes nothing.
+    pub fn discovered(&self) -> watch::Receiver<Option<Arc<Discovered>>> {
+        self.0.shared.discovered.subscribe()
+    }
+
+    /// Sends a request, connecting first if need be.
+    pub async fn request(&self, request: Request<'_>) -> Result<Response, CallError> {
+        let shared = &self.0.shared;
+        if shared.stop.is_cancelled() || shared.calls.is_closed() {
+            return Err(LinkError::Stopped.into());
+        }
+        let _underway = shared.calls.token();
+        call::run(shared, request).await
+    }
+
+    /// Asks for a new listing soon. A backend that is not connected is connected for it.
+    pub fn refresh(&self) {
+        let shared = &self.0.shared;
+        if shared.current.load().is_some() {
+            shared.changed.notify_one();
+        } else {
+            // Every new connection is listed.
+            shared.want(shared.rounds.borrow().ended + 1);
+        }
+    }
+
+    /// Refuses new requests, lets those under way finish for a while, then ends the connection: a child process has
+    /// exited, or been killed, when this returns.
+    pub async fn stop(self) {
+        let shared = &self.0.shared;
+        shared.calls.close();
+        let _ = tokio::time::timeout(shared.settings.drain_timeout, shared.calls.wait()).await;
+        shared.stop.cancel();
+        let mut connector = self.0.connector.lock().await;
+        if !connector.is_finished() {
+            let _ = (&mut *connector).await;
+        }
+    }
+}

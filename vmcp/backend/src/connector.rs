@@ -1,0 +1,143 @@
+//! The task that makes and replaces the connection: configured → connecting → connected or failed (GOB-16).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::time::{sleep, timeout};
+
+use crate::backoff;
+use crate::connection::Connection;
+use crate::era::{self, Hint};
+use crate::error::LinkError;
+use crate::lock::lock;
+use crate::shared::{Rounds, Shared};
+use crate::status::State;
+
+/// A connection that ends sooner than this counts as a crash, and crashes in a row are answered with longer pauses.
+const STABLE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Connector {
+    shared: Arc<Shared>,
+    /// What the last connection spoke, so that a reconnect need not ask again.
+    hint: Hint,
+    /// Connections in a row that did not last.
+    crashes: u32,
+}
+
+impl Connector {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, hint: Hint::Unknown, crashes: 0 }
+    }
+
+    /// Runs until the backend is stopped, then closes the connection.
+    pub(crate) async fn run(mut self) {
+        let stop = self.shared.stop.clone();
+        let _ = stop.run_until_cancelled(self.keep_connected()).await;
+        if let Some(connection) = self.shared.current.swap(None) {
+            connection.close().await;
+        }
+        self.set_state(State::Configured);
+    }
+
+    async fn keep_connected(&mut self) {
+        let retries = self.shared.settings.max_connection_retries;
+        let mut given_up = false;
+        loop {
+            self.wait_for_demand(given_up).await;
+            // A backend that was given up gets one attempt at a time.
+            let mut round = self.round(if given_up { 0 } else { retries }).await;
+            while let Some(connection) = round {
+                let since = Instant::now();
+                connection.channel.closed.cancelled().await;
+                self.shared.forget(&connection);
+                drop(connection);
+                self.pause_after_crash(since.elapsed()).await;
+                round = self.round(retries).await;
+            }
+            given_up = true;
+        }
+    }
+
+    /// Until somebody needs the backend or, when it was given up, until it is time to look again.
+    async fn wait_for_demand(&self, given_up: bool) {
+        let ended = self.shared.rounds.borrow().ended;
+        let mut wanted = self.shared.wanted.subscribe();
+        let demand = wanted.wait_for(|wanted| *wanted > ended);
+        if given_up {
+            let _ = timeout(self.shared.settings.retry_failed_every, demand).await;
+        } else {
+            let _ = demand.await;
+        }
+    }
+
+    /// One attempt and up to `retries` more (GOB-18, GOB-19). The outcome is published to those who wait.
+    async fn round(&mut self, retries: u32) -> Option<Arc<Connection>> {
+        self.set_state(State::Connecting);
+        let mut failures = 0;
+        let result = loop {
+            let error = match self.attempt().await {
+                Ok(connection) => break Ok(connection),
+                Err(error) => error,
+            };
+            failures += 1;
+            self.hint = Hint::Unknown;
+            tracing::warn!(error = error.detail(), attempt = failures, "cannot connect");
+            self.shared.remember_error(error.detail());
+            if failures > retries || !worth_retrying(&error) {
+                break Err(error);
+            }
+            sleep(backoff::delay(failures)).await;
+        };
+        let error = result.as_ref().err().cloned();
+        match &result {
+            Ok(connection) => self.adopt(connection),
+            Err(_) => self.set_state(State::Failed),
+        }
+        self.shared.rounds.send_modify(|rounds| *rounds = Rounds { ended: rounds.ended + 1, error });
+        result.ok()
+    }
+
+    async fn attempt(&self) -> Result<Arc<Connection>, LinkError> {
+        let after = self.shared.settings.connection_timeout;
+        let connect = era::connect(&self.shared, self.hint);
+        timeout(after, connect).await.unwrap_or(Err(LinkError::ConnectTimeout { after })).map(Arc::new)
+    }
+
+    fn adopt(&mut self, connection: &Arc<Connection>) {
+        let server = &connection.server;
+        self.hint = server.hint;
+        tracing::info!(era = server.era().as_str(), revision = server.revision.as_str(), "connected");
+        {
+            let mut live = lock(&self.shared.live);
+            live.state = State::Connected;
+            live.connected_at = Some(SystemTime::now());
+            live.connections += 1;
+            live.last_error = None;
+            live.server = Some((server.revision, server.info.clone()));
+        }
+        lock(&self.shared.breaker).reconnected();
+        self.shared.current.store(Some(Arc::clone(connection)));
+        self.shared.changed.notify_one();
+    }
+
+    async fn pause_after_crash(&mut self, lived: Duration) {
+        self.crashes = if lived < STABLE { self.crashes + 1 } else { 0 };
+        self.set_state(State::Connecting);
+        // The first one may be a restart that we were not told about.
+        if self.crashes > 1 {
+            sleep(backoff::delay(self.crashes - 1)).await;
+        }
+    }
+
+    fn set_state(&self, state: State) {
+        let mut live = lock(&self.shared.live);
+        live.state = state;
+        live.connected_at = None;
+    }
+}
+
+/// Refused credentials stay refused, and a server that was silent for the whole timeout would make everybody wait
+/// for it again. Both are tried again on use, and on the timer.
+fn worth_retrying(error: &LinkError) -> bool {
+    !matches!(error, LinkError::Refused(_) | LinkError::ConnectTimeout { .. } | LinkError::Stopped)
+}

@@ -1,0 +1,143 @@
+//! Opens a link to a backend and finds out which era it speaks: `server/discover` first, then `initialize`.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+use vmcp_model::config::Transport;
+use vmcp_wire::era::{Era, Revision};
+use vmcp_wire::handshake::{self, Introduction};
+use vmcp_wire::{methods, rpc};
+
+use crate::connection::{Channel, Connection, Server, empty_object};
+use crate::error::LinkError;
+use crate::listen;
+use crate::request::{Outcome, Request};
+use crate::shared::Shared;
+use crate::transport::{self, Link};
+
+/// What is known of the era before a link is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hint {
+    /// Ask.
+    Unknown,
+    /// The last connection answered the question in a way that leaves no doubt.
+    Legacy,
+}
+
+/// What the question for the era brought.
+enum Probe {
+    Modern(Server),
+    /// It answered, and not as a modern server does.
+    Legacy,
+    /// An answer that says nothing about the era, such as HTTP 500.
+    Unclear,
+    /// No answer in time: a legacy server that ignores what it does not know, or one that is slow to start.
+    Silent,
+    /// A process that exits when asked.
+    Died,
+}
+
+/// Opens a connection. The caller limits the time.
+pub(crate) async fn connect(shared: &Shared, hint: Hint) -> Result<Connection, LinkError> {
+    let channel = transport::open(shared).await?;
+    let legacy = hint == Hint::Legacy || matches!(shared.spec.transport, Transport::Sse { .. });
+    let (channel, server) = if legacy {
+        let server = initialize(&channel, Hint::Legacy).await?;
+        (channel, server)
+    } else {
+        negotiate(shared, channel).await?
+    };
+    let connection = Connection { channel: Arc::new(channel), server };
+    listen::start(&connection);
+    Ok(connection)
+}
+
+async fn negotiate(shared: &Shared, channel: Channel) -> Result<(Channel, Server), LinkError> {
+    let patience = match shared.spec.transport {
+        Transport::Stdio { .. } => shared.settings.stdio_probe_timeout,
+        _ => shared.settings.http_probe_timeout,
+    };
+    let server = match probe(&channel, patience).await? {
+        Probe::Modern(server) => server,
+        Probe::Legacy => initialize(&channel, Hint::Legacy).await?,
+        Probe::Unclear => initialize(&channel, Hint::Unknown).await?,
+        Probe::Silent => match initialize(&channel, Hint::Unknown).await {
+            // It was slow to start, and speaks the modern era only. By now it should be quick.
+            Err(LinkError::Protocol(reason)) => match probe(&channel, patience).await? {
+                Probe::Modern(server) => server,
+                _ => return Err(LinkError::Protocol(reason)),
+            },
+            other => other?,
+        },
+        Probe::Died => {
+            let channel = transport::open(shared).await?;
+            let server = initialize(&channel, Hint::Legacy).await?;
+            return Ok((channel, server));
+        }
+    };
+    Ok((channel, server))
+}
+
+/// Asks for the era. Answers of all kinds exist in the field: errors, HTTP 400 and 500, results that list legacy
+/// revisions only, silence, and exits.
+async fn probe(channel: &Channel, patience: Duration) -> Result<Probe, LinkError> {
+    let request = Request::new(methods::DISCOVER, empty_object());
+    let Ok(answer) = timeout(patience, channel.exchange(Revision::MODERN, &request, None)).await else {
+        return Ok(Probe::Silent);
+    };
+    match answer {
+        Ok(Outcome::Result(result)) => Ok(discovered(&result).map_or(Probe::Legacy, Probe::Modern)),
+        Ok(Outcome::Error(_)) | Err(LinkError::Protocol(_)) => Ok(Probe::Legacy),
+        Err(LinkError::Status(status)) if status.is_client_error() => Ok(Probe::Legacy),
+        Err(LinkError::Status(_)) => Ok(Probe::Unclear),
+        Err(LinkError::Closed { .. } | LinkError::Gone { .. }) if matches!(channel.link, Link::Duplex(_)) => {
+            Ok(Probe::Died)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads the answer of a modern server. One that does not list the revision is a legacy server that is being polite
+/// (go-sdk).
+fn discovered(result: &RawValue) -> Option<Server> {
+    let introduction = Introduction::from_discover(result).ok().filter(Introduction::is_modern)?;
+    Some(server(Revision::MODERN, introduction, Hint::Unknown))
+}
+
+/// The legacy handshake.
+async fn initialize(channel: &Channel, hint: Hint) -> Result<Server, LinkError> {
+    let params = handshake::initialize_params(Revision::LATEST_LEGACY, &channel.client_info, "{}");
+    let params = RawValue::from_string(params).map_err(|error| LinkError::Protocol(error.to_string()))?;
+    let request = Request::new(methods::INITIALIZE, &params);
+    let result = match channel.exchange(Revision::LATEST_LEGACY, &request, None).await? {
+        Outcome::Result(result) => result,
+        Outcome::Error(error) => {
+            tracing::warn!(error = error.get(), "initialize was refused");
+            return Err(LinkError::Protocol("initialize was refused".to_owned()));
+        }
+    };
+    let introduction =
+        Introduction::from_initialize(&result).map_err(|error| LinkError::Protocol(error.to_string()))?;
+    let revision = introduction.revisions.iter().copied().find(|revision| revision.era() == Era::Legacy);
+    let Some(revision) = revision else {
+        return Err(LinkError::Protocol("initialize was answered with a revision that has none".to_owned()));
+    };
+    if let Link::Http(http) = &channel.link {
+        http.negotiated(revision);
+    }
+    channel.link.notify(rpc::notification(methods::INITIALIZED, None).into()).await?;
+    Ok(server(revision, introduction, hint))
+}
+
+fn server(revision: Revision, introduction: Introduction<'_>, hint: Hint) -> Server {
+    Server {
+        revision,
+        capabilities: introduction.capabilities.to_owned(),
+        info: introduction.server_info.map(ToOwned::to_owned),
+        instructions: introduction.instructions.map(Cow::into_owned),
+        hint,
+    }
+}

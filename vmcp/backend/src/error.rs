@@ -1,0 +1,71 @@
+//! How one exchange with a backend fails, seen from the connection.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use thiserror::Error;
+
+/// `Display` is safe to show to clients; `detail` is for operators and may name hosts and show what a server printed.
+#[derive(Clone, Debug, Error)]
+pub(crate) enum LinkError {
+    /// Nothing was sent.
+    #[error("cannot connect")]
+    Connect { detail: String },
+    #[error("connection timeout")]
+    ConnectTimeout { after: Duration },
+    /// The connection ended under a request, which may or may not have been executed.
+    #[error("the connection ended before the answer")]
+    Closed { detail: String },
+    /// The link was already closed when the request came: nothing was sent.
+    #[error("the connection has ended")]
+    Gone { detail: String },
+    /// The server does not know our session (any more). Nothing was executed.
+    #[error("the session has ended")]
+    SessionLost,
+    /// 401 or 403.
+    #[error("credentials were refused (HTTP {})", .0.as_u16())]
+    Refused(StatusCode),
+    #[error("HTTP status {}", .0.as_u16())]
+    Status(StatusCode),
+    #[error("{0}")]
+    Protocol(String),
+    #[error("the answer exceeds the limit of {limit} bytes")]
+    TooLarge { limit: usize },
+    #[error("the backend was stopped")]
+    Stopped,
+}
+
+impl LinkError {
+    /// The backend cannot have executed the request: sending it again is safe (GOB-24).
+    pub(crate) fn nothing_executed(&self) -> bool {
+        matches!(self, Self::Connect { .. } | Self::Gone { .. } | Self::SessionLost)
+    }
+
+    /// The connection is of no further use.
+    pub(crate) fn ends_connection(&self) -> bool {
+        self.nothing_executed() || matches!(self, Self::Closed { .. })
+    }
+
+    /// For `Status::last_error` and logs.
+    pub(crate) fn detail(&self) -> String {
+        match self {
+            Self::Connect { detail } | Self::Closed { detail } | Self::Gone { detail } => {
+                format!("{self}: {detail}")
+            }
+            Self::ConnectTimeout { after } => format!("{self} after {after:?}"),
+            _ => self.to_string(),
+        }
+    }
+}
+
+/// An error with all its causes: hyper's outermost message alone says nothing.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}

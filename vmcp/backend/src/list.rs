@@ -1,0 +1,91 @@
+//! Lists everything a backend offers, page by page.
+
+use std::collections::HashSet;
+
+use serde_json::value::RawValue;
+use vmcp_model::discovered::{Discovered, Listing, MAX_PER_KIND, MAX_TOTAL_BYTES};
+use vmcp_wire::json;
+use vmcp_wire::pages::{List, Page};
+
+use crate::connection::Connection;
+use crate::error::LinkError;
+use crate::request::{Outcome, Request};
+
+/// A server may put each entry on a page of its own, but not go on for ever.
+const MAX_PAGES: usize = MAX_PER_KIND;
+
+/// Asks for every kind whose capability the server declares. A kind that the server answers with an error keeps what
+/// it had before; a connection that fails, fails the listing.
+pub(crate) async fn everything(
+    connection: &Connection,
+    previous: Option<&Discovered>,
+) -> Result<Discovered, LinkError> {
+    let server = &connection.server;
+    let mut listing = Listing {
+        capabilities: server.capabilities.clone(),
+        server_info: server.info.clone(),
+        instructions: server.instructions.clone(),
+        ..Listing::default()
+    };
+    let mut bytes_left = MAX_TOTAL_BYTES;
+    for list in List::ALL {
+        let (capability, entries) = match list {
+            List::Tools => ("tools", &mut listing.tools),
+            List::Prompts => ("prompts", &mut listing.prompts),
+            List::Resources => ("resources", &mut listing.resources),
+            List::ResourceTemplates => ("resources", &mut listing.resource_templates),
+        };
+        if server.declares(capability) {
+            let pages = pages(connection, list, &mut bytes_left).await?;
+            *entries =
+                pages.unwrap_or_else(|| previous.map(|previous| raw(previous, list)).unwrap_or_default());
+        }
+    }
+    Ok(Discovered::read(listing))
+}
+
+/// All pages of one list; `None` when the server answers with an error.
+async fn pages(
+    connection: &Connection,
+    list: List,
+    bytes_left: &mut usize,
+) -> Result<Option<Vec<Box<RawValue>>>, LinkError> {
+    let method = list.method();
+    let mut entries = Vec::new();
+    let mut cursors = HashSet::new();
+    let mut params = String::from("{}");
+    for _ in 0..MAX_PAGES {
+        let raw = RawValue::from_string(params).map_err(|error| LinkError::Protocol(error.to_string()))?;
+        let result = match connection.ask(&Request::new(method, &raw)).await? {
+            Outcome::Result(result) => result,
+            Outcome::Error(error) => {
+                tracing::warn!(method, error = error.get(), "the backend refuses to list");
+                return Ok(None);
+            }
+        };
+        let page =
+            Page::parse(list, &result).map_err(|error| LinkError::Protocol(format!("{method}: {error}")))?;
+        let bytes: usize = page.entries.iter().map(|entry| entry.get().len()).sum();
+        entries.extend(page.entries.into_iter().map(ToOwned::to_owned));
+        // What is too much goes on to the model, which keeps the first ones and says so.
+        let enough = entries.len() > MAX_PER_KIND || bytes > *bytes_left;
+        *bytes_left = bytes_left.saturating_sub(bytes);
+        let Some(cursor) = page.next_cursor.filter(|_| !enough) else { return Ok(Some(entries)) };
+        params = format!(r#"{{"cursor":{}}}"#, json::quoted(&cursor));
+        if !cursors.insert(cursor.into_owned()) {
+            tracing::warn!(method, "the backend repeats a cursor, the pages so far are kept");
+            return Ok(Some(entries));
+        }
+    }
+    tracing::warn!(method, limit = MAX_PAGES, "too many pages, the first ones are kept");
+    Ok(Some(entries))
+}
+
+fn raw(discovered: &Discovered, list: List) -> Vec<Box<RawValue>> {
+    match list {
+        List::Tools => discovered.tools.iter().map(|tool| tool.raw.clone()).collect(),
+        List::Prompts => discovered.prompts.iter().map(|prompt| prompt.raw.clone()).collect(),
+        List::Resources => discovered.resources.iter().map(|resource| resource.raw.clone()).collect(),
+        List::ResourceTemplates => discovered.templates.iter().map(|template| template.raw.clone()).collect(),
+    }
+}

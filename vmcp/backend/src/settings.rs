@@ -1,0 +1,66 @@
+//! Limits and intervals of a backend's connection, each with its default.
+
+use std::time::Duration;
+
+use crate::breaker;
+use crate::transport::client::HttpClient;
+
+/// How connections behave. Clone one value for all backends: they share its pool of HTTP connections.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Time for one attempt to connect, handshake included (GOB-21).
+    pub connection_timeout: Duration,
+    /// Attempts after the first one before the backend counts as failed (GOB-19).
+    pub max_connection_retries: u32,
+    /// A failed backend is tried again this often, and at once when somebody calls it.
+    pub retry_failed_every: Duration,
+    /// Nothing connects before the first use, as long as cached definitions exist (GOB-15).
+    pub lazy_connect: bool,
+    /// When calls are refused without trying (GOB-20).
+    pub breaker: breaker::Settings,
+    /// Connected backends are listed again this often (R022-43).
+    pub refresh_interval: Duration,
+    /// Changes announced within this time of each other cause one listing.
+    pub refresh_debounce: Duration,
+    /// Time for one listing of everything, all pages included.
+    pub list_timeout: Duration,
+    /// A call that keeps reporting progress is cut after this time nevertheless (GMT-23).
+    pub max_call: Duration,
+    /// Largest message accepted from a backend, in bytes.
+    pub max_message_bytes: usize,
+    /// How long an HTTP server may take to answer the question for its era before it is taken for a legacy one.
+    pub http_probe_timeout: Duration,
+    /// The same for a stdio server. Short, because old servers ignore unknown methods before `initialize`.
+    pub stdio_probe_timeout: Duration,
+    /// Time for calls in flight to finish when a backend is stopped.
+    pub drain_timeout: Duration,
+    /// Time for a child process to exit by itself, and again after SIGTERM, before it is killed.
+    pub kill_grace: Duration,
+    /// Our version as told to backends in `clientInfo`.
+    pub client_version: String,
+    /// The pool of HTTP connections.
+    pub http: HttpClient,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            connection_timeout: Duration::from_secs(30),
+            max_connection_retries: 3,
+            retry_failed_every: Duration::from_secs(30),
+            lazy_connect: true,
+            breaker: breaker::Settings::default(),
+            refresh_interval: Duration::from_secs(300),
+            refresh_debounce: Duration::from_millis(200),
+            list_timeout: Duration::from_secs(60),
+            max_call: Duration::from_secs(600),
+            max_message_bytes: 64 * 1024 * 1024,
+            http_probe_timeout: Duration::from_secs(5),
+            stdio_probe_timeout: Duration::from_secs(2),
+            drain_timeout: Duration::from_secs(10),
+            kill_grace: Duration::from_secs(2),
+            client_version: env!("CARGO_PKG_VERSION").to_owned(),
+            http: HttpClient::default(),
+        }
+    }
+}

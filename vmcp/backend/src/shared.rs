@@ -1,0 +1,177 @@
+//! What the handle, the calls and the two tasks of a backend share.
+
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use arc_swap::ArcSwapOption;
+use serde_json::value::RawValue;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use vmcp_model::config;
+use vmcp_model::discovered::Discovered;
+use vmcp_wire::era::Revision;
+
+use crate::breaker::Breaker;
+use crate::connection::Connection;
+use crate::error::LinkError;
+use crate::lock::lock;
+use crate::settings::Settings;
+use crate::status::{State, Status};
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) spec: config::Backend,
+    pub(crate) settings: Settings,
+    /// The connection that calls use. Empty while there is none.
+    pub(crate) current: ArcSwapOption<Connection>,
+    /// How connecting has gone so far; written by the connector.
+    pub(crate) rounds: watch::Sender<Rounds>,
+    /// The round that somebody waits for; written by those who wait.
+    pub(crate) wanted: watch::Sender<u64>,
+    pub(crate) breaker: Mutex<Breaker>,
+    pub(crate) discovered: watch::Sender<Option<Arc<Discovered>>>,
+    pub(crate) live: Mutex<Live>,
+    /// The backend says that its definitions changed, or somebody asked for a listing.
+    pub(crate) changed: Arc<Notify>,
+    pub(crate) stop: CancellationToken,
+    /// Calls under way.
+    pub(crate) calls: TaskTracker,
+}
+
+/// A round is a series of attempts that ended in a connection or in failure.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rounds {
+    /// Rounds that have ended.
+    pub(crate) ended: u64,
+    /// Why the last one failed; `None` when it made a connection.
+    pub(crate) error: Option<LinkError>,
+}
+
+/// The changing part of `Status`.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    pub(crate) state: State,
+    pub(crate) connected_at: Option<SystemTime>,
+    pub(crate) connections: u32,
+    pub(crate) last_error: Option<String>,
+    pub(crate) last_refresh: Option<SystemTime>,
+    /// Revision and `serverInfo` of the last connection.
+    pub(crate) server: Option<(Revision, Option<Box<RawValue>>)>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        spec: config::Backend,
+        mut settings: Settings,
+        cached: Option<Arc<Discovered>>,
+    ) -> Self {
+        settings.connection_timeout = spec.connection_timeout.unwrap_or(settings.connection_timeout);
+        Self {
+            breaker: Mutex::new(Breaker::new(settings.breaker)),
+            spec,
+            settings,
+            current: ArcSwapOption::empty(),
+            rounds: watch::Sender::default(),
+            wanted: watch::Sender::default(),
+            discovered: watch::Sender::new(cached),
+            live: Mutex::default(),
+            changed: Arc::default(),
+            stop: CancellationToken::new(),
+            calls: TaskTracker::new(),
+        }
+    }
+
+    /// The connection, made first if need be. All who wait share one round of attempts (GOB-17).
+    pub(crate) async fn connected(&self) -> Result<Arc<Connection>, LinkError> {
+        let mut rounds = self.rounds.subscribe();
+        loop {
+            if let Some(connection) = self.current.load_full() {
+                return Ok(connection);
+            }
+            let seen = rounds.borrow_and_update().ended;
+            self.want(seen + 1);
+            tokio::select! {
+                () = self.stop.cancelled() => return Err(LinkError::Stopped),
+                round = rounds.wait_for(|rounds| rounds.ended > seen) => {
+                    let Ok(round) = round else { return Err(LinkError::Stopped) };
+                    if let Some(error) = &round.error {
+                        return Err(error.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks for the connector to run round number `round`, unless it already has.
+    pub(crate) fn want(&self, round: u64) {
+        self.wanted.send_if_modified(|wanted| {
+            let later = round > *wanted;
+            *wanted = round.max(*wanted);
+            later
+        });
+    }
+
+    /// Nobody uses `connection` for a new call any more, and the connector makes another.
+    pub(crate) fn discard(&self, connection: &Arc<Connection>, error: &LinkError) {
+        tracing::info!(error = error.detail(), "connection ended");
+        self.remember_error(error.detail());
+        self.forget(connection);
+        connection.channel.closed.cancel();
+    }
+
+    /// Empties `current` if it still is this connection.
+    pub(crate) fn forget(&self, connection: &Arc<Connection>) {
+        let current = self.current.load();
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
+            self.current.compare_and_swap(&current, None);
+        }
+    }
+
+    pub(crate) fn remember_error(&self, detail: String) {
+        lock(&self.live).last_error = Some(detail);
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let live = lock(&self.live);
+        let discovered = self.discovered.borrow().clone();
+        let discovered = discovered.as_deref();
+        let count = |count: fn(&Discovered) -> usize| discovered.map_or(0, count);
+        let (revision, info) =
+            live.server.as_ref().map(|(revision, info)| (*revision, info.as_deref())).unzip();
+        let info = info.flatten().or_else(|| discovered?.server_info.as_deref());
+        let server = info.map(ServerInfo::read).unwrap_or_default();
+        Status {
+            name: self.spec.name.to_string(),
+            transport: self.spec.transport.kind(),
+            state: live.state,
+            era: revision.map(|revision| revision.era().as_str()),
+            revision: revision.map(Revision::as_str),
+            server_name: server.name,
+            server_version: server.version,
+            connected_at: live.connected_at,
+            last_error: live.last_error.clone(),
+            breaker: lock(&self.breaker).position(std::time::Instant::now()),
+            tools: count(|d| d.tools.len()),
+            resources: count(|d| d.resources.len()),
+            templates: count(|d| d.templates.len()),
+            prompts: count(|d| d.prompts.len()),
+            rejected: count(|d| d.rejected.len()),
+            restarts: live.connections.saturating_sub(1),
+            last_refresh: live.last_refresh,
+        }
+    }
+}
+
+/// `serverInfo`, as far as it can be read.
+#[derive(Default, serde::Deserialize)]
+struct ServerInfo {
+    name: Option<String>,
+    version: Option<String>,
+}
+
+impl ServerInfo {
+    fn read(raw: &RawValue) -> Self {
+        serde_json::from_str(raw.get()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,98 @@
+//! Reading HTTP bodies within bounds.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::FutureExt as _;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+use tokio::time::timeout;
+use vmcp_wire::sse;
+
+use crate::error::{LinkError, chain};
+
+/// How long the end of a stream may take after the message that we wanted.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// The whole body. One that came in one piece is not copied.
+pub(super) async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, LinkError> {
+    if body.size_hint().lower() > limit as u64 {
+        return Err(LinkError::TooLarge { limit });
+    }
+    let first = next(&mut body).await?.unwrap_or_default();
+    let Some(second) = next(&mut body).await? else { return Ok(first) };
+    let expected = first.len() + second.len() + body.size_hint().lower() as usize;
+    let mut all = BytesMut::with_capacity(expected.min(limit));
+    all.extend_from_slice(&first);
+    let mut piece = Some(second);
+    while let Some(bytes) = piece {
+        if all.len() + bytes.len() > limit {
+            return Err(LinkError::TooLarge { limit });
+        }
+        all.extend_from_slice(&bytes);
+        piece = next(&mut body).await?;
+    }
+    Ok(all.freeze())
+}
+
+async fn next(body: &mut Incoming) -> Result<Option<Bytes>, LinkError> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| LinkError::Closed { detail: chain(&error) })?;
+        // Trailers say nothing to us.
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
+/// Reads a body to its end in the background, so that its connection can be used again.
+pub(super) fn drain(mut body: Incoming) {
+    let mut rest = async move { while let Some(Ok(_)) = body.frame().await {} }.boxed();
+    if (&mut rest).now_or_never().is_none() {
+        tokio::spawn(timeout(DRAIN, rest));
+    }
+}
+
+/// The events of a body, as they come.
+pub(super) struct Events {
+    body: Incoming,
+    decoder: sse::Decoder,
+    chunk: Bytes,
+}
+
+impl Events {
+    /// Events of at most `limit` bytes.
+    pub(super) fn new(body: Incoming, limit: usize) -> Self {
+        Self { body, decoder: sse::Decoder::new(limit), chunk: Bytes::new() }
+    }
+
+    /// The next event; `None` at the end of the body.
+    pub(super) async fn next(&mut self) -> Result<Option<sse::Event>, LinkError> {
+        loop {
+            let mut rest = &*self.chunk;
+            let event = self.decoder.next(&mut rest).map_err(|error| match error {
+                sse::SseError::TooLarge { limit } => LinkError::TooLarge { limit },
+                sse::SseError::Encoding => LinkError::Protocol(error.to_string()),
+            })?;
+            self.chunk = self.chunk.slice_ref(rest);
+            if event.is_some() {
+                return Ok(event);
+            }
+            match next(&mut self.body).await? {
+                Some(chunk) => self.chunk = chunk,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// How long the server wants us to wait before we continue a broken stream.
+    pub(super) fn retry(&self) -> Option<Duration> {
+        self.decoder.retry().map(Duration::from_millis)
+    }
+
+    /// Lets the stream end in the background.
+    pub(super) fn drain(self) {
+        drain(self.body);
+    }
+}

@@ -1,0 +1,322 @@
+//! Streamable HTTP, both eras: one POST a request, answered as JSON or as a stream of events.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use vmcp_wire::envelope::Message;
+use vmcp_wire::era::{Era, Revision};
+use vmcp_wire::{envelope, headers, methods, sse};
+
+use crate::backoff;
+use crate::error::LinkError;
+use crate::inbound::{self, Delivery, Inbound};
+use crate::request::{Outcome, Request};
+use crate::transport::Outgoing;
+use crate::transport::body::{self, Events};
+use crate::transport::endpoint::{Endpoint, is_event_stream};
+
+const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
+const REVISION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
+const LAST_EVENT: HeaderName = HeaderName::from_static(headers::LAST_EVENT_ID);
+/// How long to wait before continuing a broken stream, when the server does not say, and at most.
+const RESUME_PAUSE: Duration = Duration::from_secs(1);
+const MAX_RESUME_PAUSE: Duration = Duration::from_secs(30);
+/// A stream of notifications that ends sooner is reopened with longer pauses.
+const STABLE: Duration = Duration::from_secs(30);
+/// How long ending a session may take; the server forgets it some day anyway.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// Cheap to clone: replies and cancellations are sent by tasks of their own.
+#[derive(Clone, Debug)]
+pub(crate) struct Http(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    endpoint: Endpoint,
+    inbound: Arc<Inbound>,
+    limit: usize,
+    closed: CancellationToken,
+    /// What a legacy server wants with each request after `initialize`; the session only if it has them.
+    session: OnceLock<HeaderValue>,
+    revision: OnceLock<HeaderValue>,
+}
+
+impl Http {
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        inbound: Arc<Inbound>,
+        limit: usize,
+        closed: CancellationToken,
+    ) -> Self {
+        let (session, revision) = (OnceLock::new(), OnceLock::new());
+        Self(Arc::new(Inner { endpoint, inbound, limit, closed, session, revision }))
+    }
+
+    pub(crate) async fn exchange(&self, outgoing: Outgoing<'_>) -> Result<Outcome, LinkError> {
+        let Outgoing { id, message, request, revision } = outgoing;
+        let headers = self.headers(request, revision)?;
+        // A modern server takes the closed stream as the cancellation.
+        let cancellable = revision.era() == Era::Legacy && request.method != methods::INITIALIZE;
+        let mut ticket = Ticket { http: cancellable.then_some(self), id };
+        let response = self.0.endpoint.post(headers, message).await;
+        let answer = match response {
+            Ok(response) => self.answer(id, request.method, response).await,
+            Err(error) => Err(error),
+        };
+        ticket.http = None;
+        answer
+    }
+
+    pub(crate) async fn notify(&self, message: Bytes) -> Result<(), LinkError> {
+        let response = self.0.endpoint.post(self.session_headers(), message).await?;
+        let status = response.status();
+        body::drain(response.into_body());
+        if status.is_success() { Ok(()) } else { Err(LinkError::Status(status)) }
+    }
+
+    /// Remembers what a legacy server negotiated; it is sent with every request from now on.
+    pub(crate) fn negotiated(&self, revision: Revision) {
+        let _ = self.0.revision.set(HeaderValue::from_static(revision.as_str()));
+    }
+
+    /// Ends a legacy session.
+    pub(crate) async fn close(&self) {
+        if self.0.session.get().is_some() {
+            let goodbye = self.0.endpoint.delete(self.session_headers());
+            let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+        }
+    }
+
+    fn session_headers(&self) -> HeaderMap {
+        let mut headers = self.0.endpoint.headers();
+        for (name, value) in [(SESSION, &self.0.session), (REVISION, &self.0.revision)] {
+            value.get().map(|value| headers.insert(name, value.clone()));
+        }
+        headers
+    }
+
+    fn headers(&self, request: &Request<'_>, revision: Revision) -> Result<HeaderMap, LinkError> {
+        let mut all = match revision.era() {
+            Era::Legacy => self.session_headers(),
+            Era::Modern => self.0.endpoint.headers(),
+        };
+        let mut add = |name: &str, value: &str| {
+            let name = HeaderName::from_bytes(name.as_bytes()).ok();
+            let pair = name.zip(HeaderValue::from_str(value).ok());
+            pair.map(|(name, value)| all.insert(name, value)).is_some()
+        };
+        // A trace that is no header value is of no use to anybody; the call is.
+        let trace = &request.trace;
+        for (name, value) in [
+            ("traceparent", &trace.traceparent),
+            ("tracestate", &trace.tracestate),
+            ("baggage", &trace.baggage),
+        ] {
+            value.as_deref().map(|value| add(name, value));
+        }
+        if revision.era() == Era::Modern {
+            let standard = headers::build(revision, request.method, request.routing_name);
+            let params = request.param_headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            for (name, value) in standard.iter().map(|(name, value)| (*name, value.as_str())).chain(params) {
+                if !add(name, value) {
+                    return Err(LinkError::Protocol(format!(
+                        "the request's {name} cannot be sent as a header"
+                    )));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    async fn answer(
+        &self,
+        id: u64,
+        method: &str,
+        response: Response<Incoming>,
+    ) -> Result<Outcome, LinkError> {
+        let (parts, body) = response.into_parts();
+        let status = parts.status;
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            body::drain(body);
+            return Err(LinkError::Refused(status));
+        }
+        if method == methods::INITIALIZE
+            && let Some(session) = parts.headers.get(SESSION)
+        {
+            let _ = self.0.session.set(session.clone());
+        }
+        if status.is_success() && is_event_stream(&parts.headers) {
+            return self.stream(id, Events::new(body, self.0.limit)).await;
+        }
+        let bytes = body::collect(body, self.0.limit).await?;
+        let message = Message::parse(&bytes);
+        if self.0.session.get().is_some() && is_lost_session(status, message.as_ref().ok(), &bytes) {
+            return Err(LinkError::SessionLost);
+        }
+        match message {
+            Ok(Message::Response(response)) if status.is_success() && response.id.get() == id.to_string() => {
+                Ok(Outcome::Result(response.result.to_owned()))
+            }
+            Ok(Message::Error(error)) => Ok(Outcome::Error(error.error.to_owned())),
+            _ if !status.is_success() => Err(LinkError::Status(status)),
+            Ok(_) => Err(LinkError::Protocol("the answer is not the response to our request".to_owned())),
+            Err(_) if bytes.is_empty() => {
+                Err(LinkError::Protocol("a request was answered without a body".to_owned()))
+            }
+            Err(error) => Err(LinkError::Protocol(error.to_string())),
+        }
+    }
+
+    /// Reads a stream until the answer to request `id`. A legacy server may end a stream early and have it continued
+    /// where it broke off (specification 2025-11-25, "Resumability").
+    async fn stream(&self, id: u64, mut events: Events) -> Result<Outcome, LinkError> {
+        let mut last_event = None;
+        loop {
+            let ended = match self.until_answer(id, &mut events, &mut last_event).await {
+                Ok(Some(outcome)) => {
+                    events.drain();
+                    return Ok(outcome);
+                }
+                Ok(None) => LinkError::Closed { detail: "the stream ended before the answer".to_owned() },
+                Err(error) => error,
+            };
+            let resumable = matches!(ended, LinkError::Closed { .. }) && self.0.revision.get().is_some();
+            let Some(last) = last_event.as_ref().filter(|_| resumable) else { return Err(ended) };
+            sleep(events.retry().unwrap_or(RESUME_PAUSE).min(MAX_RESUME_PAUSE)).await;
+            let mut headers = self.session_headers();
+            headers.insert(LAST_EVENT, HeaderValue::clone(last));
+            let response = self.0.endpoint.get_events(headers).await.map_err(|_| ended.clone())?;
+            if !response.status().is_success() || !is_event_stream(response.headers()) {
+                return Err(ended);
+            }
+            events = Events::new(response.into_body(), self.0.limit);
+        }
+    }
+
+    async fn until_answer(
+        &self,
+        id: u64,
+        events: &mut Events,
+        last_event: &mut Option<HeaderValue>,
+    ) -> Result<Option<Outcome>, LinkError> {
+        while let Some(event) = events.next().await? {
+            if let Some(event_id) = &event.id {
+                *last_event = HeaderValue::from_str(event_id).ok().filter(|id| !id.is_empty());
+            }
+            if let Some(outcome) = self.event(id, &event).await? {
+                return Ok(Some(outcome));
+            }
+        }
+        Ok(None)
+    }
+
+    /// One event of the stream that belongs to request `id`.
+    async fn event(&self, id: u64, event: &sse::Event) -> Result<Option<Outcome>, LinkError> {
+        let bytes = event.data.as_bytes();
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        match Message::parse(bytes).map_err(|error| LinkError::Protocol(error.to_string()))? {
+            Message::Response(response) if response.id.get() == id.to_string() => {
+                Ok(Some(Outcome::Result(response.result.to_owned())))
+            }
+            Message::Error(error) if error.id.is_none_or(|of| of.get() == id.to_string()) => {
+                Ok(Some(Outcome::Error(error.error.to_owned())))
+            }
+            Message::Notification(notification) => {
+                if let Some(delivery) = self.0.inbound.notification(&notification, bytes, Some(id)) {
+                    delivery.send().await;
+                }
+                Ok(None)
+            }
+            Message::Request(request) => {
+                self.reply(&request);
+                Ok(None)
+            }
+            Message::Response(_) | Message::Error(_) => Ok(None),
+        }
+    }
+
+    fn reply(&self, request: &envelope::Request<'_>) {
+        let (http, message) = (self.clone(), inbound::reply(request));
+        tokio::spawn(async move { http.notify(message).await });
+    }
+
+    /// Follows the stream on which a legacy server sends what belongs to no request, until the connection ends. Most
+    /// servers have none and say so at once.
+    pub(crate) async fn follow(&self) {
+        let mut failures = 0;
+        let mut opened = false;
+        loop {
+            let since = Instant::now();
+            match self.0.endpoint.get_events(self.session_headers()).await {
+                Ok(response) if response.status().is_success() && is_event_stream(response.headers()) => {
+                    if opened {
+                        // What was announced meanwhile was announced to nobody.
+                        self.0.inbound.changed.notify_one();
+                    }
+                    opened = true;
+                    let mut events = Events::new(response.into_body(), self.0.limit);
+                    while let Ok(Some(event)) = events.next().await {
+                        self.unasked(&event);
+                    }
+                }
+                Ok(_) if !opened => return,
+                // The server was restarted, or is gone: the connector finds out which.
+                Ok(response) if response.status() == StatusCode::NOT_FOUND => return self.0.closed.cancel(),
+                Err(LinkError::Connect { .. }) => return self.0.closed.cancel(),
+                Ok(_) | Err(_) => {}
+            }
+            failures = if since.elapsed() < STABLE { failures + 1 } else { 1 };
+            sleep(backoff::delay(failures)).await;
+        }
+    }
+
+    fn unasked(&self, event: &sse::Event) {
+        let bytes = event.data.as_bytes();
+        match Message::parse(bytes) {
+            Ok(Message::Notification(notification)) => {
+                let delivery = self.0.inbound.notification(&notification, bytes, None);
+                delivery.map(Delivery::try_send);
+            }
+            Ok(Message::Request(request)) => self.reply(&request),
+            _ => tracing::debug!("ignored an event that is neither notification nor request"),
+        }
+    }
+}
+
+/// 404 is what the specification says; some servers answer 400 and say in words that they do not know the session.
+/// Either way nothing was executed.
+fn is_lost_session(status: StatusCode, message: Option<&Message<'_>>, bytes: &[u8]) -> bool {
+    match status {
+        StatusCode::NOT_FOUND => true,
+        StatusCode::BAD_REQUEST => {
+            let of_a_request = message.is_some_and(|message| message.id().is_some());
+            let start = String::from_utf8_lossy(bytes.get(..500).unwrap_or(bytes)).to_ascii_lowercase();
+            !of_a_request && start.contains("session")
+        }
+        _ => false,
+    }
+}
+
+/// A request under way at a legacy server. Dropped before its answer, it tells the server to stop: closing the stream
+/// means nothing to it.
+struct Ticket<'a> {
+    http: Option<&'a Http>,
+    id: u64,
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        if let (Some(http), Ok(runtime)) = (self.http.cloned(), tokio::runtime::Handle::try_current()) {
+            let message = inbound::cancelled(self.id);
+            runtime.spawn(async move { http.notify(message).await });
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Requests and answers over one two-way stream of messages (stdio, HTTP+SSE), matched by our own ids.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use vmcp_wire::envelope::Message;
+use vmcp_wire::methods;
+
+use crate::error::LinkError;
+use crate::inbound::{self, Delivery, Inbound};
+use crate::lock::lock;
+use crate::request::Outcome;
+use crate::transport::Outgoing;
+
+/// Messages waiting to be written. A backend that does not read makes callers wait here, within their deadlines.
+const QUEUE: usize = 64;
+
+/// A message to write. `id` names the request whose failure it would be if it cannot be sent.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    pub(crate) id: Option<u64>,
+    pub(crate) message: Bytes,
+}
+
+#[derive(Debug)]
+pub(crate) struct Mux {
+    pub(crate) inbound: Arc<Inbound>,
+    outgoing: mpsc::Sender<Outbox>,
+    pending: Mutex<Pending>,
+    closed: CancellationToken,
+    /// Messages that were no JSON-RPC, and answers that nobody waited for.
+    ignored: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    waiting: HashMap<u64, oneshot::Sender<Result<Outcome, LinkError>>>,
+    /// Set once: nothing can be asked any more.
+    ended: Option<String>,
+}
+
+impl Mux {
+    /// The second value is what the transport has to write.
+    pub(crate) fn new(
+        inbound: Arc<Inbound>,
+        closed: CancellationToken,
+    ) -> (Arc<Self>, mpsc::Receiver<Outbox>) {
+        let (outgoing, to_write) = mpsc::channel(QUEUE);
+        let pending = Mutex::default();
+        (Arc::new(Self { inbound, outgoing, pending, closed, ignored: AtomicU64::new(0) }), to_write)
+    }
+
+    /// Sends a request and waits for its answer. Dropping the future tells the backend to stop.
+    pub(crate) async fn exchange(&self, request: Outgoing<'_>) -> Result<Outcome, LinkError> {
+        let (answer, answered) = oneshot::channel();
+        {
+            let mut pending = lock(&self.pending);
+            if let Some(detail) = &pending.ended {
+                return Err(LinkError::Gone { detail: detail.clone() });
+            }
+            pending.waiting.insert(request.id, answer);
+        }
+        let _ticket = Ticket { mux: self, id: request.id, method: request.request.method };
+        let outbox = Outbox { id: Some(request.id), message: request.message };
+        if self.outgoing.send(outbox).await.is_err() {
+            return Err(LinkError::Gone { detail: self.end_reason() });
+        }
+        answered.await.unwrap_or_else(|_| Err(LinkError::Closed { detail: self.end_reason() }))
+    }
+
+    pub(crate) async fn notify(&self, message: Bytes) -> Result<(), LinkError> {
+        let sent = self.outgoing.send(Outbox { id: None, message }).await;
+        sent.map_err(|_| LinkError::Gone { detail: self.end_reason() })
+    }
+
+    /// Takes one message from the backend. Never waits: all calls share the reader.
+    pub(crate) fn receive(&self, bytes: &[u8]) {
+        match Message::parse(bytes) {
+            Ok(Message::Response(response)) => {
+                self.settle(Some(response.id), Outcome::Result(response.result.to_owned()));
+            }
+            Ok(Message::Error(error)) => self.settle(error.id, Outcome::Error(error.error.to_owned())),
+            Ok(Message::Notification(notification)) => {
+                let delivery = self.inbound.notification(&notification, bytes, None);
+                delivery.map(Delivery::try_send);
+            }
+            Ok(Message::Request(request)) => {
+                let message = inbound::reply(&request);
+                // A backend that asks without reading gets no answers.
+                let _ = self.outgoing.try_send(Outbox { id: None, message });
+            }
+            Err(error) => self.ignore(&error.to_string(), bytes),
+        }
+    }
+
+    /// Ends one request: its message could not be sent.
+    pub(crate) fn fail(&self, id: u64, error: LinkError) {
+        if let Some(waiting) = lock(&self.pending).waiting.remove(&id) {
+            let _ = waiting.send(Err(error));
+        }
+    }
+
+    /// Ends all requests under way and refuses new ones. The first reason stays.
+    pub(crate) fn end(&self, reason: impl Into<String>) {
+        let mut pending = lock(&self.pending);
+        pending.ended.get_or_insert_with(|| reason.into());
+        pending.waiting.clear();
+        drop(pending);
+        self.closed.cancel();
+    }
+
+    /// Counts something that is no message for us and shows its beginning in the log.
+    pub(crate) fn ignore(&self, why: &str, bytes: &[u8]) {
+        let count = self.ignored.fetch_add(1, Ordering::Relaxed) + 1;
+        let start = String::from_utf8_lossy(bytes.get(..200).unwrap_or(bytes)).into_owned();
+        if count == 1 {
+            tracing::warn!(
+                why,
+                start,
+                "ignored what the backend sent; further ones are logged at debug level"
+            );
+        } else {
+            tracing::debug!(why, start, count, "ignored what the backend sent");
+        }
+    }
+
+    fn settle(&self, id: Option<&RawValue>, outcome: Outcome) {
+        let id = id.map_or("null", RawValue::get);
+        let waiting = id.parse().ok().and_then(|id: u64| lock(&self.pending).waiting.remove(&id));
+        match waiting {
+            Some(waiting) => {
+                let _ = waiting.send(Ok(outcome));
+            }
+            None => self.ignore("an answer to no request under way", id.as_bytes()),
+        }
+    }
+
+    fn end_reason(&self) -> String {
+        lock(&self.pending).ended.clone().unwrap_or_else(|| "the connection ended".to_owned())
+    }
+}
+
+/// A request under way. Dropped before its answer, it tells the backend to stop.
+struct Ticket<'a> {
+    mux: &'a Mux,
+    id: u64,
+    method: &'a str,
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        let given_up = lock(&self.mux.pending).waiting.remove(&self.id).is_some();
+        // The handshake must not be cancelled (specification 2025-11-25, "Cancellation").
+        if given_up && !matches!(self.method, methods::INITIALIZE | methods::DISCOVER) {
+            let message = inbound::cancelled(self.id);
+            let _ = self.mux.outgoing.try_send(Outbox { id: None, message });
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! HTTP with server-sent events, as of 2024-11-05: answers come on one GET stream, requests go to a URL it names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+use url::Url;
+
+use crate::error::LinkError;
+use crate::transport::body::{self, Events};
+use crate::transport::endpoint::{Endpoint, is_event_stream};
+use crate::transport::mux::{Mux, Outbox};
+
+/// A server accepts a message at once and answers on the stream; one that does not is stuck.
+const ACCEPT: Duration = Duration::from_secs(60);
+
+/// Opens the stream. The returned task reads it until it ends or `closed` is cancelled.
+pub(crate) async fn start(
+    endpoint: Endpoint,
+    url: &Url,
+    limit: usize,
+    mux: Arc<Mux>,
+    to_write: mpsc::Receiver<Outbox>,
+    closed: CancellationToken,
+) -> Result<JoinHandle<()>, LinkError> {
+    let response = endpoint.get_events(endpoint.headers()).await?;
+    match response.status() {
+        status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+            return Err(LinkError::Refused(status));
+        }
+        status if !status.is_success() => return Err(LinkError::Status(status)),
+        _ if !is_event_stream(response.headers()) => {
+            return Err(LinkError::Protocol("the URL does not answer with an event stream".to_owned()));
+        }
+        _ => {}
+    }
+    let mut events = Events::new(response.into_body(), limit);
+    let target = endpoint.at(&message_url(&mut events, url).await?)?;
+    let run = async move {
+        let mut writer = JoinSet::new();
+        writer.spawn(write(target, to_write, Arc::clone(&mux)));
+        let reason = tokio::select! {
+            reason = read(events, &mux) => reason,
+            () = closed.cancelled() => "stopped".to_owned(),
+        };
+        mux.end(reason);
+    };
+    Ok(tokio::spawn(run.in_current_span()))
+}
+
+/// The URL for messages. It must be of the same origin: credentials go there.
+async fn message_url(events: &mut Events, url: &Url) -> Result<Url, LinkError> {
+    while let Some(event) = events.next().await? {
+        if event.event.as_deref() == Some("endpoint") {
+            let target = url.join(event.data.trim());
+            let target =
+                target.map_err(|_| LinkError::Protocol("the endpoint event is no URL".to_owned()))?;
+            return if target.origin() == url.origin() {
+                Ok(target)
+            } else {
+                Err(LinkError::Protocol("the endpoint event names another origin".to_owned()))
+            };
+        }
+    }
+    Err(LinkError::Closed { detail: "the stream ended before its endpoint event".to_owned() })
+}
+
+async fn read(mut events: Events, mux: &Mux) -> String {
+    loop {
+        match events.next().await {
+            Ok(Some(event)) if event.data.is_empty() => {}
+            Ok(Some(event)) => mux.receive(event.data.as_bytes()),
+            Ok(None) => return "the server closed the stream".to_owned(),
+            Err(error) => return error.detail(),
+        }
+    }
+}
+
+/// Notifications are sent one by one, since their order counts; requests side by side, since some servers accept one
+/// only when they have worked it off.
+async fn write(target: Endpoint, mut messages: mpsc::Receiver<Outbox>, mux: Arc<Mux>) {
+    let mut requests = JoinSet::new();
+    while let Some(Outbox { id, message }) = messages.recv().await {
+        let target = target.clone();
+        let post = async move {
+            let response = target.post(target.headers(), message).await?;
+            let status = response.status();
+            body::drain(response.into_body());
+            if status.is_success() { Ok(()) } else { Err(LinkError::Status(status)) }
+        };
+        let sent = timeout(ACCEPT, post);
+        let stuck = LinkError::Closed { detail: "a message was not accepted in time".to_owned() };
+        match id {
+            None => drop(sent.await),
+            Some(id) => {
+                let mux = Arc::clone(&mux);
+                requests.spawn(async move {
+                    if let Err(error) = sent.await.unwrap_or(Err(stuck)) {
+                        mux.fail(id, error);
+                    }
+                });
+            }
+        }
+        while requests.try_join_next().is_some() {}
+    }
+}

@@ -1,0 +1,239 @@
+//! A child process that speaks newline-delimited JSON on its standard streams.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessGroup};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+use vmcp_model::config::Secret;
+
+use crate::error::LinkError;
+use crate::lock::lock;
+use crate::transport::mux::{Mux, Outbox};
+
+/// What a child inherits of our environment; everything else, secrets above all, must be configured. The first six
+/// are what the MCP SDKs pass on; the others are needed for text, time, temporary files and private networks.
+const INHERITED: [&str; 22] = [
+    "HOME",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "USER",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "NODE_EXTRA_CA_CERTS",
+];
+/// Lines of standard error kept to explain an exit, and how much of each.
+const KEPT_LINES: usize = 5;
+const KEPT_BYTES: usize = 500;
+/// The signal that asks for an end.
+const SIGTERM: i32 = 15;
+/// After standard output closed, the exit status follows at once, unless a grandchild lives on.
+const STATUS_WAIT: Duration = Duration::from_millis(500);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Program<'a> {
+    pub(crate) command: &'a str,
+    pub(crate) args: &'a [String],
+    pub(crate) env: &'a BTreeMap<String, Secret>,
+    pub(crate) cwd: Option<&'a Path>,
+}
+
+/// Limits of a child.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) line_bytes: usize,
+    pub(crate) kill_grace: Duration,
+}
+
+/// Starts the program. It lives until it exits or `closed` is cancelled, then `mux` ends with the reason. The returned
+/// task ends when the process group is gone.
+pub(crate) fn start(
+    program: &Program<'_>,
+    limits: Limits,
+    mux: Arc<Mux>,
+    to_write: mpsc::Receiver<Outbox>,
+    closed: CancellationToken,
+) -> Result<tokio::task::JoinHandle<()>, LinkError> {
+    let mut child = spawn(program).map_err(|error| LinkError::Connect {
+        detail: format!("cannot start `{}`: {error}", program.command),
+    })?;
+    let (stdin, stdout, stderr) = (child.0.stdin().take(), child.0.stdout().take(), child.0.stderr().take());
+    let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+        return Err(LinkError::Connect { detail: "the child has no standard streams".to_owned() });
+    };
+    let tail = Arc::new(Tail::default());
+    let log = tokio::spawn(log(stderr, Arc::clone(&tail)).in_current_span());
+    let writer = tokio::spawn(write(stdin, to_write));
+    let supervise = async move {
+        let reason = tokio::select! {
+            reason = read(stdout, limits.line_bytes, &mux) => reason,
+            () = closed.cancelled() => "stopped".to_owned(),
+        };
+        let reason = if reason.is_empty() {
+            let status = timeout(STATUS_WAIT, child.0.wait()).await;
+            let _ = timeout(STATUS_WAIT, log).await;
+            match status {
+                Ok(Ok(status)) => tail.explain(&format!("exited with {status}")),
+                _ => tail.explain("closed its standard output"),
+            }
+        } else {
+            reason
+        };
+        mux.end(reason);
+        // Dropping the writer closes the child's standard input, which asks it to leave.
+        writer.abort();
+        child.leave(limits.kill_grace).await;
+    };
+    Ok(tokio::spawn(supervise.in_current_span()))
+}
+
+/// A process group that does not outlive this value.
+struct Group(Box<dyn ChildWrapper>);
+
+impl Group {
+    async fn leave(mut self, grace: Duration) {
+        if timeout(grace, self.0.wait()).await.is_err() {
+            let _ = self.0.signal(SIGTERM);
+            let _ = timeout(grace, self.0.wait()).await;
+        }
+        // `drop` kills whatever is left.
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Fails when nobody is left, which is what we want.
+        let _ = self.0.start_kill();
+    }
+}
+
+fn spawn(program: &Program<'_>) -> std::io::Result<Group> {
+    let mut command = Command::new(program.command);
+    command.args(program.args).env_clear();
+    command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    command.envs(program.env.iter().map(|(name, value)| (name, value.expose())));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(cwd) = program.cwd {
+        command.current_dir(cwd);
+    }
+    CommandWrap::from(command).wrap(ProcessGroup::leader()).spawn().map(Group)
+}
+
+/// Hands every line to the mux. Returns why it ended; an empty reason means that standard output was closed.
+async fn read(stdout: ChildStdout, limit: usize, mux: &Mux) -> String {
+    let mut reader = BufReader::with_capacity(64 * 1024, stdout);
+    let mut line = Vec::new();
+    loop {
+        match next_line(&mut reader, &mut line, limit).await {
+            Ok(Line::Whole) => {
+                let text = line.trim_ascii();
+                if text.first() == Some(&b'{') {
+                    mux.receive(text);
+                } else if !text.is_empty() {
+                    mux.ignore("a line that is no JSON object", text);
+                }
+            }
+            Ok(Line::TooLong) => return format!("wrote a line longer than the limit of {limit} bytes"),
+            Ok(Line::End) => return String::new(),
+            Err(error) => return format!("reading its standard output failed: {error}"),
+        }
+        // One large answer must not hold its memory for the life of the process.
+        if line.capacity() > 1024 * 1024 {
+            line = Vec::new();
+        }
+    }
+}
+
+enum Line {
+    Whole,
+    TooLong,
+    End,
+}
+
+async fn next_line(
+    reader: &mut (impl AsyncBufRead + Unpin),
+    line: &mut Vec<u8>,
+    limit: usize,
+) -> std::io::Result<Line> {
+    line.clear();
+    let read = reader.take(limit as u64 + 1).read_until(b'\n', line).await?;
+    Ok(match read {
+        0 => Line::End,
+        _ if line.len() > limit => Line::TooLong,
+        _ => Line::Whole,
+    })
+}
+
+async fn write(mut stdin: ChildStdin, mut messages: mpsc::Receiver<Outbox>) {
+    while let Some(Outbox { message, .. }) = messages.recv().await {
+        let written = async {
+            stdin.write_all(&message).await?;
+            stdin.write_all(b"\n").await?;
+            stdin.flush().await
+        };
+        // The reader notices the end of the process and says why.
+        if written.await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The last lines of standard error.
+#[derive(Debug, Default)]
+struct Tail(Mutex<VecDeque<String>>);
+
+impl Tail {
+    fn push(&self, line: String) {
+        let mut lines = lock(&self.0);
+        if lines.len() == KEPT_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+
+    fn explain(&self, what: &str) -> String {
+        let lines = lock(&self.0);
+        if lines.is_empty() {
+            what.to_owned()
+        } else {
+            format!("{what}: {}", Vec::from(lines.clone()).join(" | "))
+        }
+    }
+}
+
+async fn log(stderr: ChildStderr, tail: Arc<Tail>) {
+    let mut reader = BufReader::new(stderr);
+    let mut line = Vec::new();
+    // A longer line continues as the next one.
+    while let Ok(Line::Whole | Line::TooLong) = next_line(&mut reader, &mut line, KEPT_BYTES).await {
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if !text.is_empty() {
+            tracing::info!(target: "vmcp_backend::stderr", "{text}");
+            tail.push(text);
+        }
+    }
+}
