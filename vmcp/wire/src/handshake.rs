@@ -10,7 +10,7 @@ use crate::{
     meta::{self, META},
     object::{Object, ObjectError},
     params::Params,
-    translate::{CACHE_SCOPE, Hints, TTL_MS},
+    translate::{CACHE_SCOPE, Hints, Scope, TTL_MS},
 };
 
 /// An introduction that cannot be read.
@@ -180,14 +180,15 @@ impl OwnIntroduction<'_> {
     }
 }
 
-/// The cache hints of a modern result, the default where it gives none that can be read.
+/// The cache hints of a modern result; the default where it gives none that can be read.
 #[must_use]
 pub fn hints(result: &Object<'_>) -> Hints {
-    let ttl_ms = result.get(TTL_MS).and_then(|ttl| ttl.get().parse().ok());
-    let scope = result.get_str(CACHE_SCOPE).filter(|scope| scope == "public");
     Hints {
-        ttl_ms: ttl_ms.unwrap_or_default(),
-        scope: scope.map_or(Default::default(), |_| crate::translate::Scope::Public),
+        ttl_ms: result.get(TTL_MS).and_then(|ttl| ttl.get().parse().ok()).unwrap_or_default(),
+        scope: match result.get_str(CACHE_SCOPE).as_deref() {
+            Some("public") => Scope::Public,
+            _ => Scope::Private,
+        },
     }
 }
 

@@ -61,21 +61,13 @@ pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 #[must_use]
 pub fn exists(method: &str, era: Era) -> bool {
     let only = match method {
-        // "tasks/list" and "tasks/result" belong to the experimental tasks of 2025-11-25; the extension has neither.
-        INITIALIZE
-        | INITIALIZED
-        | PING
-        | SET_LEVEL
-        | SUBSCRIBE
-        | UNSUBSCRIBE
-        | "tasks/list"
-        | "tasks/result"
-        | "notifications/roots/list_changed"
-        | "notifications/elicitation/complete"
-        | "notifications/tasks/status" => Era::Legacy,
-        // From a server; modern servers ask for input in their results instead.
-        ELICIT | SAMPLE | ROOTS_LIST => Era::Legacy,
         DISCOVER | LISTEN | ACKNOWLEDGED | "tasks/update" => Era::Modern,
+        INITIALIZE | INITIALIZED | PING | SET_LEVEL | SUBSCRIBE | UNSUBSCRIBE
+        // Modern servers ask for these in their results instead.
+        | ELICIT | SAMPLE | ROOTS_LIST
+        | "notifications/roots/list_changed" | "notifications/elicitation/complete"
+        // The experimental tasks of 2025-11-25; the extension has none of these.
+        | "tasks/list" | "tasks/result" | "notifications/tasks/status" => Era::Legacy,
         _ => return true,
     };
     only == era

@@ -60,14 +60,14 @@ impl Refusal {
 
 /// A request with an id of ours.
 #[must_use]
-pub fn request<'a>(id: u64, method: &str, params: Option<Spliced<'a>>) -> Vec<u8> {
+pub fn request(id: u64, method: &str, params: Option<Spliced<'_>>) -> Vec<u8> {
     let id = id.to_string();
     message(&[",\"id\":", &id, ",\"method\":", &json::quoted(method)], "params", params)
 }
 
 /// A notification.
 #[must_use]
-pub fn notification<'a>(method: &str, params: Option<Spliced<'a>>) -> Vec<u8> {
+pub fn notification(method: &str, params: Option<Spliced<'_>>) -> Vec<u8> {
     message(&[",\"method\":", &json::quoted(method)], "params", params)
 }
 

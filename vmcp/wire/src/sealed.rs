@@ -98,34 +98,34 @@ impl KeyRing {
         Ok(Self { first, others: ciphers.collect() })
     }
 
-    /// Seals `content` until `expires` (seconds since the Unix epoch). `context` is not in the token, but must be given
-    /// again to open it: the purpose, and whatever else it must not be separated from. `nonce` must be fresh and random.
+    /// Seals `content` until `expires` (seconds since the Unix epoch). `associated` is not in the token, but must be
+    /// given again to open it: the purpose, and whatever else it must not be separated from. `nonce` must be fresh and random.
     #[must_use]
-    pub fn seal(&self, nonce: &Nonce, content: &[u8], context: &[u8], expires: u64) -> String {
-        let plain = [expires.to_be_bytes().as_slice(), content].concat();
-        let payload = Payload { msg: &plain, aad: context };
+    pub fn seal(&self, nonce: &Nonce, content: &[u8], associated: &[u8], expires: u64) -> String {
+        let plaintext = [expires.to_be_bytes().as_slice(), content].concat();
+        let payload = Payload { msg: &plaintext, aad: associated };
         // Fails only beyond 256 GiB; the empty text it would leave is no token.
-        let Ok(sealed) = self.first.encrypt(&XNonce::from(*nonce), payload) else { return String::new() };
-        BASE64_URL_SAFE_NO_PAD.encode([&[VERSION], nonce.as_slice(), &sealed].concat())
+        let Ok(ciphertext) = self.first.encrypt(&XNonce::from(*nonce), payload) else { return String::new() };
+        BASE64_URL_SAFE_NO_PAD.encode([&[VERSION], nonce.as_slice(), &ciphertext].concat())
     }
 
     /// Opens a token. `now` is in seconds since the Unix epoch.
-    pub fn open(&self, token: &str, context: &[u8], now: u64) -> Result<Opened, OpenError> {
+    pub fn open(&self, token: &str, associated: &[u8], now: u64) -> Result<Opened, OpenError> {
         if token.len() > MAX_TOKEN_LENGTH {
             return Err(OpenError::Malformed);
         }
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).map_err(|_| OpenError::Malformed)?;
-        let rest = bytes.strip_prefix(&[VERSION]).ok_or(OpenError::Malformed)?;
-        let (nonce, sealed) = rest.split_first_chunk::<NONCE_LENGTH>().ok_or(OpenError::Malformed)?;
-        if sealed.len() < EXPIRY_LENGTH + TAG_LENGTH {
+        let raw = BASE64_URL_SAFE_NO_PAD.decode(token).map_err(|_| OpenError::Malformed)?;
+        let rest = raw.strip_prefix(&[VERSION]).ok_or(OpenError::Malformed)?;
+        let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_LENGTH>().ok_or(OpenError::Malformed)?;
+        if ciphertext.len() < EXPIRY_LENGTH + TAG_LENGTH {
             return Err(OpenError::Malformed);
         }
         let nonce = XNonce::from(*nonce);
-        let plain = std::iter::once(&self.first)
+        let opened = std::iter::once(&self.first)
             .chain(&self.others)
-            .find_map(|cipher| cipher.decrypt(&nonce, Payload { msg: sealed, aad: context }).ok())
+            .find_map(|cipher| cipher.decrypt(&nonce, Payload { msg: ciphertext, aad: associated }).ok())
             .ok_or(OpenError::Forged)?;
-        let (expires, content) = plain.split_first_chunk::<EXPIRY_LENGTH>().ok_or(OpenError::Malformed)?;
+        let (expires, content) = opened.split_first_chunk::<EXPIRY_LENGTH>().ok_or(OpenError::Malformed)?;
         let expires = u64::from_be_bytes(*expires);
         if now >= expires {
             return Err(OpenError::Expired { at: expires });
@@ -149,12 +149,12 @@ mod tests {
     #[test]
     fn a_token_says_why_it_is_refused() {
         let token = ring(&[NEW]).seal(&NONCE, b"content", b"session", 100);
-        let open = |token: &str, context: &[u8], now| ring(&[NEW]).open(token, context, now);
+        let open = |token: &str, associated: &[u8], now| ring(&[NEW]).open(token, associated, now);
         assert_eq!(open(&token, b"session", 99), Ok(Opened { content: b"content".to_vec(), expires: 100 }));
         assert_eq!(open(&token, b"session", 100), Err(OpenError::Expired { at: 100 }));
         assert_eq!(open(&token, b"request state", 0), Err(OpenError::Forged));
         assert_eq!(open(&token[..40], b"session", 0), Err(OpenError::Malformed));
-        assert_eq!(open(&token[..token.len() - 4], b"session", 0), Err(OpenError::Forged));
+        assert_eq!(open(&token[..token.len() - 3], b"session", 0), Err(OpenError::Forged));
         for other in ["", "3f1b1c9e-0c0a-4c47-9d43-57a4c8c1bb8d", &"A".repeat(MAX_TOKEN_LENGTH + 4)] {
             assert_eq!(open(other, b"session", 0), Err(OpenError::Malformed), "{other}");
         }

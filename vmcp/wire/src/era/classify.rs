@@ -3,6 +3,8 @@
 //! Source: MCP 2026-07-28, basic/versioning ("a dual-era server selects its behavior from how the client opens"),
 //! basic/transports/streamable-http ("Request Metadata", "Server Validation").
 
+use serde_json::value::RawValue;
+
 use super::{Era, Revision};
 use crate::{
     codes,
@@ -154,7 +156,7 @@ fn by_header<'a>(header: Option<&str>, params: Params<'a>) -> Result<RequestEra<
     })
 }
 
-fn params<'a>(raw: Option<&'a serde_json::value::RawValue>) -> Result<Params<'a>, Refusal> {
+fn params(raw: Option<&RawValue>) -> Result<Params<'_>, Refusal> {
     Params::parse(raw).map_err(|error| Refusal::new(codes::INVALID_PARAMS, error.to_string()))
 }
 

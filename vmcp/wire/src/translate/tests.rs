@@ -117,7 +117,7 @@ fn a_legacy_result_becomes_complete() {
 
 #[test]
 fn a_modern_result_fits_a_legacy_client() {
-    let legacy = |method, json| results(method, json, Era::Modern, Era::Legacy);
+    let legacy = |method: &str, json: &str| results(method, json, Era::Modern, Era::Legacy);
     let read = r#"{"resultType":"complete","contents":[],"ttlMs":5,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{}}}"#;
     assert_eq!(legacy("resources/read", read).unwrap(), r#"{"contents":[]}"#);
     let call = r#"{"content":[],"ttlMs":5,"structuredContent":{"a":1},"_meta":{"io.modelcontextprotocol/serverInfo":{},"x":1}}"#;
