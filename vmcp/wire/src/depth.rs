@@ -44,7 +44,33 @@ fn string_end(text: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*, sample::select};
+
     use super::exceeds;
+
+    /// The same, one byte at a time.
+    fn walked(json: &[u8], limit: usize) -> bool {
+        let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
+        for byte in json {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = quoted,
+                b'"' => quoted = !quoted,
+                b'{' | b'[' if !quoted => depth += 1,
+                b'}' | b']' if !quoted => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            deepest = deepest.max(depth);
+        }
+        deepest > limit
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_walk(json in vec(select(b"{}[]\"\\a".to_vec()), 0..40), limit in 0..5_usize) {
+            prop_assert_eq!(exceeds(&json, limit), walked(&json, limit));
+        }
+    }
 
     #[test]
     fn counts_nesting_and_not_brackets() {

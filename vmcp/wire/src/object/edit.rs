@@ -60,11 +60,14 @@ impl<'o, 'a> Edit<'o, 'a> {
 
     /// Gives an existing key another name, in place; an entry that already has the new name is removed.
     pub fn rename(&mut self, from: &str, to: &str) -> &mut Self {
-        if from != to
-            && let Some(at) = self.position(from)
-        {
-            self.remove(to);
+        if from == to || !self.has(from) {
+            return self;
+        }
+        self.remove(to);
+        if let Some(at) = self.position(from) {
             self.slot(at, |slot| slot.key = Some(to.to_owned()));
+        } else if let Some((added, _)) = self.added.iter_mut().find(|(added, _)| added == from) {
+            to.clone_into(added);
         }
         self
     }

@@ -1,0 +1,109 @@
+//! Bytes that nobody meant: refused or ignored, never a panic.
+
+use proptest::{collection::vec, prelude::*};
+use serde_json::value::RawValue;
+use vmcp_wire::{
+    cursor::Cursor,
+    envelope::Message,
+    era::{self, Era, RequestEra},
+    handshake::{ClientHello, Introduction},
+    headers::{self, ParamHeader},
+    object::Object,
+    pages::{List, Page},
+    params::Params,
+    sealed::KeyRing,
+    session::Session,
+    sse::Decoder,
+    translate::{self, NotificationPlan, RequestPlan, ResultPlan},
+};
+
+use crate::{json, shapes};
+
+/// Everything that may be done with a message, whoever sent it.
+fn handle(bytes: &[u8]) {
+    let Ok(message) = Message::parse(bytes) else { return };
+    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call")];
+    for era in
+        [era::classify(headers.as_slice(), &message), era::classify_stdio(&message)].into_iter().flatten()
+    {
+        let (RequestEra::Modern(era::Modern { params, .. }) | RequestEra::Legacy { params, .. }) = era;
+        let plan = RequestPlan { subject: Some("subject"), ..RequestPlan::default() };
+        _ = translate::request(message.method().unwrap_or_default(), &params, &plan);
+        _ = ClientHello::parse(&params);
+        _ = (params.meta.trace(), params.meta.client_name(), params.meta.progress_token());
+    }
+    for (from, to) in [(Era::Legacy, Era::Modern), (Era::Modern, Era::Legacy), (Era::Modern, Era::Modern)] {
+        match &message {
+            Message::Response(response) => {
+                let plan = ResultPlan { from, to, server_info: Some("{}"), ..ResultPlan::default() };
+                _ = translate::result("resources/read", response.result, &plan);
+                _ = translate::tool(response.result, to);
+                _ = Introduction::from_discover(response.result);
+                _ = Introduction::from_initialize(response.result);
+                _ = Page::parse(List::Tools, response.result);
+            }
+            Message::Error(error) => {
+                _ = translate::error("resources/read", error.error, from, to, Some("u"));
+                _ = translate::url_elicitation(error.error);
+            }
+            Message::Notification(notification) => {
+                let plan = NotificationPlan { to, ..NotificationPlan::default() };
+                _ = translate::notification(&notification.method, notification.params, &plan);
+            }
+            Message::Request(_) => {}
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(crate::config())]
+
+    #[test]
+    fn bytes_are_no_danger(bytes in vec(any::<u8>(), 0..200)) {
+        handle(&bytes);
+        _ = Decoder::new(64).push(&bytes);
+        let text = String::from_utf8_lossy(&bytes);
+        _ = Object::parse_str(&text);
+        _ = headers::decode(&text);
+        _ = Cursor::decode(&text, List::Tools);
+        let ring = KeyRing::from_secrets([b"the secret of these tests"]).unwrap();
+        prop_assert!(Session::open(&ring, &text, &[0; 32], 0).is_err());
+    }
+
+    #[test]
+    fn base64_is_no_danger(text in "[A-Za-z0-9_-]{0,200}") {
+        _ = Cursor::decode(&text, List::Tools);
+        let ring = KeyRing::from_secrets([b"the secret of these tests"]).unwrap();
+        prop_assert!(ring.open(&text, b"", 0).is_err());
+        _ = headers::decode(&format!("=?base64?{text}?="));
+    }
+
+    #[test]
+    fn a_damaged_message_is_no_danger(
+        (_, _, text) in shapes::message(),
+        damage in vec((any::<prop::sample::Index>(), prop::sample::select(b"{}[]\",:\\0n\xff \n".to_vec())), 0..4),
+    ) {
+        let mut bytes = text.into_bytes();
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        handle(&bytes);
+    }
+
+    #[test]
+    fn any_schema_is_no_danger(schema in json::value(), arguments in json::value()) {
+        let schema = format!(r#"{{"properties":{{"a":{{"type":"string","x-mcp-header":{schema}}},"b":{schema}}}}}"#);
+        let (schema, arguments) = (RawValue::from_string(schema).unwrap(), RawValue::from_string(arguments).unwrap());
+        let annotations = ParamHeader::parse(&schema).unwrap_or_default();
+        let built = headers::build_param_headers(&annotations, Some(&arguments));
+        prop_assert!(headers::check_param_headers(built.as_slice(), &annotations, Some(&arguments)).is_ok());
+    }
+
+    #[test]
+    fn parameters_are_read_or_refused(value in json::value()) {
+        let raw = RawValue::from_string(value).unwrap();
+        let is_object = raw.get().starts_with('{');
+        prop_assert!(is_object || Params::parse(Some(&raw)).is_err());
+    }
+}

@@ -1,0 +1,19 @@
+//! What holds for every message, stream, token and byte.
+
+mod arbitrary;
+mod json;
+mod relay;
+mod shapes;
+mod streams;
+mod tokens;
+
+/// Few cases by default, for a quick run; `PROPTEST_CASES=5000 cargo test -p vmcp-wire` looks harder.
+fn config() -> proptest::test_runner::Config {
+    let default = proptest::test_runner::Config::default();
+    let asked = std::env::var_os("PROPTEST_CASES").is_some();
+    proptest::test_runner::Config {
+        cases: if asked { default.cases } else { 64 },
+        failure_persistence: None,
+        ..default
+    }
+}

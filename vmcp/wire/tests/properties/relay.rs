@@ -1,0 +1,213 @@
+//! Relayed messages: what is not changed on purpose arrives byte for byte.
+
+use std::borrow::Cow;
+
+use proptest::prelude::*;
+use serde_json::value::RawValue;
+use vmcp_wire::{
+    envelope::Message,
+    era::{Era, Revision},
+    meta::{Outgoing, Stamp},
+    object::Object,
+    params::Params,
+    rpc,
+    translate::{self, RequestPlan, ResultPlan},
+};
+
+use crate::{
+    json::{self, ObjectText},
+    shapes::{self, Part},
+};
+
+/// The body of a parsed message.
+fn part_of<'a>(message: &Message<'a>) -> (Part, &'a RawValue) {
+    match message {
+        Message::Request(request) => (Part::Params, request.params.unwrap()),
+        Message::Notification(notification) => (Part::Params, notification.params.unwrap()),
+        Message::Response(response) => (Part::Result, response.result),
+        Message::Error(error) => (Part::Error, error.error),
+    }
+}
+
+fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned()).unwrap()
+}
+
+/// What removing an entry leaves: the space in front of the first key stays, and so does the space behind the entry.
+fn without(mut object: ObjectText, at: usize) -> ObjectText {
+    let removed = object.entries.remove(at);
+    let [before, .., after] = removed.space;
+    let last = object.entries.len();
+    match at {
+        0 if last == 0 => object.hollow = before + &after,
+        0 => object.entries[0].space[0] = before,
+        _ => object.entries[at - 1].space[3] = after,
+    }
+    object
+}
+
+proptest! {
+    #![proptest_config(crate::config())]
+
+    #[test]
+    fn every_message_is_read_and_written_whole((shape, body, text) in shapes::message()) {
+        let message = Message::parse(text.as_bytes()).unwrap();
+        let (part, parsed) = part_of(&message);
+        prop_assert_eq!(part, shape.part);
+        prop_assert_eq!(parsed.get(), &body);
+        prop_assert!(message.method().is_none_or(|method| method == shape.method));
+        let written = match &message {
+            Message::Request(_) => rpc::request(1, shape.method, Some(parsed.into())),
+            Message::Notification(_) => rpc::notification(shape.method, Some(parsed.into())),
+            Message::Response(response) => rpc::response(response.id, parsed),
+            Message::Error(error) => rpc::error(error.id, parsed),
+        };
+        prop_assert_eq!(part_of(&Message::parse(&written).unwrap()).1.get(), &body);
+        let line = rpc::single_line(written.clone());
+        prop_assert!(!line.contains(&b'\n') && !line.contains(&b'\r'));
+        let value = |bytes: &[u8]| bytes.iter().filter(|byte| !byte.is_ascii_whitespace()).copied().collect::<Vec<_>>();
+        prop_assert_eq!(value(&line), value(&written));
+    }
+
+    #[test]
+    fn reading_and_writing_changes_nothing(text in json::object()) {
+        let text = text.render();
+        let object = Object::parse_str(&text).unwrap();
+        let same = object.edit().finish().into_cow();
+        prop_assert!(matches!(same, Cow::Borrowed(same) if same == text));
+    }
+
+    #[test]
+    fn one_edit_changes_one_entry(
+        object in shapes::all().prop_flat_map(shapes::body),
+        value in json::value(),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let text = object.render();
+        let parsed = Object::parse_str(&text).unwrap();
+        prop_assert_eq!(parsed.len(), object.entries.len());
+
+        let mut edit = parsed.edit();
+        edit.set("new\nkey", value.as_str());
+        let comma = if object.entries.is_empty() { "" } else { "," };
+        let behind = object.entries.last().map_or(object.hollow.as_str(), |entry| entry.space[3].as_str());
+        let head = &text[..text.len() - 1 - behind.len()];
+        prop_assert_eq!(edit.finish().into_cow(), format!("{head}{comma}\"new\\nkey\":{value}{behind}}}"));
+
+        if object.entries.is_empty() {
+            return Ok(());
+        }
+        let at = at.index(object.entries.len());
+        let key = object.entries[at].key.clone();
+        prop_assert_eq!(parsed.get(&key).unwrap().get(), object.entries[at].value.as_str());
+
+        let mut edit = parsed.edit();
+        edit.set(&key, value.as_str());
+        let mut expected = object.clone();
+        expected.entries[at].value.clone_from(&value);
+        prop_assert_eq!(edit.finish().into_cow(), expected.render());
+
+        let mut edit = parsed.edit();
+        edit.rename(&key, "\u{1}renamed");
+        let mut expected = object.clone();
+        expected.entries[at].key = "\u{1}renamed".into();
+        prop_assert_eq!(edit.finish().into_cow(), expected.render());
+
+        let mut edit = parsed.edit();
+        edit.remove(&key);
+        prop_assert_eq!(edit.finish().into_cow(), without(object, at).render());
+    }
+
+    #[test]
+    fn edits_compose_like_changes_to_a_map(
+        object in json::object(),
+        steps in prop::collection::vec((0..4_u8, any::<prop::sample::Index>(), json::key(), json::value()), 1..8),
+    ) {
+        let text = object.render();
+        let parsed = Object::parse_str(&text).unwrap();
+        let mut edit = parsed.edit();
+        let mut model: Vec<(String, String)> = object.entries.iter().map(|e| (e.key.clone(), e.value.clone())).collect();
+        for (kind, at, new_key, value) in &steps {
+            let existing = if model.is_empty() { new_key.clone() } else { model[at.index(model.len())].0.clone() };
+            let position = |model: &[(String, String)], key: &str| model.iter().position(|(k, _)| k == key);
+            match kind {
+                0 => {
+                    edit.remove(&existing);
+                    model.retain(|(key, _)| *key != existing);
+                }
+                1 => {
+                    edit.set(&existing, value.clone());
+                    match position(&model, &existing) {
+                        Some(at) => model[at].1.clone_from(value),
+                        None => model.push((existing, value.clone())),
+                    }
+                }
+                2 => {
+                    edit.set_if_absent(new_key, value.clone());
+                    if position(&model, new_key).is_none() {
+                        model.push((new_key.clone(), value.clone()));
+                    }
+                }
+                _ => {
+                    edit.rename(&existing, new_key);
+                    if existing != *new_key && position(&model, &existing).is_some() {
+                        model.retain(|(key, _)| key != new_key);
+                        let at = position(&model, &existing).unwrap();
+                        model[at].0.clone_from(new_key);
+                    }
+                }
+            }
+        }
+        let written = edit.finish().into_cow().into_owned();
+        let reread = Object::parse_str(&written).unwrap();
+        let reread: Vec<(String, String)> = reread.iter().map(|(k, v)| (k.to_owned(), v.get().to_owned())).collect();
+        prop_assert_eq!(reread, model);
+    }
+
+    #[test]
+    fn a_legacy_result_comes_back_from_the_modern_era_unchanged(
+        (shape, body) in shapes::select_part(shapes::LEGACY, Part::Result)
+            .prop_flat_map(|shape| (Just(shape), shapes::body(shape))),
+        introduced in any::<bool>(),
+    ) {
+        let text = raw(&body.render());
+        let server_info = introduced.then_some(r#"{"name":"v"}"#);
+        let up = ResultPlan { from: Era::Legacy, to: Era::Modern, server_info, ..ResultPlan::default() };
+        let modern = translate::result(shape.method, &text, &up).unwrap().into_raw().unwrap();
+        let again = ResultPlan { from: Era::Modern, ..up };
+        prop_assert_eq!(translate::result(shape.method, &modern, &again).unwrap().into_cow(), modern.get());
+        let down = ResultPlan { from: Era::Modern, to: Era::Legacy, ..ResultPlan::default() };
+        prop_assert_eq!(translate::result(shape.method, &modern, &down).unwrap().into_cow(), text.get());
+    }
+
+    #[test]
+    fn a_legacy_request_comes_back_from_the_modern_era_unchanged(
+        (shape, body) in shapes::select_part(shapes::LEGACY, Part::Params)
+            .prop_flat_map(|shape| (Just(shape), shapes::body(shape))),
+    ) {
+        let text = raw(&body.render());
+        let stamp = Stamp::Modern {
+            revision: Revision::MODERN,
+            client_info: Some(r#"{"name":"c"}"#),
+            client_capabilities: "{}",
+            log_level: Some("debug"),
+        };
+        let up = RequestPlan { meta: Outgoing { stamp, ..Outgoing::default() }, ..RequestPlan::default() };
+        let modern = translate::request(shape.method, &Params::parse(Some(&text)).unwrap(), &up).unwrap();
+        let modern = modern.into_raw().unwrap();
+        let params = Params::parse(Some(&modern)).unwrap();
+        prop_assert_eq!(params.meta.client_capabilities().map(RawValue::get), Some("{}"));
+        let back = translate::request(shape.method, &params, &RequestPlan::default()).unwrap();
+        prop_assert_eq!(back.into_cow(), text.get());
+    }
+
+    #[test]
+    fn a_modern_message_within_its_era_is_relayed_as_it_is(
+        (shape, body) in shapes::select_part(shapes::MODERN, Part::Result)
+            .prop_flat_map(|shape| (Just(shape), shapes::body(shape))),
+    ) {
+        let text = raw(&body.render());
+        let plan = ResultPlan { from: Era::Modern, to: Era::Modern, ..ResultPlan::default() };
+        prop_assert_eq!(translate::result(shape.method, &text, &plan).unwrap().into_cow(), text.get());
+    }
+}
