@@ -21,6 +21,7 @@
 mod answer;
 mod client;
 mod fixture;
+mod otlp;
 mod paths;
 mod process;
 mod script;
@@ -29,6 +30,7 @@ mod vmcp;
 pub use answer::Answer;
 pub use client::{Client, MODERN, http_client};
 pub use fixture::{Fixture, FixtureBuilder};
+pub use otlp::{Collector, Span};
 pub use paths::{free_port, installed, node, python};
 pub use process::Process;
 pub use script::run_script;

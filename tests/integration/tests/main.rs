@@ -15,4 +15,5 @@ mod scenario {
     mod notifications;
     mod real_servers;
     mod stdio_edge;
+    mod traces;
 }

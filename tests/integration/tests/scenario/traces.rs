@@ -1,0 +1,98 @@
+//! One trace from the client through vmcp to the backend (CARD-07, R022-35).
+
+use serde_json::json;
+use vmcp_integration::{Client, Collector, Fixture, Span, Vmcp, eventually};
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const PARENT: &str = "00f067aa0ba902b7";
+
+async fn traced() -> (Collector, Fixture, Vmcp, Client) {
+    let collector = Collector::start().await;
+    let echo = Fixture::http("echo", "echo").start().await;
+    let telemetry = json!({"telemetry": {"endpoint": collector.endpoint, "samplingRate": "1.0"}});
+    let vmcp = Vmcp::new().backend(&echo).config(telemetry).start().await;
+    let client = vmcp.with_tool("echo_inspect").await;
+    (collector, echo, vmcp, client)
+}
+
+/// The spans of the trace once `name` is among them.
+async fn trace_with(collector: &Collector, name: &str) -> Vec<Span> {
+    eventually(&format!("span {name} among {:?}", collector.spans()), async || {
+        let spans: Vec<Span> = collector.spans().into_iter().filter(|span| span.trace == TRACE).collect();
+        spans.iter().any(|span| span.name.contains(name)).then_some(spans)
+    })
+    .await
+}
+
+fn find<'a>(spans: &'a [Span], name: &str) -> &'a Span {
+    spans.iter().find(|span| span.name.contains(name)).unwrap_or_else(|| panic!("no {name} in {spans:#?}"))
+}
+
+/// Whether `span` lies below `ancestor`, at any depth.
+fn is_below(spans: &[Span], span: &Span, ancestor: &Span) -> bool {
+    span.parent == ancestor.id
+        || spans.iter().any(|middle| middle.id == span.parent && is_below(spans, middle, ancestor))
+}
+
+#[tokio::test]
+async fn a_search_is_one_tree_under_the_clients_span() {
+    let (collector, _echo, _vmcp, client) = traced().await;
+    let params =
+        client.stamp(json!({"name": "optim.find_tool", "arguments": {"tool_description": "add numbers"}}));
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let post =
+        client.post("tools/call", &params, &body).header("traceparent", format!("00-{TRACE}-{PARENT}-01"));
+    assert_eq!(post.send().await.expect("an answer").status(), 200);
+    let spans = trace_with(&collector, "optim.find_tool").await;
+    let root = find(&spans, "tools/call optim.find_tool");
+    assert_eq!(root.parent, PARENT);
+    let search = find(&spans, "optimizer.find_tool");
+    assert!(is_below(&spans, search, root), "{spans:#?}");
+    assert!(is_below(&spans, find(&spans, "search.keyword"), search), "{spans:#?}");
+}
+
+#[tokio::test]
+async fn a_call_carries_the_trace_to_the_backend() {
+    let (collector, echo, _vmcp, client) = traced().await;
+    let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-01")});
+    let arguments = json!({"tool_name": "echo_inspect", "parameters": {}});
+    let call = json!({"name": "optim.call_tool", "arguments": arguments, "_meta": meta});
+    client.request("tools/call", call).await.result();
+    let spans = trace_with(&collector, "optim.call_tool").await;
+    let (root, call) = (find(&spans, "tools/call optim.call_tool"), find(&spans, "backend.call"));
+    assert_eq!(root.parent, PARENT);
+    assert!(is_below(&spans, call, root), "{spans:#?}");
+    let seen = echo.stats().await["last_call"].clone();
+    let expected = format!("00-{TRACE}-{}-01", call.id);
+    assert_eq!(seen["params"]["_meta"]["traceparent"], expected, "{seen}");
+    assert_eq!(seen["headers"]["traceparent"], expected, "{seen}");
+}
+
+#[tokio::test]
+async fn every_optimizer_call_leaves_one_log_line_with_its_trace() {
+    let (_collector, _echo, vmcp, client) = traced().await;
+    let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-01")});
+    let secret = "do not log my arguments";
+    let arguments = json!({"tool_name": "echo_echo", "parameters": {"message": secret}});
+    let call = json!({"name": "optim.call_tool", "arguments": arguments, "_meta": meta});
+    client.request("tools/call", call).await.result();
+    eventually("the log line", async || {
+        let lines = vmcp.process.output().lines().filter(|line| line.contains(TRACE)).count();
+        (lines == 1).then_some(())
+    })
+    .await;
+    assert!(!vmcp.process.output().contains(secret));
+}
+
+#[tokio::test]
+async fn without_an_endpoint_nothing_is_sent_and_the_context_still_passes() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let vmcp = Vmcp::new().backend(&echo).start().await;
+    let client = vmcp.with_tool("echo_inspect").await;
+    let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-01"), "tracestate": "vendor=1"});
+    let call = json!({"name": "echo_inspect", "arguments": {}, "_meta": meta});
+    let answer = client.request("tools/call", call).await;
+    let seen = &answer.structured()["_meta"];
+    assert!(seen["traceparent"].as_str().is_some_and(|value| value.contains(TRACE)), "{}", answer.text);
+    assert_eq!(seen["tracestate"], "vendor=1", "{}", answer.text);
+}
