@@ -129,7 +129,10 @@ impl Catalog {
     /// The tool that `backend` calls `name`, or that is listed under `name` and belongs to `backend`. Exact names win;
     /// else case does not matter as long as only one tool fits (GMT-21). Hidden tools are found too.
     pub fn tool_of(&self, backend: &str, name: &str) -> Lookup<'_> {
-        let exact = self.tools_of(backend).find(|tool| tool.definition.name == name);
+        let own = self.by_backend.get(backend).map(Vec::as_slice).unwrap_or_default();
+        let name_at = |at: &usize| self.tools.get(*at).map(|tool| tool.definition.name.as_str());
+        let exact = own.binary_search_by(|at| name_at(at).cmp(&Some(name)));
+        let exact = exact.ok().and_then(|at| self.tools.get(*own.get(at)?));
         if let Some(tool) = exact.or_else(|| self.tool(name).filter(|tool| &*tool.backend == backend)) {
             return Lookup::Found(tool);
         }

@@ -70,7 +70,7 @@ impl BackendDiff {
 impl Catalog {
     /// What changed from `before` to `after`. Quick for what is byte-equal; only other definitions are parsed.
     pub fn diff(before: &Catalog, after: &Catalog) -> CatalogDiff {
-        let listed = |catalog: &'_ Catalog| -> Vec<Arc<CatalogTool>> { catalog.listed().cloned().collect() };
+        let listed = |catalog: &Catalog| catalog.listed().cloned().collect::<Vec<_>>();
         CatalogDiff {
             backends: backends(before, after),
             tools_changed: differ(&listed(before), &listed(after), |a, b| same_json(&a.raw, &b.raw)),
@@ -84,41 +84,46 @@ impl Catalog {
     }
 }
 
+/// One tool of a backend in two catalogs.
+#[derive(Default)]
+struct Versions<'a> {
+    before: Option<&'a CatalogTool>,
+    after: Option<&'a CatalogTool>,
+}
+
 fn backends(before: &Catalog, after: &Catalog) -> BTreeMap<Arc<str>, BackendDiff> {
-    let mut pairs: BTreeMap<(&Arc<str>, &str), (Option<&CatalogTool>, Option<&CatalogTool>)> =
-        BTreeMap::new();
+    let mut tools: BTreeMap<(&Arc<str>, &str), Versions<'_>> = BTreeMap::new();
     for tool in &before.tools {
-        pairs.entry((&tool.backend, &tool.definition.name)).or_default().0 = Some(tool);
+        tools.entry((&tool.backend, &tool.definition.name)).or_default().before = Some(tool);
     }
     for tool in &after.tools {
-        pairs.entry((&tool.backend, &tool.definition.name)).or_default().1 = Some(tool);
+        tools.entry((&tool.backend, &tool.definition.name)).or_default().after = Some(tool);
     }
     let mut backends: BTreeMap<Arc<str>, BackendDiff> = BTreeMap::new();
-    for ((backend, _), (old, new)) in pairs {
+    for ((backend, _), versions) in tools {
         let diff = backends.entry(Arc::clone(backend)).or_default();
-        let Some(tool) = new.or(old) else { continue };
-        let keys = match (old, new) {
-            (Some(old), Some(new)) => changed_keys(&old.definition.raw, &new.definition.raw),
-            _ => Vec::new(),
-        };
-        if old.is_some() && new.is_some() && keys.is_empty() {
-            diff.unchanged += 1;
-            continue;
+        match versions {
+            Versions { before: None, after: None } => {}
+            Versions { before: None, after: Some(new) } => diff.added.push(change(new, None, Some(new.hash))),
+            Versions { before: Some(old), after: None } => {
+                diff.removed.push(change(old, Some(old.hash), None));
+            }
+            Versions { before: Some(old), after: Some(new) } => {
+                let keys = changed_keys(&old.definition.raw, &new.definition.raw);
+                if keys.is_empty() {
+                    diff.unchanged += 1;
+                } else {
+                    diff.updated.push(ToolChange { keys, ..change(new, Some(old.hash), Some(new.hash)) });
+                }
+            }
         }
-        let list = match (old, new) {
-            (None, _) => &mut diff.added,
-            (_, None) => &mut diff.removed,
-            (Some(_), Some(_)) => &mut diff.updated,
-        };
-        list.push(ToolChange {
-            tool: tool.definition.name.clone(),
-            resolved: tool.name.clone(),
-            before: old.map(|old| old.hash),
-            after: new.map(|new| new.hash),
-            keys,
-        });
     }
     backends
+}
+
+fn change(tool: &CatalogTool, before: Option<SchemaHash>, after: Option<SchemaHash>) -> ToolChange {
+    let (tool, resolved) = (tool.definition.name.clone(), tool.name.clone());
+    ToolChange { tool, resolved, before, after, keys: Vec::new() }
 }
 
 fn differ<T>(before: &[Arc<T>], after: &[Arc<T>], same: impl Fn(&T, &T) -> bool) -> bool {

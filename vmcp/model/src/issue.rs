@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::discovered::Kind;
+use crate::sanitize;
 
 /// One finding about one definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,10 +15,18 @@ pub struct Issue {
     pub backend: Arc<str>,
     /// The kind of the definition.
     pub kind: Kind,
-    /// The backend's name for it.
+    /// The backend's name or URI for it, sanitized.
     pub name: String,
-    /// What happened and what to do about it, as one sentence without a full stop.
+    /// What happened and what to do about it, as one sentence without a full stop; sanitized.
     pub message: String,
+}
+
+impl Issue {
+    /// Takes texts that may quote what a backend sent.
+    pub(crate) fn new(reason: Reason, backend: &Arc<str>, kind: Kind, name: &str, message: &str) -> Issue {
+        let (name, message) = (sanitize::text(name), sanitize::text(message));
+        Issue { reason, backend: Arc::clone(backend), kind, name, message }
+    }
 }
 
 impl fmt::Display for Issue {
@@ -64,6 +73,8 @@ pub enum Reason {
     NameCollision,
     /// An override names a tool that the backend does not have.
     UnknownOverride,
+    /// A filter or exclusion fits no tool of its backend.
+    UnmatchedPattern,
 }
 
 impl Reason {
@@ -78,6 +89,7 @@ impl Reason {
             Reason::UnresolvedConflict => "UnresolvedConflict",
             Reason::NameCollision => "NameCollision",
             Reason::UnknownOverride => "UnknownOverride",
+            Reason::UnmatchedPattern => "UnmatchedPattern",
         }
     }
 
@@ -91,7 +103,8 @@ impl Reason {
             | Reason::ReservedToolName
             | Reason::NamePrefixed
             | Reason::NameCollision
-            | Reason::UnknownOverride => Severity::Warning,
+            | Reason::UnknownOverride
+            | Reason::UnmatchedPattern => Severity::Warning,
         }
     }
 }

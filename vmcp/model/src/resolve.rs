@@ -93,7 +93,7 @@ impl Resolver<'_> {
                 "it would be listed as {name}, which is reserved for this server; \
                  it is left out until an override gives it another name"
             );
-            self.leave_out(at, Reason::ReservedToolName, message);
+            self.leave_out(at, Reason::ReservedToolName, &message);
         }
     }
 
@@ -122,16 +122,16 @@ impl Resolver<'_> {
                     let message = format!(
                         "the name is wanted by {who}; all are left out until overrides or filters leave one of them"
                     );
-                    self.leave_out(at, Reason::UnresolvedConflict, message);
+                    self.leave_out(at, Reason::UnresolvedConflict, &message);
                 } else if best.is_none() || own.is_none() {
                     self.prefix(at, format);
                     let message =
                         format!("the name is wanted by {who}; this one is listed with its backend's prefix");
-                    self.report(at, Reason::NamePrefixed, message);
+                    self.report(at, Reason::NamePrefixed, &message);
                 } else if own != best {
                     let message =
                         format!("the name is wanted by {who}; the priority order gives it to another");
-                    self.leave_out(at, Reason::Shadowed, message);
+                    self.leave_out(at, Reason::Shadowed, &message);
                 }
             }
         }
@@ -156,18 +156,12 @@ impl Resolver<'_> {
                         names::hashed(&draft.text, &claim.identity(), digits),
                     );
                     let message = format!("{before} would stand for {who}; this one is named {}", draft.name);
-                    self.report(at, Reason::NameCollision, message);
+                    self.report(at, Reason::NameCollision, &message);
                 }
             }
         }
-        for members in self.clashes() {
-            for at in members.into_iter().skip(1) {
-                self.leave_out(
-                    at,
-                    Reason::NameCollision,
-                    "no free name is left for it; override its name".into(),
-                );
-            }
+        for at in self.clashes().into_iter().flatten() {
+            self.leave_out(at, Reason::NameCollision, "no free name is left for it; override its name");
         }
     }
 
@@ -214,14 +208,13 @@ impl Resolver<'_> {
     /// `a/search, b/search and 3 more`.
     fn describe(&self, members: &[usize]) -> String {
         const SHOWN: usize = 4;
-        let shown: Vec<_> = members
-            .iter()
-            .filter_map(|at| self.claims.get(*at))
-            .take(SHOWN)
-            .map(|claim| format!("{}/{}", claim.backend, claim.original))
-            .collect();
-        let rest = members.len().saturating_sub(SHOWN);
-        shown.join(", ") + &(if rest > 0 { format!(" and {rest} more") } else { String::new() })
+        let claims = members.iter().filter_map(|at| self.claims.get(*at)).take(SHOWN);
+        let shown: Vec<_> = claims.map(|claim| format!("{}/{}", claim.backend, claim.original)).collect();
+        let shown = shown.join(", ");
+        match members.len().saturating_sub(SHOWN) {
+            0 => shown,
+            more => format!("{shown} and {more} more"),
+        }
     }
 
     fn prefix(&mut self, at: usize, format: &PrefixFormat) {
@@ -230,22 +223,16 @@ impl Resolver<'_> {
         }
     }
 
-    fn leave_out(&mut self, at: usize, reason: Reason, message: String) {
+    fn leave_out(&mut self, at: usize, reason: Reason, message: &str) {
         if let Some(draft) = self.drafts.get_mut(at) {
             *draft = None;
         }
         self.report(at, reason, message);
     }
 
-    fn report(&mut self, at: usize, reason: Reason, message: String) {
+    fn report(&mut self, at: usize, reason: Reason, message: &str) {
         if let Some(claim) = self.claims.get(at) {
-            self.issues.push(Issue {
-                reason,
-                backend: Arc::clone(claim.backend),
-                kind: self.kind,
-                name: claim.original.to_owned(),
-                message,
-            });
+            self.issues.push(Issue::new(reason, claim.backend, self.kind, claim.original, message));
         }
     }
 }

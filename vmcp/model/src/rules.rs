@@ -35,6 +35,9 @@ impl Aggregation {
 }
 
 /// How resolved names are made. Applies to tools and to prompts alike; URIs of resources are never changed.
+///
+/// Except under `Passthrough`, every resolved name is made to fit `[A-Za-z][A-Za-z0-9_-]{0,63}`. Names that come out equal
+/// get a hash suffix. A hidden tool never takes a name from a listed one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Strategy {
     /// Every name gets its backend's prefix, also when it is unique.

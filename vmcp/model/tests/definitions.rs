@@ -1,4 +1,5 @@
 //! Any definition that a backend may send comes out as it went in, under a legal name.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ fn json_value() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_filter("finite", |n| n.is_finite()).prop_map(Value::from),
+        // Not any float: serde_json reads some of them one unit in the last place off, which is not what we test.
+        any::<i32>().prop_map(|n| Value::from(f64::from(n) / 8.0)),
         any::<String>().prop_map(Value::from),
     ];
     leaf.prop_recursive(4, 24, 4, |inner| {
@@ -63,6 +65,9 @@ fn reversed(value: &Value) -> Value {
 }
 
 proptest! {
+    // Definitions are large; more cases find nothing more but take seconds.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn a_rename_changes_the_name_and_nothing_else((name, text) in definition()) {
         let catalog = build(&[&text]);

@@ -11,7 +11,7 @@ use crate::discovered::{Discovered, Kind};
 use crate::issue::{Issue, Reason};
 use crate::overrides::{self, Listed};
 use crate::resolve::{Claim, resolve};
-use crate::rules::{Aggregation, ToolOverride};
+use crate::rules::{Aggregation, NamePattern, ToolOverride, ToolRules};
 use crate::{edit, sanitize, tokens};
 
 /// By name: the order in which backends come must not matter.
@@ -24,12 +24,14 @@ impl Catalog {
             backends.iter().map(|(name, discovered)| (name, &**discovered)).collect();
         let mut issues = Vec::new();
         for (backend, discovered) in &backends {
-            issues.extend(discovered.rejected.iter().map(|rejected| Issue {
-                reason: Reason::RejectedDefinition,
-                backend: Arc::clone(backend),
-                kind: rejected.kind,
-                name: rejected.name.clone(),
-                message: rejected.reason.clone(),
+            issues.extend(discovered.rejected.iter().map(|rejected| {
+                Issue::new(
+                    Reason::RejectedDefinition,
+                    backend,
+                    rejected.kind,
+                    &rejected.name,
+                    &rejected.reason,
+                )
             }));
         }
         let tools = tools(&backends, rules, &mut issues);
@@ -66,33 +68,32 @@ struct Candidate<'a> {
     change: &'a ToolOverride,
 }
 
+impl<'a> Candidate<'a> {
+    /// The name after overrides.
+    fn wanted(&self) -> &'a str {
+        self.change.name.as_deref().unwrap_or(&self.tool.name)
+    }
+}
+
 fn tools(backends: &Backends<'_>, rules: &Aggregation, issues: &mut Vec<Issue>) -> Vec<Arc<CatalogTool>> {
-    let nothing = ToolOverride::default();
+    let (no_rules, no_change) = (ToolRules::default(), ToolOverride::default());
     let mut candidates = Vec::new();
     for (backend, discovered) in backends {
-        let overrides = rules.per_backend.get(*backend).map(|rules| &rules.overrides);
+        let own_rules = rules.per_backend.get(*backend).unwrap_or(&no_rules);
         let own = distinct(backend, Kind::Tool, &discovered.tools, |tool| &tool.name, issues);
-        for name in
-            overrides.into_iter().flat_map(BTreeMap::keys).filter(|name| !own.contains_key(name.as_str()))
-        {
-            issues.push(Issue {
-                reason: Reason::UnknownOverride,
-                backend: Arc::clone(backend),
-                kind: Kind::Tool,
-                name: name.clone(),
-                message: "there is an override for it, but the backend has no tool of this name".to_owned(),
-            });
-        }
-        candidates.extend(own.into_values().map(|tool| Candidate {
-            backend,
-            tool,
-            change: overrides.and_then(|overrides| overrides.get(&tool.name)).unwrap_or(&nothing),
+        let first = candidates.len();
+        candidates.extend(own.iter().map(|(name, tool)| {
+            let change = own_rules.overrides.get(*name).unwrap_or(&no_change);
+            Candidate { backend, tool, change }
         }));
+        let names: Vec<_> = candidates.iter().skip(first).map(Candidate::wanted).collect();
+        report_idle_rules(backend, own_rules, &own, &names, issues);
     }
     let claims: Vec<_> = candidates
         .iter()
-        .map(|Candidate { backend, tool, change }| {
-            let wanted = change.name.as_deref().unwrap_or(&tool.name);
+        .map(|candidate| {
+            let Candidate { backend, tool, .. } = candidate;
+            let wanted = candidate.wanted();
             Claim { backend, original: &tool.name, wanted, listed: rules.lists(backend, wanted) }
         })
         .collect();
@@ -104,12 +105,32 @@ fn tools(backends: &Backends<'_>, rules: &Aggregation, issues: &mut Vec<Issue>) 
         match catalog_tool(candidate, name, claim.listed) {
             Ok(tool) => tools.push(Arc::new(tool)),
             Err(error) => {
-                issues.push(unreadable(candidate.backend, Kind::Tool, &candidate.tool.name, &error))
+                issues.push(unreadable(candidate.backend, Kind::Tool, &candidate.tool.name, &error));
             }
         }
     }
     tools.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     tools
+}
+
+/// Rules that concern none of the backend's tools, most likely because a name is misspelt or has changed.
+fn report_idle_rules(
+    backend: &Arc<str>,
+    rules: &ToolRules,
+    tools: &BTreeMap<&str, &Arc<Tool>>,
+    wanted: &[&str],
+    issues: &mut Vec<Issue>,
+) {
+    for name in rules.overrides.keys().filter(|name| !tools.contains_key(name.as_str())) {
+        let message = "there is an override for it, but the backend has no tool of this name";
+        issues.push(Issue::new(Reason::UnknownOverride, backend, Kind::Tool, name, message));
+    }
+    let idle = |pattern: &&NamePattern| !wanted.iter().any(|name| pattern.matches(name));
+    for pattern in rules.filter.iter().chain(&rules.exclude).filter(idle) {
+        let message =
+            "a filter or exclusion names it, but no tool of the backend has such a name after overrides";
+        issues.push(Issue::new(Reason::UnmatchedPattern, backend, Kind::Tool, pattern.as_str(), message));
+    }
 }
 
 fn catalog_tool(
@@ -177,13 +198,7 @@ fn renamed(raw: &RawValue, before: &str, after: &str) -> Result<Box<RawValue>, s
 }
 
 fn unreadable(backend: &Arc<str>, kind: Kind, name: &str, error: &serde_json::Error) -> Issue {
-    Issue {
-        reason: Reason::RejectedDefinition,
-        backend: Arc::clone(backend),
-        kind,
-        name: name.to_owned(),
-        message: format!("it could not be renamed: {error}"),
-    }
+    Issue::new(Reason::RejectedDefinition, backend, kind, name, &format!("it could not be renamed: {error}"))
 }
 
 /// The definitions of one backend by name or URI; of those that repeat one, the first.
@@ -198,13 +213,8 @@ fn distinct<'a, T>(
     for definition in definitions {
         let name = key(definition).as_str();
         if distinct.contains_key(name) {
-            issues.push(Issue {
-                reason: Reason::DuplicateDefinition,
-                backend: Arc::clone(backend),
-                kind,
-                name: name.to_owned(),
-                message: "the backend lists it more than once; the first definition counts".to_owned(),
-            });
+            let message = "the backend lists it more than once; the first definition counts";
+            issues.push(Issue::new(Reason::DuplicateDefinition, backend, kind, name, message));
         } else {
             distinct.insert(name, definition);
         }
@@ -227,13 +237,10 @@ fn first_of_each<'a, T: 'a>(
                 None => {
                     first.insert(uri, (backend, definition));
                 }
-                Some((winner, _)) => issues.push(Issue {
-                    reason: Reason::Shadowed,
-                    backend: Arc::clone(backend),
-                    kind,
-                    name: uri.to_owned(),
-                    message: format!("backend {winner} offers it too and comes first by name"),
-                }),
+                Some((winner, _)) => {
+                    let message = format!("backend {winner} offers it too and comes first by name");
+                    issues.push(Issue::new(Reason::Shadowed, backend, kind, uri, &message));
+                }
             }
         }
     }

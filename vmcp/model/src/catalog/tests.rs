@@ -79,6 +79,7 @@ fn overrides() {
     };
     let of_a = ToolRules {
         overrides: [("search".to_owned(), change.clone()), ("gone".to_owned(), change)].into(),
+        exclude: vec![NamePattern::new("serch_*")],
         ..ToolRules::default()
     };
     rules.per_backend.insert("a".into(), of_a);
@@ -87,8 +88,8 @@ fn overrides() {
     let expected = SEARCH.replace("\"search\"", "\"a_find\"").replace(r#""Finds\u202e things.""#, "\"New.\"");
     assert_eq!((tool.raw.get(), tool.description.as_str()), (expected.as_str(), "New."));
     assert_eq!(tool.hash, tool.definition.hash);
-    let issue = catalog.issues.first().unwrap();
-    assert_eq!((issue.reason, issue.name.as_str()), (Reason::UnknownOverride, "gone"));
+    let issues: Vec<_> = catalog.issues.iter().map(|issue| (issue.reason, issue.name.as_str())).collect();
+    assert_eq!(issues, [(Reason::UnknownOverride, "gone"), (Reason::UnmatchedPattern, "serch_*")]);
 }
 
 #[test]
