@@ -6,37 +6,31 @@ use rust_stemmers::{Algorithm, Stemmer};
 
 use crate::stopwords::is_stop_word;
 
-/// Turns text into terms.
-pub(crate) struct Analyzer {
-    stemmer: Stemmer,
+/// Longer words are keys and hashes, no English; the stemmer's time grows with the square of the length.
+const LONGEST_STEMMED: usize = 48;
+
+/// The terms of a text in order, repeated as often as they occur.
+pub(crate) fn terms(text: &str) -> impl Iterator<Item = String> {
+    let stemmer = stemmer();
+    content_words(text).map(move |word| stem(&stemmer, word))
 }
 
-impl Default for Analyzer {
-    fn default() -> Self {
-        Analyzer { stemmer: Stemmer::create(Algorithm::English) }
-    }
+/// The stemmer of all terms.
+pub(crate) fn stemmer() -> Stemmer {
+    Stemmer::create(Algorithm::English)
 }
 
-impl Analyzer {
-    /// The terms of a text in order, repeated as often as they occur. A text of stop words alone keeps them: `who_am_i`
-    /// shall be found by its name.
-    pub(crate) fn terms(&self, text: &str) -> Vec<String> {
-        let words = words(text);
-        let mut content = words.iter().filter(|word| !is_stop_word(word)).peekable();
-        if content.peek().is_none() {
-            return words.iter().map(|word| self.stem(word)).collect();
-        }
-        content.map(|word| self.stem(word)).collect()
-    }
-
-    fn stem(&self, word: &str) -> String {
-        self.stemmer.stem(word).into_owned()
-    }
+/// The stem of an English word. Other words stay as they are: the stemmer is made for ASCII and may panic on the rest.
+pub(crate) fn stem(stemmer: &Stemmer, word: String) -> String {
+    if word.is_ascii() && word.len() <= LONGEST_STEMMED { stemmer.stem(&word).into_owned() } else { word }
 }
 
-/// Number of words that say something.
-pub(crate) fn content_words(text: &str) -> usize {
-    words(text).iter().filter(|word| !is_stop_word(word)).count()
+/// The words of a text that say something, lower-case. A text of stop words alone keeps them: `who_am_i` shall be found
+/// by its name.
+pub(crate) fn content_words(text: &str) -> impl Iterator<Item = String> {
+    let words = words(text);
+    let only_stop_words = words.iter().all(|word| is_stop_word(word));
+    words.into_iter().filter(move |word| only_stop_words || !is_stop_word(word))
 }
 
 /// The words of an identifier, in their own case: `create_pullRequest` gives `create`, `pull`, `Request`.

@@ -11,10 +11,12 @@
 //! influence, and so not be inferred from, what they get.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use crate::analysis::Analyzer;
+use rust_stemmers::Stemmer;
+
+use crate::analysis::{content_words, stem, stemmer, terms};
 use crate::document::Document;
 use crate::query::QueryTerm;
 use crate::visible::Visible;
@@ -29,7 +31,6 @@ const B: [f32; FIELDS] = [0.3, 0.3, 0.6, 0.6, 0.6];
 
 /// An inverted index: the postings of all terms in one array, those of a term side by side in document order.
 pub(crate) struct Bm25f {
-    analyzer: Analyzer,
     /// A term's stretch of `postings`.
     terms: HashMap<String, Range<usize>>,
     postings: Vec<Posting>,
@@ -52,27 +53,31 @@ pub(crate) struct Matches {
 
 impl Bm25f {
     pub(crate) fn new(documents: &[Document]) -> Bm25f {
-        let analyzer = Analyzer::default();
-        let mut by_term: HashMap<String, Vec<Posting>> = HashMap::new();
+        let mut vocabulary = Vocabulary::new();
+        let mut by_term: Vec<Vec<Posting>> = Vec::new();
         let mut lengths = Vec::with_capacity(documents.len());
         for (number, document) in documents.iter().enumerate() {
             let mut length = [0_u32; FIELDS];
             for ((field, text), length) in fields(document).iter().enumerate().zip(&mut length) {
-                for term in analyzer.terms(text) {
+                for term in content_words(text).map(|word| vocabulary.term(word)) {
                     *length += 1;
-                    count(by_term.entry(term).or_default(), number, field);
+                    by_term.resize_with(by_term.len().max(term + 1), Vec::new);
+                    if let Some(postings) = by_term.get_mut(term) {
+                        count(postings, number, field);
+                    }
                 }
             }
             lengths.push(length);
         }
-        let mut postings = Vec::with_capacity(by_term.values().map(Vec::len).sum());
-        let mut terms = HashMap::with_capacity(by_term.len());
-        for (term, of_term) in by_term {
+        let mut postings = Vec::with_capacity(by_term.iter().map(Vec::len).sum());
+        let mut ranges = Vec::with_capacity(by_term.len());
+        for of_term in by_term {
             let start = postings.len();
             postings.extend(of_term);
-            terms.insert(term, start..postings.len());
+            ranges.push(start..postings.len());
         }
-        Bm25f { analyzer, terms, postings, lengths }
+        let range = |(term, number)| (term, ranges.get(number).cloned().unwrap_or_default());
+        Bm25f { terms: vocabulary.terms.into_iter().map(range).collect(), postings, lengths }
     }
 
     /// Number of documents.
@@ -100,11 +105,9 @@ impl Bm25f {
         let is_visible =
             |posting: &&Posting| visible.is_none_or(|visible| visible.contains(posting.document));
         let mut scores = vec![0.0; self.len()];
-        let mut terms: Vec<QueryTerm> = Vec::new();
-        for term in self.analyzer.terms(text) {
-            if terms.iter().any(|known| known.term == term) {
-                continue;
-            }
+        let mut found: Vec<QueryTerm> = Vec::new();
+        let mut seen = HashSet::new();
+        for term in terms(text).filter(|term| seen.insert(term.clone())) {
             let postings =
                 self.terms.get(&term).and_then(|range| self.postings.get(range.clone())).unwrap_or_default();
             let documents = postings.iter().filter(is_visible).count();
@@ -117,9 +120,9 @@ impl Bm25f {
                     *score += idf * frequency / (K1 + frequency);
                 }
             }
-            terms.push(QueryTerm { term, documents });
+            found.push(QueryTerm { term, documents });
         }
-        Matches { scores, terms }
+        Matches { scores, terms: found }
     }
 }
 
@@ -137,6 +140,30 @@ impl Norms {
                 weight * f32::from(*count) / (base + slope * *length as f32)
             })
             .sum()
+    }
+}
+
+/// Numbers terms in the order of their appearance, and remembers which word has which: stemming costs much more than
+/// looking up, and the words of a collection repeat.
+struct Vocabulary {
+    stemmer: Stemmer,
+    words: HashMap<String, usize>,
+    terms: HashMap<String, usize>,
+}
+
+impl Vocabulary {
+    fn new() -> Vocabulary {
+        Vocabulary { stemmer: stemmer(), words: HashMap::new(), terms: HashMap::new() }
+    }
+
+    fn term(&mut self, word: String) -> usize {
+        if let Some(term) = self.words.get(&word) {
+            return *term;
+        }
+        let next = self.terms.len();
+        let term = *self.terms.entry(stem(&self.stemmer, word.clone())).or_insert(next);
+        self.words.insert(word, term);
+        term
     }
 }
 

@@ -59,7 +59,7 @@ fn fragments(query: &str, cut: Cut) -> Vec<String> {
 
 /// Joins fragments that say too little to stand alone.
 fn join_short(fragments: &[String]) -> Vec<String> {
-    let is_short = |text: &str| content_words(text) < MIN_CONTENT_WORDS;
+    let is_short = |text: &str| content_words(text).count() < MIN_CONTENT_WORDS;
     let mut clauses: Vec<String> = Vec::new();
     for fragment in fragments {
         match clauses.last_mut() {
