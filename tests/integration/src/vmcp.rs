@@ -64,7 +64,10 @@ impl VmcpBuilder {
     pub fn spawn(mut self) -> Vmcp {
         let home = tempfile::tempdir().expect("a temporary folder");
         let file = home.path().join("vmcp.yaml");
-        merge(&mut self.config, json!({"optimizer": {"storage": {"dir": home.path().join("storage")}}}));
+        let storage = &mut self.config["optimizer"]["storage"]["dir"];
+        if storage.is_null() {
+            *storage = json!(home.path().join("storage"));
+        }
         // JSON is YAML.
         std::fs::write(&file, self.config.to_string()).expect("writing the configuration");
         let (port, admin_port) = (free_port(), free_port());

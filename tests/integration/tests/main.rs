@@ -8,6 +8,7 @@ mod scenario {
     mod clients;
     mod command_line;
     mod edge;
+    mod embeddings;
     mod find_tool;
     mod hot_reload;
     mod lifecycle;

@@ -1,0 +1,218 @@
+//! Search with vectors: from a fake embedding service that fails on command, and from the real local model.
+
+use serde_json::{Value, json};
+use vmcp_embed::testing::{FakeService, local_model};
+use vmcp_integration::{Answer, Client, Fixture, Vmcp, VmcpBuilder, eventually};
+
+fn tei(service: &FakeService) -> Value {
+    json!({"optimizer": {"embeddings": {"provider": "tei", "tei": {"endpoint": service.url(), "timeout": "2s"}}}})
+}
+
+async fn find(client: &Client, what: &str) -> Answer {
+    client.find_tool(json!({"tool_description": what})).await
+}
+
+/// Waits until every tool has its vector and a search is no longer degraded.
+async fn whole(client: &Client) -> Answer {
+    eventually("a search with vectors", async || {
+        let found = find(client, "who watches an issue").await;
+        (found.structured()["search_mode"] == "hybrid"
+            && found.structured().get("degraded").is_none_or(|d| d == false))
+        .then_some(found)
+    })
+    .await
+}
+
+async fn start(service: &FakeService, backends: &[&Fixture]) -> (Vmcp, Client) {
+    let vmcp =
+        backends.iter().copied().fold(Vmcp::new(), VmcpBuilder::backend).config(tei(service)).start().await;
+    let client = vmcp.with_tool("jira_create_note").await;
+    (vmcp, client)
+}
+
+/// The texts that were embedded and are no query of [`whole`]'s.
+fn tool_texts(service: &FakeService) -> Vec<String> {
+    service.inputs().into_iter().filter(|text| text != "who watches an issue").collect()
+}
+
+#[tokio::test]
+async fn every_tool_is_embedded_once_whoever_asks_and_however_often() {
+    let service = FakeService::start().await.expect("a port");
+    let jira = Fixture::http("jira", "jira").start().await;
+    let (vmcp, client) = start(&service, &[&jira]).await;
+    futures::future::join_all(
+        (0..10).map(|_| async { find(&vmcp.legacy().await, "who watches an issue").await }),
+    )
+    .await;
+    let found = whole(&client).await;
+    assert_eq!(found.structured()["tools"][0]["name"], "jira_get_jira_issue_watchers", "{}", found.text);
+    assert_eq!(tool_texts(&service).len(), 9, "{:?}", service.inputs());
+}
+
+#[tokio::test]
+async fn vectors_outlive_the_process_and_a_new_model_makes_them_anew() {
+    let service = FakeService::start().await.expect("a port");
+    let jira = Fixture::http("jira", "jira").start().await;
+    let storage = tempfile::tempdir().expect("a folder");
+    let settings = json!({"optimizer": {"storage": {"dir": storage.path()}}});
+    let start =
+        async || Vmcp::new().backend(&jira).config(tei(&service)).config(settings.clone()).start().await;
+    for (round, expected) in [9, 9, 18].into_iter().enumerate() {
+        if round == 2 {
+            // Also of another width: old vectors are passed over, not tripped over.
+            service.set(|fake| {
+                fake.model = "other/model".to_owned();
+                fake.dimensions = 64;
+            });
+        }
+        let mut vmcp = start().await;
+        let client = vmcp.with_tool("jira_create_note").await;
+        whole(&client).await;
+        assert_eq!(tool_texts(&service).len(), expected, "round {round}");
+        vmcp.terminate().await;
+    }
+}
+
+#[tokio::test]
+async fn a_dead_service_degrades_search_and_its_return_mends_it() {
+    let mut service = FakeService::start().await.expect("a port");
+    service.stop().await;
+    let jira = Fixture::http("jira", "jira").start().await;
+    let (vmcp, client) = start(&service, &[&jira]).await;
+    let session = vmcp.legacy().await;
+    for client in [&client, &session] {
+        let found = find(client, "watchers of an issue").await;
+        assert_eq!(found.structured()["tools"][0]["name"], "jira_get_jira_issue_watchers", "{}", found.text);
+        assert_eq!(found.structured()["search_mode"], "keyword", "{}", found.text);
+        assert_eq!(found.structured()["degraded"], true, "{}", found.text);
+    }
+    service.restart().await.expect("the same port");
+    whole(&session).await;
+    service.stop().await;
+    let found = find(&session, "watchers of an issue").await;
+    assert_eq!(found.structured()["degraded"], true, "{}", found.text);
+    assert_eq!(found.structured()["tools"][0]["name"], "jira_get_jira_issue_watchers", "{}", found.text);
+}
+
+#[tokio::test]
+async fn failures_and_lost_vectors_are_asked_for_again_and_never_stored() {
+    let service = FakeService::start().await.expect("a port");
+    service.set(|fake| {
+        fake.failures = [429, 503, 500].into();
+        fake.lose_a_vector = true;
+    });
+    let jira = Fixture::http("jira", "jira").start().await;
+    let (_vmcp, client) = start(&service, &[&jira]).await;
+    eventually("an answer without its last vector", async || (!service.batches().is_empty()).then_some(()))
+        .await;
+    let found = find(&client, "watchers of an issue").await;
+    assert_eq!(found.structured()["search_mode"], "keyword", "{}", found.text);
+    service.set(|fake| fake.lose_a_vector = false);
+    whole(&client).await;
+}
+
+#[tokio::test]
+async fn a_slow_service_costs_a_search_its_time_out_and_no_more() {
+    let service = FakeService::start().await.expect("a port");
+    let jira = Fixture::http("jira", "jira").start().await;
+    let (_vmcp, client) = start(&service, &[&jira]).await;
+    whole(&client).await;
+    service.set(|fake| fake.delay = std::time::Duration::from_secs(60));
+    let start = std::time::Instant::now();
+    let found = find(&client, "who watches it now").await;
+    assert_eq!(found.structured()["search_mode"], "keyword", "{}", found.text);
+    assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn batches_are_as_large_as_the_service_allows() {
+    let service = FakeService::start().await.expect("a port");
+    let jira = Fixture::http("jira", "jira").start().await;
+    let many = Fixture::http("many", "synthetic:61").start().await;
+    let (_vmcp, client) = start(&service, &[&jira, &many]).await;
+    whole(&client).await;
+    assert_eq!(tool_texts(&service).len(), 70);
+    assert!(service.batches().iter().all(|size| *size <= 32), "{:?}", service.batches());
+}
+
+#[tokio::test]
+async fn one_changed_description_is_one_text_to_embed() {
+    let service = FakeService::start().await.expect("a port");
+    let jira = Fixture::http("jira", "jira").start().await;
+    let (_vmcp, client) = start(&service, &[&jira]).await;
+    whole(&client).await;
+    jira.control(json!({"do": "describe", "tool": "create_note", "description": "Paint a picture"})).await;
+    eventually("the changed text", async || (tool_texts(&service).len() > 9).then_some(())).await;
+    whole(&client).await;
+    let new = tool_texts(&service).split_off(9);
+    assert!(new.len() == 1 && new[0].contains("Paint a picture"), "{new:?}");
+}
+
+#[tokio::test]
+async fn nothing_but_clean_tool_texts_and_queries_leaves_the_process() {
+    let service = FakeService::start().await.expect("a port");
+    let jira = Fixture::http("jira", "jira").start().await;
+    let nasty = Fixture::http("nasty", "nasty").start().await;
+    let (_vmcp, client) = start(&service, &[&jira, &nasty]).await;
+    client
+        .call_found("jira_create_note", json!({"title": "secret title", "content": "secret text"}))
+        .await
+        .result();
+    find(&client, &"x".repeat(2001)).await;
+    whole(&client).await;
+    for text in service.inputs() {
+        let bad = |c: char| {
+            c.is_control() || ('\u{200b}'..='\u{200f}').contains(&c) || ('\u{202a}'..='\u{2069}').contains(&c)
+        };
+        assert!(!text.contains(bad) && text.len() <= 8192, "{text:?}");
+        assert!(
+            !text.contains("secret") && !text.contains("Login fails") && !text.contains("xxxx"),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_openai_service_with_a_key_from_the_environment_does_as_well() {
+    let service = FakeService::start().await.expect("a port");
+    service.set(|fake| fake.bearer = Some("s3cret-key".to_owned()));
+    let jira = Fixture::http("jira", "jira").start().await;
+    let openai =
+        json!({"endpoint": format!("{}/v1", service.url()), "model": "small", "apiKey": "${EMBED_KEY}"});
+    let embeddings = json!({"optimizer": {"embeddings": {"provider": "openai", "openai": openai}}});
+    let vmcp = Vmcp::new().backend(&jira).config(embeddings).env("EMBED_KEY", "s3cret-key").start().await;
+    whole(&vmcp.with_tool("jira_create_note").await).await;
+    assert!(!vmcp.process.output().contains("s3cret-key"), "a secret in the log");
+}
+
+#[tokio::test]
+async fn the_local_model_finds_what_shares_no_word_with_the_question() {
+    let model = local_model().await.expect("the model");
+    let jira = Fixture::http("jira", "jira").start().await;
+    let embeddings =
+        json!({"optimizer": {"embeddings": {"provider": "local", "local": {"modelDir": model}}}});
+    let vmcp = Vmcp::new().backend(&jira).config(embeddings).start().await;
+    let client = vmcp.with_tool("jira_create_note").await;
+    whole(&client).await;
+    for (question, expected) in [
+        ("see who is following a ticket", "jira_get_jira_issue_watchers"),
+        ("jot something down for later", "jira_create_note"),
+        ("which scrum iteration is this planned for", "jira_get_jira_issue_sprints"),
+    ] {
+        let found = find(&client, question).await;
+        assert_eq!(found.structured()["tools"][0]["name"], expected, "{question}: {}", found.text);
+    }
+}
+
+#[tokio::test]
+async fn without_the_local_model_keywords_answer_and_the_log_says_how_to_get_it() {
+    let empty = tempfile::tempdir().expect("a folder");
+    let jira = Fixture::http("jira", "jira").start().await;
+    let local = json!({"provider": "local", "local": {"modelDir": empty.path()}});
+    let vmcp = Vmcp::new().backend(&jira).config(json!({"optimizer": {"embeddings": local}})).start().await;
+    let client = vmcp.with_tool("jira_create_note").await;
+    let found = find(&client, "watchers of an issue").await;
+    assert_eq!(found.structured()["tools"][0]["name"], "jira_get_jira_issue_watchers", "{}", found.text);
+    assert_eq!(found.structured()["degraded"], true, "{}", found.text);
+    assert!(vmcp.process.output().contains("vmcp model pull"), "{}", vmcp.process.output());
+}
