@@ -98,6 +98,7 @@ pub enum RawVisibility {
 #[schemars(rename = "ToolRules")]
 pub struct RawToolRules {
     /// Name of the backend.
+    #[schemars(required)]
     pub workload: Option<String>,
     /// Only these tools are listed, by their name after overrides; `*` stands for anything.
     pub filter: Option<Vec<String>>,

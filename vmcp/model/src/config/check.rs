@@ -82,8 +82,13 @@ impl<'a> Checker<'a> {
             Content::List(items) => match accepting(self.root, schema, Kind::List) {
                 Some(schema) => {
                     let items_schema = schema.get("items").unwrap_or(&Value::Null);
-                    let check = |(i, item)| self.check(item, items_schema, &problems::item(path, i));
-                    Some(Value::Array(items.into_iter().enumerate().filter_map(check).collect()))
+                    // Something stands in for a wrong item, so that the others keep their index.
+                    let stand_in = self.stand_in(items_schema);
+                    let check = |(i, item)| {
+                        self.check(item, items_schema, &problems::item(path, i))
+                            .unwrap_or_else(|| stand_in.clone())
+                    };
+                    Some(Value::Array(items.into_iter().enumerate().map(check).collect()))
                 }
                 None => self.wrong_type(schema, path, "a list"),
             },
@@ -92,6 +97,14 @@ impl<'a> Checker<'a> {
                 self.check_text(text, substituted, schema, path)
             }
             Content::Scalar(value) => self.check_scalar(value, schema, path),
+        }
+    }
+
+    /// A value that every schema of an item takes: they are all maps without required keys, or strings.
+    fn stand_in(&self, schema: &'a Value) -> Value {
+        match accepting(self.root, resolve(self.root, schema), Kind::Map) {
+            Some(_) => Value::Object(Map::new()),
+            None => Value::String(String::new()),
         }
     }
 
@@ -156,13 +169,11 @@ impl<'a> Checker<'a> {
             Content::List(_) => return self.wrong_choice("a list", "", choices, path),
             Content::Map(_) => return self.wrong_choice("a map", "", choices, path),
         };
-        match choices.iter().find(|choice| choice.eq_ignore_ascii_case(&found)) {
-            Some(choice) => Some((*choice).into()),
-            None => {
-                let shown = self.report.shown(path, &found);
-                self.wrong_choice(&shown, &found, choices, path)
-            }
+        if let Some(choice) = choices.iter().find(|choice| choice.eq_ignore_ascii_case(&found)) {
+            return Some((*choice).into());
         }
+        let shown = self.report.shown(path, &found);
+        self.wrong_choice(&shown, &found, choices, path)
     }
 
     fn wrong_choice(&mut self, shown: &str, found: &str, choices: &[&str], path: &str) -> Option<Value> {
@@ -193,7 +204,8 @@ impl<'a> Checker<'a> {
             return self.check_scalar(value, schema, path);
         }
         let shown = self.report.shown(path, &text);
-        self.wrong_type(schema, path, &format!("the string {shown}"))
+        let found = if substituted { shown } else { format!("the string {shown}") };
+        self.wrong_type(schema, path, &found)
     }
 
     fn check_scalar(&mut self, value: Value, schema: &'a Value, path: &str) -> Option<Value> {
@@ -269,12 +281,11 @@ fn accepting<'a>(root: &'a Value, schema: &'a Value, kind: Kind) -> Option<&'a V
 
 /// The words that an enumeration allows, if the schema is one.
 fn choices(schema: &Value) -> Option<Vec<&str>> {
-    let words = match (schema.get("enum"), schema.get("oneOf")) {
+    match (schema.get("enum"), schema.get("oneOf")) {
         (Some(Value::Array(words)), _) => words.iter().map(Value::as_str).collect(),
         (_, Some(Value::Array(variants))) => {
             variants.iter().map(|variant| variant.get("const").and_then(Value::as_str)).collect()
         }
         _ => None,
-    };
-    words
+    }
 }

@@ -62,6 +62,8 @@ pub(crate) fn parse(text: &str, report: &mut Report) -> Option<Node> {
 fn options() -> Options {
     serde_saphyr::options! {
         with_snippet: false,
+        // `y`, `no` and `on` are strings, as in YAML 1.2.
+        strict_booleans: true,
         // Repeated keys are reported by path, all at once.
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_ALIASED },

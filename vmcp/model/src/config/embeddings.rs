@@ -228,7 +228,7 @@ impl RawEmbeddings {
 impl RawLocal {
     fn lower(self, report: &mut Report) -> EmbeddingProvider {
         if self.model != LOCAL_MODEL {
-            let path = problems::key(PATH, "local.model");
+            let path = format!("{PATH}.local.model");
             let shown = report.shown(&path, &self.model);
             let remedy = format!("use `{LOCAL_MODEL}`, or serve the model by `tei` or `openai`");
             report.problem(&path, format!("the model {shown} does not run in-process"), remedy);

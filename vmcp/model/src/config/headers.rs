@@ -70,6 +70,6 @@ fn is_token(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }
 
-fn is_reserved(lower: &str) -> bool {
+pub(crate) fn is_reserved(lower: &str) -> bool {
     RESERVED.contains(&lower) || lower.starts_with("mcp-") || lower.starts_with("proxy-")
 }

@@ -14,6 +14,7 @@ mod env;
 mod headers;
 mod hints;
 mod http_url;
+pub mod import;
 mod incoming_auth;
 mod limits;
 mod nearest;
@@ -29,6 +30,7 @@ mod secret;
 mod seed_names;
 mod server;
 mod telemetry;
+mod template;
 
 use serde::Deserialize as _;
 
@@ -50,6 +52,7 @@ pub use self::{
     secret::{MASK, Secret},
     server::Server,
     telemetry::Telemetry,
+    template::STARTER,
 };
 use self::{check::Checker, raw::RawConfig};
 pub use crate::rules::Aggregation;

@@ -73,6 +73,7 @@ pub struct RawOptimizer {
     /// What `tools/list` shows.
     pub exposure: Exposure,
     /// With `exposure: Auto`: tokens that the whole list may cost before only the optimizer's tools are listed.
+    #[schemars(range(max = 100_000_000))]
     pub auto_token_budget: u32,
     /// Names of tools, as listed, that are always listed.
     pub pinned_tools: Vec<String>,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::raw::RawConfig;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
-    let settings = SchemaSettings::draft2020_12().with_transform(WithoutNull);
+    let settings = SchemaSettings::draft2020_12().with_transform(Plain);
     let mut schema = settings.into_generator().into_root_schema_for::<RawConfig>();
     schema.insert("title".to_owned(), "vmcp.yaml".into());
     schema.to_value()
@@ -27,11 +27,11 @@ pub(crate) fn shared() -> &'static Value {
     &SCHEMA
 }
 
-/// "May be absent" is not "may be null": an optional key is described by its type alone.
+/// "May be absent" is not "may be null": an optional key is described by its type alone. What says nothing is left out.
 #[derive(Debug, Clone)]
-struct WithoutNull;
+struct Plain;
 
-impl Transform for WithoutNull {
+impl Transform for Plain {
     fn transform(&mut self, schema: &mut schemars::Schema) {
         let Some(object) = schema.as_object_mut() else { return };
         if let Some(Value::Array(types)) = object.get_mut("type") {
@@ -49,7 +49,8 @@ impl Transform for WithoutNull {
                 object.extend(only);
             }
         }
-        if object.get("default") == Some(&Value::Null) {
+        // The default of a block is the defaults of its keys, which stand with them.
+        if object.get("default").is_some_and(|default| default.is_null() || default.is_object()) {
             object.remove("default");
         }
         transform_subschemas(self, schema);

@@ -1,0 +1,218 @@
+//! Raw backends → validated ones.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    path::PathBuf,
+    time::Duration,
+};
+
+use super::{
+    Backend, MAX_BACKENDS, RESERVED_NAMES, RawBackend, RawCommand, RawTransport, Transport, normalize_name,
+};
+use crate::config::{
+    duration::RawDuration,
+    headers, http_url,
+    problems::{self, Report},
+    proxy::{self, TIMEOUT},
+    secret::Secret,
+};
+
+/// What the file says about backends outside of `backends`.
+pub(crate) struct Elsewhere<'a> {
+    /// `proxy.preconnectServers`.
+    pub preconnect: BTreeSet<&'a str>,
+    /// `operational.timeouts.perWorkload`.
+    pub per_workload: &'a BTreeMap<String, RawDuration>,
+    /// `proxy.maxToolTimeout`.
+    pub max_tool_timeout: Duration,
+}
+
+/// Validates the list, and gives each backend what is said about it elsewhere.
+pub(crate) fn lower(raw: &[RawBackend], elsewhere: &Elsewhere<'_>, report: &mut Report) -> Vec<Backend> {
+    if raw.len() > MAX_BACKENDS {
+        let message = format!("{} backends", raw.len());
+        report.problem("backends", message, format!("keep to at most {MAX_BACKENDS}"));
+    }
+    let mut first_use = HashMap::new();
+    let mut backends = Vec::with_capacity(raw.len());
+    for (index, backend) in raw.iter().enumerate() {
+        let path = problems::item("backends", index);
+        let name = lower_name(backend.name.as_deref(), &path, report);
+        let transport = lower_transport(backend, &path, report);
+        let connection_timeout = backend
+            .connection_timeout
+            .as_ref()
+            .map(|timeout| timeout.lower(&problems::key(&path, "connectionTimeout"), &TIMEOUT, report));
+        // An unnamed backend still has its time-out checked.
+        let timeout = lower_timeout(backend, name.unwrap_or_default(), elsewhere, &path, report);
+        let Some(name) = name else { continue };
+        if let Some(first) = first_use.insert(name, index) {
+            report.problem(
+                &problems::key(&path, "name"),
+                format!("`{name}` is already the name of backends[{first}]"),
+                "give each backend a name of its own",
+            );
+        }
+        let Some(transport) = transport else { continue };
+        backends.push(Backend {
+            name: name.into(),
+            transport,
+            enabled: backend.enabled,
+            timeout,
+            connection_timeout,
+            preconnect: backend.preconnect || elsewhere.preconnect.contains(name),
+        });
+    }
+    backends
+}
+
+fn lower_timeout(
+    backend: &RawBackend,
+    name: &str,
+    elsewhere: &Elsewhere<'_>,
+    path: &str,
+    report: &mut Report,
+) -> Option<Duration> {
+    let own_path = problems::key(path, "timeout");
+    let shared_path = problems::key("operational.timeouts.perWorkload", name);
+    let (at, timeout) = match (&backend.timeout, elsewhere.per_workload.get(name)) {
+        (Some(_), Some(_)) => {
+            report.problem(&shared_path, format!("{own_path} says it too"), "keep one of the two");
+            return None;
+        }
+        (Some(own), None) => (own_path, own),
+        (None, Some(shared)) => (shared_path, shared),
+        (None, None) => return None,
+    };
+    let timeout = timeout.lower(&at, &TIMEOUT, report);
+    Some(proxy::within(elsewhere.max_tool_timeout, &at, timeout, report))
+}
+
+fn lower_name<'a>(name: Option<&'a str>, path: &str, report: &mut Report) -> Option<&'a str> {
+    let at = problems::key(path, "name");
+    let Some(name) = name else {
+        report.problem(&at, "missing", "give the backend a short, unique name, such as `name: github`");
+        return None;
+    };
+    let normalized = normalize_name(name);
+    if normalized.as_deref() != Some(name) {
+        let shown = report.shown(&at, name);
+        let remedy = normalized
+            .filter(|_| !report.references.contains_key(&at))
+            .map(|name| format!("call it `{name}`"));
+        report.problem(
+            &at,
+            format!("{shown} is not a backend name"),
+            remedy
+                .unwrap_or_else(|| "use lower-case letters, digits, `-`, `_` and `.`, at most 63".to_owned()),
+        );
+        return None;
+    }
+    if RESERVED_NAMES.contains(&name) {
+        report.problem(&at, format!("`{name}` is reserved for vmcp's own tools"), "choose another name");
+        return None;
+    }
+    Some(name)
+}
+
+fn lower_transport(raw: &RawBackend, path: &str, report: &mut Report) -> Option<Transport> {
+    match (&raw.command, &raw.url) {
+        (Some(_), Some(_)) => {
+            let remedy = "keep `command` for a program started here, or `url` for a remote server";
+            report.problem(path, "both `command` and `url` are given", remedy);
+            None
+        }
+        (None, None) => {
+            let requires = match raw.transport {
+                Some(RawTransport::Stdio) => "transport `stdio` requires `command`",
+                Some(RawTransport::StreamableHttp) => "transport `streamable-http` requires `url`",
+                Some(RawTransport::Sse) => "transport `sse` requires `url`",
+                None => "neither `command` nor `url` is given",
+            };
+            // Either one that was given and refused has been reported.
+            for key in ["command", "url"] {
+                if report.is_dropped(&problems::key(path, key)) {
+                    return None;
+                }
+            }
+            let remedy =
+                "add `command: [program, argument]` to start it here, or `url: https://…/mcp` to reach it";
+            report.problem(path, requires, remedy);
+            None
+        }
+        (Some(command), None) => lower_stdio(raw, command, path, report),
+        (None, Some(url)) => lower_remote(raw, url, path, report),
+    }
+}
+
+fn lower_remote(raw: &RawBackend, url: &str, path: &str, report: &mut Report) -> Option<Transport> {
+    for (key, given) in
+        [("args", !raw.args.is_empty()), ("env", !raw.env.is_empty()), ("cwd", raw.cwd.is_some())]
+    {
+        if given {
+            let remedy = "remove it, or replace `url` by `command`";
+            report.problem(&problems::key(path, key), "only a backend with `command` has this", remedy);
+        }
+    }
+    let headers = headers::lower(&raw.headers, &problems::key(path, "headers"), report);
+    let url = http_url::lower(url, &problems::key(path, "url"), report)?;
+    match raw.transport {
+        None | Some(RawTransport::StreamableHttp) => Some(Transport::Http { url, headers }),
+        Some(RawTransport::Sse) => Some(Transport::Sse { url, headers }),
+        Some(RawTransport::Stdio) => {
+            let remedy = "remove `transport`, or choose `streamable-http` or `sse`";
+            report.problem(&problems::key(path, "transport"), "`stdio` does not go with `url`", remedy);
+            None
+        }
+    }
+}
+
+fn lower_stdio(raw: &RawBackend, command: &RawCommand, path: &str, report: &mut Report) -> Option<Transport> {
+    if !raw.headers.is_empty() {
+        let remedy = "remove them, or pass the secret to the program through `env`";
+        report.problem(&problems::key(path, "headers"), "only a backend with `url` has this", remedy);
+    }
+    if matches!(raw.transport, Some(RawTransport::StreamableHttp | RawTransport::Sse)) {
+        let remedy = "remove `transport`, or replace `command` by `url`";
+        report.problem(&problems::key(path, "transport"), "a backend with `command` speaks stdio", remedy);
+    }
+    for name in raw.env.keys().filter(|name| name.is_empty() || name.contains(['=', '\0'])) {
+        let at = problems::key(&problems::key(path, "env"), name);
+        report.problem(&at, "not the name of an environment variable", "use letters, digits and `_`");
+    }
+    let at = problems::key(path, "command");
+    let mut words = match command {
+        RawCommand::Program(program)
+            if program.trim().contains(char::is_whitespace) && raw.args.is_empty() =>
+        {
+            let list = program.split_whitespace().collect::<Vec<_>>().join(", ");
+            let remedy = if report.references.contains_key(&at) {
+                "write it as a list, such as `[program, argument]`".to_owned()
+            } else {
+                format!("write it as a list: `[{list}]`")
+            };
+            report.problem(&at, "a program and its arguments in one string are not split", remedy);
+            return None;
+        }
+        RawCommand::Program(program) => vec![program.clone()],
+        RawCommand::Line(words) => words.clone(),
+    };
+    words.extend_from_slice(&raw.args);
+    let mut strings = words.iter().map(String::as_str).chain(raw.env.values().map(Secret::expose));
+    if strings.any(|string| string.contains('\0')) {
+        report.problem(&at, "a command line cannot hold a NUL character", "remove it");
+    }
+    let mut words = words.into_iter();
+    let Some(command) = words.next().filter(|command| !command.trim().is_empty()) else {
+        if !report.is_dropped(&problems::item(&at, 0)) {
+            report.problem(&at, "empty", "name the program to start");
+        }
+        return None;
+    };
+    Some(Transport::Stdio {
+        command,
+        args: words.collect(),
+        env: raw.env.clone(),
+        cwd: raw.cwd.as_ref().map(PathBuf::from),
+    })
+}

@@ -1,0 +1,56 @@
+//! What `vmcp init` writes.
+
+/// The commented starter file: every setting, those that are not needed commented out without a space after `#`.
+pub const STARTER: &str = include_str!("template.yaml");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{load, schema::shared};
+
+    /// The file with every setting that is commented out taken in.
+    fn everything() -> String {
+        let uncomment = |line: &str| match line.trim_start().strip_prefix('#') {
+            Some(setting) if setting.starts_with(|c: char| c.is_ascii_alphabetic() || c == '-') => {
+                line.replacen('#', "", 1)
+            }
+            _ => line.to_owned(),
+        };
+        STARTER.lines().map(|line| uncomment(line) + "\n").collect()
+    }
+
+    #[test]
+    fn it_loads_as_it_is_and_changes_no_default() {
+        let starter = load(STARTER, "vmcp.yaml", &|_| None).unwrap();
+        assert_eq!(starter.warnings, []);
+        let plain =
+            load("backends: [{ name: time, command: [uvx, mcp-server-time] }]", "", &|_| None).unwrap();
+        assert_eq!(starter.config, plain.config);
+    }
+
+    #[test]
+    fn it_loads_with_every_setting_taken_in() {
+        // The blocks of the providers that are not chosen are the only thing to warn of.
+        let loaded = load(&everything(), "vmcp.yaml", &|_| Some("a value of some length".to_owned()))
+            .unwrap_or_else(|problems| panic!("{problems}"));
+        let warned: Vec<_> = loaded.warnings.iter().map(|warning| warning.path.as_str()).collect();
+        assert_eq!(warned, ["optimizer.embeddings.tei", "optimizer.embeddings.openai"]);
+    }
+
+    #[test]
+    fn it_shows_every_block_of_the_schema() {
+        let file: serde_json::Value = serde_saphyr::from_str(&everything()).unwrap();
+        for block in ["", "aggregation", "optimizer", "proxy", "operational", "server"] {
+            let (definition, shown) = if block.is_empty() {
+                (shared(), &file)
+            } else {
+                let mut name = block.to_owned();
+                name[..1].make_ascii_uppercase();
+                (&shared()["$defs"][&name], &file[block])
+            };
+            for key in definition["properties"].as_object().unwrap().keys() {
+                assert!(shown.get(key).is_some(), "{block}.{key} is not in the starter file");
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! What a right `vmcp.yaml` becomes.
+
+#![expect(clippy::panic, reason = "helpers of tests fail like tests")]
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::Value;
+use vmcp_model::config::{
+    self, Backend, Config, EmbeddingProvider, Exposure, LogLevel, OnUnavailable, PartialFailureMode, Secret,
+    ToolNameStyle, Transport,
+};
+use vmcp_model::rules::{self, PrefixFormat, Visibility};
+
+fn environment(name: &str) -> Option<String> {
+    match name {
+        "GITHUB_TOKEN" => Some("ghp_123".to_owned()),
+        "PORT" => Some("7000".to_owned()),
+        "MAX" => Some("12".to_owned()),
+        _ => None,
+    }
+}
+
+fn loaded(yaml: &str) -> Config {
+    config::load(yaml, "f", &environment).unwrap_or_else(|problems| panic!("{problems}")).config
+}
+
+/// The one backend of `[{ name: a, … }]`.
+fn backend(settings: &str) -> Backend {
+    loaded(&format!("backends: [{{ name: a, {settings} }}]")).backends.remove(0)
+}
+
+/// The example of the design, word for word.
+const EXAMPLE: &str = r#"
+# vmcp.yaml, standalone
+backends:
+  - name: time
+    command: [uvx, mcp-server-time]            # stdio, spawned here
+  - name: github
+    url: https://api.githubcopilot.com/mcp/    # streamable HTTP; era probed; `transport: sse` for the old kind
+    headers: { Authorization: "Bearer ${GITHUB_TOKEN}" }
+aggregation: { conflictResolution: prefix }
+optimizer:
+  embeddings: { provider: local }              # the default; tei, openai, none
+incomingAuth: { type: anonymous }
+"#;
+
+#[test]
+fn the_example_of_the_design() {
+    let config = loaded(EXAMPLE);
+    let [time, github] = config.backends.as_slice() else { panic!("{config:?}") };
+    let Transport::Stdio { command, args, .. } = &time.transport else { panic!("{time:?}") };
+    assert_eq!((command.as_str(), args.as_slice()), ("uvx", &["mcp-server-time".to_owned()][..]));
+    let Transport::Http { url, headers } = &github.transport else { panic!("{github:?}") };
+    assert_eq!(url.as_str(), "https://api.githubcopilot.com/mcp/");
+    assert_eq!(headers.get("authorization").map(Secret::expose), Some("Bearer ghp_123"));
+    assert!(config.optimizer.enabled);
+}
+
+#[test]
+fn the_defaults_are_those_of_the_requirements() {
+    let config = loaded("");
+    let seconds = Duration::from_secs;
+    assert_eq!(config.backends, []);
+    assert_eq!(config.aggregation, config::Aggregation::default());
+    let optimizer = &config.optimizer;
+    assert_eq!((optimizer.exposure, optimizer.auto_token_budget), (Exposure::Auto, 10_000));
+    assert_eq!((optimizer.tool_name_style, optimizer.max_tool_response_tokens), (ToolNameStyle::Auto, None));
+    assert_eq!((optimizer.search.max_tools, optimizer.search.semantic_distance_threshold), (8, None));
+    assert!((optimizer.search.hybrid_semantic_ratio - 0.6).abs() < 1e-6);
+    assert_eq!(optimizer.embeddings.on_unavailable, OnUnavailable::Degrade);
+    assert!(matches!(optimizer.embeddings.provider, EmbeddingProvider::Local { model_dir: None, .. }));
+    let limits = &optimizer.limits;
+    assert_eq!((limits.description_chars, limits.keywords_chars, limits.keywords_terms), (2000, 500, 50));
+    assert_eq!((limits.tool_name_chars, limits.parameters_depth), (128, 64));
+    assert_eq!((limits.parameters_bytes, limits.body_bytes), (1 << 20, 4 << 20));
+    let proxy = &config.proxy;
+    assert_eq!((proxy.lazy_connect, proxy.max_connection_retries), (true, 3));
+    assert_eq!((proxy.connection_timeout, proxy.tool_timeout), (seconds(30), seconds(60)));
+    assert_eq!(proxy.refresh_interval, seconds(300));
+    let breaker = &config.operational.circuit_breaker;
+    assert_eq!((breaker.enabled, breaker.failure_threshold, breaker.timeout), (true, 5, seconds(30)));
+    assert_eq!(config.operational.partial_failure_mode, PartialFailureMode::BestEffort);
+    assert_eq!(config.operational.log_level, LogLevel::Info);
+    assert_eq!(config.server.listen, "127.0.0.1:8080".parse().unwrap());
+    assert_eq!(config.server.admin_listen, "127.0.0.1:9090".parse().unwrap());
+    assert_eq!(config.server.drain_timeout, seconds(30));
+    assert!(!config.telemetry.tracing_enabled && config.telemetry.metrics_enabled);
+}
+
+#[test]
+fn an_empty_file_warns_that_there_is_nothing_to_serve() {
+    let warnings = config::load("", "f", &environment).unwrap().warnings;
+    assert_eq!(
+        warnings[0].render("f"),
+        "f: backends: there are none; add one, or import those of another client by `vmcp import`"
+    );
+}
+
+#[test]
+fn a_toolhive_aggregation_is_taken_as_it_is() {
+    let config = loaded(
+        r#"
+        backends: [{ name: github, url: http://127.0.0.1:9001/mcp, transport: streamable-http }, { name: jira, command: jira }]
+        aggregation:
+          conflictResolution: priority
+          conflictResolutionConfig: { prefixFormat: "{workload}.", priorityOrder: [jira, github] }
+          excludeAllTools: false
+          defaultToolVisibility: deny
+          tools:
+            - workload: github
+              filter: [search_code, create_pr]
+              overrides:
+                create_pull_request: { name: create_pr, description: "Open a PR", annotations: { title: "Create PR", destructiveHint: false } }
+            - workload: jira
+              excludeAll: true
+        "#,
+    );
+    let rules = &config.aggregation;
+    let order = vec!["jira".into(), "github".into()];
+    assert_eq!(rules.strategy, rules::Strategy::Priority { order, format: PrefixFormat::new("{workload}.") });
+    assert_eq!(rules.default_visibility, Visibility::Deny);
+    let change = &rules.per_backend["github"].overrides["create_pull_request"];
+    assert_eq!(
+        (change.name.as_deref(), change.annotations.destructive_hint),
+        (Some("create_pr"), Some(false))
+    );
+    assert!(
+        rules.lists("github", "create_pr") && !rules.lists("github", "other") && !rules.lists("jira", "any")
+    );
+}
+
+#[test]
+fn numbers_and_strings_serve_alike_where_that_is_unambiguous() {
+    let written =
+        loaded("proxy: { toolTimeout: 90s }\noptimizer: { search: { hybridSemanticRatio: \"0.25\" } }");
+    let bare = loaded("proxy: { toolTimeout: 90 }\noptimizer: { search: { hybridSemanticRatio: 0.25 } }");
+    assert_eq!(written.proxy, bare.proxy);
+    assert_eq!(written.optimizer, bare.optimizer);
+}
+
+#[test]
+fn the_environment_gives_numbers_and_parts_of_strings() {
+    let config =
+        loaded("server: { listen: \"0.0.0.0:${PORT}\" }\noptimizer: { search: { maxTools: \"${MAX}\" } }");
+    assert_eq!((config.server.listen.port(), config.optimizer.search.max_tools), (7000, 12));
+}
+
+#[test]
+fn a_key_without_a_value_and_another_case_of_a_word_do_no_harm() {
+    let config = loaded("backends:\nproxy:\noptimizer: { exposure: metaonly, toolNameStyle: Underscore }");
+    assert_eq!(config.optimizer.exposure, Exposure::MetaOnly);
+    assert_eq!(config.optimizer.tool_name_style, ToolNameStyle::Underscore);
+}
+
+#[test]
+fn the_names_of_the_first_design_are_accepted() {
+    let config =
+        loaded("mcp_client_proxy: { lazy_connect: false, connection_timeout: 7, tool_timeout: 60.0 }");
+    assert_eq!((config.proxy.lazy_connect, config.proxy.connection_timeout), (false, Duration::from_secs(7)));
+}
+
+#[test]
+fn what_is_said_of_a_backend_elsewhere_arrives_at_the_backend() {
+    let config = loaded(
+        "backends: [{ name: a, command: [x], args: [y] }, { name: b, url: http://b, transport: sse }]\n\
+         proxy: { preconnectServers: [a] }\n\
+         operational: { timeouts: { default: 45s, perWorkload: { b: 2m } } }",
+    );
+    let [a, b] = config.backends.as_slice() else { panic!("{config:?}") };
+    assert_eq!((a.preconnect, b.preconnect), (true, false));
+    assert_eq!((a.timeout, b.timeout), (None, Some(Duration::from_mins(2))));
+    assert_eq!(config.proxy.tool_timeout, Duration::from_secs(45));
+    assert!(matches!(b.transport, Transport::Sse { .. }));
+}
+
+#[test]
+fn a_collector_may_be_given_without_a_scheme() {
+    let endpoint = |yaml: &str| loaded(yaml).telemetry.endpoint.map(|url| url.to_string());
+    assert_eq!(endpoint("telemetry: { endpoint: \"otel:4318\" }").as_deref(), Some("https://otel:4318/"));
+    assert_eq!(
+        endpoint("telemetry: { endpoint: \"otel:4318\", insecure: true }").as_deref(),
+        Some("http://otel:4318/")
+    );
+}
+
+#[test]
+fn the_fingerprint_follows_the_address_and_not_the_secret() {
+    let with_token =
+        |token: &str| backend(&format!("url: http://a, headers: {{ Authorization: {token} }}")).fingerprint();
+    assert_eq!(with_token("x"), with_token("y"));
+    let all = [
+        "url: http://a",
+        "url: http://a, transport: sse",
+        "url: http://b",
+        "url: http://a, headers: { A: x }",
+        "command: [a]",
+        "command: [a, b]",
+        "command: [ab]",
+        "command: [a], env: { b: x }",
+        "command: [a], cwd: b",
+    ];
+    let prints: std::collections::HashSet<_> =
+        all.iter().map(|settings| backend(settings).fingerprint()).collect();
+    assert_eq!(prints.len(), all.len());
+    assert!(prints.iter().all(|print| print.len() == 64));
+}
+
+#[test]
+fn the_effective_file_shows_defaults_and_references_and_no_secret() {
+    let yaml = "backends:\n- name: a\n  command: [run, \"--key=${GITHUB_TOKEN}\"]\n  env: { T: \"${GITHUB_TOKEN}\", U: literal }";
+    let effective = loaded(yaml).effective_yaml().to_owned();
+    assert!(!effective.contains("ghp_123") && !effective.contains("literal"), "{effective}");
+    let value: Value = serde_saphyr::from_str(&effective).unwrap();
+    assert_eq!(value["backends"][0]["command"][1], "--key=${GITHUB_TOKEN}");
+    assert_eq!(value["backends"][0]["env"], serde_json::json!({ "T": "***", "U": "***" }));
+    assert_eq!(value["proxy"]["maxConnectionRetries"], 3);
+    assert_eq!(value["proxy"]["connectionTimeout"], "30s");
+}
+
+#[test]
+fn the_effective_file_of_an_empty_one_means_the_same() {
+    let config = loaded("");
+    assert_eq!(loaded(config.effective_yaml()), config);
+}
+
+#[test]
+fn debug_output_shows_no_secret() {
+    assert!(!format!("{:?}", loaded(EXAMPLE)).contains("ghp_123"));
+}
+
+#[test]
+fn the_committed_schema_is_the_one_of_the_code() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/vmcp.schema.json");
+    let generated = serde_json::to_string_pretty(&config::json_schema()).unwrap() + "\n";
+    if std::env::var_os("VMCP_UPDATE_SCHEMA").is_some() {
+        std::fs::write(path, &generated).unwrap();
+    }
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        committed == generated,
+        "docs/reference/vmcp.schema.json is out of date; regenerate it: vmcp schema > docs/reference/vmcp.schema.json"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn arbitrary_text_never_panics(text in "\\PC*") {
+        let _ = config::load(&text, "f", &environment);
+    }
+
+    #[test]
+    fn mutilated_files_never_panic(at in 0..EXAMPLE.len(), insert in "[\\[\\]{}:,&*!|>'\"%@`$# \\n\\ta-c0-9-]{0,6}", skip in 0_usize..20) {
+        let tail = EXAMPLE.get((at + skip).min(EXAMPLE.len())..).unwrap_or_default();
+        let _ = config::load(&format!("{}{insert}{tail}", &EXAMPLE[..at]), "f", &environment);
+    }
+
+    #[test]
+    fn arbitrary_values_at_known_keys_never_panic_nor_pass_the_check_only_to_fail_later(
+        key in prop::sample::select(vec!["backends", "aggregation", "optimizer", "proxy", "telemetry", "operational", "server"]),
+        setting in "[a-zA-Z]{1,12}",
+        value in prop_oneof![Just("null".to_owned()), "-?[0-9]{1,25}", "[0-9.e]{1,9}", "[a-z\"]{0,5}", Just("{a: 1}".to_owned()), Just("[[]]".to_owned())],
+    ) {
+        for text in [format!("{key}: {value}"), format!("{key}: {{ {setting}: {value} }}"), format!("{key}: [{{ {setting}: {value} }}]")] {
+            if let Err(problems) = config::load(&text, "f", &environment) {
+                prop_assert!(problems.list.iter().all(|problem| problem.remedy != "correct this value"), "{problems}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_number_anywhere_is_reported_or_taken(number in prop_oneof![any::<i64>().prop_map(|n| n.to_string()), any::<f64>().prop_map(|n| format!("{n:?}"))]) {
+        let schema = config::json_schema();
+        for (block, definition) in [("proxy", "Proxy"), ("optimizer", "Optimizer"), ("server", "Server"), ("telemetry", "Telemetry")] {
+            for key in schema["$defs"][definition]["properties"].as_object().unwrap().keys() {
+                if let Err(problems) = config::load(&format!("{block}: {{ {key}: {number} }}"), "f", &environment) {
+                    prop_assert!(problems.list.iter().all(|problem| problem.remedy != "correct this value"), "{problems}");
+                }
+            }
+        }
+    }
+}

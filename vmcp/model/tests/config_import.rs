@@ -1,0 +1,173 @@
+//! Files of other clients become files of ours that load and mean the same.
+
+#![expect(clippy::panic, reason = "helpers of tests fail like tests")]
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use vmcp_model::config::{
+    self, Config, Secret, Transport,
+    import::{ImportError, Imported, import},
+};
+
+fn imported(file: &Value) -> Imported {
+    import(&file.to_string(), ".mcp.json").unwrap()
+}
+
+/// Loads what was imported, with the environment that it asks for.
+fn loaded(imported: &Imported, others: &[(&str, &str)]) -> Config {
+    let environment = |name: &str| {
+        let other = || others.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned());
+        imported.variables.get(name).map(|secret| secret.expose().to_owned()).or_else(other)
+    };
+    config::load(&imported.yaml, "vmcp.yaml", &environment)
+        .unwrap_or_else(|problems| panic!("{problems}\n{}", imported.yaml))
+        .config
+}
+
+#[test]
+fn a_file_of_claude() {
+    let imported = imported(&json!({ "mcpServers": {
+        "GitHub Copilot": {
+            "type": "http",
+            "url": "https://api.githubcopilot.com/mcp/",
+            "headers": { "Authorization": "Bearer ghp_0123456789abcdef", "X-Team": "core", "Accept": "*/*" },
+        },
+        "files": { "command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/srv"], "env": { "DEBUG": "1", "API_KEY": "k-1" } },
+        "old": { "type": "sse", "url": "http://localhost:3000/sse", "disabled": true },
+    } }));
+    assert_eq!(
+        imported.yaml,
+        r#"# Imported from .mcp.json. `vmcp validate` checks it; `vmcp init` shows every setting.
+backends:
+  # renamed from "GitHub Copilot"
+  # header Accept left out: vmcp sets it itself
+  # Authorization: the secret is expected in the environment variable GITHUB_COPILOT_AUTHORIZATION
+  - name: github-copilot
+    url: https://api.githubcopilot.com/mcp/
+    headers:
+      Authorization: Bearer ${GITHUB_COPILOT_AUTHORIZATION}
+      X-Team: core
+  # API_KEY: the secret is expected in the environment variable API_KEY
+  - name: files
+    command: [npx, -y, "@modelcontextprotocol/server-filesystem", /srv]
+    env:
+      API_KEY: ${API_KEY}
+      DEBUG: "1"
+  - name: old
+    url: http://localhost:3000/sse
+    transport: sse
+    enabled: false
+"#
+    );
+    assert_eq!(imported.backends, ["files", "github-copilot", "old"]);
+    let config = loaded(&imported, &[]);
+    let Transport::Http { headers, .. } = &config.backends[0].transport else { panic!("{config:?}") };
+    assert_eq!(headers["authorization"].expose(), "Bearer ghp_0123456789abcdef");
+    let Transport::Stdio { env, .. } = &config.backends[1].transport else { panic!("{config:?}") };
+    assert_eq!(env["API_KEY"].expose(), "k-1");
+}
+
+#[test]
+fn a_file_of_vs_code_with_comments_and_inputs() {
+    let text = r#"{
+        // asked for when the server starts
+        "inputs": [{ "type": "promptString", "id": "api-key", "password": true }],
+        "servers": {
+            "search": { "command": "search", "args": ["--root", "${workspaceFolder}", "--key=${input:api-key}"], "env": { "HOME": "${env:HOME}" }, },
+        },
+    }"#;
+    let imported = import(text, "mcp.json").unwrap();
+    let config = loaded(&imported, &[("API_KEY", "k"), ("HOME", "/home/me")]);
+    let Transport::Stdio { args, env, .. } = &config.backends[0].transport else { panic!("{config:?}") };
+    assert_eq!(args, &["--root", "${workspaceFolder}", "--key=k"]);
+    assert_eq!(env["HOME"].expose(), "/home/me");
+    assert_eq!(
+        imported.notes,
+        ["search: `${workspaceFolder}` means something to the other client only: replace it"]
+    );
+}
+
+#[test]
+fn secrets_leave_arguments_and_urls_too() {
+    let imported = imported(&json!({ "mcpServers": {
+        "a": { "command": "a", "args": ["--api-key", "one", "--token=two", "--verbose", "three", "sk-0123456789abcdef"] },
+        "b": { "url": "https://user:four@b.example.com/mcp?api_key=five&page=1" },
+    } }));
+    for secret in ["one", "two", "sk-0123456789abcdef", "four", "five"] {
+        assert!(!imported.yaml.contains(secret), "{secret} in\n{}", imported.yaml);
+    }
+    let config = loaded(&imported, &[]);
+    let Transport::Stdio { args, .. } = &config.backends[0].transport else { panic!("{config:?}") };
+    assert_eq!(args, &["--api-key", "one", "--token=two", "--verbose", "three", "sk-0123456789abcdef"]);
+    let Transport::Http { url, .. } = &config.backends[1].transport else { panic!("{config:?}") };
+    assert_eq!(url.as_str(), "https://b.example.com/mcp?api_key=five&page=1");
+}
+
+#[test]
+fn names_stay_unique_and_variables_too() {
+    let token = |value: &str| json!({ "command": "x", "env": { "TOKEN": value } });
+    let imported = imported(
+        &json!({ "mcpServers": { "A": token("1"), "a": token("2"), "optim": token("1"), "": token("3") } }),
+    );
+    assert_eq!(imported.backends, ["a", "a-2", "optim-server", "server"]);
+    let variables: Vec<_> =
+        imported.variables.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
+    assert_eq!(variables, [("A_2_TOKEN", "2"), ("SERVER_TOKEN", "3"), ("TOKEN", "1")]);
+    loaded(&imported, &[]);
+}
+
+#[test]
+fn what_cannot_be_taken_over_is_said() {
+    let imported = imported(&json!({ "mcpServers": {
+        "a": { "type": "websocket", "url": "ws://a" },
+        "b": {},
+        "c": { "command": 1 },
+        "d": { "command": "d", "envFile": ".env" },
+    } }));
+    assert_eq!(imported.backends, ["d"]);
+    assert_eq!(
+        imported.notes,
+        [
+            "\"a\" left out: transport \"websocket\" is not supported",
+            "\"b\" left out: neither `command` nor `url` is given",
+            "\"c\" left out: invalid type: integer `1`, expected a string",
+            "d: not taken over: envFile",
+        ]
+    );
+    loaded(&imported, &[]);
+}
+
+#[test]
+fn other_files_are_refused() {
+    assert!(matches!(import("{", "f"), Err(ImportError::NotJson(_))));
+    assert!(matches!(import("{\"a\": 1}", "f"), Err(ImportError::NoServers)));
+    assert!(matches!(import(&" ".repeat(config::MAX_BYTES + 1), "f"), Err(ImportError::TooLarge)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn arbitrary_text_never_panics(text in "\\PC*") {
+        let _ = import(&text, "f");
+    }
+
+    /// Whatever the strings hold, quotes and dollar signs included, the backend gets them as they were.
+    #[test]
+    fn command_lines_survive(
+        name in "\\PC{0,12}",
+        command in "[a-z]\\PC{0,12}",
+        args in prop::collection::vec("[ -\\[\\]-|~$\\PC]{0,12}", 0..4),
+        env in prop::collection::btree_map("[A-Z_]{1,10}", "\\PC{0,30}", 0..4),
+    ) {
+        // References have a meaning of their own in both formats.
+        prop_assume!(!args.iter().chain(env.values()).chain([&command]).any(|text| text.contains("${")));
+        let server = json!({ "command": command, "args": args, "env": env });
+        let imported = imported(&json!({ "mcpServers": Map::from_iter([(name, server)]) }));
+        let config = loaded(&imported, &[]);
+        let Transport::Stdio { command: got, args: got_args, env: got_env, .. } = &config.backends[0].transport else { panic!("{config:?}") };
+        prop_assert_eq!(got, &command);
+        prop_assert_eq!(got_args, &args);
+        prop_assert_eq!(got_env.values().map(Secret::expose).collect::<Vec<_>>(), env.values().map(String::as_str).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,298 @@
+//! Every kind of mistake in `vmcp.yaml`, with exactly what is said about it.
+
+use vmcp_model::config;
+
+fn environment(name: &str) -> Option<String> {
+    match name {
+        "TOKEN" => Some("s3cret".to_owned()),
+        "EIGHT" => Some("8".to_owned()),
+        "BAD_URL" => Some("ftp-s3cret".to_owned()),
+        _ => None,
+    }
+}
+
+/// What is said about `yaml`, one line a problem.
+fn mistakes(yaml: &str) -> String {
+    match config::load(yaml, "f", &environment) {
+        Ok(_) => "no problem".to_owned(),
+        Err(problems) => problems.to_string(),
+    }
+}
+
+macro_rules! mistakes {
+    ($($test:ident: { $($yaml:expr => $expected:expr,)+ })+) => {$(
+        #[test]
+        fn $test() {
+            $(assert_eq!(mistakes($yaml), $expected, "for:\n{}", $yaml);)+
+        }
+    )+};
+}
+
+mistakes! {
+    keys: {
+        "optimizer:\n  exposre: All" =>
+            "f:2: optimizer.exposre: unknown key; did you mean `exposure`?",
+        "optimiser: {}" =>
+            "f:1: optimiser: unknown key; did you mean `optimizer`?",
+        "incomingAuth: { zebra: 1 }" =>
+            "f:1: incomingAuth.zebra: unknown key; known keys here are `type`",
+        "backends:\n- nmae: a\n  url: http://a" =>
+            "f:2: backends[0].nmae: unknown key; did you mean `name`?",
+        "outgoingAuth: {}" =>
+            "f:1: outgoingAuth: unknown key; not supported yet: set `headers` of the backend, with the secret from `${NAME}`",
+        "mcpServers: {}" =>
+            "f:1: mcpServers: unknown key; this is another client's format: convert its file by `vmcp import`",
+        "server:\n  listen: 127.0.0.1:1\n  listen: 127.0.0.1:2" =>
+            "f:3: server.listen: given twice; first in line 2; keep one of them",
+    }
+
+    types: {
+        "backends: time" =>
+            "f:1: backends: must be a list, not the string `time`; write it as a list: `[a, b]`",
+        "- a" =>
+            "f:1: must be a map, not a list; write `key: value` lines below it",
+        "proxy: [1]" =>
+            "f:1: proxy: must be a map, not a list; write `key: value` lines below it",
+        "optimizer: { enabled: \"yes\" }" =>
+            "f:1: optimizer.enabled: must be true or false, not the string `yes`; write `true` or `false`, without quotes",
+        "optimizer: { search: { maxTools: many } }" =>
+            "f:1: optimizer.search.maxTools: must be a whole number, not the string `many`; write a number without quotes",
+        "optimizer: { search: { maxTools: 2.5 } }" =>
+            "f:1: optimizer.search.maxTools: must be a whole number, not the number `2.5`; write a number without quotes",
+        "optimizer: { search: { hybridSemanticRatio: true } }" =>
+            "f:1: optimizer.search.hybridSemanticRatio: must be a string or a number, not `true`; put it in quotes",
+        "backends: [{ name: a, command: { x: y } }]" =>
+            "f:1: backends[0].command: must be a list or a string, not a map; write it as a list: `[a, b]`",
+        "backends:\n- name: a\n  command: [a]\n  env:\n    PORT: 80\n    NONE:" =>
+            "f:5: backends[0].env.PORT: must be a string, not the number `80`; put it in quotes\n\
+             f:6: backends[0].env.NONE: must be a string, not nothing; put it in quotes",
+    }
+
+    items_after_a_wrong_one_keep_their_index: {
+        "backends:\n- time\n- name: A\n  url: http://a\n- name: b\n  command: [1, x]" =>
+            "f:2: backends[0]: must be a map, not the string `time`; write `key: value` lines below it\n\
+             f:3: backends[1].name: `A` is not a backend name; call it `a`\n\
+             f:6: backends[2].command[0]: must be a string, not the number `1`; put it in quotes",
+    }
+
+    ranges: {
+        "optimizer: { search: { maxTools: 51 } }" =>
+            "f:1: optimizer.search.maxTools: `51` is out of range; choose a number from 1 to 50; the default is 8",
+        "optimizer: { maxToolResponseTokens: 99 }" =>
+            "f:1: optimizer.maxToolResponseTokens: `99` is out of range; choose a number from 100 to 100000",
+        "proxy: { maxConnectionRetries: -1 }" =>
+            "f:1: proxy.maxConnectionRetries: `-1` is out of range; choose a number from 0 to 100; the default is 3",
+        "optimizer: { search: { hybridSemanticRatio: \"1.5\", semanticDistanceThreshold: 3 } }" =>
+            "f:1: optimizer.search.hybridSemanticRatio: `1.5` is not a number between 0 and 1; write a decimal, such as \"1.0\"\n\
+             f:1: optimizer.search.semanticDistanceThreshold: `3` is not a number between 0 and 2; write a decimal, such as \"2.0\"",
+        "optimizer: { limits: { parametersDepth: 128 } }" =>
+            "f:1: optimizer.limits.parametersDepth: `128` is out of range; choose a number from 1 to 127; the default is 64",
+    }
+
+    choices: {
+        "optimizer: { exposure: Meta }" =>
+            "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, not `Meta`; did you mean `MetaOnly`?",
+        "optimizer: { exposure: Contextual }" =>
+            "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, not `Contextual`; `Contextual` comes later: use `Auto` or `MetaOnly`",
+        "incomingAuth: { type: oidc }" =>
+            "f:1: incomingAuth.type: must be one of `anonymous`, not `oidc`; other kinds come later: until then, keep `anonymous` and listen on a loopback address or behind a gateway",
+        "optimizer: { storage: { type: postgres } }" =>
+            "f:1: optimizer.storage.type: must be one of `sqlite`, not `postgres`; other kinds may come later: use `sqlite`",
+        "backends: [{ name: a, url: http://a, transport: http }]" =>
+            "f:1: backends[0].transport: must be one of `stdio`, `streamable-http`, `sse`, not `http`; did you mean `streamable-http`?",
+        "operational: { logLevel: [] }" =>
+            "f:1: operational.logLevel: must be one of `trace`, `debug`, `info`, `warn`, `error`, not a list; choose one of `trace`, `debug`, `info`, `warn`, `error`",
+    }
+
+    durations: {
+        "proxy:\n  connectionTimeout: 0s\n  toolTimeout: soon\n  refreshInterval: 48h" =>
+            "f:2: proxy.connectionTimeout: `0s` is not between 1ms and 24h; choose a duration within these bounds\n\
+             f:3: proxy.toolTimeout: `soon` is not a duration; write a number with a unit, such as `500ms`, `30s` or `1m30s`\n\
+             f:4: proxy.refreshInterval: `48h` is not between 1s and 24h; choose a duration within these bounds",
+        "proxy: { toolTimeout: -3 }" =>
+            "f:1: proxy.toolTimeout: `-3` is out of range; choose a number at least 0; the default is \"60s\"",
+        "proxy: { toolTimeout: 20m }" =>
+            "f:1: proxy.toolTimeout: 20m is longer than `proxy.maxToolTimeout`, 10m; shorten it, or raise `proxy.maxToolTimeout`",
+        "backends: [{ name: a, url: http://a, timeout: 1h }]" =>
+            "f:1: backends[0].timeout: 1h is longer than `proxy.maxToolTimeout`, 10m; shorten it, or raise `proxy.maxToolTimeout`",
+        "backends: [{ name: a, url: http://a, timeout: 1s }]\noperational: { timeouts: { perWorkload: { a: 2s } } }" =>
+            "f:2: operational.timeouts.perWorkload.a: backends[0].timeout says it too; keep one of the two",
+    }
+
+    environment_references: {
+        "backends:\n- name: a\n  url: http://a\n  headers: { Authorization: \"Bearer ${GITHUB_TOKEN}\" }" =>
+            "f:4: backends[0].headers.Authorization: the environment variable `GITHUB_TOKEN` is not set; set it, give a default by `${GITHUB_TOKEN:-…}`, or write `$${GITHUB_TOKEN}` to keep the text",
+        "telemetry: { serviceName: \"${TOKEN\" }" =>
+            "f:1: telemetry.serviceName: `${` without a closing `}`; close it, or write `$${` to keep the text",
+        "telemetry: { serviceName: \"${A-b}\" }" =>
+            "f:1: telemetry.serviceName: `${A-b}` is not a reference to an environment variable; write `${NAME}` or `${NAME:-default}`, or `$${` to keep the text",
+        // What the environment holds is not shown.
+        "backends: [{ name: a, url: \"${BAD_URL}\" }]" =>
+            "f:1: backends[0].url: the value of an environment variable is not an absolute URL; write it with scheme and host, such as `https://example.com/mcp`",
+        "optimizer: { enabled: \"${TOKEN}\" }" =>
+            "f:1: optimizer.enabled: must be true or false, not the value of an environment variable; write `true` or `false`, without quotes",
+    }
+
+    backend_names: {
+        "backends: [{ url: http://a }]" =>
+            "f:1: backends[0].name: missing; give the backend a short, unique name, such as `name: github`",
+        "backends: [{ name: My Server!, url: http://a }]" =>
+            "f:1: backends[0].name: `My Server!` is not a backend name; call it `my-server`",
+        "backends: [{ name: \"!\", url: http://a }]" =>
+            "f:1: backends[0].name: `!` is not a backend name; use lower-case letters, digits, `-`, `_` and `.`, at most 63",
+        "backends: [{ name: optim, url: http://a }]" =>
+            "f:1: backends[0].name: `optim` is reserved for vmcp's own tools; choose another name",
+        "backends:\n- { name: a, url: http://a }\n- { name: a, url: http://b }" =>
+            "f:3: backends[1].name: `a` is already the name of backends[0]; give each backend a name of its own",
+    }
+
+    backend_transports: {
+        "backends: [{ name: a }]" =>
+            "f:1: backends[0]: neither `command` nor `url` is given; add `command: [program, argument]` to start it here, or `url: https://…/mcp` to reach it",
+        "backends: [{ name: a, transport: streamable-http }]" =>
+            "f:1: backends[0]: transport `streamable-http` requires `url`; add `command: [program, argument]` to start it here, or `url: https://…/mcp` to reach it",
+        "backends: [{ name: a, url: http://a, command: b }]" =>
+            "f:1: backends[0]: both `command` and `url` are given; keep `command` for a program started here, or `url` for a remote server",
+        "backends: [{ name: a, url: http://a, transport: stdio }]" =>
+            "f:1: backends[0].transport: `stdio` does not go with `url`; remove `transport`, or choose `streamable-http` or `sse`",
+        "backends: [{ name: a, command: b, transport: sse, headers: { X: y } }]" =>
+            "f:1: backends[0].headers: only a backend with `url` has this; remove them, or pass the secret to the program through `env`\n\
+             f:1: backends[0].transport: a backend with `command` speaks stdio; remove `transport`, or replace `command` by `url`",
+        "backends: [{ name: a, url: http://a, args: [x], env: { X: y }, cwd: . }]" =>
+            "f:1: backends[0].args: only a backend with `command` has this; remove it, or replace `url` by `command`\n\
+             f:1: backends[0].env: only a backend with `command` has this; remove it, or replace `url` by `command`\n\
+             f:1: backends[0].cwd: only a backend with `command` has this; remove it, or replace `url` by `command`",
+        "backends: [{ name: a, command: uvx mcp-server-time }]" =>
+            "f:1: backends[0].command: a program and its arguments in one string are not split; write it as a list: `[uvx, mcp-server-time]`",
+        "backends: [{ name: a, command: [] }, { name: b, command: \"\" }]" =>
+            "f:1: backends[0].command: empty; name the program to start\n\
+             f:1: backends[1].command: empty; name the program to start",
+        "backends: [{ name: a, command: [b, \"c\\0\"] , env: { \"A=B\": c } }]" =>
+            "f:1: backends[0].env[\"A=B\"]: not the name of an environment variable; use letters, digits and `_`\n\
+             f:1: backends[0].command: a command line cannot hold a NUL character; remove it",
+    }
+
+    urls: {
+        "backends: [{ name: a, url: a.example.com/mcp }]" =>
+            "f:1: backends[0].url: `a.example.com/mcp` is not an absolute URL; write it with scheme and host, such as `https://example.com/mcp`",
+        "backends: [{ name: a, url: \"ws://a\" }]" =>
+            "f:1: backends[0].url: the scheme `ws` is not supported; use an http:// or https:// URL",
+        "backends: [{ name: a, url: \"https://u:p@a\" }]" =>
+            "f:1: backends[0].url: a URL must not carry credentials; remove `user:password@` and set `headers: { Authorization: … }` instead",
+        "backends: [{ name: a, url: \"https://a/#b\" }]" =>
+            "f:1: backends[0].url: a URL with a `#fragment` cannot be called; remove the fragment",
+    }
+
+    headers: {
+        "backends: [{ name: a, url: http://a, headers: { Mcp-Session-Id: x, Host: y } }]" =>
+            "f:1: backends[0].headers.Host: this header is set by vmcp itself; remove it\n\
+             f:1: backends[0].headers.Mcp-Session-Id: this header is set by vmcp itself; remove it",
+        "backends: [{ name: a, url: http://a, headers: { \"a b\": x } }]" =>
+            "f:1: backends[0].headers[\"a b\"]: not a header name; use letters, digits and any of !#$%&'*+-.^_`|~",
+        "backends: [{ name: a, url: http://a, headers: { A: \"x\\ny\" } }]" =>
+            "f:1: backends[0].headers.A: not a header value; use at most 8192 printable ASCII characters, without line breaks",
+        "backends: [{ name: a, url: http://a, headers: { x-a: x, X-A: y } }]" =>
+            "f:1: backends[0].headers.x-a: given twice, with different capitals; keep one of them",
+    }
+
+    aggregation: {
+        "backends: [{ name: github, url: http://a }]\naggregation: { tools: [{ workload: gitub }, {}] }" =>
+            "f:2: aggregation.tools[0].workload: no backend is named `gitub`; did you mean `github`?\n\
+             f:2: aggregation.tools[1].workload: missing; name the backend that this entry is about",
+        "backends: [{ name: a, url: http://a }]\naggregation: { tools: [{ workload: a }, { workload: a }] }" =>
+            "f:2: aggregation.tools[1].workload: a second entry for `a`; put all rules of a backend into one entry",
+        "aggregation: { conflictResolution: priority }" =>
+            "f:1: aggregation.conflictResolutionConfig.priorityOrder: strategy `priority` needs an order; list backend names, most important first",
+        "aggregation: { conflictResolution: priority, conflictResolutionConfig: { priorityOrder: [x] } }" =>
+            "f:1: aggregation.conflictResolutionConfig.priorityOrder[0]: no backend is named `x`; add it to `backends`, or remove it here",
+        "aggregation: { conflictResolutionConfig: { prefixFormat: x_ } }" =>
+            "f:1: aggregation.conflictResolutionConfig.prefixFormat: `x_` has no place for the backend's name; write for instance `{workload}_`, or choose the strategy `passthrough`",
+        "aggregation: { conflictResolutionConfig: { prefixFormat: \"{workload}/\" } }" =>
+            "f:1: aggregation.conflictResolutionConfig.prefixFormat: `{workload}/` does not give legal tool names; use `{workload}`, letters, digits, `_`, `-` and `.`",
+        "backends: [{ name: a, url: http://a }]\naggregation:\n  tools:\n  - workload: a\n    filter: []\n    overrides:\n      x: { name: z }\n      y.1: { name: z }\n      w: { name: a b }" =>
+            "f:5: aggregation.tools[0].filter: an empty filter; remove it to list every tool, or set `excludeAll: true`\n\
+             f:8: aggregation.tools[0].overrides[\"y.1\"].name: `x` is renamed to `z` too; give each tool a name of its own\n\
+             f:9: aggregation.tools[0].overrides.w.name: `a b` is not a tool name; use letters, digits, `_`, `-` and `.`, at most 128",
+    }
+
+    names_of_backends_elsewhere: {
+        "backends: [{ name: a1, url: http://a }]\nproxy: { preconnectServers: [a2] }\noperational: { timeouts: { perWorkload: { zebra: 1s } } }" =>
+            "f:2: proxy.preconnectServers[0]: no backend is named `a2`; backends are `a1`\n\
+             f:3: operational.timeouts.perWorkload.zebra: no backend is named `zebra`; backends are `a1`",
+    }
+
+    embeddings: {
+        "optimizer: { embeddings: { provider: tei } }" =>
+            "f:1: optimizer.embeddings.tei.endpoint: missing; add the base URL of the service, such as `http://localhost:8080`",
+        "optimizer: { embeddings: { provider: openai, openai: { model: \"\" } } }" =>
+            "f:1: optimizer.embeddings.openai.model: empty; name the model to ask for, such as `text-embedding-3-small`",
+        "optimizer: { embeddings: { provider: openai, openai: { apiKey: x, headers: { Authorization: y } } } }" =>
+            "f:1: optimizer.embeddings.openai.apiKey: `headers` gives `Authorization` too; keep one of the two",
+        "optimizer: { embeddings: { local: { model: bge } } }" =>
+            "f:1: optimizer.embeddings.local.model: the model `bge` does not run in-process; use `all-MiniLM-L6-v2`, or serve the model by `tei` or `openai`",
+        "optimizer: { embeddings: { provider: vllm } }" =>
+            "f:1: optimizer.embeddings.provider: must be one of `local`, `tei`, `openai`, `none`, not `vllm`; choose one of `local`, `tei`, `openai`, `none`",
+    }
+
+    optimizer: {
+        "optimizer: { pinnedTools: [\" \"], storage: { dir: \"\" } }" =>
+            "f:1: optimizer.pinnedTools[0]: empty; name a tool as it is listed, such as `github_create_issue`\n\
+             f:1: optimizer.storage.dir: empty; name a folder, or remove it",
+    }
+
+    server: {
+        "server: { listen: \"8080\", adminListen: example.com:1 }" =>
+            "f:1: server.listen: `8080` is not an address with a port; write an IP address and a port, such as `127.0.0.1:8080` or `0.0.0.0:8080`\n\
+             f:1: server.adminListen: `example.com:1` is not an address with a port; write an IP address and a port, such as `127.0.0.1:8080` or `0.0.0.0:8080`",
+        "server: { listen: \"localhost:80\", adminListen: \"127.0.0.1:80\" }" =>
+            "f:1: server.adminListen: the same as `server.listen`; nothing administrative is served to clients; choose another port",
+        "server: { allowedHosts: [\"http://a\"], allowedOrigins: [a.example.com] }" =>
+            "f:1: server.allowedHosts[0]: `http://a` is not a host; write a host with or without port, such as `mcp.example.com`\n\
+             f:1: server.allowedOrigins[0]: `a.example.com` is not an origin; write scheme and host, and the port unless it is the scheme's own, such as `https://chat.example.com`",
+        "server: { sessionKeys: [\"${TOKEN}\"] }" =>
+            "f:1: server.sessionKeys[0]: shorter than 16 characters; use the output of `openssl rand -base64 32`, through the environment",
+    }
+
+    telemetry: {
+        "telemetry: { tracingEnabled: true, serviceName: \"\", samplingRate: 5% }" =>
+            "f:1: telemetry.tracingEnabled: there is nowhere to send traces to; add `telemetry.endpoint`, such as `http://localhost:4318`\n\
+             f:1: telemetry.serviceName: empty; remove it, or name this server\n\
+             f:1: telemetry.samplingRate: `5%` is not a number between 0 and 1; write a decimal, such as \"1.0\"",
+    }
+
+    several_at_once_in_the_order_of_their_lines: {
+        "backends:\n- name: A\n  command: x y\nproxy:\n  toolTimeout: x\n  zebra: 1\noptimizer:\n  search: { maxTools: 0 }" =>
+            "f:2: backends[0].name: `A` is not a backend name; call it `a`\n\
+             f:3: backends[0].command: a program and its arguments in one string are not split; write it as a list: `[x, y]`\n\
+             f:5: proxy.toolTimeout: `x` is not a duration; write a number with a unit, such as `500ms`, `30s` or `1m30s`\n\
+             f:6: proxy.zebra: unknown key; known keys here are `lazyConnect`, `preconnectServers`, `connectionTimeout`, `maxConnectionRetries`, `toolTimeout`, `maxToolTimeout`, `refreshInterval`\n\
+             f:8: optimizer.search.maxTools: `0` is out of range; choose a number from 1 to 50; the default is 8",
+    }
+}
+
+#[test]
+fn what_is_no_yaml_is_said_with_its_line() {
+    for yaml in ["a: [", "a: b: c", "a: 'b", "a: *unknown", "{", "a: b\n---\na: c"] {
+        let said = mistakes(yaml);
+        assert!(said.starts_with("f:") && said.contains(": not readable as YAML: "), "{yaml:?}: {said}");
+    }
+}
+
+#[test]
+fn what_is_too_large_is_refused() {
+    let said = mistakes(&"#".repeat(config::MAX_BYTES + 1));
+    assert_eq!(said, "f: the file has 4194305 bytes; keep it below 4194304");
+
+    let level =
+        |(from, to): (char, char)| format!("{to}: &{to} [{}]\n", vec![format!("*{from}"); 8].join(", "));
+    let levels: Vec<_> = ('a'..'i').zip('b'..).map(level).collect();
+    let bomb = format!("a: &a [x, x, x, x, x, x, x, x]\n{}", levels.concat());
+    assert!(mistakes(&bomb).contains("not readable as YAML"), "{}", mistakes(&bomb));
+
+    let deep = "[".repeat(10_000);
+    assert!(mistakes(&deep).contains("not readable as YAML"));
+
+    let backends: Vec<_> = (0..10_001).map(|i| format!("- {{name: b{i}, url: http://b}}\n")).collect();
+    let many = format!("backends:\n{}", backends.concat());
+    assert_eq!(mistakes(&many), "f:1: backends: 10001 backends; keep to at most 10000");
+}
