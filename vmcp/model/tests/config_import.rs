@@ -1,6 +1,6 @@
 //! Files of other clients become files of ours that load and mean the same.
 
-#![expect(clippy::panic, reason = "helpers of tests fail like tests")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

@@ -38,6 +38,9 @@ mistakes! {
             "f:1: incomingAuth.zebra: unknown key; known keys here are `type`",
         "backends:\n- nmae: a\n  url: http://a" =>
             "f:2: backends[0].nmae: unknown key; did you mean `name`?",
+        "optimizer: { exposre: All, exposure: none }" =>
+            "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, not `none`; choose one of `Auto`, `All`, `MetaOnly`\n\
+             f:1: optimizer.exposre: unknown key; known keys here are `enabled`, `exposure`, `autoTokenBudget`, `pinnedTools`, `toolNameStyle`, `legacyAliases`, `maxToolResponseTokens`, `search`, `storage`, `embeddings`, `limits`",
         "outgoingAuth: {}" =>
             "f:1: outgoingAuth: unknown key; not supported yet: set `headers` of the backend, with the secret from `${NAME}`",
         "mcpServers: {}" =>

@@ -1,6 +1,8 @@
 //! Document → plain JSON that fits the schema: environment substituted, unknown keys, wrong types and numbers out of
 //! range reported and left out, so that validation can go on and find the rest.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::{
@@ -80,16 +82,7 @@ impl<'a> Checker<'a> {
                 None => self.wrong_type(schema, path, "a map"),
             },
             Content::List(items) => match accepting(self.root, schema, Kind::List) {
-                Some(schema) => {
-                    let items_schema = schema.get("items").unwrap_or(&Value::Null);
-                    // Something stands in for a wrong item, so that the others keep their index.
-                    let stand_in = self.stand_in(items_schema);
-                    let check = |(i, item)| {
-                        self.check(item, items_schema, &problems::item(path, i))
-                            .unwrap_or_else(|| stand_in.clone())
-                    };
-                    Some(Value::Array(items.into_iter().enumerate().map(check).collect()))
-                }
+                Some(schema) => Some(Value::Array(self.check_list(items, schema, path))),
                 None => self.wrong_type(schema, path, "a list"),
             },
             Content::Text(text) => {
@@ -100,12 +93,16 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A value that every schema of an item takes: they are all maps without required keys, or strings.
-    fn stand_in(&self, schema: &'a Value) -> Value {
-        match accepting(self.root, resolve(self.root, schema), Kind::Map) {
+    /// In place of a wrong item stands an empty one, so that the others keep their index.
+    fn check_list(&mut self, items: Vec<Node>, schema: &'a Value, path: &str) -> Vec<Value> {
+        let schema = schema.get("items").unwrap_or(&Value::Null);
+        // Items are maps of which we require no key, or strings.
+        let empty = match accepting(self.root, resolve(self.root, schema), Kind::Map) {
             Some(_) => Value::Object(Map::new()),
             None => Value::String(String::new()),
-        }
+        };
+        let check = |(index, item)| self.check(item, schema, &problems::item(path, index));
+        items.into_iter().enumerate().map(check).map(|item| item.unwrap_or_else(|| empty.clone())).collect()
     }
 
     fn check_map(
@@ -117,11 +114,12 @@ impl<'a> Checker<'a> {
         let properties = schema.get("properties").and_then(Value::as_object);
         let others = schema.get("additionalProperties").filter(|others| others.is_object());
         let mut checked = Map::new();
-        let mut seen = Map::new();
+        let mut seen = BTreeMap::new();
+        let mut unknown = Vec::new();
         for (name, line, node) in entries {
             let at = problems::key(path, &name);
             self.report.lines.entry(at.clone()).or_insert(line);
-            if let Some(first) = seen.insert(name.clone(), line.into()) {
+            if let Some(first) = seen.insert(name.clone(), line) {
                 self.report.lines.insert(at.clone(), line);
                 self.report.problem(&at, format!("given twice; first in line {first}"), "keep one of them");
                 continue;
@@ -134,11 +132,14 @@ impl<'a> Checker<'a> {
                         checked.insert(name, value);
                     }
                 }
-                (None, None) => {
-                    let known = properties.into_iter().flat_map(Map::keys).map(String::as_str);
-                    self.unknown_key(&name, known, path, &at);
-                }
+                (None, None) => unknown.push(name),
             }
+        }
+        // A key that is given is not what another one is meant to be.
+        let known = properties.into_iter().flat_map(Map::keys).map(String::as_str);
+        let missing: Vec<_> = known.clone().filter(|key| !seen.contains_key(*key)).collect();
+        for name in unknown {
+            self.unknown_key(&name, known.clone(), &missing, path);
         }
         checked
     }
@@ -146,16 +147,19 @@ impl<'a> Checker<'a> {
     fn unknown_key<'k>(
         &mut self,
         name: &str,
-        known: impl Iterator<Item = &'k str> + Clone,
+        known: impl Iterator<Item = &'k str>,
+        missing: &[&str],
         path: &str,
-        at: &str,
     ) {
-        let remedy = match hints::for_key(&hints::general(at)) {
-            Some(hint) => hint.to_owned(),
-            None => nearest::suggest(name, known.clone(), "known keys here are "),
+        let at = problems::key(path, name);
+        let meant = nearest::nearest(name, missing.iter().copied());
+        let remedy = match (hints::for_key(&hints::general(&at)), meant) {
+            (Some(hint), _) => hint.to_owned(),
+            (None, Some(meant)) => format!("did you mean `{meant}`?"),
+            (None, None) => format!("known keys here are {}", nearest::list(known)),
         };
-        self.report.drop_value(at, "unknown key", remedy);
-        if let Some(meant) = nearest::nearest(name, known) {
+        self.report.drop_value(&at, "unknown key", remedy);
+        if let Some(meant) = meant {
             // It is not missing, only misspelt.
             self.report.ignore(&problems::key(path, meant));
         }
