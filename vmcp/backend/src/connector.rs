@@ -86,7 +86,7 @@ impl Connector {
             if failures > retries || !worth_retrying(&error) {
                 break Err(error);
             }
-            sleep(backoff::delay(failures)).await;
+            sleep(backoff::delay(self.shared.settings.first_pause, failures)).await;
         };
         let error = result.as_ref().err().cloned();
         match &result {
@@ -125,7 +125,7 @@ impl Connector {
         self.set_state(State::Connecting);
         // The first one may be a restart that we were not told about.
         if self.crashes > 1 {
-            sleep(backoff::delay(self.crashes - 1)).await;
+            sleep(backoff::delay(self.shared.settings.first_pause, self.crashes - 1)).await;
         }
     }
 

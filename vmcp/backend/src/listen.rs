@@ -14,6 +14,8 @@ use crate::error::LinkError;
 use crate::request::{Outcome, Request};
 use crate::transport::Link;
 
+/// How long to wait before a stream is opened again.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// A stream that ends sooner is reopened with longer pauses.
 const STABLE: Duration = Duration::from_secs(30);
 
@@ -64,7 +66,7 @@ async fn subscribe(channel: Arc<Channel>, filter: Box<RawValue>) {
             Ok(Outcome::Result(_)) | Err(_) => {}
         }
         failures = if since.elapsed() < STABLE { failures + 1 } else { 1 };
-        sleep(backoff::delay(failures)).await;
+        sleep(backoff::delay(FIRST_PAUSE, failures)).await;
         // What changed meanwhile was announced to nobody.
         channel.inbound.changed.notify_one();
     }

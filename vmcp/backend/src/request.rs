@@ -11,7 +11,7 @@ use vmcp_wire::era::Era;
 use vmcp_wire::meta::Trace;
 
 /// Tool calls may take this long by default (GMT-23).
-pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(60);
+pub const DEFAULT_DEADLINE: Duration = Duration::from_mins(1);
 
 /// One request to a backend. Names in `params` are already the backend's own.
 #[derive(Debug)]

@@ -12,6 +12,8 @@ pub struct Settings {
     pub connection_timeout: Duration,
     /// Attempts after the first one before the backend counts as failed (GOB-19).
     pub max_connection_retries: u32,
+    /// The pause after a first failure; it doubles up to 16 times this (GOB-18).
+    pub first_pause: Duration,
     /// A failed backend is tried again this often, and at once when somebody calls it.
     pub retry_failed_every: Duration,
     /// Nothing connects before the first use, as long as cached definitions exist (GOB-15).
@@ -47,13 +49,14 @@ impl Default for Settings {
         Self {
             connection_timeout: Duration::from_secs(30),
             max_connection_retries: 3,
+            first_pause: Duration::from_secs(1),
             retry_failed_every: Duration::from_secs(30),
             lazy_connect: true,
             breaker: breaker::Settings::default(),
-            refresh_interval: Duration::from_secs(300),
+            refresh_interval: Duration::from_mins(5),
             refresh_debounce: Duration::from_millis(200),
-            list_timeout: Duration::from_secs(60),
-            max_call: Duration::from_secs(600),
+            list_timeout: Duration::from_mins(1),
+            max_call: Duration::from_mins(10),
             max_message_bytes: 64 * 1024 * 1024,
             http_probe_timeout: Duration::from_secs(5),
             stdio_probe_timeout: Duration::from_secs(2),

@@ -64,6 +64,7 @@ pub struct Status {
 }
 
 /// UTC, to the second.
+#[expect(clippy::ref_option, reason = "the signature that serde calls")]
 fn rfc3339<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
     time.map(|time| humantime::format_rfc3339_seconds(time).to_string()).serialize(serializer)
 }

@@ -15,7 +15,7 @@ use vmcp_wire::{envelope, headers, methods, sse};
 
 use crate::backoff;
 use crate::error::LinkError;
-use crate::inbound::{self, Delivery, Inbound};
+use crate::inbound::{self, Inbound};
 use crate::request::{Outcome, Request};
 use crate::transport::Outgoing;
 use crate::transport::body::{self, Events};
@@ -27,6 +27,8 @@ const LAST_EVENT: HeaderName = HeaderName::from_static(headers::LAST_EVENT_ID);
 /// How long to wait before continuing a broken stream, when the server does not say, and at most.
 const RESUME_PAUSE: Duration = Duration::from_secs(1);
 const MAX_RESUME_PAUSE: Duration = Duration::from_secs(30);
+/// How long to wait before a stream of notifications is opened again.
+const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 /// A stream of notifications that ends sooner is reopened with longer pauses.
 const STABLE: Duration = Duration::from_secs(30);
 /// How long ending a session may take; the server forgets it some day anyway.
@@ -274,7 +276,7 @@ impl Http {
                 Ok(_) | Err(_) => {}
             }
             failures = if since.elapsed() < STABLE { failures + 1 } else { 1 };
-            sleep(backoff::delay(failures)).await;
+            sleep(backoff::delay(REOPEN_PAUSE, failures)).await;
         }
     }
 
@@ -282,8 +284,9 @@ impl Http {
         let bytes = event.data.as_bytes();
         match Message::parse(bytes) {
             Ok(Message::Notification(notification)) => {
-                let delivery = self.0.inbound.notification(&notification, bytes, None);
-                delivery.map(Delivery::try_send);
+                if let Some(delivery) = self.0.inbound.notification(&notification, bytes, None) {
+                    delivery.try_send();
+                }
             }
             Ok(Message::Request(request)) => self.reply(&request),
             _ => tracing::debug!("ignored an event that is neither notification nor request"),

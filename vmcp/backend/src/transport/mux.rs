@@ -12,7 +12,7 @@ use vmcp_wire::envelope::Message;
 use vmcp_wire::methods;
 
 use crate::error::LinkError;
-use crate::inbound::{self, Delivery, Inbound};
+use crate::inbound::{self, Inbound};
 use crate::lock::lock;
 use crate::request::Outcome;
 use crate::transport::Outgoing;
@@ -86,8 +86,9 @@ impl Mux {
             }
             Ok(Message::Error(error)) => self.settle(error.id, Outcome::Error(error.error.to_owned())),
             Ok(Message::Notification(notification)) => {
-                let delivery = self.inbound.notification(&notification, bytes, None);
-                delivery.map(Delivery::try_send);
+                if let Some(delivery) = self.inbound.notification(&notification, bytes, None) {
+                    delivery.try_send();
+                }
             }
             Ok(Message::Request(request)) => {
                 let message = inbound::reply(&request);

@@ -17,7 +17,7 @@ use crate::transport::endpoint::{Endpoint, is_event_stream};
 use crate::transport::mux::{Mux, Outbox};
 
 /// A server accepts a message at once and answers on the stream; one that does not is stuck.
-const ACCEPT: Duration = Duration::from_secs(60);
+const ACCEPT: Duration = Duration::from_mins(1);
 
 /// Opens the stream. The returned task reads it until it ends or `closed` is cancelled.
 pub(crate) async fn start(

@@ -1,0 +1,70 @@
+//! The breaker in the way of calls (GOB-20).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use vmcp_backend::breaker::{Position, Settings as BreakerSettings};
+use vmcp_backend::{Backend, CallError, Settings};
+
+use crate::support::scripts::{echo, modern};
+use crate::support::server::{Reply, Server};
+use crate::support::{call, settings, spec};
+
+fn with_reset(reset_timeout: Duration) -> Settings {
+    let breaker = BreakerSettings { reset_timeout, ..BreakerSettings::default() };
+    Settings { breaker, ..settings() }
+}
+
+#[tokio::test]
+async fn after_five_failures_calls_fail_at_once_without_a_request_until_one_may_try() {
+    let broken = Arc::new(AtomicBool::new(true));
+    let flag = Arc::clone(&broken);
+    let server = Server::start(modern(move |seen| {
+        if flag.load(Ordering::SeqCst) { Reply::Status(503, String::new()) } else { echo(seen) }
+    }))
+    .await;
+    let reset = Duration::from_millis(1500);
+    let backend = Backend::start(spec("b", server.transport()), with_reset(reset), None);
+    for _ in 0..5 {
+        assert_eq!(call(&backend, "echo").await.unwrap_err().category(), "unavailable");
+    }
+    let started = Instant::now();
+    let error = call(&backend, "echo").await.unwrap_err();
+    let took = started.elapsed();
+    assert!(matches!(error, CallError::CircuitOpen { retry_in } if retry_in <= reset), "{error}");
+    assert!(error.to_string().contains("circuit open"));
+    assert!(took < Duration::from_millis(10), "{took:?}");
+    assert_eq!(server.asked("tools/call").len(), 5, "nothing was sent");
+    assert_eq!(backend.status().breaker, Position::Open);
+    broken.store(false, Ordering::SeqCst);
+    tokio::time::sleep(reset).await;
+    call(&backend, "echo").await.unwrap();
+    assert_eq!(backend.status().breaker, Position::Closed);
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn errors_of_tools_do_not_open_it() {
+    let server = Server::start(modern(|seen| Reply::Json(seen.error(-32000)))).await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    for _ in 0..10 {
+        call(&backend, "echo").await.unwrap();
+    }
+    assert_eq!(backend.status().breaker, Position::Closed);
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn timeouts_open_it() {
+    let server = Server::start(modern(|_| Reply::Hang)).await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    let params = crate::support::raw("{}");
+    for _ in 0..5 {
+        let deadline = Duration::from_millis(50);
+        let request = vmcp_backend::Request { deadline, ..vmcp_backend::Request::new("tools/call", &params) };
+        assert_eq!(backend.request(request).await.unwrap_err().category(), "timeout");
+    }
+    assert_eq!(call(&backend, "echo").await.unwrap_err().category(), "circuit_open");
+    backend.stop().await;
+}

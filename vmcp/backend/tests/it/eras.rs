@@ -1,0 +1,154 @@
+//! Which era is spoken, and what a request looks like in it.
+
+use serde_json::json;
+use vmcp_backend::{Backend, Request, State};
+use vmcp_wire::era::Era;
+use vmcp_wire::meta::Trace;
+
+use crate::support::scripts::{echo, initialized, legacy, modern};
+use crate::support::server::{Reply, Server};
+use crate::support::{call, raw, result, settings, spec, wait_for_state};
+
+const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
+/// What a client of the other era might have sent, and what no gateway knows.
+const PARAMS: &str = r#"{"name":"echo", "arguments":{"n":1.0},"_meta":{"io.modelcontextprotocol/protocolVersion":"1999-01-01","vendor/x":[1]}}"#;
+
+fn request(params: &serde_json::value::RawValue) -> Request<'_> {
+    Request {
+        routing_name: Some("écho"),
+        param_headers: vec![("Mcp-Param-Region".to_owned(), "eu".to_owned())],
+        trace: Trace { traceparent: Some(TRACEPARENT.into()), ..Trace::default() },
+        ..Request::new("tools/call", params)
+    }
+}
+
+#[tokio::test]
+async fn a_modern_call_is_one_request_with_the_headers_and_metadata_of_its_era() {
+    let odd = r#"{ "content":[], "x-vendor":1e400,"a":{"b":[ ]} }"#;
+    let server = Server::start(modern(move |seen| Reply::Json(seen.answer(odd)))).await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    let params = raw(PARAMS);
+    let response = backend.request(request(&params)).await.unwrap();
+    assert_eq!(result(&response), odd, "byte for byte");
+    assert_eq!(response.era, Era::Modern);
+    let [seen] = &*server.asked("tools/call") else { panic!("one call, one request") };
+    for (name, value) in [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "=?base64?w6ljaG8=?="),
+        ("mcp-param-region", "eu"),
+        ("accept", "application/json, text/event-stream"),
+        ("content-type", "application/json"),
+        ("traceparent", TRACEPARENT),
+        ("x-configured", "yes"),
+    ] {
+        assert_eq!(seen.header(name), Some(value), "{name}");
+    }
+    let meta = &seen.body["params"]["_meta"];
+    assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+    assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], json!({}));
+    assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "vmcp");
+    assert_eq!(meta["traceparent"], TRACEPARENT);
+    assert_eq!(meta["vendor/x"], json!([1]));
+    let status = wait_for_state(&backend, State::Connected).await;
+    assert_eq!((status.era, status.revision), (Some("modern"), Some("2026-07-28")));
+    assert_eq!(status.server_name.as_deref(), Some("modern"));
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_legacy_call_carries_the_session_and_no_reserved_metadata() {
+    let server = Server::start(legacy(echo)).await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    let params = raw(PARAMS);
+    let response = backend.request(request(&params)).await.unwrap();
+    assert_eq!(response.era, Era::Legacy);
+    let [seen] = &*server.asked("tools/call") else { panic!("one call, one request") };
+    assert_eq!(seen.header("mcp-session-id"), Some("s1"));
+    assert_eq!(seen.header("mcp-protocol-version"), Some("2025-11-25"));
+    assert_eq!(seen.header("traceparent"), Some(TRACEPARENT));
+    assert_eq!(seen.header("mcp-method"), None);
+    assert_eq!(seen.body["params"]["_meta"], json!({"vendor/x": [1], "traceparent": TRACEPARENT}));
+    let initialized = &server.asked("notifications/initialized")[0];
+    assert_eq!(initialized.header("mcp-session-id"), Some("s1"));
+    assert_eq!(server.asked("initialize")[0].body["params"]["protocolVersion"], "2025-11-25");
+    backend.stop().await;
+    let goodbye = server.seen().into_iter().find(|seen| seen.http == "DELETE").expect("the session is ended");
+    assert_eq!(goodbye.header("mcp-session-id"), Some("s1"));
+}
+
+#[tokio::test]
+async fn odd_answers_to_the_probe_mean_a_legacy_server() {
+    type Probe = fn(&crate::support::server::Seen) -> Reply;
+    let probes: [(&str, Probe); 6] = [
+        ("go-sdk lists legacy revisions", |seen| {
+            Reply::Json(seen.answer(r#"{"supportedVersions":["2025-11-25"],"capabilities":{}}"#))
+        }),
+        ("an error", |seen| Reply::Json(seen.error(-32601))),
+        ("400 with an error", |seen| Reply::Status(400, seen.error(-32000))),
+        ("500", |_| Reply::Status(500, "oops".to_owned())),
+        ("no JSON", |_| Reply::Json("<html>".to_owned())),
+        ("silence", |_| Reply::Hang),
+    ];
+    for (what, probe) in probes {
+        let rest = legacy(echo);
+        let answer = move |seen: &_| if seen_is_probe(seen) { probe(seen) } else { rest(seen) };
+        let server = Server::start(answer).await;
+        let probe_timeout = std::time::Duration::from_millis(300);
+        let settings = vmcp_backend::Settings { http_probe_timeout: probe_timeout, ..settings() };
+        let backend = Backend::start(spec("b", server.transport()), settings, None);
+        let response = call(&backend, "echo").await.unwrap();
+        assert_eq!(response.era, Era::Legacy, "{what}");
+        backend.stop().await;
+    }
+}
+
+fn seen_is_probe(seen: &crate::support::server::Seen) -> bool {
+    seen.method() == "server/discover"
+}
+
+#[tokio::test]
+async fn the_era_is_remembered_until_a_reconnect_fails() {
+    let server = Server::start(legacy(|seen| {
+        // Every session is lost at its first call.
+        if seen.header("mcp-session-id") == Some("s1") {
+            Reply::Status(404, String::new())
+        } else {
+            Reply::Hang
+        }
+    }))
+    .await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    call(&backend, "echo").await.unwrap_err();
+    wait_for_state(&backend, State::Connected).await;
+    assert!(server.asked("initialize").len() >= 2);
+    assert_eq!(server.asked("server/discover").len(), 1, "asked once");
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn an_older_revision_is_accepted_and_an_unknown_one_is_not() {
+    for (revision, accepted) in
+        [("2024-11-05", true), ("2025-03-26", true), ("2025-06-18", true), ("2031-01-01", false)]
+    {
+        let rest = legacy(echo);
+        let server = Server::start(move |seen| {
+            if seen.method() != "initialize" {
+                return rest(seen);
+            }
+            let mut result = initialized();
+            result["protocolVersion"] = revision.into();
+            Reply::Json(seen.answer(result))
+        })
+        .await;
+        let settings = vmcp_backend::Settings { max_connection_retries: 0, ..settings() };
+        let backend = Backend::start(spec("b", server.transport()), settings, None);
+        assert_eq!(call(&backend, "echo").await.is_ok(), accepted, "{revision}");
+        if accepted {
+            assert_eq!(backend.status().revision, Some(revision));
+        } else {
+            assert!(backend.status().last_error.unwrap().contains("2031-01-01"));
+        }
+        backend.stop().await;
+    }
+}

@@ -1,0 +1,212 @@
+//! Child processes.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use vmcp_backend::{Backend, CallError, Request, Settings, State};
+use vmcp_model::config::Transport;
+use vmcp_wire::era::Era;
+
+use crate::support::{
+    cached, call, eventually, raw, result, settings, spec, wait_for_definitions, wait_for_state,
+};
+
+/// A server in the shell: `answer` runs for every line, with `$line`, `$method` and `$id`.
+const SHELL: &str = r#"
+reply() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+refuse() { printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id"; }
+initialized='{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}'
+tools='{"tools":[{"name":"echo","inputSchema":{}}]}'
+while IFS= read -r line; do
+  id=${line#*'"id":'}; id=${id%%,*}
+  method=${line#*'"method":"'}; method=${method%%'"'*}
+  answer
+done
+"#;
+
+/// `handler` is the body of `answer`.
+fn shell(handler: &str) -> Transport {
+    shell_with(handler, &[])
+}
+
+fn shell_with(handler: &str, env: &[(&str, &str)]) -> Transport {
+    Transport::Stdio {
+        command: "sh".to_owned(),
+        args: vec!["-c".to_owned(), format!("answer() {{\n{handler}\n}}\n{SHELL}")],
+        env: env
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).into()))
+            .collect::<BTreeMap<_, _>>(),
+        cwd: None,
+    }
+}
+
+/// The handshake of a legacy server; `call` handles the rest.
+fn legacy(call: &str) -> String {
+    format!(
+        "case $method in initialize) reply \"$initialized\";; tools/list) reply \"$tools\";; \
+         server/discover) refuse;; notifications/initialized) ;; *) {call};; esac"
+    )
+}
+
+#[tokio::test]
+async fn a_process_of_either_era_is_spoken_to_line_by_line() {
+    let modern = r#"case $method in
+      server/discover) reply '{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}';;
+      tools/list) reply "$tools";;
+      *) case $line in *'"io.modelcontextprotocol/protocolVersion":"2026-07-28"'*) reply '{"ok":1e400}';; esac;;
+    esac"#;
+    let noisy = format!("echo 'warming up...'; echo; echo '[1,2'; {}", legacy(r#"reply '{"ok":1e400}'"#));
+    for (handler, era) in [(modern, Era::Modern), (&noisy, Era::Legacy)] {
+        let backend = Backend::start(spec("b", shell(handler)), settings(), None);
+        let response = call(&backend, "echo").await.unwrap();
+        assert_eq!((response.era, result(&response)), (era, r#"{"ok":1e400}"#));
+        wait_for_definitions(&backend, |found| found.tools.len() == 1).await;
+        backend.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn servers_that_ignore_the_probe_or_die_of_it_are_initialized() {
+    let silent = legacy("reply '{}'").replace("refuse", ":");
+    let mortal = legacy("reply '{}'").replace("refuse", "exit 3");
+    for handler in [silent, mortal] {
+        let settings = Settings { stdio_probe_timeout: Duration::from_millis(200), ..settings() };
+        let backend = Backend::start(spec("b", shell(&handler)), settings, None);
+        assert_eq!(call(&backend, "echo").await.unwrap().era, Era::Legacy);
+        backend.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn an_exit_fails_the_call_at_once_is_explained_to_operators_and_mended_by_the_next_call() {
+    let handler =
+        legacy("case $line in *fatal*) echo 'token=hunter2 is bad' >&2; exit 7;; *) reply '{}';; esac");
+    let backend = Backend::start(spec("b", shell(&handler)), settings(), None);
+    call(&backend, "echo").await.unwrap();
+    let started = Instant::now();
+    let error = call(&backend, "fatal").await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(20), "not by the deadline");
+    assert!(matches!(error, CallError::Unavailable { .. }));
+    assert!(!error.to_string().contains("hunter2"), "{error}");
+    call(&backend, "echo").await.unwrap();
+    assert_eq!(backend.status().restarts, 1);
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_run_or_gives_up_says_why() {
+    let nowhere = Transport::Stdio {
+        command: "vmcp-no-such-program".to_owned(),
+        args: Vec::new(),
+        env: BTreeMap::new(),
+        cwd: None,
+    };
+    let quitter = shell("echo 'no database' >&2; exit 4");
+    for (transport, parts) in
+        [(nowhere, &["vmcp-no-such-program"][..]), (quitter, &["exit status: 4", "no database"])]
+    {
+        let settings = Settings { max_connection_retries: 0, ..settings() };
+        let backend = Backend::start(spec("b", transport), settings, None);
+        let reason = wait_for_state(&backend, State::Failed).await.last_error.unwrap();
+        assert!(parts.iter().all(|part| reason.contains(part)), "{reason}");
+        backend.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_line_without_end_ends_the_process() {
+    let handler = legacy("head -c 300000 /dev/zero | tr '\\0' x; sleep 100");
+    let settings = Settings { max_message_bytes: 100_000, ..settings() };
+    let backend = Backend::start(spec("b", shell(&handler)), settings, None);
+    let error = call(&backend, "echo").await.unwrap_err();
+    assert_eq!(error.category(), "unavailable");
+    // The reconnect has cleared the reason in the status by now, or will.
+    wait_for_state(&backend, State::Connected).await;
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn grandchildren_do_not_outlive_the_backend() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pid");
+    let handler = legacy(&format!(
+        "sh -c 'trap \"\" TERM; echo $$ > {}; sleep 300; sleep 300' & reply '{{}}'",
+        file.display()
+    ));
+    let backend = Backend::start(spec("b", shell(&handler)), settings(), None);
+    call(&backend, "echo").await.unwrap();
+    let read = || std::fs::read_to_string(&file).ok()?.trim().parse::<u32>().ok();
+    let pid = eventually("the grandchild", read).await;
+    backend.stop().await;
+    let gone = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+        // Killed and not yet reaped by its new parent counts.
+        stat.is_none_or(|stat| stat.contains(") Z ")).then_some(())
+    };
+    eventually("its end", gone).await;
+}
+
+#[tokio::test]
+async fn progress_comes_in_order_and_cancellation_is_forwarded() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cancelled");
+    let handler = legacy(&format!(
+        r#"case $line in
+          *'"slow"'*) ;;
+          *notifications/cancelled*) printf '%s' "$line" > {};;
+          *) for n in 1 2 3; do
+            printf '{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":%s,"progress":%s}}}}\n' "$id" $n
+          done; reply '{{}}';;
+        esac"#,
+        file.display()
+    ));
+    let backend = Backend::start(spec("b", shell(&handler)), settings(), None);
+    let (sender, mut notifications) = mpsc::channel(8);
+    let params = raw(r#"{"name":"echo","_meta":{"progressToken":"mine"}}"#);
+    backend
+        .request(Request { notifications: Some(sender), ..Request::new("tools/call", &params) })
+        .await
+        .unwrap();
+    for progress in 1..=3 {
+        let expected = format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":"mine","progress":{progress}}}}}"#
+        );
+        assert_eq!(notifications.recv().await.unwrap().get(), expected);
+    }
+    assert!(notifications.recv().await.is_none());
+    let params = raw(r#"{"name":"slow"}"#);
+    let deadline = Duration::from_millis(200);
+    let error =
+        backend.request(Request { deadline, ..Request::new("tools/call", &params) }).await.unwrap_err();
+    assert_eq!(error.category(), "timeout");
+    let line =
+        eventually("the cancellation", || std::fs::read_to_string(&file).ok().filter(|l| !l.is_empty()))
+            .await;
+    assert!(line.contains(r#""requestId":"#), "{line}");
+    call(&backend, "echo").await.unwrap();
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_child_inherits_little_and_gets_what_is_configured() {
+    let handler =
+        legacy(r#"reply "{\"home\":\"$HOME\",\"cargo\":\"$CARGO_MANIFEST_DIR\",\"key\":\"$KEY\"}""#);
+    let backend = Backend::start(spec("b", shell_with(&handler, &[("KEY", "k1")])), settings(), cached());
+    let response = call(&backend, "echo").await.unwrap();
+    let home = std::env::var("HOME").unwrap();
+    assert!(std::env::var("CARGO_MANIFEST_DIR").is_ok(), "there is something to leak");
+    assert_eq!(result(&response), format!(r#"{{"home":"{home}","cargo":"","key":"k1"}}"#));
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_process_that_keeps_crashing_is_restarted_with_pauses() {
+    let backend = Backend::start(spec("b", shell(&legacy("exit 1"))), settings(), None);
+    for _ in 0..4 {
+        assert_eq!(call(&backend, "echo").await.unwrap_err().category(), "unavailable");
+    }
+    assert!(backend.status().restarts >= 3);
+    backend.stop().await;
+}

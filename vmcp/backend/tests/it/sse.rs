@@ -1,0 +1,63 @@
+//! The HTTP+SSE transport of 2024-11-05.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::mpsc;
+use vmcp_backend::{Backend, Settings, State};
+use vmcp_model::config::{Headers, Transport};
+
+use crate::support::scripts::initialized;
+use crate::support::server::{Reply, Seen, Server, event};
+use crate::support::{call, result, settings, spec, wait_for_definitions, wait_for_state};
+
+fn transport(server: &Server) -> Transport {
+    Transport::Sse {
+        url: format!("http://{}/sse", server.address()).parse().unwrap(),
+        headers: Headers::new(),
+    }
+}
+
+/// Accepts messages with 202 and answers on the stream.
+fn script(endpoint: &'static str) -> impl Fn(&Seen) -> Reply + Send + Sync {
+    let stream: Arc<Mutex<Option<mpsc::UnboundedSender<String>>>> = Arc::default();
+    move |seen| {
+        if seen.http == "GET" {
+            let (more, receiver) = mpsc::unbounded_channel();
+            *stream.lock().unwrap() = Some(more);
+            return Reply::Live(format!("event: endpoint\ndata: {endpoint}\n\n"), receiver);
+        }
+        assert_eq!(seen.path, "/messages");
+        let answer = match seen.method() {
+            "initialize" => seen.answer(initialized()),
+            "tools/list" => seen.answer(r#"{"tools":[{"name":"echo","inputSchema":{}}]}"#),
+            "tools/call" => seen.answer(r#"{"content":[]}"#),
+            "refused" => return Reply::Status(500, String::new()),
+            _ => return Reply::Status(202, String::new()),
+        };
+        stream.lock().unwrap().as_ref().unwrap().send(event(&answer)).unwrap();
+        Reply::Status(202, String::new())
+    }
+}
+
+#[tokio::test]
+async fn calls_go_to_the_url_that_the_stream_names_and_answers_come_on_the_stream() {
+    let server = Server::start(script("/messages?session=1")).await;
+    let backend = Backend::start(spec("b", transport(&server)), settings(), None);
+    assert_eq!(result(&call(&backend, "echo").await.unwrap()), r#"{"content":[]}"#);
+    wait_for_definitions(&backend, |found| found.tools.len() == 1).await;
+    assert!(server.asked("server/discover").is_empty(), "this transport has one era");
+    let params = crate::support::raw("{}");
+    let error = backend.request(vmcp_backend::Request::new("refused", &params)).await.unwrap_err();
+    assert_eq!(error.category(), "unavailable", "a message that is not accepted fails its own call at once");
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn credentials_do_not_follow_to_another_origin() {
+    let server = Server::start(script("http://example.invalid/messages")).await;
+    let settings = Settings { max_connection_retries: 0, ..settings() };
+    let backend = Backend::start(spec("b", transport(&server)), settings, None);
+    let status = wait_for_state(&backend, State::Failed).await;
+    assert!(status.last_error.unwrap().contains("another origin"));
+    backend.stop().await;
+}

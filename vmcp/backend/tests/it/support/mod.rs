@@ -1,0 +1,95 @@
+//! Builders and waits that the tests share.
+
+pub mod scripts;
+pub mod server;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use vmcp_backend::{Backend, CallError, Outcome, Request, Response, Settings, State, Status};
+use vmcp_model::config;
+use vmcp_model::discovered::{Discovered, Listing};
+
+/// Long enough for a loaded machine; reached only when a test fails.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Short pauses, everything else by default.
+pub fn settings() -> Settings {
+    Settings {
+        first_pause: Duration::from_millis(5),
+        refresh_debounce: Duration::from_millis(10),
+        drain_timeout: Duration::from_secs(1),
+        kill_grace: Duration::from_millis(300),
+        ..Settings::default()
+    }
+}
+
+pub fn spec(name: &str, transport: config::Transport) -> config::Backend {
+    config::Backend {
+        name: name.into(),
+        transport,
+        enabled: true,
+        timeout: None,
+        connection_timeout: None,
+        preconnect: false,
+    }
+}
+
+/// Definitions from an earlier run, so that nothing connects by itself.
+pub fn cached() -> Option<Arc<Discovered>> {
+    let tools = vec![raw(r#"{"name":"cached","inputSchema":{"type":"object"}}"#)];
+    Some(Arc::new(Discovered::read(Listing { tools, ..Listing::default() })))
+}
+
+pub fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.to_owned()).unwrap()
+}
+
+/// A `tools/call` of the tool `name`.
+pub async fn call(backend: &Backend, name: &str) -> Result<Response, CallError> {
+    let params = raw(&format!(r#"{{"name":"{name}","arguments":{{}}}}"#));
+    let request = Request { routing_name: Some(name), ..Request::new("tools/call", &params) };
+    backend.request(request).await
+}
+
+/// The text of the result.
+pub fn result(response: &Response) -> &str {
+    match &response.outcome {
+        Outcome::Result(result) => result.get(),
+        Outcome::Error(error) => panic!("answered with the error {error}"),
+    }
+}
+
+pub async fn wait_for_state(backend: &Backend, state: State) -> Status {
+    eventually(&format!("state {state:?}"), || Some(backend.status()).filter(|status| status.state == state))
+        .await
+}
+
+/// Waits for definitions of which `wanted` is true.
+pub async fn wait_for_definitions(
+    backend: &Backend,
+    wanted: impl Fn(&Discovered) -> bool,
+) -> Arc<Discovered> {
+    let mut discovered = backend.discovered();
+    let found = discovered.wait_for(|found| found.as_deref().is_some_and(&wanted));
+    let found = tokio::time::timeout(PATIENCE, found).await.expect("definitions in time").unwrap().clone();
+    found.unwrap()
+}
+
+/// Polls until there is a value.
+pub async fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
+    let started = std::time::Instant::now();
+    loop {
+        if let Some(value) = poll() {
+            return value;
+        }
+        assert!(started.elapsed() < PATIENCE, "waited in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}

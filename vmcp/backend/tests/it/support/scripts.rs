@@ -1,0 +1,49 @@
+//! How a small server of either era answers the handshake and lists; calls are up to the test.
+
+use serde_json::json;
+
+use super::server::{Reply, Seen};
+
+const TOOLS: &str = r#"{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}"#;
+
+/// A modern server.
+pub fn modern(
+    call: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+) -> impl Fn(&Seen) -> Reply + Send + Sync {
+    move |seen| match seen.method() {
+        "server/discover" => Reply::Json(seen.answer(json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+            "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "modern", "version": "1"}},
+            "ttlMs": 0, "cacheScope": "public",
+        }))),
+        "tools/list" => Reply::Json(seen.answer(TOOLS)),
+        _ => call(seen),
+    }
+}
+
+/// A legacy server with the session `s1` and no GET stream.
+pub fn legacy(
+    call: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+) -> impl Fn(&Seen) -> Reply + Send + Sync {
+    move |seen| match seen.method() {
+        "server/discover" => Reply::Status(400, "no session".to_owned()),
+        "initialize" => Reply::With(&[("mcp-session-id", "s1")], seen.answer(initialized())),
+        "notifications/initialized" | "notifications/cancelled" => Reply::Status(202, String::new()),
+        "tools/list" => Reply::Json(seen.answer(TOOLS)),
+        _ if seen.http != "POST" => Reply::Status(405, String::new()),
+        _ => call(seen),
+    }
+}
+
+/// The result of `initialize`.
+pub fn initialized() -> serde_json::Value {
+    json!({
+        "protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}},
+        "serverInfo": {"name": "legacy", "version": "1"},
+    })
+}
+
+/// Answers a call with its own arguments.
+pub fn echo(seen: &Seen) -> Reply {
+    Reply::Json(seen.answer(r#"{"content":[]}"#))
+}
