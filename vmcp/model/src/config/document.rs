@@ -49,11 +49,12 @@ pub(crate) fn parse(text: &str, report: &mut Report) -> Option<Node> {
             }
             let message = error.without_snippet().render();
             let first_line = message.lines().next().unwrap_or_default();
-            report.problem(
-                "",
-                format!("not readable as YAML: {first_line}"),
-                "check indentation, brackets and quotes around this line",
-            );
+            let remedy = if first_line.contains("budget") || first_line.contains("limit") {
+                format!("keep to one document, {MAX_DEPTH} levels of nesting and few aliases")
+            } else {
+                "check indentation, brackets and quotes around this line".to_owned()
+            };
+            report.problem("", format!("not readable as YAML: {first_line}"), remedy);
             None
         }
     }
