@@ -1,1 +1,15 @@
 //! The virtual MCP server and its command line.
+//!
+//! ```text
+//! edge (MCP over HTTP and stdio) ──► route ──► optim handlers ──► one search index
+//!                                      └─────► backend
+//! engine: backends, catalog, embeddings ──► Snapshot, swapped whole
+//! ```
+
+pub mod cli;
+pub mod config_watch;
+pub mod edge;
+pub mod engine;
+pub mod optim;
+pub mod route;
+pub mod telemetry;

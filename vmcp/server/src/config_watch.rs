@@ -1,0 +1,194 @@
+//! Hot reload: follows the configuration file, applies what is valid, and keeps the last good one otherwise.
+//!
+//! The folder is watched, not the file: editors replace files, and Kubernetes swaps a symbolic link in the folder. Whatever
+//! happens there, the text decides; a look every half minute covers file systems that tell nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use serde::Serialize;
+use tokio::sync::{mpsc, watch};
+use tokio_util::task::AbortOnDropHandle;
+use vmcp_model::config::{self, Problem, Problems};
+
+use crate::engine::Engine;
+use crate::telemetry::metrics::ReloadLabels;
+
+/// Changes within this time of each other are one: a save is often several events.
+const DEBOUNCE: Duration = Duration::from_millis(200);
+/// How often to look without being told.
+const POLL: Duration = Duration::from_secs(30);
+
+/// Why a file was not read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: std::io::Error,
+    },
+    /// The file has mistakes.
+    #[error(transparent)]
+    Invalid(#[from] Problems),
+}
+
+/// What has become of the file since the start.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReloadStatus {
+    /// Changes that were put in force.
+    pub applied: u64,
+    /// Changes that were refused.
+    pub refused: u64,
+    /// Why the newest text is not in force, if it is not.
+    pub last_error: Option<Arc<Refused>>,
+    /// Settings that differ from those in force and take effect after a restart.
+    pub needs_restart: Vec<&'static str>,
+}
+
+/// A reload that was refused; the configuration before it stays in force.
+#[derive(Debug, Clone, Serialize)]
+pub struct Refused {
+    /// Everything that is wrong, as text.
+    pub message: String,
+    /// Everything that is wrong, one by one.
+    pub problems: Vec<Problem>,
+    /// When it was refused, in milliseconds since the Unix epoch.
+    pub at: u64,
+}
+
+/// Follows a file until dropped.
+pub struct ConfigWatch {
+    status: watch::Receiver<ReloadStatus>,
+    _watcher: Option<RecommendedWatcher>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl ConfigWatch {
+    /// Starts to follow `path`, whose present text is `text`. `environment` is asked anew with every reload.
+    pub fn start(
+        path: PathBuf,
+        text: String,
+        environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        engine: Engine,
+    ) -> ConfigWatch {
+        let (events, changes) = mpsc::channel(1);
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let watcher = watch(folder, events)
+            .inspect_err(|error| {
+                tracing::warn!(%error, folder = %folder.display(), every = ?POLL, "changes are looked for, not announced");
+            })
+            .ok();
+        let (report, status) = watch::channel(ReloadStatus::default());
+        let follower = Follower { path, text, environment, engine, report };
+        ConfigWatch { status, _watcher: watcher, _task: AbortOnDropHandle::new(tokio::spawn(follower.run(changes))) }
+    }
+
+    /// What has become of the file, now and later.
+    pub fn status(&self) -> watch::Receiver<ReloadStatus> {
+        self.status.clone()
+    }
+
+    /// Why the newest text is not in force, if it is not.
+    pub fn refused(&self) -> Option<Arc<Refused>> {
+        self.status.borrow().last_error.clone()
+    }
+}
+
+/// Reads and validates a file; returns its text too.
+pub fn load(path: &Path, environment: config::Environment<'_>) -> Result<(String, config::Loaded), LoadError> {
+    let read = std::fs::read_to_string(path);
+    let text = read.map_err(|reason| LoadError::Unreadable { path: path.to_owned(), reason })?;
+    let loaded = config::load(&text, &path.display().to_string(), environment)?;
+    Ok((text, loaded))
+}
+
+fn watch(folder: &Path, events: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        // Reading the file is an event too. A full channel already says that something happened.
+        if event.is_ok_and(|event| !event.kind.is_access()) {
+            let _ = events.try_send(());
+        }
+    })?;
+    watcher.watch(folder, RecursiveMode::NonRecursive)?;
+    Ok(watcher)
+}
+
+struct Follower<E> {
+    path: PathBuf,
+    /// The newest text that was looked at, valid or not.
+    text: String,
+    environment: E,
+    engine: Engine,
+    report: watch::Sender<ReloadStatus>,
+}
+
+impl<E: Fn(&str) -> Option<String>> Follower<E> {
+    async fn run(mut self, mut changes: mpsc::Receiver<()>) {
+        loop {
+            tokio::select! {
+                // Without a watcher the channel is closed, and only the clock is left.
+                Some(()) = changes.recv() => tokio::time::sleep(DEBOUNCE).await,
+                () = tokio::time::sleep(POLL) => {}
+            }
+            // What came during the pause is covered by the look that follows.
+            let _ = changes.try_recv();
+            self.look().await;
+        }
+    }
+
+    async fn look(&mut self) {
+        let text = match tokio::fs::read_to_string(&self.path).await {
+            Ok(text) if text == self.text => return,
+            Ok(text) => text,
+            // Between the two halves of a replacement there is no file for a moment.
+            Err(reason) => {
+                tracing::debug!(%reason, path = %self.path.display(), "configuration not readable at present");
+                return;
+            }
+        };
+        self.text = text;
+        let loaded = config::load(&self.text, &self.path.display().to_string(), &self.environment);
+        let outcome = match loaded {
+            Ok(loaded) => {
+                for warning in &loaded.warnings {
+                    tracing::warn!("{}", warning.render(&self.path.display().to_string()));
+                }
+                let applied = self.engine.apply(loaded.config).await;
+                tracing::info!(
+                    added = ?applied.added, changed = ?applied.changed, removed = ?applied.removed,
+                    unchanged = applied.unchanged, "configuration reloaded"
+                );
+                if !applied.needs_restart.is_empty() {
+                    tracing::warn!(settings = ?applied.needs_restart, "these take effect after a restart");
+                }
+                self.report.send_modify(|status| {
+                    status.applied += 1;
+                    status.last_error = None;
+                    status.needs_restart = applied.needs_restart;
+                });
+                "applied"
+            }
+            Err(problems) => {
+                tracing::error!("configuration refused, the one before stays in force:\n{problems}");
+                let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                let refused = Refused {
+                    message: problems.to_string(),
+                    problems: problems.list,
+                    at: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
+                };
+                self.report.send_modify(|status| {
+                    status.refused += 1;
+                    status.last_error = Some(Arc::new(refused));
+                });
+                "refused"
+            }
+        };
+        self.engine.metrics().config_reloads.get_or_create(&ReloadLabels { outcome }).inc();
+    }
+}

@@ -1,0 +1,75 @@
+//! Makes the parts of a snapshot from what backends offer. Computes and reads the store; run it off the async threads.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use vmcp_model::catalog::Catalog;
+use vmcp_model::config::Config;
+use vmcp_search::{Document, Index, TEXT_VERSION, Vectors, vector_text};
+use vmcp_store::{ContentKey, Store, StoreError};
+
+use super::snapshot::{Snapshot, Sources};
+use super::texts::document;
+use super::view::View;
+use crate::optim::validation::ArgumentCheck;
+
+/// The snapshot that follows `before`, without a generation of its own yet. `model` is the embedding model in use; with
+/// it, the index has the vectors that the store knows.
+pub(super) fn snapshot(
+    before: &Snapshot,
+    config: Arc<Config>,
+    sources: Sources,
+    store: &Store,
+    model: Option<&str>,
+) -> Snapshot {
+    let catalog = Catalog::build(&sources, &config.aggregation);
+    let view = View::new(&catalog, &config);
+    let searchable = config.optimizer.enabled;
+    let documents = catalog.tools.iter().filter(|_| searchable);
+    let documents: Vec<_> =
+        documents.map(|tool| if tool.listed { document(tool) } else { Document::default() }).collect();
+    let texts = documents.iter().map(vector_text).collect();
+    let mut after = Snapshot {
+        generation: before.generation,
+        index: Arc::new(Index::new(&documents)),
+        checks: Arc::new(checks(before, &catalog)),
+        view: Arc::new(view),
+        backends: Arc::clone(&before.backends),
+        texts: Arc::new(texts),
+        sources: Arc::new(sources),
+        catalog: Arc::new(catalog),
+        config,
+    };
+    if let Some(model) = model {
+        match vectors(&after.texts, store, model) {
+            Ok(vectors) => after.index = Arc::new(after.index.with_vectors(vectors)),
+            Err(error) => tracing::warn!(%error, "cached embeddings could not be read"),
+        }
+    }
+    after
+}
+
+/// The vectors that the store knows for these texts, by position.
+pub(super) fn vectors(texts: &[String], store: &Store, model: &str) -> Result<Vectors, StoreError> {
+    let key = |text: &String| (!text.is_empty()).then(|| ContentKey::new(TEXT_VERSION, model, text));
+    let keys: Vec<_> = texts.iter().map(key).collect();
+    let wanted: Vec<_> = keys.iter().flatten().copied().collect();
+    let mut known = store.vectors(&wanted)?;
+    let dims = most_frequent(known.values().map(Vec::len)).unwrap_or_default();
+    Ok(Vectors::from_rows(dims, keys.into_iter().map(|key| known.remove(&key?))))
+}
+
+fn most_frequent(widths: impl Iterator<Item = usize>) -> Option<usize> {
+    let mut counts: HashMap<usize, usize> = HashMap::new();
+    widths.for_each(|width| *counts.entry(width).or_default() += 1);
+    counts.into_iter().max_by_key(|(width, count)| (*count, *width)).map(|(width, _)| width)
+}
+
+/// A compiled schema stays with its tool while the definition's hash stays.
+fn checks(before: &Snapshot, catalog: &Catalog) -> Vec<ArgumentCheck> {
+    let check = |tool: &vmcp_model::catalog::CatalogTool| {
+        let same = before.catalog.tool(&tool.name).filter(|old| old.hash == tool.hash && old.backend == tool.backend);
+        same.map(|old| before.check(old)).unwrap_or_default()
+    };
+    catalog.tools.iter().map(|tool| check(tool)).collect()
+}

@@ -1,0 +1,139 @@
+//! Changed definitions as events with a before and an after (GOB-41…48, invariant 8).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::Serialize;
+use vmcp_model::discovered::Discovered;
+use vmcp_store::{ChangeKind, Store, StoreError, ToolChange};
+
+use crate::telemetry::metrics::{ChangeLabels, Metrics};
+
+/// How a backend's listing differs from the one before it, which may be from an earlier run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    /// Tools that were not there before.
+    pub added: usize,
+    /// Tools whose definition differs.
+    pub updated: usize,
+    /// Tools that are gone.
+    pub removed: usize,
+    /// Tools that stayed as they were.
+    pub unchanged: usize,
+    /// When this was noticed.
+    pub at: SystemTime,
+}
+
+/// A listing to be compared with the stored hashes and to be stored.
+#[derive(Clone)]
+pub(super) struct Listing {
+    pub(super) backend: Arc<str>,
+    pub(super) fingerprint: String,
+    pub(super) discovered: Arc<Discovered>,
+}
+
+/// Compares a listing with what the store remembers of its backend, tells the log and the metrics what changed, and makes
+/// the store remember the listing. Blocks.
+pub(super) fn record(store: &Store, listing: &Listing, metrics: &Metrics) -> Result<Changes, StoreError> {
+    let Listing { backend, fingerprint, discovered } = listing;
+    let at = SystemTime::now();
+    let now = milliseconds(at);
+    let known: HashMap<String, String> =
+        store.schema_hashes(backend)?.into_iter().map(|known| (known.tool, known.hash)).collect();
+    let hashes: HashMap<&str, String> =
+        discovered.tools.iter().map(|tool| (tool.name.as_str(), tool.hash.to_string())).collect();
+
+    let change = |tool: &str, kind, before: Option<&String>, after: Option<&String>| ToolChange {
+        backend: backend.to_string(),
+        tool: tool.to_owned(),
+        kind,
+        before: before.cloned(),
+        after: after.cloned(),
+        at: now,
+    };
+    let mut changes: Vec<ToolChange> = Vec::new();
+    for (tool, hash) in &hashes {
+        match known.get(*tool) {
+            Some(before) if before == hash => {}
+            Some(before) => changes.push(change(tool, ChangeKind::Updated, Some(before), Some(hash))),
+            None => changes.push(change(tool, ChangeKind::Added, None, Some(hash))),
+        }
+    }
+    for (tool, before) in known.iter().filter(|(tool, _)| !hashes.contains_key(tool.as_str())) {
+        changes.push(change(tool, ChangeKind::Removed, Some(before), None));
+    }
+    changes.sort_by(|one, other| one.tool.cmp(&other.tool));
+    let count = |kind| changes.iter().filter(|change| change.kind == kind).count();
+    let summary = Changes {
+        added: count(ChangeKind::Added),
+        updated: count(ChangeKind::Updated),
+        removed: count(ChangeKind::Removed),
+        unchanged: hashes.len() - count(ChangeKind::Added) - count(ChangeKind::Updated),
+        at,
+    };
+
+    if known.is_empty() {
+        // A backend that was never seen before did not change.
+        tracing::info!(backend = %backend, tools = hashes.len(), "tools discovered");
+    } else {
+        announce(&changes, metrics);
+        store.record_changes(&changes)?;
+    }
+    store.set_schema_hashes(backend, hashes.iter().map(|(tool, hash)| (*tool, hash.as_str())), now)?;
+    if summary.removed > 0 {
+        store.retain_tools(backend, &hashes.keys().copied().collect::<Vec<_>>())?;
+    }
+    store.save_definitions(backend, fingerprint, &discovered.to_json(), now)?;
+    Ok(summary)
+}
+
+fn announce(changes: &[ToolChange], metrics: &Metrics) {
+    for ToolChange { backend, tool, kind, before, after, .. } in changes {
+        let (old, new) = (before.as_deref().unwrap_or("-"), after.as_deref().unwrap_or("-"));
+        tracing::info!(server = backend, tool, change = kind.as_str(), old, new, "tool changed");
+        let labels = ChangeLabels { backend: backend.clone(), change: kind.as_str() };
+        metrics.catalog_changes.get_or_create(&labels).inc();
+    }
+}
+
+/// Milliseconds since the Unix epoch.
+pub(super) fn milliseconds(at: SystemTime) -> i64 {
+    at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::value::RawValue;
+    use vmcp_model::discovered::Listing as RawListing;
+
+    fn listing(tools: &[(&str, &str)]) -> Listing {
+        let tool = |(name, description): &(&str, &str)| {
+            RawValue::from_string(format!(r#"{{"name":"{name}","description":"{description}"}}"#)).unwrap()
+        };
+        let tools = tools.iter().map(tool).collect();
+        let discovered = Arc::new(Discovered::read(RawListing { tools, ..RawListing::default() }));
+        Listing { backend: "jira".into(), fingerprint: "f".into(), discovered }
+    }
+
+    #[test]
+    fn counts_follow_from_the_stored_hashes() {
+        let (store, metrics) = (Store::in_memory().unwrap(), Metrics::new());
+        let counts = |listing: &Listing| {
+            let changes = record(&store, listing, &metrics).unwrap();
+            (changes.added, changes.updated, changes.removed, changes.unchanged)
+        };
+        assert_eq!(counts(&listing(&[("a", "1"), ("b", "1"), ("c", "1")])), (3, 0, 0, 0));
+        assert!(store.changes(10).unwrap().is_empty(), "the first listing is no change");
+        assert_eq!(counts(&listing(&[("a", "1"), ("b", "2"), ("d", "1")])), (1, 1, 1, 1));
+        let kinds: Vec<_> =
+            store.changes(10).unwrap().into_iter().map(|change| (change.tool, change.kind)).collect();
+        assert!(kinds.contains(&("b".into(), ChangeKind::Updated)), "{kinds:?}");
+        assert_eq!(kinds.len(), 3);
+        assert_eq!(counts(&listing(&[("a", "1"), ("b", "2"), ("d", "1")])), (0, 0, 0, 3));
+        assert!(store.schema_hash("jira", "c").unwrap().is_none(), "removed tools are forgotten (GOB-48)");
+        assert!(store.definitions("jira", "f").unwrap().is_some());
+        assert!(metrics.encode().contains(r#"vmcp_catalog_changes_total{backend="jira",change="updated"} 1"#));
+    }
+}

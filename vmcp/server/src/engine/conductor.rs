@@ -1,0 +1,388 @@
+//! The one task that changes anything: it starts and stops backends, follows what they offer, and publishes snapshots.
+//! Everybody else reads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+use vmcp_backend::{Backend, HttpClient, Settings, breaker};
+use vmcp_model::config::{self, Config};
+use vmcp_model::discovered::Discovered;
+use vmcp_search::Vectors;
+
+use super::changes::{self, Listing};
+use super::embedding::{Provider, Worker, progress};
+use super::shared::Shared;
+use super::snapshot::{Snapshot, Sources};
+use super::{Applied, build, provider};
+
+/// Changes that come within this time of each other make one snapshot; a long build stretches it, so that building never
+/// takes more than half of the time.
+const DEBOUNCE: Duration = Duration::from_millis(20);
+/// The longest stretch (R022-43: a change shows within two seconds).
+const LONGEST_DEBOUNCE: Duration = Duration::from_secs(1);
+
+/// How others reach the task.
+#[derive(Clone)]
+pub(super) struct Conductor {
+    commands: mpsc::Sender<Command>,
+}
+
+enum Command {
+    Apply(Box<Config>, oneshot::Sender<Applied>),
+    LoadVectors(oneshot::Sender<()>),
+    Shutdown(Duration, oneshot::Sender<()>),
+}
+
+impl Conductor {
+    /// Starts the task; `stop` ends it at once.
+    pub(super) fn start(shared: Arc<Shared>, options: Behaviour, stop: CancellationToken) -> Conductor {
+        let (commands, inbox) = mpsc::channel(16);
+        let (recorder, listings) = mpsc::channel(64);
+        tokio::spawn(keep_records(Arc::clone(&shared), listings));
+        let handle = Conductor { commands };
+        let task = Task {
+            handle: handle.clone(),
+            shared,
+            options,
+            running: BTreeMap::new(),
+            news: Arc::default(),
+            stop,
+            recorder,
+            http: HttpClient::default(),
+            embeddings: None,
+            worker: None,
+            build_again_after: Instant::now(),
+        };
+        tokio::spawn(task.run(inbox));
+        handle
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
+        let (answer, answered) = oneshot::channel();
+        self.commands.send(command(answer)).await.ok()?;
+        answered.await.ok()
+    }
+
+    /// Puts a configuration in force.
+    pub(super) async fn apply(&self, config: Config) -> Applied {
+        self.ask(|answer| Command::Apply(Box::new(config), answer)).await.unwrap_or_default()
+    }
+
+    /// Publishes a snapshot with the vectors that the store has by now.
+    pub(super) async fn load_vectors(&self) {
+        self.ask(Command::LoadVectors).await;
+    }
+
+    /// Stops all backends; calls in flight have `grace` to end.
+    pub(super) async fn shutdown(&self, grace: Duration) {
+        self.ask(|answer| Command::Shutdown(grace, answer)).await;
+    }
+}
+
+/// What a task does and does not do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Behaviour {
+    /// Embeds tools in the background.
+    pub(super) embed: bool,
+    /// Begins with the definitions that were saved last time.
+    pub(super) cached: bool,
+}
+
+struct Task {
+    handle: Conductor,
+    shared: Arc<Shared>,
+    options: Behaviour,
+    running: BTreeMap<Arc<str>, Running>,
+    /// A backend offers something else than before.
+    news: Arc<Notify>,
+    stop: CancellationToken,
+    recorder: mpsc::Sender<Listing>,
+    http: HttpClient,
+    /// What the present provider was made of.
+    embeddings: Option<config::Embeddings>,
+    /// The background embedding; dropped to end it.
+    worker: Option<AbortOnDropHandle<()>>,
+    build_again_after: Instant,
+}
+
+struct Running {
+    spec: config::Backend,
+    backend: Backend,
+    /// What was last compared with the store.
+    recorded: Option<Arc<Discovered>>,
+    _follower: AbortOnDropHandle<()>,
+}
+
+impl Task {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+        let (mut dirty, stop, news) = (false, self.stop.clone(), Arc::clone(&self.news));
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                command = inbox.recv() => match command {
+                    Some(Command::Apply(config, answer)) => {
+                        let applied = self.apply(*config).await;
+                        // Whoever asked may have gone.
+                        let _ = answer.send(applied);
+                    }
+                    Some(Command::LoadVectors(answer)) => {
+                        self.load_vectors().await;
+                        let _ = answer.send(());
+                    }
+                    Some(Command::Shutdown(grace, answer)) => {
+                        self.stop_all(grace).await;
+                        let _ = answer.send(());
+                        break;
+                    }
+                    None => break,
+                },
+                () = news.notified() => dirty = true,
+                () = tokio::time::sleep_until(self.build_again_after.into()), if dirty => {
+                    dirty = false;
+                    self.rebuild(None).await;
+                }
+            }
+        }
+        self.stop_all(Duration::ZERO).await;
+        self.stop.cancel();
+    }
+
+    async fn apply(&mut self, config: Config) -> Applied {
+        let before = self.shared.snapshot.load_full();
+        let settings = settings(&config, &self.http);
+        let keeps_settings = same_settings(&before.config, &config);
+        let mut applied = Applied::between(&before.config, &config);
+        let mut wanted: BTreeMap<Arc<str>, config::Backend> = BTreeMap::new();
+        for spec in config.backends.iter().filter(|spec| spec.enabled) {
+            wanted.insert(Arc::clone(&spec.name), spec.clone());
+        }
+        let mut stopping = Vec::new();
+        let names: Vec<_> = self.running.keys().cloned().collect();
+        let mut inherited = BTreeMap::new();
+        for name in names {
+            let keep = self.running.get(&name).is_some_and(|running| {
+                keeps_settings && wanted.get(&name) == Some(&running.spec)
+            });
+            if keep {
+                wanted.remove(&name);
+                applied.unchanged += 1;
+            } else if let Some(old) = self.running.remove(&name) {
+                match wanted.get(&name) {
+                    // Only a token or a limit changed: what it offers will be the same until it says otherwise.
+                    Some(new) if new.fingerprint() == old.spec.fingerprint() => {
+                        inherited.insert(Arc::clone(&name), old.backend.discovered().borrow().clone());
+                        applied.changed.push(name);
+                    }
+                    Some(_) => applied.changed.push(name),
+                    None => applied.removed.push(name),
+                }
+                stopping.push(old.backend);
+            }
+        }
+        let saved = self.saved(&config, wanted.values().filter(|spec| !inherited.contains_key(&spec.name))).await;
+        for (name, spec) in wanted {
+            if !applied.changed.contains(&name) {
+                applied.added.push(Arc::clone(&name));
+            }
+            let cached = inherited.remove(&name).flatten().or_else(|| saved.get(&name).cloned());
+            let running = self.start_backend(spec, settings.clone(), cached);
+            self.running.insert(name, running);
+        }
+        // They finish their calls while the rest goes on.
+        tokio::spawn(async move { join_all(stopping.into_iter().map(Backend::stop)).await });
+
+        self.rebuild(Some(config)).await;
+        self.change_provider().await;
+        applied
+    }
+
+    /// What backends offered last time, for those about to start.
+    async fn saved(
+        &self,
+        config: &Config,
+        specs: impl Iterator<Item = &config::Backend>,
+    ) -> BTreeMap<Arc<str>, Arc<Discovered>> {
+        if !self.options.cached || !config.optimizer.enabled {
+            return BTreeMap::new();
+        }
+        let keys: Vec<_> = specs.map(|spec| (Arc::clone(&spec.name), spec.fingerprint())).collect();
+        let read = self.shared.store(move |store| {
+            let mut saved = BTreeMap::new();
+            for (name, fingerprint) in &keys {
+                let Some(definitions) = store.definitions(name, fingerprint)? else { continue };
+                match Discovered::from_json(&definitions.json) {
+                    Ok(discovered) => _ = saved.insert(Arc::clone(name), Arc::new(discovered)),
+                    Err(error) => tracing::warn!(backend = %name, %error, "saved definitions are not readable"),
+                }
+            }
+            Ok(saved)
+        });
+        read.await.unwrap_or_default()
+    }
+
+    fn start_backend(&self, spec: config::Backend, settings: Settings, cached: Option<Arc<Discovered>>) -> Running {
+        let backend = Backend::start(spec.clone(), settings, cached.clone());
+        let (mut discovered, news) = (backend.discovered(), Arc::clone(&self.news));
+        // What is cached is in the snapshot that follows; only what comes later is news.
+        let follow = async move {
+            while discovered.changed().await.is_ok() {
+                news.notify_one();
+            }
+        };
+        Running { spec, backend, recorded: cached, _follower: AbortOnDropHandle::new(tokio::spawn(follow)) }
+    }
+
+    /// Publishes what the backends offer now, under a new configuration if there is one.
+    async fn rebuild(&mut self, config: Option<Config>) {
+        let offered = |running: &Running| running.backend.discovered().borrow().clone();
+        let sources: Sources = self
+            .running
+            .iter()
+            .filter_map(|(name, running)| Some((Arc::clone(name), offered(running)?)))
+            .collect();
+        let before = self.shared.snapshot.load_full();
+        let started = Instant::now();
+        let (store, model) = (self.shared.open_store(), self.model());
+        let config = config.map_or_else(|| Arc::clone(&before.config), Arc::new);
+        let build = {
+            let sources = sources.clone();
+            move || build::snapshot(&before, config, sources, &store, model.as_deref())
+        };
+        let Ok(mut snapshot) = tokio::task::spawn_blocking(build).await else {
+            // Only when the runtime is going down: building does not panic.
+            return;
+        };
+        snapshot.backends =
+            Arc::new(self.running.iter().map(|(name, running)| (Arc::clone(name), running.backend.clone())).collect());
+        self.publish(snapshot);
+        let took = started.elapsed();
+        tracing::debug!(tools = self.shared.snapshot.load().view.visible_tools, ?took, "snapshot published");
+        self.build_again_after = Instant::now() + took.clamp(DEBOUNCE, LONGEST_DEBOUNCE);
+        if let Some(provider) = self.shared.provider.load_full() {
+            provider.wake();
+        }
+        self.record(sources).await;
+    }
+
+    /// Hands listings that are new to the recorder.
+    async fn record(&mut self, sources: Sources) {
+        for (name, discovered) in sources {
+            let Some(running) = self.running.get_mut(&name) else { continue };
+            if running.recorded.as_ref().is_some_and(|recorded| Arc::ptr_eq(recorded, &discovered)) {
+                continue;
+            }
+            running.recorded = Some(Arc::clone(&discovered));
+            let listing = Listing { backend: name, fingerprint: running.spec.fingerprint(), discovered };
+            // The recorder ends only with this task.
+            let _ = self.recorder.send(listing).await;
+        }
+    }
+
+    async fn load_vectors(&mut self) {
+        let Some(model) = self.model() else { return };
+        let before = self.shared.snapshot.load_full();
+        let store = self.shared.open_store();
+        let build = move || {
+            let vectors = build::vectors(&before.texts, &store, &model)?;
+            let index = Arc::new(before.index.with_vectors(vectors));
+            Ok::<_, vmcp_store::StoreError>(Snapshot { index, ..Snapshot::clone(&before) })
+        };
+        match tokio::task::spawn_blocking(build).await {
+            Ok(Ok(snapshot)) => self.publish(snapshot),
+            Ok(Err(error)) => tracing::warn!(%error, "embeddings could not be read back"),
+            Err(_) => {}
+        }
+    }
+
+    fn model(&self) -> Option<String> {
+        self.shared.provider.load_full().and_then(|provider| provider.model())
+    }
+
+    fn publish(&self, mut snapshot: Snapshot) {
+        let before = self.shared.snapshot.load_full();
+        snapshot.generation = before.generation + 1;
+        let changed = snapshot.view.changed_since(&before.view);
+        let (wanted, embedded) = progress(&snapshot);
+        self.shared.metrics.catalog_tools.set(i64::try_from(wanted).unwrap_or(i64::MAX));
+        self.shared.metrics.catalog_embedded.set(i64::try_from(embedded).unwrap_or(i64::MAX));
+        self.shared.snapshot.store(Arc::new(snapshot));
+        self.shared.generation.send_if_modified(|generation| generation.advance(changed));
+    }
+
+    /// Follows the configured provider: another one embeds everything anew, from the cache where it can.
+    async fn change_provider(&mut self) {
+        let config = Arc::clone(&self.shared.snapshot.load().config);
+        let wanted = config.optimizer.enabled.then(|| config.optimizer.embeddings.clone());
+        if self.embeddings == wanted {
+            return;
+        }
+        self.embeddings = wanted;
+        self.worker = None;
+        let embedder = provider::embedder(&config).unwrap_or_else(|error| {
+            tracing::error!(%error, "the embedding provider cannot be used; searches go by keywords");
+            None
+        });
+        let name = provider::provider_name(&config);
+        let provider = embedder.map(|embedder| Arc::new(Provider::new(name, embedder)));
+        self.shared.provider.store(provider.clone());
+        // Vectors of one model say nothing to another.
+        let before = self.shared.snapshot.load_full();
+        if before.index.vectors().count() > 0 {
+            let index = Arc::new(before.index.with_vectors(Vectors::default()));
+            self.publish(Snapshot { index, ..Snapshot::clone(&before) });
+        }
+        if let Some(provider) = provider.filter(|_| self.options.embed) {
+            let worker = Worker { provider, shared: Arc::clone(&self.shared), conductor: self.handle.clone() };
+            self.worker = Some(AbortOnDropHandle::new(tokio::spawn(worker.run())));
+        }
+    }
+
+    async fn stop_all(&mut self, grace: Duration) {
+        self.worker = None;
+        let running = std::mem::take(&mut self.running);
+        let stopping = join_all(running.into_values().map(|running| running.backend.stop()));
+        if tokio::time::timeout(grace, stopping).await.is_err() {
+            tracing::warn!("some backends did not stop in time");
+        }
+    }
+}
+
+/// Compares listings with the store one after another, behind the back of everybody who waits for a snapshot.
+async fn keep_records(shared: Arc<Shared>, mut listings: mpsc::Receiver<Listing>) {
+    while let Some(listing) = listings.recv().await {
+        let (backend, metrics) = (Arc::clone(&listing.backend), Arc::clone(&shared.metrics));
+        let recorded = shared.store(move |store| changes::record(store, &listing, &metrics)).await;
+        if let Some(changes) = recorded {
+            shared.changes().insert(backend, changes);
+        }
+    }
+}
+
+fn settings(config: &Config, http: &HttpClient) -> Settings {
+    let (proxy, breaker) = (&config.proxy, &config.operational.circuit_breaker);
+    Settings {
+        connection_timeout: proxy.connection_timeout,
+        max_connection_retries: proxy.max_connection_retries,
+        lazy_connect: proxy.lazy_connect,
+        breaker: breaker::Settings {
+            // The breaker's own way to say "off" is 0.
+            failure_threshold: if breaker.enabled { breaker.failure_threshold } else { 0 },
+            reset_timeout: breaker.timeout,
+        },
+        refresh_interval: proxy.refresh_interval,
+        max_call: proxy.max_tool_timeout,
+        http: http.clone(),
+        ..Settings::default()
+    }
+}
+
+/// Whether backends can keep running under the other configuration. The deadline of a call is not theirs to know.
+fn same_settings(one: &Config, other: &Config) -> bool {
+    let proxy = |config: &Config| config::Proxy { tool_timeout: Duration::ZERO, ..config.proxy.clone() };
+    proxy(one) == proxy(other) && one.operational.circuit_breaker == other.operational.circuit_breaker
+}

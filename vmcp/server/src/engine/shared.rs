@@ -1,0 +1,82 @@
+//! What the engine's handle and its tasks share.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::watch;
+use vmcp_store::{Store, StoreError};
+
+use super::Generation;
+use super::changes::Changes;
+use super::embedding::Provider;
+use super::snapshot::Snapshot;
+use crate::telemetry::metrics::Metrics;
+
+pub(super) struct Shared {
+    pub(super) snapshot: ArcSwap<Snapshot>,
+    pub(super) generation: watch::Sender<Generation>,
+    pub(super) provider: ArcSwapOption<Provider>,
+    pub(super) changes: Mutex<BTreeMap<Arc<str>, Changes>>,
+    pub(super) metrics: Arc<Metrics>,
+    store: ArcSwap<Store>,
+}
+
+impl Shared {
+    pub(super) fn new(snapshot: Snapshot, store: Store, metrics: Arc<Metrics>) -> Shared {
+        Shared {
+            snapshot: ArcSwap::from_pointee(snapshot),
+            generation: watch::Sender::default(),
+            provider: ArcSwapOption::empty(),
+            changes: Mutex::default(),
+            metrics,
+            store: ArcSwap::from_pointee(store),
+        }
+    }
+
+    /// The store, for blocking threads.
+    pub(super) fn open_store(&self) -> Arc<Store> {
+        self.store.load_full()
+    }
+
+    /// Works on the store on a blocking thread. When the file fails, the work is done once more in memory, where the cache
+    /// lives from then on: nothing may depend on a disk (invariant 9).
+    pub(super) async fn store<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl Fn(&Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Option<T> {
+        let shared = Arc::clone(self);
+        let blocking = tokio::task::spawn_blocking(move || {
+            let store = shared.open_store();
+            match work(&store) {
+                Ok(done) => Some(done),
+                Err(error @ StoreError::Busy) => {
+                    tracing::warn!(%error, "the cache was not written this time");
+                    None
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "going on with the cache in memory");
+                    let memory = Store::in_memory().inspect_err(|error| tracing::error!(%error, "no cache at all")).ok()?;
+                    let done = work(&memory).ok();
+                    shared.store.store(Arc::new(memory));
+                    done
+                }
+            }
+        });
+        blocking.await.ok().flatten()
+    }
+
+    pub(super) fn changes(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Changes>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens the store in a folder, or in memory when that fails, and says so.
+pub(super) fn open(dir: Option<&Path>) -> Result<Store, StoreError> {
+    let Some(dir) = dir else { return Store::in_memory() };
+    Store::open(dir).or_else(|error| {
+        tracing::warn!(%error, "going on with the cache in memory");
+        Store::in_memory()
+    })
+}

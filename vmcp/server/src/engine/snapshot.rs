@@ -1,0 +1,59 @@
+//! Everything that a request needs, as of one moment (invariant 1).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use vmcp_backend::Backend;
+use vmcp_model::catalog::{Catalog, CatalogTool};
+use vmcp_model::config::Config;
+use vmcp_model::discovered::Discovered;
+use vmcp_search::Index;
+
+use super::view::View;
+use crate::optim::validation::ArgumentCheck;
+
+/// What backends offer, by name.
+pub(super) type Sources = Vec<(Arc<str>, Arc<Discovered>)>;
+
+/// Catalog, index, view and connections that belong together. Immutable; swapped whole.
+#[derive(Clone)]
+pub struct Snapshot {
+    /// Counts snapshots.
+    pub generation: u64,
+    /// The configuration in force.
+    pub config: Arc<Config>,
+    /// What all backends offer.
+    pub catalog: Arc<Catalog>,
+    /// The tools, searchable; documents are numbered by position in [`Catalog::tools`].
+    pub index: Arc<Index>,
+    /// What clients may see of it.
+    pub view: Arc<View>,
+    /// The enabled backends by name.
+    pub backends: Arc<BTreeMap<Arc<str>, Backend>>,
+    /// What each backend offered when this was built.
+    pub(super) sources: Arc<Sources>,
+    /// What is embedded, by position in [`Catalog::tools`]; empty for a tool that nobody may find.
+    pub(super) texts: Arc<Vec<String>>,
+    /// By position in [`Catalog::tools`].
+    pub(super) checks: Arc<Vec<ArgumentCheck>>,
+}
+
+impl Snapshot {
+    /// The tool with this name, if clients may see it.
+    pub fn tool(&self, name: &str) -> Option<&Arc<CatalogTool>> {
+        self.catalog.tool(name).filter(|tool| tool.listed)
+    }
+
+    /// The argument check of a tool of this snapshot.
+    pub fn check(&self, tool: &CatalogTool) -> ArgumentCheck {
+        let position = self.catalog.tools.binary_search_by(|other| other.name.cmp(&tool.name));
+        position.ok().and_then(|position| self.checks.get(position)).cloned().unwrap_or_default()
+    }
+
+    /// How long a call of a tool of this backend may take unless the caller says otherwise.
+    pub fn tool_timeout(&self, backend: &str) -> Duration {
+        let own = self.config.backends.iter().find(|other| &*other.name == backend);
+        own.and_then(|own| own.timeout).unwrap_or(self.config.proxy.tool_timeout)
+    }
+}

@@ -1,0 +1,252 @@
+//! The arguments of call_tool: one signature that covers all that are in use (X-03, GMT-19).
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use vmcp_model::config::Limits;
+use vmcp_wire::object::Object;
+
+use super::input::{InputError, at_most_chars, depth, string};
+
+/// A call of another tool.
+#[derive(Debug)]
+pub struct CallArguments {
+    /// The tool's listed name, or with `server` the name that the backend gave it.
+    pub tool: String,
+    /// The backend.
+    pub server: Option<String>,
+    /// The tool's arguments, a JSON object.
+    pub parameters: Box<RawValue>,
+    /// How long this call may take.
+    pub timeout: Option<Duration>,
+    /// The shape of the answer.
+    pub format: ResponseFormat,
+}
+
+/// The shape of call_tool's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ResponseFormat {
+    /// The tool's own `CallToolResult`, untouched (R022-12).
+    #[default]
+    Mcp,
+    /// `{success, server, tool, result}` (GMT-19).
+    Envelope,
+}
+
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(borrow)]
+    tool_name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    server_name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    backend_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    parameters: Option<&'a RawValue>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow)]
+    timeout: Option<&'a RawValue>,
+    #[serde(borrow)]
+    response_format: Option<&'a RawValue>,
+}
+
+impl CallArguments {
+    /// Reads and checks the arguments; unknown fields are ignored. `max_timeout` bounds `timeout`.
+    pub fn parse(
+        arguments: &RawValue,
+        limits: &Limits,
+        max_timeout: Duration,
+    ) -> Result<CallArguments, InputError> {
+        let name = |field, value| name(field, value, limits.tool_name_chars);
+        let fields: Fields<'_> =
+            serde_json::from_str(arguments.get()).map_err(|error| InputError::Unreadable(error.to_string()))?;
+        let parameters = parameters(fields.parameters, fields.arguments, limits)?;
+        let given = || parameters.map_or_else(empty_object, RawValue::to_owned);
+        let (tool, parameters) = match name("tool_name", fields.tool_name)? {
+            Some(tool) => (tool, given()),
+            None => hoist(parameters, limits.tool_name_chars)?.ok_or(InputError::Missing("tool_name"))?,
+        };
+        let server = match (name("server_name", fields.server_name)?, name("backend_id", fields.backend_id)?) {
+            (Some(first), Some(second)) if first != second => {
+                return Err(InputError::Contradiction { first: "server_name", second: "backend_id" });
+            }
+            (first, second) => first.or(second),
+        };
+        let format = match fields.response_format {
+            None => ResponseFormat::default(),
+            Some(value) => serde_json::from_str(value.get())
+                .map_err(|_| InputError::invalid("response_format", r#""mcp" or "envelope""#))?,
+        };
+        Ok(CallArguments {
+            tool,
+            server,
+            parameters,
+            timeout: fields.timeout.map(|value| timeout(value, max_timeout)).transpose()?,
+            format,
+        })
+    }
+}
+
+/// A name, unless it is absent or blank.
+fn name(field: &'static str, value: Option<&RawValue>, max_chars: usize) -> Result<Option<String>, InputError> {
+    let Some(value) = value else { return Ok(None) };
+    let name = string(field, value)?;
+    at_most_chars(field, &name, max_chars)?;
+    Ok((!name.trim().is_empty()).then_some(name))
+}
+
+fn parameters<'a>(
+    parameters: Option<&'a RawValue>,
+    arguments: Option<&'a RawValue>,
+    limits: &Limits,
+) -> Result<Option<&'a RawValue>, InputError> {
+    for (field, value) in [("parameters", parameters), ("arguments", arguments)] {
+        let Some(value) = value else { continue };
+        let json = value.get();
+        let too_long = |actual, limit, unit| InputError::TooLong { field, actual, limit, unit };
+        if json.len() > limits.parameters_bytes {
+            return Err(too_long(json.len(), limits.parameters_bytes, "bytes"));
+        }
+        match depth(json) {
+            levels if levels > limits.parameters_depth => {
+                return Err(too_long(levels, limits.parameters_depth, "levels of nesting"));
+            }
+            _ if !json.starts_with('{') => return Err(InputError::invalid(field, "an object")),
+            _ => {}
+        }
+    }
+    match (parameters, arguments) {
+        (Some(first), Some(second)) if !same(first, second) => {
+            Err(InputError::Contradiction { first: "parameters", second: "arguments" })
+        }
+        (first, second) => Ok(first.or(second)),
+    }
+}
+
+fn same(first: &RawValue, second: &RawValue) -> bool {
+    let value = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).ok();
+    first.get() == second.get() || value(first) == value(second)
+}
+
+/// Models sometimes put `tool_name` inside `parameters`. Only when it is absent above, it is taken from there, and out
+/// of there, so that one name decides what is authorised and what is run (R022-16).
+fn hoist(parameters: Option<&RawValue>, max_chars: usize) -> Result<Option<(String, Box<RawValue>)>, InputError> {
+    let unreadable = |error: &dyn std::fmt::Display| InputError::Unreadable(error.to_string());
+    let Some(parameters) = parameters else { return Ok(None) };
+    let object = Object::parse(parameters).map_err(|error| unreadable(&error))?;
+    let Some(tool) = name("tool_name", object.get("tool_name"), max_chars)? else { return Ok(None) };
+    let mut edit = object.edit();
+    edit.remove("tool_name");
+    let rest = edit.finish().into_raw().map_err(|error| unreadable(&error))?;
+    Ok(Some((tool, rest)))
+}
+
+fn timeout(value: &RawValue, max: Duration) -> Result<Duration, InputError> {
+    let seconds = serde_json::from_str::<f64>(value.get()).ok();
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .filter(|timeout| !timeout.is_zero() && *timeout <= max)
+        .ok_or_else(|| {
+            InputError::invalid("timeout", format_args!("a number of seconds above 0, at most {}", max.as_secs_f64()))
+        })
+}
+
+/// `{}`.
+pub fn empty_object() -> Box<RawValue> {
+    RawValue::from_string("{}".to_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: Duration = Duration::from_secs(300);
+
+    fn parse(json: &str) -> Result<CallArguments, String> {
+        let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
+        CallArguments::parse(&raw, &Limits::default(), MAX).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn all_names_of_a_field_are_accepted() {
+        for json in [
+            r#"{"tool_name":"t","server_name":"s","parameters":{"a":1}}"#,
+            r#"{"tool_name":"t","backend_id":"s","arguments":{"a":1}}"#,
+            r#"{"tool_name":"t","backend_id":"s","server_name":"s","arguments":{"a":1},"parameters":{"a": 1}}"#,
+            r#"{"tool_name":"t","server_name":"s","parameters":{"a":1},"arguments":null,"timeout":null,"x":1}"#,
+        ] {
+            let call = parse(json).unwrap();
+            assert_eq!((call.tool.as_str(), call.server.as_deref()), ("t", Some("s")), "{json}");
+            assert_eq!(serde_json::from_str::<Value>(call.parameters.get()).unwrap()["a"], 1, "{json}");
+            assert_eq!((call.timeout, call.format), (None, ResponseFormat::Mcp));
+        }
+    }
+
+    #[test]
+    fn parameters_travel_as_they_were_written() {
+        let call = parse(r#"{"tool_name":"t","parameters":{ "b":1.0e2, "a":"\u00e9" }}"#).unwrap();
+        assert_eq!(call.parameters.get(), r#"{ "b":1.0e2, "a":"\u00e9" }"#);
+        assert_eq!(parse(r#"{"tool_name":"t"}"#).unwrap().parameters.get(), "{}");
+    }
+
+    #[test]
+    fn a_nested_tool_name_is_hoisted_only_when_there_is_no_other() {
+        let call = parse(r#"{"tool_name":"","parameters":{"tool_name":"x_echo","msg":"hi"}}"#).unwrap();
+        assert_eq!((call.tool.as_str(), call.parameters.get()), ("x_echo", r#"{"msg":"hi"}"#));
+        let call = parse(r#"{"tool_name":"own","parameters":{"tool_name":"x_echo"}}"#).unwrap();
+        assert_eq!((call.tool.as_str(), call.parameters.get()), ("own", r#"{"tool_name":"x_echo"}"#));
+    }
+
+    #[test]
+    fn timeout_and_format() {
+        let call = parse(r#"{"tool_name":"t","timeout":1.5,"response_format":"envelope"}"#).unwrap();
+        assert_eq!((call.timeout, call.format), (Some(Duration::from_millis(1500)), ResponseFormat::Envelope));
+    }
+
+    #[test]
+    fn every_mistake_names_its_field_and_limit() {
+        let deep = format!("{}1{}", "[".repeat(64), "]".repeat(64));
+        let cases = [
+            ("7".to_owned(), "arguments must be a JSON object"),
+            ("{}".to_owned(), "tool_name is required"),
+            (r#"{"tool_name":" ","parameters":{}}"#.to_owned(), "tool_name is required"),
+            (r#"{"tool_name":["t"]}"#.to_owned(), "tool_name must be a string"),
+            (
+                format!(r#"{{"tool_name":"{}"}}"#, "n".repeat(129)),
+                "tool_name is too long: 129 characters, the limit is 128",
+            ),
+            (r#"{"tool_name":"t","parameters":[]}"#.to_owned(), "parameters must be an object"),
+            (r#"{"tool_name":"t","arguments":"x"}"#.to_owned(), "arguments must be an object"),
+            (
+                r#"{"tool_name":"t","arguments":{"a":1},"parameters":{"a":2}}"#.to_owned(),
+                "parameters and arguments are two names of one field",
+            ),
+            (
+                r#"{"tool_name":"t","server_name":"a","backend_id":"b"}"#.to_owned(),
+                "server_name and backend_id are two names of one field",
+            ),
+            (
+                format!(r#"{{"tool_name":"t","parameters":{{"a":{deep}}}}}"#),
+                "parameters is too long: 65 levels of nesting, the limit is 64",
+            ),
+            (
+                format!(r#"{{"tool_name":"t","parameters":{{"a":"{}"}}}}"#, "x".repeat(1 << 20)),
+                "parameters is too long: 1048584 bytes, the limit is 1048576",
+            ),
+            (r#"{"tool_name":"t","timeout":0}"#.to_owned(), "timeout must be a number of seconds above 0, at most 300"),
+            (r#"{"tool_name":"t","timeout":-1}"#.to_owned(), "timeout must be a number of seconds above 0, at most 300"),
+            (r#"{"tool_name":"t","timeout":1e300}"#.to_owned(), "timeout must be"),
+            (r#"{"tool_name":"t","timeout":301}"#.to_owned(), "timeout must be"),
+            (r#"{"tool_name":"t","response_format":"xml"}"#.to_owned(), "response_format must be"),
+            (r#"{"tool_name":"a","tool_name":"b"}"#.to_owned(), "arguments must be a JSON object"),
+        ];
+        for (json, message) in cases {
+            let error = parse(&json).unwrap_err();
+            assert!(error.starts_with(message), "{}: {error}", json.get(..80).unwrap_or(&json));
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! `optim.call_tool` (R022-10…16, GMT-19…23, X-03, X-04).
+
+use std::time::Instant;
+
+use serde_json::value::RawValue;
+use tracing::{Instrument, info_span};
+use vmcp_backend::{Outcome, Response};
+use vmcp_model::catalog::{CatalogTool, Lookup};
+use vmcp_wire::object::Object;
+
+use super::call_arguments::{CallArguments, ResponseFormat};
+use super::names::{Own, own};
+use super::outcome::{Envelope, ErrorType, Failure};
+use super::{failed_call, outcome, response_limit};
+use crate::engine::{Engine, Snapshot};
+use crate::route::backend::is_tool_error;
+use crate::route::{self, Answer, Caller};
+
+/// Calls the tool that the arguments name. `params` are those of the call of call_tool itself: what else they carry (the
+/// answers to a question of the backend, metadata) goes on to the tool.
+pub(super) async fn run(
+    engine: &Engine,
+    snapshot: &Snapshot,
+    caller: &Caller,
+    params: &Object<'_>,
+    arguments: &RawValue,
+) -> Answer {
+    let metrics = engine.metrics();
+    let started = Instant::now();
+    metrics.call_tool_requests.inc();
+    let span = info_span!("optimizer.call_tool", tool = tracing::field::Empty);
+    let answer = call(engine, snapshot, caller, params, arguments).instrument(span).await;
+    metrics.call_tool_duration.observe(started.elapsed().as_secs_f64());
+    if answer.outcome.as_ref().map_or(true, |result| is_tool_error(result)) {
+        metrics.call_tool_errors.inc();
+    }
+    answer
+}
+
+async fn call(
+    engine: &Engine,
+    snapshot: &Snapshot,
+    caller: &Caller,
+    params: &Object<'_>,
+    arguments: &RawValue,
+) -> Answer {
+    let config = &snapshot.config;
+    let call = match CallArguments::parse(arguments, &config.optimizer.limits, config.proxy.max_tool_timeout) {
+        Ok(call) => call,
+        Err(error) => return Answer::own(outcome::error(&error.to_string())),
+    };
+    let tool = match resolve(snapshot, &call) {
+        Ok(tool) => tool,
+        Err(failure) => {
+            if failure.error_type == ErrorType::NotFound {
+                engine.metrics().call_tool_not_found.inc();
+            }
+            return Answer::own(failure.to_result());
+        }
+    };
+    tracing::Span::current().record("tool", tool.name.as_str());
+
+    let schema = tool.definition.input_schema.as_deref();
+    if let Err(violations) = snapshot.check(tool).check(&tool.name, schema, &call.parameters) {
+        engine.metrics().schema_rejections.inc();
+        let message = format!("parameters do not fit the schema of {}: {violations}", tool.name);
+        return Answer::own(failure(tool, ErrorType::InvalidInput, message).to_result());
+    }
+
+    let mut edit = params.edit();
+    edit.set("arguments", &*call.parameters);
+    let Ok(params) = edit.finish().into_raw() else { return Answer::own(outcome::error("unreadable parameters")) };
+    let params = Object::parse(&params).unwrap_or_default();
+    let deadline = call.timeout.unwrap_or_else(|| snapshot.tool_timeout(&tool.backend));
+    match route::backend::call_tool(snapshot, caller, engine.metrics(), tool, &params, deadline).await {
+        Ok(response) => shaped(snapshot, tool, call.format, response),
+        Err(error) => failed_call(tool, &error),
+    }
+}
+
+/// The tool that is meant, if the caller may use it.
+fn resolve<'a>(snapshot: &'a Snapshot, call: &'a CallArguments) -> Result<&'a CatalogTool, Failure<'a>> {
+    let server = call.server.as_deref();
+    let fail = |kind, error: String| Failure::new(server, &call.tool, kind, error);
+    // The same words for a tool that there is not and for one that this caller may not see (R022-14).
+    let not_found = || fail(ErrorType::NotFound, format!("tool not found: {}", call.tool));
+    let meant = own(&call.tool);
+    if matches!(meant, Some(Own::Reserved(_) | Own::Unknown)) {
+        let error = "optimizer tools cannot be invoked through optim.call_tool";
+        return Err(fail(ErrorType::InvalidInput, error.to_owned()));
+    }
+    let lookup = match server {
+        Some(server) => {
+            let known = snapshot.backends.keys().any(|backend| backend.eq_ignore_ascii_case(server));
+            if !known {
+                let mut failure = fail(ErrorType::NotFound, format!("server not found: {server}"));
+                failure.available_servers = Some(snapshot.backends.keys().map(AsRef::as_ref).collect());
+                return Err(failure);
+            }
+            snapshot.catalog.tool_of(server, &call.tool)
+        }
+        None => snapshot.tool(&call.tool).map_or_else(|| any_case(snapshot, &call.tool), Lookup::Found),
+    };
+    let fits: Vec<&CatalogTool> = match lookup {
+        Lookup::Found(tool) => vec![tool],
+        Lookup::Ambiguous(tools) => tools.into_iter().map(AsRef::as_ref).collect(),
+        Lookup::Unknown => Vec::new(),
+    };
+    let fits: Vec<_> = fits.into_iter().filter(|tool| tool.listed).collect();
+    match fits.as_slice() {
+        [tool] => Ok(tool),
+        [] if meant.is_some() => {
+            let error = "optimizer tools cannot be invoked through optim.call_tool";
+            Err(fail(ErrorType::InvalidInput, error.to_owned()))
+        }
+        [] => Err(not_found()),
+        several => {
+            let names: Vec<_> = several.iter().map(|tool| tool.name.as_str()).collect();
+            let error = format!("{} could be {}; use the exact name", call.tool, names.join(" or "));
+            Err(fail(ErrorType::InvalidInput, error))
+        }
+    }
+}
+
+/// Listed tools whose name differs at most in case (GMT-21).
+fn any_case<'a>(snapshot: &'a Snapshot, name: &str) -> Lookup<'a> {
+    let fits: Vec<_> = snapshot.catalog.listed().filter(|tool| tool.name.eq_ignore_ascii_case(name)).collect();
+    match fits.as_slice() {
+        [] => Lookup::Unknown,
+        [only] => Lookup::Found(only),
+        _ => Lookup::Ambiguous(fits),
+    }
+}
+
+fn failure(tool: &CatalogTool, kind: ErrorType, error: String) -> Failure<'_> {
+    Failure::new(Some(&tool.backend), &tool.definition.name, kind, error)
+}
+
+/// The answer in the shape that was asked for.
+fn shaped(snapshot: &Snapshot, tool: &CatalogTool, format: ResponseFormat, response: Response) -> Answer {
+    let era = response.era;
+    let result = match response.outcome {
+        Outcome::Result(result) => result,
+        // The inner call failed, not the outer one: say so where a model reads it.
+        Outcome::Error(error) => {
+            return Answer::own(failure(tool, ErrorType::BackendError, message_of(&error)).to_result());
+        }
+    };
+    let limit = snapshot.config.optimizer.max_tool_response_tokens;
+    let result = limit.and_then(|limit| response_limit::cut(&result, u64::from(limit))).unwrap_or(result);
+    match format {
+        // A question to the client is no result yet; it must reach the client as it is.
+        _ if is_question(&result) => Answer { outcome: Ok(result), era },
+        ResponseFormat::Mcp => Answer { outcome: Ok(result), era },
+        ResponseFormat::Envelope if is_tool_error(&result) => {
+            Answer::own(failure(tool, ErrorType::BackendError, first_text(&result)).to_result())
+        }
+        ResponseFormat::Envelope => {
+            let envelope =
+                Envelope { success: true, server: &tool.backend, tool: &tool.definition.name, result: &result };
+            Answer::own(envelope.to_result())
+        }
+    }
+}
+
+fn is_question(result: &RawValue) -> bool {
+    Object::parse(result).is_ok_and(|object| object.get_str("resultType").is_some_and(|kind| kind != "complete"))
+}
+
+/// The text of a JSON-RPC error.
+fn message_of(error: &RawValue) -> String {
+    let object = Object::parse(error).unwrap_or_default();
+    let message = object.get_str("message").unwrap_or_default();
+    let code = object.get("code").map_or("no code", RawValue::get);
+    format!("{message} ({code})")
+}
+
+/// The text of a failed result.
+fn first_text(result: &RawValue) -> String {
+    #[derive(serde::Deserialize)]
+    struct Content {
+        content: Vec<Block>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Block {
+        text: Option<String>,
+    }
+    let content = serde_json::from_str::<Content>(result.get()).map(|result| result.content).unwrap_or_default();
+    content.into_iter().find_map(|block| block.text).unwrap_or_else(|| "the tool failed without a message".to_owned())
+}

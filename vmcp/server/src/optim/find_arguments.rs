@@ -1,0 +1,148 @@
+//! The arguments of find_tool (R022-02).
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use vmcp_model::config::Limits;
+
+use super::input::{InputError, at_most_chars, string};
+
+/// Largest `limit` (R022-02).
+pub const MAX_LIMIT: usize = 50;
+
+/// What is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FindArguments {
+    /// What the tool shall do.
+    pub description: String,
+    /// Terms separated by blanks; empty when none were given.
+    pub keywords: String,
+    /// Most tools to return; the configured number when absent.
+    pub limit: Option<usize>,
+    /// Whether the answer shall explain itself.
+    pub explain: bool,
+}
+
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(borrow)]
+    tool_description: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_keywords: Option<&'a RawValue>,
+    #[serde(borrow)]
+    limit: Option<&'a RawValue>,
+    #[serde(borrow)]
+    explain: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Keywords {
+    Joined(String),
+    List(Vec<String>),
+}
+
+impl FindArguments {
+    /// Reads and checks the arguments; unknown fields are ignored.
+    pub fn parse(arguments: &RawValue, limits: &Limits) -> Result<FindArguments, InputError> {
+        let fields: Fields<'_> =
+            serde_json::from_str(arguments.get()).map_err(|error| InputError::Unreadable(error.to_string()))?;
+        let description = match fields.tool_description {
+            Some(value) => string("tool_description", value)?,
+            None => String::new(),
+        };
+        at_most_chars("tool_description", &description, limits.description_chars)?;
+        if description.trim().is_empty() {
+            return Err(InputError::Missing("tool_description"));
+        }
+        let keywords = fields.tool_keywords.map(|value| keywords(value, limits)).transpose()?.unwrap_or_default();
+        let limit = match fields.limit {
+            None => None,
+            Some(value) => match serde_json::from_str(value.get()) {
+                Ok(limit @ 1..=MAX_LIMIT) => Some(limit),
+                _ => return Err(InputError::invalid("limit", format_args!("a whole number from 1 to {MAX_LIMIT}"))),
+            },
+        };
+        let explain = match fields.explain {
+            None => false,
+            Some(value) => {
+                serde_json::from_str(value.get()).map_err(|_| InputError::invalid("explain", "true or false"))?
+            }
+        };
+        Ok(FindArguments { description, keywords, limit, explain })
+    }
+}
+
+fn keywords(value: &RawValue, limits: &Limits) -> Result<String, InputError> {
+    const FIELD: &str = "tool_keywords";
+    let parsed: Keywords = serde_json::from_str(value.get())
+        .map_err(|_| InputError::invalid(FIELD, "a string of terms separated by blanks, or an array of strings"))?;
+    let joined = match parsed {
+        Keywords::Joined(text) => text,
+        Keywords::List(terms) => terms.join(" "),
+    };
+    at_most_chars(FIELD, &joined, limits.keywords_chars)?;
+    match joined.split_whitespace().count() {
+        actual if actual > limits.keywords_terms => {
+            Err(InputError::TooLong { field: FIELD, actual, limit: limits.keywords_terms, unit: "terms" })
+        }
+        _ => Ok(joined),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Result<FindArguments, String> {
+        let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
+        FindArguments::parse(&raw, &Limits::default()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn keywords_are_a_string_or_an_array() {
+        let joined = parse(r#"{"tool_description":"d","tool_keywords":"sprint agile"}"#).unwrap();
+        let list = parse(r#"{"tool_description":"d","tool_keywords":["sprint","agile"]}"#).unwrap();
+        assert_eq!(joined, list);
+        assert_eq!(joined.keywords, "sprint agile");
+    }
+
+    #[test]
+    fn null_is_absent_and_unknown_fields_are_ignored() {
+        let plain = parse(r#"{"tool_description":"d"}"#);
+        let nulls = r#"{"tool_description":"d","tool_keywords":null,"limit":null,"explain":null,"other":[1]}"#;
+        assert_eq!(parse(nulls), plain);
+    }
+
+    #[test]
+    fn every_mistake_names_its_field_and_limit() {
+        let long = |count: usize| "x".repeat(count);
+        let terms = vec!["t"; 51].join(" ");
+        for (json, message) in [
+            ("[]".to_owned(), "arguments must be a JSON object"),
+            ("{}".to_owned(), "tool_description is required"),
+            (r#"{"tool_description":" \n"}"#.to_owned(), "tool_description is required"),
+            (r#"{"tool_description":7}"#.to_owned(), "tool_description must be a string"),
+            (
+                format!(r#"{{"tool_description":"{}"}}"#, long(2001)),
+                "tool_description is too long: 2001 characters, the limit is 2000",
+            ),
+            (r#"{"tool_description":"d","limit":0}"#.to_owned(), "limit must be a whole number from 1 to 50"),
+            (r#"{"tool_description":"d","limit":51}"#.to_owned(), "limit must be a whole number from 1 to 50"),
+            (r#"{"tool_description":"d","limit":2.5}"#.to_owned(), "limit must be a whole number from 1 to 50"),
+            (r#"{"tool_description":"d","explain":"yes"}"#.to_owned(), "explain must be true or false"),
+            (r#"{"tool_description":"d","tool_keywords":{}}"#.to_owned(), "tool_keywords must be a string of terms"),
+            (
+                format!(r#"{{"tool_description":"d","tool_keywords":"{}"}}"#, long(501)),
+                "tool_keywords is too long: 501 characters, the limit is 500",
+            ),
+            (
+                format!(r#"{{"tool_description":"d","tool_keywords":"{terms}"}}"#),
+                "tool_keywords is too long: 51 terms, the limit is 50",
+            ),
+            (r#"{"tool_description":"a","tool_description":"b"}"#.to_owned(), "arguments must be a JSON object"),
+        ] {
+            let error = parse(&json).unwrap_err();
+            assert!(error.starts_with(message), "{json}: {error}");
+        }
+    }
+}

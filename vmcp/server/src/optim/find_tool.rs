@@ -1,0 +1,190 @@
+//! `optim.find_tool` (R022-01…09).
+
+use std::time::Instant;
+
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use tracing::{Instrument, info_span};
+use vmcp_embed::EmbedError;
+use vmcp_model::catalog::CatalogTool;
+use vmcp_model::config::OnUnavailable;
+use vmcp_model::tokens;
+use vmcp_search::{Explanation, Outcome, QueryTerm, SearchMode};
+use vmcp_wire::object::Object;
+
+use super::find_arguments::FindArguments;
+use super::outcome;
+use super::search::{Degraded, Found, Request, search};
+use crate::engine::{Engine, Snapshot, View};
+use crate::telemetry::metrics::{EmbeddingLabels, Metrics};
+
+/// Searches, and answers with a `CallToolResult`.
+pub(super) async fn run(engine: &Engine, snapshot: &Snapshot, arguments: &RawValue) -> Box<RawValue> {
+    let metrics = engine.metrics();
+    let started = Instant::now();
+    metrics.find_tool_requests.inc();
+    let found = find(engine, snapshot, arguments).instrument(info_span!("optimizer.find_tool")).await;
+    metrics.find_tool_duration.observe(started.elapsed().as_secs_f64());
+    match found {
+        Ok(json) => outcome::structured(&json),
+        Err(message) => {
+            metrics.find_tool_errors.inc();
+            outcome::error(&message)
+        }
+    }
+}
+
+async fn find(engine: &Engine, snapshot: &Snapshot, arguments: &RawValue) -> Result<Box<RawValue>, String> {
+    let config = &snapshot.config.optimizer;
+    let arguments = FindArguments::parse(arguments, &config.limits).map_err(|error| error.to_string())?;
+    let searcher = engine.searcher(snapshot);
+    let request = Request {
+        description: &arguments.description,
+        keywords: &arguments.keywords,
+        limit: arguments.limit,
+        visible: Some(&snapshot.view.visible),
+        explain: arguments.explain,
+    };
+    let found = search(&searcher, request).await;
+    let metrics = engine.metrics();
+    if let Some(degraded) = &found.degraded {
+        metrics.degraded_searches.inc();
+        report(engine, degraded);
+        if config.embeddings.on_unavailable == OnUnavailable::Fail {
+            return Err(format!("the search is not available: {degraded}"));
+        }
+    }
+    answer(snapshot, &found, arguments.explain, metrics).map_err(|error| error.to_string())
+}
+
+/// A failed query tells the provider's keeper, so that the next searches do not wait for the same failure.
+fn report(engine: &Engine, degraded: &Degraded) {
+    let error = match degraded {
+        Degraded::Provider(error) => error.clone(),
+        Degraded::Slow(after) => {
+            EmbedError::Timeout { endpoint: "of the configuration".to_owned(), after: *after }
+        }
+        Degraded::NoVectors | Degraded::SomeVectors { .. } | Degraded::OtherModel => return,
+    };
+    engine.metrics().embedding_errors.get_or_create(&EmbeddingLabels { kind: "query" }).inc();
+    engine.query_failed(error);
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    tools: Vec<FoundTool<'a>>,
+    token_metrics: TokenMetrics,
+    search_mode: SearchMode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    degraded: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    degraded_reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explain: Option<Explain<'a>>,
+}
+
+#[derive(Serialize)]
+struct FoundTool<'a> {
+    name: &'a str,
+    backend_id: &'a str,
+    description: &'a str,
+    parameters: &'a RawValue,
+    score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_schema: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<&'a Explanation>,
+}
+
+/// What the search did, for people who wonder (R022-02 `explain`).
+#[derive(Serialize)]
+struct Explain<'a> {
+    /// Tools that this caller may see; all others had no part.
+    tools_searched: usize,
+    keyword_matches: usize,
+    without_vector: usize,
+    semantic_ratio: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    distance_threshold: Option<f32>,
+    terms: &'a [QueryTerm],
+    clauses: &'a [String],
+}
+
+/// What the answer saves (R022-04). The optimizer's own definitions are on the other side of the scales.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct TokenMetrics {
+    baseline_tokens: u64,
+    returned_tokens: u64,
+    savings_percent: f64,
+    tokens_saved: i64,
+    optimizer_tokens: u64,
+}
+
+impl TokenMetrics {
+    fn new(view: &View, returned: &[&CatalogTool]) -> TokenMetrics {
+        let baseline = view.baseline_tokens;
+        let returned = tokens::estimate(returned.iter().map(|tool| tool.size));
+        let saved = i64::try_from(baseline).unwrap_or(i64::MAX) - i64::try_from(returned).unwrap_or(i64::MAX);
+        let percent = if baseline == 0 { 0.0 } else { saved as f64 / baseline as f64 * 100.0 };
+        TokenMetrics {
+            baseline_tokens: baseline,
+            returned_tokens: returned,
+            savings_percent: (percent * 100.0).round() / 100.0,
+            tokens_saved: saved,
+            optimizer_tokens: view.optimizer_tokens,
+        }
+    }
+}
+
+fn answer(
+    snapshot: &Snapshot,
+    found: &Found,
+    explain: bool,
+    metrics: &Metrics,
+) -> Result<Box<RawValue>, serde_json::Error> {
+    let outcome = &found.outcome;
+    let tool = |document: usize| snapshot.catalog.tools.get(document);
+    let returned: Vec<&CatalogTool> =
+        outcome.hits.iter().filter_map(|hit| Some(tool(hit.document)?.as_ref())).collect();
+    let token_metrics = TokenMetrics::new(&snapshot.view, &returned);
+    metrics.find_tool_results.observe(returned.len() as f64);
+    metrics.token_savings.observe(token_metrics.savings_percent);
+    let listed: Vec<Object<'_>> =
+        returned.iter().map(|tool| Object::parse(&tool.raw).unwrap_or_default()).collect();
+    let tools = returned.iter().zip(&listed).zip(&outcome.hits).map(|((tool, listed), hit)| FoundTool {
+        name: &tool.name,
+        backend_id: &tool.backend,
+        description: &tool.description,
+        parameters: listed.get("inputSchema").unwrap_or(RawValue::NULL),
+        score: (hit.score * 1e4).round() / 1e4,
+        title: tool.title.as_deref(),
+        annotations: listed.get("annotations"),
+        output_schema: listed.get("outputSchema"),
+        explanation: hit.explanation.as_ref(),
+    });
+    let settings = &snapshot.config.optimizer.search;
+    to_raw_value(&Answer {
+        tools: tools.collect(),
+        token_metrics,
+        search_mode: outcome.mode,
+        degraded: found.degraded.as_ref().map(|_| true),
+        degraded_reason: found.degraded.as_ref().map(ToString::to_string),
+        explain: explain.then(|| explanation(outcome, settings)),
+    })
+}
+
+fn explanation<'a>(outcome: &'a Outcome, settings: &vmcp_model::config::Search) -> Explain<'a> {
+    Explain {
+        tools_searched: outcome.visible,
+        keyword_matches: outcome.keyword_matches,
+        without_vector: outcome.without_vector,
+        semantic_ratio: settings.hybrid_semantic_ratio,
+        distance_threshold: settings.semantic_distance_threshold,
+        terms: &outcome.terms,
+        clauses: &outcome.clauses,
+    }
+}

@@ -1,0 +1,163 @@
+//! Results of our own tools, as `CallToolResult` (R022-03, X-04, GMT-20).
+
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use vmcp_backend::CallError;
+
+/// A content block of text.
+#[derive(Serialize)]
+pub struct TextBlock<'a> {
+    r#type: &'static str,
+    /// The text.
+    pub text: &'a str,
+}
+
+impl<'a> TextBlock<'a> {
+    /// A block with this text.
+    pub fn new(text: &'a str) -> TextBlock<'a> {
+        TextBlock { r#type: "text", text }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CallToolResult<'a> {
+    content: &'a [TextBlock<'a>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_content: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_error: bool,
+}
+
+fn result(content: &[TextBlock<'_>], structured_content: Option<&RawValue>, is_error: bool) -> Box<RawValue> {
+    // Strings and valid raw JSON cannot fail to serialise.
+    to_raw_value(&CallToolResult { content, structured_content, is_error }).unwrap_or_default()
+}
+
+/// A success: the JSON as `structuredContent`, and the same text as a block for clients that do not read that.
+pub fn structured(json: &RawValue) -> Box<RawValue> {
+    result(&[TextBlock::new(json.get())], Some(json), false)
+}
+
+/// A mistake in the arguments of one of our tools.
+pub fn error(message: &str) -> Box<RawValue> {
+    result(&[TextBlock::new(message)], None, true)
+}
+
+/// What kind of failure a call ended in (GMT-20).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum ErrorType {
+    /// The backend did not answer in time.
+    TimeoutError,
+    /// The arguments are wrong.
+    InvalidInput,
+    /// No such tool or server, or none that the caller may use.
+    NotFound,
+    /// The backend failed, or cannot be reached.
+    BackendError,
+    /// The backend failed too often of late; nothing was sent.
+    CircuitOpen,
+}
+
+/// A call that did not come to its tool, or not back.
+#[derive(Debug, Serialize)]
+pub struct Failure<'a> {
+    success: bool,
+    /// The server: as resolved, or as the caller gave it.
+    pub server: Option<&'a str>,
+    /// The tool, likewise.
+    pub tool: &'a str,
+    /// What went wrong.
+    pub error: String,
+    /// What kind of failure it is.
+    pub error_type: ErrorType,
+    /// When the server is unknown: those there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available_servers: Option<Vec<&'a str>>,
+}
+
+impl<'a> Failure<'a> {
+    /// A failure of a call of this tool.
+    pub fn new(server: Option<&'a str>, tool: &'a str, error_type: ErrorType, error: impl Into<String>) -> Self {
+        Failure { success: false, server, tool, error: error.into(), error_type, available_servers: None }
+    }
+
+    /// A call that its backend did not answer.
+    pub fn of_call(server: &'a str, tool: &'a str, error: &CallError) -> Self {
+        let (kind, text) = match error {
+            CallError::Timeout { after } => {
+                (ErrorType::TimeoutError, format!("Tool call timed out after {} seconds", after.as_secs_f64()))
+            }
+            CallError::CircuitOpen { .. } => (ErrorType::CircuitOpen, error.to_string()),
+            _ => (ErrorType::BackendError, error.to_string()),
+        };
+        Failure::new(Some(server), tool, kind, text)
+    }
+
+    /// The failure as a result: a sentence for the model, then the same as JSON.
+    pub fn to_result(&self) -> Box<RawValue> {
+        let json = to_raw_value(self).unwrap_or_default();
+        result(&[TextBlock::new(&self.error), TextBlock::new(json.get())], Some(&json), true)
+    }
+}
+
+/// `{success, server, tool, result}` (GMT-19).
+#[derive(Serialize)]
+pub struct Envelope<'a> {
+    /// Whether the tool says that it succeeded.
+    pub success: bool,
+    /// The backend's name.
+    pub server: &'a str,
+    /// The name the backend gave the tool.
+    pub tool: &'a str,
+    /// The tool's `CallToolResult`.
+    pub result: &'a RawValue,
+}
+
+impl Envelope<'_> {
+    /// The envelope as a result.
+    pub fn to_result(&self) -> Box<RawValue> {
+        let json = to_raw_value(self).unwrap_or_default();
+        result(&[TextBlock::new(json.get())], Some(&json), !self.success)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use std::time::Duration;
+
+    fn value(raw: &RawValue) -> Value {
+        serde_json::from_str(raw.get()).unwrap()
+    }
+
+    #[test]
+    fn a_timeout_reads_as_required() {
+        let error = CallError::Timeout { after: Duration::from_secs(1) };
+        let result = value(&Failure::of_call("s", "t", &error).to_result());
+        assert_eq!(result["isError"], true);
+        assert_eq!(result["content"][0]["text"], "Tool call timed out after 1 seconds");
+        let expected = json!({"success": false, "server": "s", "tool": "t",
+            "error": "Tool call timed out after 1 seconds", "error_type": "TimeoutError"});
+        assert_eq!(result["structuredContent"], expected);
+        assert_eq!(serde_json::from_str::<Value>(result["content"][1]["text"].as_str().unwrap()).unwrap(), expected);
+    }
+
+    #[test]
+    fn an_envelope_has_exactly_four_keys() {
+        let inner = RawValue::from_string(r#"{"content":[],"x":1e400}"#.into()).unwrap();
+        let raw = Envelope { success: true, server: "s", tool: "t", result: &inner }.to_result();
+        let expected = r#""structuredContent":{"success":true,"server":"s","tool":"t","result":{"content":[],"x":1e400}}"#;
+        assert!(raw.get().contains(expected), "{}", raw.get());
+    }
+
+    #[test]
+    fn structured_results_carry_their_json_twice() {
+        let json = RawValue::from_string(r#"{"tools":["é\n"]}"#.into()).unwrap();
+        let result = value(&structured(&json));
+        assert_eq!(result["content"][0]["text"], r#"{"tools":["é\n"]}"#);
+        assert_eq!(result["structuredContent"], json!({"tools": ["é\n"]}));
+        assert!(result.get("isError").is_none());
+    }
+}

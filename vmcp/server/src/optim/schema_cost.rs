@@ -1,0 +1,242 @@
+//! How much work a schema can cause. Backends write schemas and clients write instances; together they could keep a core
+//! busy for hours (`allOf` of two references to an `allOf` of two references …) or recurse without end (`$ref: "#"`).
+//! This bounds the work before anything is compiled or validated.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+/// Most subschemas that are looked at.
+const MAX_SUBSCHEMAS: usize = 20_000;
+
+/// Why a schema is not used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CostError {
+    /// It refers to something outside itself, or in a way that we do not follow.
+    #[error("the reference `{0}` is not a JSON pointer into the schema")]
+    Reference(String),
+    /// A subschema applies itself to the same value again.
+    #[error("a subschema refers to itself without descending into the value")]
+    Endless,
+    /// Too many subschemas.
+    #[error("more than {MAX_SUBSCHEMAS} subschemas")]
+    TooMany,
+}
+
+/// An upper bound of the subschema evaluations for each node of an instance, by the instance's depth.
+#[derive(Debug, Clone)]
+pub struct Cost {
+    by_depth: Vec<u64>,
+}
+
+impl Cost {
+    /// Analyses a schema for instances of at most `max_depth` levels.
+    pub fn of(schema: &Value, max_depth: usize) -> Result<Cost, CostError> {
+        let graph = Graph::of(schema)?;
+        let order = graph.order()?;
+        let mut by_depth = Vec::new();
+        let mut below = vec![0; graph.nodes.len()];
+        for _ in 0..=max_depth {
+            let costs = graph.costs(&order, &below);
+            by_depth.push(costs.first().copied().unwrap_or(1));
+            // Without recursion the costs settle after as many levels as the schema has.
+            if costs == below {
+                break;
+            }
+            below = costs;
+        }
+        Ok(Cost { by_depth })
+    }
+
+    /// Evaluations that an instance of this depth and of so many bytes may need; every two bytes may be a value.
+    pub fn evaluations(&self, depth: usize, bytes: usize) -> u64 {
+        let each = self.by_depth.get(depth).or(self.by_depth.last()).copied().unwrap_or(1);
+        each.saturating_mul(bytes as u64 / 2 + 1)
+    }
+}
+
+/// What a subschema applies to the same value, and to the values inside it. Of the `one_of_below` only one is applied to
+/// each inner value.
+#[derive(Default)]
+struct Node {
+    in_place: Vec<usize>,
+    below: Vec<usize>,
+    one_of_below: Vec<usize>,
+}
+
+struct Graph {
+    nodes: Vec<Node>,
+}
+
+impl Graph {
+    fn of(root: &Value) -> Result<Graph, CostError> {
+        let mut numbers = HashMap::from([(std::ptr::from_ref(root), 0_usize)]);
+        let mut queue = vec![root];
+        let mut nodes = Vec::new();
+        while let Some(schema) = queue.get(nodes.len()).copied() {
+            let mut number = |subschema| {
+                let next = numbers.len();
+                *numbers.entry(std::ptr::from_ref(subschema)).or_insert_with(|| {
+                    queue.push(subschema);
+                    next
+                })
+            };
+            nodes.push(node(root, schema, &mut number)?);
+            if queue.len() > MAX_SUBSCHEMAS {
+                return Err(CostError::TooMany);
+            }
+        }
+        Ok(Graph { nodes })
+    }
+
+    /// The nodes, each after all that it applies in place; an error if there is no such order.
+    fn order(&self) -> Result<Vec<usize>, CostError> {
+        let mut users: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
+        let mut waiting_for: Vec<usize> = self.nodes.iter().map(|node| node.in_place.len()).collect();
+        for (number, node) in self.nodes.iter().enumerate() {
+            for used in &node.in_place {
+                users.get_mut(*used).into_iter().for_each(|users| users.push(number));
+            }
+        }
+        let mut order: Vec<usize> = (0..self.nodes.len()).filter(|n| waiting_for.get(*n) == Some(&0)).collect();
+        let mut done = 0;
+        while let Some(number) = order.get(done).copied() {
+            done += 1;
+            for user in users.get(number).into_iter().flatten() {
+                if let Some(left) = waiting_for.get_mut(*user) {
+                    *left -= 1;
+                    if *left == 0 {
+                        order.push(*user);
+                    }
+                }
+            }
+        }
+        if order.len() == self.nodes.len() { Ok(order) } else { Err(CostError::Endless) }
+    }
+
+    fn costs(&self, order: &[usize], below: &[u64]) -> Vec<u64> {
+        let mut costs = vec![0_u64; self.nodes.len()];
+        for number in order {
+            let Some(node) = self.nodes.get(*number) else { continue };
+            let at = |costs: &[u64], number: &usize| costs.get(*number).copied().unwrap_or_default();
+            let sum = |costs: &[u64], numbers: &[usize]| {
+                numbers.iter().fold(0, |sum: u64, number| sum.saturating_add(at(costs, number)))
+            };
+            let one = node.one_of_below.iter().map(|number| at(below, number)).max().unwrap_or_default();
+            let cost = [sum(&costs, &node.in_place), sum(below, &node.below), one];
+            let cost = cost.into_iter().fold(1, u64::saturating_add);
+            costs.get_mut(*number).into_iter().for_each(|slot| *slot = cost);
+        }
+        costs
+    }
+}
+
+fn node<'a>(
+    root: &'a Value,
+    schema: &'a Value,
+    number: &mut impl FnMut(&'a Value) -> usize,
+) -> Result<Node, CostError> {
+    let mut node = Node::default();
+    let Value::Object(keywords) = schema else { return Ok(node) };
+    if keywords.contains_key("$id") && !std::ptr::eq(root, schema) {
+        return Err(CostError::Reference("$id inside the schema".into()));
+    }
+    for (keyword, value) in keywords {
+        match keyword.as_str() {
+            "enum" | "const" | "default" | "examples" | "$defs" | "definitions" => {}
+            "$ref" => {
+                let target = target(root, value).ok_or_else(|| CostError::Reference(value.to_string()))?;
+                node.in_place.push(number(target));
+            }
+            "$dynamicRef" | "$recursiveRef" => return Err(CostError::Reference(value.to_string())),
+            "properties" | "prefixItems" => node.one_of_below.extend(members(value).map(&mut *number)),
+            "patternProperties" => node.below.extend(members(value).map(&mut *number)),
+            "items" | "additionalItems" | "unevaluatedItems" | "contains" | "additionalProperties"
+            | "unevaluatedProperties" | "propertyNames" => {
+                node.below.push(number(value));
+                // Before 2020-12, `items` may be an array of schemas, as `prefixItems` is now.
+                if value.is_array() {
+                    node.one_of_below.extend(members(value).map(&mut *number));
+                }
+            }
+            "not" | "if" | "then" | "else" | "contentSchema" => node.in_place.push(number(value)),
+            // `allOf`, `anyOf`, `oneOf`, `dependentSchemas`, `dependencies`, and whatever else holds schemas.
+            _ => node.in_place.extend(members(value).map(&mut *number)),
+        }
+    }
+    Ok(node)
+}
+
+/// The objects and booleans in an array or object; others are no schemas.
+fn members(value: &Value) -> impl Iterator<Item = &Value> {
+    let list = value.as_array().into_iter().flatten();
+    let map = value.as_object().into_iter().flat_map(|map| map.values());
+    list.chain(map).filter(|member| member.is_object())
+}
+
+fn target<'a>(root: &'a Value, reference: &Value) -> Option<&'a Value> {
+    let fragment = reference.as_str()?.strip_prefix('#')?;
+    // A percent sign could hide another pointer; hardly any schema has one.
+    if fragment.contains('%') { None } else { root.pointer(fragment) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn cost(schema: &Value, depth: usize) -> u64 {
+        Cost::of(schema, 64).unwrap().evaluations(depth, 0)
+    }
+
+    /// `levels` definitions, each of which applies the next one twice, in the given way.
+    fn doubling(levels: usize, both: impl Fn(Value) -> Value) -> Value {
+        let next = |level: usize| both(json!({ "$ref": format!("#/$defs/{}", level + 1) }));
+        let mut definitions: serde_json::Map<_, _> =
+            (0..levels).map(|level| (level.to_string(), next(level))).collect();
+        definitions.insert(levels.to_string(), json!({"type": "string"}));
+        json!({"$ref": "#/$defs/0", "$defs": definitions})
+    }
+
+    #[test]
+    fn ordinary_schemas_are_cheap() {
+        let schema = json!({"type": "object", "properties": {
+            "a": {"type": "string", "enum": ["$ref"], "default": {"$ref": "http://x"}},
+            "b": {"type": "array", "items": {"$ref": "#/$defs/item"}}},
+            "$defs": {"item": {"anyOf": [{"type": "string"}, {"type": "null"}]}}});
+        assert!(cost(&schema, 64) < 20, "{}", cost(&schema, 64));
+    }
+
+    #[test]
+    fn recursion_is_bounded_by_the_instance() {
+        let tree = json!({"type": "object", "properties": {"next": {"$ref": "#"}, "leaf": {"type": "null"}}});
+        assert!(cost(&tree, 64) < 1000);
+        let bushy = json!({"properties": {"next": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}}});
+        assert!(cost(&bushy, 4) < 200);
+        assert!(cost(&bushy, 64) > 1 << 40);
+    }
+
+    #[test]
+    fn doubling_is_seen_without_being_done() {
+        assert!(cost(&doubling(40, |next| json!({"allOf": [next.clone(), next]})), 0) > 1 << 40);
+        // Two properties are two values: each costs little.
+        assert!(cost(&doubling(40, |next| json!({"properties": {"a": next.clone(), "b": next}})), 64) < 1000);
+    }
+
+    #[test]
+    fn endless_and_foreign_references_are_refused() {
+        assert_eq!(Cost::of(&json!({"$ref": "#"}), 64).unwrap_err(), CostError::Endless);
+        let pair = json!({"$ref": "#/$defs/a", "$defs": {"a": {"not": {"$ref": "#"}}}});
+        assert_eq!(Cost::of(&pair, 64).unwrap_err(), CostError::Endless);
+        for foreign in ["http://127.0.0.1/s", "other.json", "#anchor", "#/$defs/absent", "file:///etc/passwd"] {
+            let schema = json!({"properties": {"a": {"$ref": foreign}}});
+            assert!(matches!(Cost::of(&schema, 64), Err(CostError::Reference(_))), "{foreign}");
+        }
+        assert!(Cost::of(&json!({"properties": {"a": {"$dynamicRef": "#x"}}}), 64).is_err());
+    }
+
+    #[test]
+    fn a_chain_of_references_needs_no_stack() {
+        assert!(cost(&doubling(15_000, |next| json!({"allOf": [next]})), 0) > 15_000);
+    }
+}

@@ -1,0 +1,221 @@
+//! The one search: find_tool, `vmcp find` and `vmcp eval` all come here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tracing::field::Empty;
+use tracing::{Instrument, Span, info_span};
+use vmcp_embed::{EmbedError, Embedder};
+use vmcp_model::config;
+use vmcp_search::{Clause, Index, Outcome, Query, SearchMode, Visible, split_clauses};
+
+/// How long a search waits for the embedding of its query before it goes on without.
+const QUERY_DEADLINE: Duration = Duration::from_secs(2);
+/// From this many tools on, a search takes long enough to be kept off the threads that serve connections.
+const LARGE: usize = 1000;
+
+/// What is searched, and how. Cheap to clone.
+#[derive(Clone)]
+pub struct Searcher {
+    /// The tools.
+    pub index: Arc<Index>,
+    /// Who embeds the query.
+    pub vectors: QueryVectors,
+    /// Ranking.
+    pub settings: Settings,
+}
+
+/// Where the vector of a query comes from.
+#[derive(Clone)]
+pub enum QueryVectors {
+    /// Nowhere, by choice: keywords alone.
+    Off,
+    /// Nowhere at present: the provider has failed of late.
+    Down(EmbedError),
+    /// The model that embedded the tools.
+    From(Arc<dyn Embedder>),
+}
+
+/// Ranking, as configured.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Hits when the caller names no number.
+    pub limit: usize,
+    /// Weight of the vectors against the words.
+    pub semantic_ratio: f32,
+    /// Cosine distance beyond which a tool is not found by its vector.
+    pub distance_threshold: Option<f32>,
+    /// How long to wait for the embedding of the query.
+    pub query_deadline: Duration,
+}
+
+impl From<&config::Search> for Settings {
+    fn from(search: &config::Search) -> Settings {
+        Settings {
+            limit: search.max_tools,
+            semantic_ratio: search.hybrid_semantic_ratio,
+            distance_threshold: search.semantic_distance_threshold,
+            query_deadline: QUERY_DEADLINE,
+        }
+    }
+}
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// What the tool shall do.
+    pub description: &'a str,
+    /// Terms; may be empty.
+    pub keywords: &'a str,
+    /// Most hits.
+    pub limit: Option<usize>,
+    /// The tools that the caller may see; `None`: all.
+    pub visible: Option<&'a Arc<Visible>>,
+    /// Whether hits shall explain themselves.
+    pub explain: bool,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Found {
+    /// The hits and what decided them.
+    pub outcome: Outcome,
+    /// Why the search was less than it could be.
+    pub degraded: Option<Degraded>,
+}
+
+/// Why a search had to do without something.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Degraded {
+    /// No tool has a vector yet.
+    #[error("the tools are not embedded yet")]
+    NoVectors,
+    /// Some tools have no vector yet; they are ranked by keywords.
+    #[error("{missing} of {visible} tools are not embedded yet")]
+    SomeVectors {
+        /// Tools without a vector.
+        missing: usize,
+        /// Tools searched.
+        visible: usize,
+    },
+    /// The query was not embedded. The text names no address: callers read it.
+    #[error("the query could not be embedded ({})", .0.category())]
+    Provider(EmbedError),
+    /// The query was not embedded in time.
+    #[error("the query was not embedded within {} seconds", .0.as_secs_f32())]
+    Slow(Duration),
+    /// The query's vector does not fit the tools'; the model has just changed.
+    #[error("the embedding model has changed; the tools are being embedded anew")]
+    OtherModel,
+}
+
+/// Searches. Never fails: whatever is missing, the other arm answers, and the result says so.
+pub async fn search(searcher: &Searcher, request: Request<'_>) -> Found {
+    let description = request.description.trim();
+    let whole = match request.keywords.trim() {
+        "" => description.to_owned(),
+        keywords => format!("{description} {keywords}"),
+    };
+    let texts: Vec<String> = std::iter::once(whole).chain(split_clauses(description)).collect();
+    let (vectors, unembedded) = match embed(searcher, &texts).await {
+        Ok(vectors) => (vectors, None),
+        Err(reason) => (Vec::new(), Some(reason)),
+    };
+    let scan = Arc::new(Scan {
+        index: Arc::clone(&searcher.index),
+        visible: request.visible.map(Arc::clone),
+        texts,
+        vectors,
+        limit: request.limit.unwrap_or(searcher.settings.limit),
+        settings: searcher.settings.clone(),
+        explain: request.explain,
+        span: Span::current(),
+    });
+    let outcome = if searcher.index.len() < LARGE {
+        scan.run()
+    } else {
+        let scanner = Arc::clone(&scan);
+        // The task fails only when the runtime is going down; then this thread answers.
+        tokio::task::spawn_blocking(move || scanner.run()).await.unwrap_or_else(|_| scan.run())
+    };
+    let degraded = match unembedded {
+        _ if !searcher.wants_vectors() => None,
+        Some(reason) => Some(reason),
+        None if outcome.mode == SearchMode::Keyword && outcome.visible > 0 => Some(Degraded::OtherModel),
+        None if outcome.without_vector > 0 => {
+            Some(Degraded::SomeVectors { missing: outcome.without_vector, visible: outcome.visible })
+        }
+        None => None,
+    };
+    Found { outcome, degraded }
+}
+
+impl Searcher {
+    /// Whether vectors would have a say.
+    fn wants_vectors(&self) -> bool {
+        let off = matches!(self.vectors, QueryVectors::Off);
+        !off && self.settings.semantic_ratio > 0.0 && !self.index.is_empty()
+    }
+}
+
+/// The vectors of the query's texts; none when they would have no say.
+async fn embed(searcher: &Searcher, texts: &[String]) -> Result<Vec<Vec<f32>>, Degraded> {
+    let embedder = match &searcher.vectors {
+        _ if !searcher.wants_vectors() => return Ok(Vec::new()),
+        QueryVectors::Off => return Ok(Vec::new()),
+        QueryVectors::Down(error) => return Err(Degraded::Provider(error.clone())),
+        QueryVectors::From(_) if searcher.index.vectors().count() == 0 => return Err(Degraded::NoVectors),
+        QueryVectors::From(embedder) => embedder,
+    };
+    let deadline = searcher.settings.query_deadline;
+    let span = info_span!("embedding.query", texts = texts.len());
+    match timeout(deadline, embedder.embed(texts)).instrument(span).await {
+        Ok(Ok(vectors)) => Ok(vectors),
+        Ok(Err(error)) => Err(Degraded::Provider(error)),
+        Err(_) => Err(Degraded::Slow(deadline)),
+    }
+}
+
+/// The part of a search that computes and does not wait.
+struct Scan {
+    index: Arc<Index>,
+    visible: Option<Arc<Visible>>,
+    /// The whole query, then its clauses.
+    texts: Vec<String>,
+    /// As many as texts, or none.
+    vectors: Vec<Vec<f32>>,
+    limit: usize,
+    settings: Settings,
+    explain: bool,
+    span: Span,
+}
+
+impl Scan {
+    fn run(&self) -> Outcome {
+        let vector = |at: usize| self.vectors.get(at).map(Vec::as_slice);
+        let mut texts = self.texts.iter().enumerate().map(|(at, text)| Clause { text, vector: vector(at) });
+        let whole = texts.next().unwrap_or(Clause { text: "", vector: None });
+        let clauses: Vec<_> = texts.collect();
+        // Both arms share one pass over the index, so their spans cover the same time.
+        let keyword = info_span!(parent: &self.span, "search.keyword", matches = Empty).entered();
+        let semantic = whole
+            .vector
+            .map(|_| info_span!(parent: &self.span, "search.semantic", tools = self.index.vectors().count()).entered());
+        let outcome = self.index.search(
+            &Query {
+                text: whole.text,
+                vector: whole.vector,
+                clauses: &clauses,
+                limit: self.limit,
+                semantic_ratio: self.settings.semantic_ratio,
+                distance_threshold: self.settings.distance_threshold,
+                explain: self.explain,
+            },
+            self.visible.as_deref(),
+        );
+        drop(semantic);
+        keyword.record("matches", outcome.keyword_matches);
+        outcome
+    }
+}

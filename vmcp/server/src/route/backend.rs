@@ -1,0 +1,123 @@
+//! One request to one backend: names as the backend knows them, headers, deadline, trace, metrics.
+
+use std::time::{Duration, Instant};
+
+use serde_json::value::RawValue;
+use tracing::{Instrument, info_span};
+use vmcp_backend::{CallError, Outcome, Request, Response};
+use vmcp_model::catalog::CatalogTool;
+use vmcp_wire::headers::{ParamHeader, build_param_headers};
+use vmcp_wire::methods;
+use vmcp_wire::object::Object;
+
+use super::Caller;
+use crate::engine::Snapshot;
+use crate::telemetry::metrics::{BackendLabels, CallLabels, Metrics};
+use crate::telemetry::traces;
+
+/// Where a request goes.
+pub(crate) struct Target<'a> {
+    /// The backend's name.
+    pub(crate) backend: &'a str,
+    /// The method.
+    pub(crate) method: &'a str,
+    /// What the request names, in the backend's spelling.
+    pub(crate) subject: Option<&'a str>,
+    /// Arguments that travel as headers too.
+    pub(crate) param_headers: Vec<(String, String)>,
+    /// How long the backend may take.
+    pub(crate) deadline: Duration,
+    /// Whether asking twice does no harm.
+    pub(crate) idempotent: bool,
+}
+
+/// Calls a tool. `params` are those of `tools/call` for this tool under any name; its name and nothing else is replaced.
+/// This is where every way of reaching a tool ends.
+pub(crate) async fn call_tool(
+    snapshot: &Snapshot,
+    caller: &Caller,
+    metrics: &Metrics,
+    tool: &CatalogTool,
+    params: &Object<'_>,
+    deadline: Duration,
+) -> Result<Response, CallError> {
+    let original = tool.definition.name.as_str();
+    let params = renamed(params, "name", original)?;
+    let hints = &tool.definition.annotations;
+    let target = Target {
+        backend: &tool.backend,
+        method: methods::TOOLS_CALL,
+        subject: Some(original),
+        param_headers: param_headers(tool, &params),
+        deadline,
+        idempotent: hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true),
+    };
+    send(snapshot, caller, metrics, target, &params).await
+}
+
+/// The parameters with the subject as the backend spells it.
+pub(crate) fn renamed(params: &Object<'_>, key: &str, subject: &str) -> Result<Box<RawValue>, CallError> {
+    let mut edit = params.edit();
+    if params.get_str(key).as_deref() != Some(subject) {
+        edit.set(key, vmcp_wire::json::quoted(subject));
+    }
+    edit.finish().into_raw().map_err(|error| CallError::Protocol { reason: error.to_string() })
+}
+
+/// Sends a request.
+pub(crate) async fn send(
+    snapshot: &Snapshot,
+    caller: &Caller,
+    metrics: &Metrics,
+    target: Target<'_>,
+    params: &RawValue,
+) -> Result<Response, CallError> {
+    // The catalog outlives a removed backend by one snapshot at most.
+    let Some(backend) = snapshot.backends.get(target.backend) else {
+        return Err(CallError::Unavailable { reason: "it is being removed".to_owned() });
+    };
+    let span = info_span!("backend.call", backend = target.backend, method = target.method, name = target.subject);
+    let request = Request {
+        method: target.method,
+        params,
+        routing_name: target.subject,
+        param_headers: target.param_headers,
+        deadline: target.deadline,
+        trace: traces::outgoing(&span, &caller.trace),
+        client: caller.client.clone(),
+        notifications: caller.notifications.clone(),
+        cancel: caller.cancel.clone(),
+        idempotent: target.idempotent,
+    };
+    let started = Instant::now();
+    let answer = backend.request(request).instrument(span).await;
+    let backend = target.backend.to_owned();
+    let outcome = match &answer {
+        Ok(Response { outcome: Outcome::Result(result), .. }) if is_tool_error(result) => "tool_error",
+        Ok(Response { outcome: Outcome::Result(_), .. }) => "ok",
+        Ok(Response { outcome: Outcome::Error(_), .. }) => "rpc_error",
+        Err(error) => error.category(),
+    };
+    let duration = metrics.backend_duration.get_or_create(&BackendLabels { backend: backend.clone() });
+    duration.observe(started.elapsed().as_secs_f64());
+    metrics.backend_calls.get_or_create(&CallLabels { backend, outcome }).inc();
+    answer
+}
+
+/// Whether a tool says that it failed. Most results do not have the word.
+pub(crate) fn is_tool_error(result: &RawValue) -> bool {
+    result.get().contains("isError")
+        && Object::parse(result).is_ok_and(|object| object.get("isError").is_some_and(|flag| flag.get() == "true"))
+}
+
+fn param_headers(tool: &CatalogTool, params: &RawValue) -> Vec<(String, String)> {
+    if tool.definition.param_headers.is_empty() {
+        return Vec::new();
+    }
+    let annotations = tool.definition.param_headers.iter();
+    let annotations: Vec<_> = annotations
+        .map(|annotation| ParamHeader { name: annotation.header.clone(), path: annotation.path.clone() })
+        .collect();
+    let arguments = Object::parse(params).ok().and_then(|params| params.get("arguments"));
+    build_param_headers(&annotations, arguments)
+}

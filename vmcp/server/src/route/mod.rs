@@ -1,0 +1,210 @@
+//! From a name to whoever answers for it: the one seam for every way of reaching a tool (invariant 4).
+//!
+//! A direct call and a call through call_tool meet in [`backend::call`]; what authorises a call one day belongs there, in
+//! front of the target that will really run.
+
+pub(crate) mod backend;
+
+use std::borrow::Cow;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use vmcp_backend::{CallError, ClientFacts, Outcome, Response};
+use vmcp_model::catalog::ResourceTarget;
+use vmcp_wire::codes;
+use vmcp_wire::era::Era;
+use vmcp_wire::meta::Trace;
+use vmcp_wire::methods;
+use vmcp_wire::object::Object;
+use vmcp_wire::rpc::RpcError;
+
+use crate::engine::{Engine, Snapshot};
+use crate::optim;
+use backend::Target;
+
+/// A W3C trace context that owns its parts.
+pub type TraceContext = Trace<'static>;
+
+/// Who asks, and how to reach them while their request runs.
+#[derive(Clone, Default)]
+pub struct Caller {
+    /// What a backend may be told about the client.
+    pub client: ClientFacts,
+    /// The trace that the request belongs to.
+    pub trace: TraceContext,
+    /// Receives the notifications of the request, as whole JSON-RPC messages. `None`: the caller cannot take any.
+    pub notifications: Option<mpsc::Sender<Box<RawValue>>>,
+    /// Cancels the request.
+    pub cancel: CancellationToken,
+}
+
+/// What a request came to.
+#[derive(Debug)]
+pub struct Answer {
+    /// The `result` or the `error` object; a backend's are as the backend wrote them.
+    pub outcome: Result<Box<RawValue>, Box<RawValue>>,
+    /// The era in whose terms it is written; the edge translates.
+    pub era: Era,
+}
+
+impl Answer {
+    /// A result of our own. It has no key that differs between the eras, and says that it is of the older one, so that
+    /// translation adds what the newer one wants.
+    pub fn own(result: Box<RawValue>) -> Answer {
+        Answer { outcome: Ok(result), era: Era::Legacy }
+    }
+
+    /// An error of our own.
+    pub fn error(error: &RpcError) -> Answer {
+        Answer { outcome: Err(RawValue::from_string(error.to_json()).unwrap_or_default()), era: Era::Modern }
+    }
+
+    fn invalid(message: impl Into<String>) -> Answer {
+        Answer::error(&RpcError::new(codes::INVALID_PARAMS, message))
+    }
+
+    /// Written as the newer revision wants it; translation gives an older client the older code.
+    fn no_resource(uri: &str) -> Answer {
+        let uri = shown(uri);
+        let error = RpcError::new(codes::INVALID_PARAMS, format!("Resource not found: {uri}"));
+        Answer::error(&error.with_data(json!({ "uri": uri }).to_string()))
+    }
+
+    /// What a backend answered.
+    pub(crate) fn relayed(response: Response) -> Answer {
+        let outcome = match response.outcome {
+            Outcome::Result(result) => Ok(result),
+            Outcome::Error(error) => Err(error),
+        };
+        Answer { outcome, era: response.era }
+    }
+
+    /// A backend that did not answer.
+    fn unanswered(backend: &str, error: &CallError) -> Answer {
+        let data = json!({ "category": error.category() }).to_string();
+        Answer::error(&RpcError::new(codes::INTERNAL_ERROR, format!("backend {backend}: {error}")).with_data(data))
+    }
+}
+
+/// `tools/call`: one of our tools, or a backend's. `params` as the client sent them.
+pub async fn call_tool(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer {
+    let params = match Subject::parse(params, "name") {
+        Ok(params) => params,
+        Err(error) => return Answer::error(&error),
+    };
+    let snapshot = engine.snapshot();
+    if let Some(tool) = optim::called(&snapshot, &params.subject) {
+        return optim::run(engine, &snapshot, caller, tool, &params.object).await;
+    }
+    let Some(tool) = snapshot.tool(&params.subject) else {
+        return Answer::invalid(format!("Unknown tool: {}", shown(&params.subject)));
+    };
+    let deadline = snapshot.tool_timeout(&tool.backend);
+    match backend::call_tool(&snapshot, caller, engine.metrics(), tool, &params.object, deadline).await {
+        Ok(response) => Answer::relayed(response),
+        Err(error) => optim::failed_call(tool, &error),
+    }
+}
+
+/// `prompts/get`.
+pub async fn get_prompt(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer {
+    let params = match Subject::parse(params, "name") {
+        Ok(params) => params,
+        Err(error) => return Answer::error(&error),
+    };
+    let snapshot = engine.snapshot();
+    let Some(prompt) = snapshot.catalog.prompt(&params.subject) else {
+        return Answer::invalid(format!("Unknown prompt: {}", shown(&params.subject)));
+    };
+    let original = &prompt.definition.name;
+    let target = read(&snapshot, &prompt.backend, methods::PROMPTS_GET, Some(original));
+    match backend::renamed(&params.object, "name", original) {
+        Ok(params) => relay(engine, &snapshot, caller, target, &params).await,
+        Err(error) => Answer::unanswered(&prompt.backend, &error),
+    }
+}
+
+/// `resources/read`.
+pub async fn read_resource(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer {
+    let subject = match Subject::parse(params, "uri") {
+        Ok(params) => params.subject,
+        Err(error) => return Answer::error(&error),
+    };
+    let snapshot = engine.snapshot();
+    let Some(resource) = snapshot.catalog.resource(&subject) else { return Answer::no_resource(&subject) };
+    let target = read(&snapshot, resource.backend(), methods::RESOURCES_READ, Some(&subject));
+    relay(engine, &snapshot, caller, target, params).await
+}
+
+/// `completion/complete`: goes to the backend of the prompt or resource template that it refers to.
+pub async fn complete(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer {
+    let snapshot = engine.snapshot();
+    let parsed = Object::parse(params).ok().and_then(|object| Some((Object::parse(object.get("ref")?).ok()?, object)));
+    let Some((reference, object)) = parsed else { return Answer::invalid("`ref` must be an object") };
+    let text = |key| reference.get_str(key).unwrap_or_default();
+    match &*text("type") {
+        "ref/prompt" => {
+            let name = text("name");
+            let Some(prompt) = snapshot.catalog.prompt(&name) else {
+                return Answer::invalid(format!("Unknown prompt: {}", shown(&name)));
+            };
+            let target = read(&snapshot, &prompt.backend, methods::COMPLETE, None);
+            let renamed = backend::renamed(&reference, "name", &prompt.definition.name).and_then(|reference| {
+                let mut edit = object.edit();
+                edit.set("ref", reference.get());
+                edit.finish().into_raw().map_err(|error| CallError::Protocol { reason: error.to_string() })
+            });
+            match renamed {
+                Ok(params) => relay(engine, &snapshot, caller, target, &params).await,
+                Err(error) => Answer::unanswered(&prompt.backend, &error),
+            }
+        }
+        "ref/resource" => {
+            let uri = text("uri");
+            let template = snapshot.catalog.templates.iter().find(|t| t.definition.uri_template == uri);
+            let backend = template.map(|template| &template.backend);
+            let backend = backend.or_else(|| snapshot.catalog.resource(&uri).map(ResourceTarget::backend));
+            let Some(backend) = backend else { return Answer::no_resource(&uri) };
+            let target = read(&snapshot, backend, methods::COMPLETE, None);
+            relay(engine, &snapshot, caller, target, params).await
+        }
+        _ => Answer::invalid("`ref.type` must be \"ref/prompt\" or \"ref/resource\""),
+    }
+}
+
+/// A request that only reads, and may be repeated.
+fn read<'a>(snapshot: &Snapshot, backend: &'a str, method: &'a str, subject: Option<&'a str>) -> Target<'a> {
+    let deadline = snapshot.tool_timeout(backend);
+    Target { backend, method, subject, param_headers: Vec::new(), deadline, idempotent: true }
+}
+
+async fn relay(engine: &Engine, snapshot: &Snapshot, caller: &Caller, target: Target<'_>, params: &RawValue) -> Answer {
+    let backend = target.backend;
+    match backend::send(snapshot, caller, engine.metrics(), target, params).await {
+        Ok(response) => Answer::relayed(response),
+        Err(error) => Answer::unanswered(backend, &error),
+    }
+}
+
+/// Parameters and what they name.
+struct Subject<'a> {
+    object: Object<'a>,
+    subject: Cow<'a, str>,
+}
+
+impl<'a> Subject<'a> {
+    fn parse(params: &'a RawValue, key: &str) -> Result<Subject<'a>, RpcError> {
+        let invalid = |message: String| RpcError::new(codes::INVALID_PARAMS, message);
+        let object = Object::parse(params).map_err(|error| invalid(format!("`params`: {error}")))?;
+        let subject = object.get_str(key).ok_or_else(|| invalid(format!("`params.{key}` must be a string")))?;
+        Ok(Subject { object, subject })
+    }
+}
+
+/// A name that a client sent, short enough for a message.
+fn shown(name: &str) -> String {
+    const MOST: usize = 200;
+    if name.chars().nth(MOST).is_none() { name.to_owned() } else { name.chars().take(MOST).chain(['…']).collect() }
+}

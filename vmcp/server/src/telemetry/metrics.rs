@@ -1,0 +1,178 @@
+//! Every metric of the server in one place: names, help and labels (R022-36).
+//!
+//! Labels are bounded: backend names come from the configuration, all other values are fixed words. Nothing that a caller
+//! writes is ever a label. The encoder appends `_total` to counters.
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Upper bounds of every duration histogram, in seconds. They begin below a millisecond because find_tool and the relay
+/// live there.
+const SECONDS: [f64; 16] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+/// Upper bounds of the number of tools in an answer; 50 is the largest limit.
+const RESULTS: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 50.0];
+/// Upper bounds of a percentage; most savings lie above 90.
+const PERCENT: [f64; 9] = [0.0, 25.0, 50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 100.0];
+
+/// Labels of what is kept for each backend.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct BackendLabels {
+    /// The backend's configured name.
+    pub backend: String,
+}
+
+/// Labels of a call to a backend.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CallLabels {
+    /// The backend's configured name.
+    pub backend: String,
+    /// `ok`, `tool_error`, `rpc_error`, or the category of the `CallError`.
+    pub outcome: &'static str,
+}
+
+/// Labels of a changed tool definition (GOB-47).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ChangeLabels {
+    /// The backend's configured name.
+    pub backend: String,
+    /// `added`, `updated` or `removed`.
+    pub change: &'static str,
+}
+
+/// Labels of a piece of embedding work.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct EmbeddingLabels {
+    /// `query` while somebody waits, `tools` in the background.
+    pub kind: &'static str,
+}
+
+/// Labels of a change of the configuration file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ReloadLabels {
+    /// `applied` or `refused`.
+    pub outcome: &'static str,
+}
+
+macro_rules! metrics {
+    ($(#[doc = $help:literal] $field:ident: $type:ty = $name:literal, $make:expr;)*) => {
+        /// All metrics of a process and the registry that writes them out.
+        #[derive(Debug)]
+        pub struct Metrics {
+            registry: Registry,
+            $(#[doc = $help] pub $field: $type,)*
+        }
+
+        impl Metrics {
+            /// Fresh metrics, all zero.
+            pub fn new() -> Metrics {
+                let mut registry = Registry::default();
+                $(
+                    let $field: $type = $make;
+                    registry.register($name, $help.trim().trim_end_matches('.'), $field.clone());
+                )*
+                Metrics { registry, $($field,)* }
+            }
+        }
+    };
+}
+
+metrics! {
+    /// Calls of find_tool.
+    find_tool_requests: Counter = "vmcp_optimizer_find_tool_requests", Counter::default();
+    /// Calls of find_tool that ended in an error.
+    find_tool_errors: Counter = "vmcp_optimizer_find_tool_errors", Counter::default();
+    /// Duration of find_tool with the embedding of its query, in seconds.
+    find_tool_duration: Histogram = "vmcp_optimizer_find_tool_duration_seconds", Histogram::new(SECONDS);
+    /// Tools in an answer of find_tool.
+    find_tool_results: Histogram = "vmcp_optimizer_find_tool_results", Histogram::new(RESULTS);
+    /// Searches that were answered without one of their arms, or with tools not yet embedded.
+    degraded_searches: Counter = "vmcp_optimizer_degraded_searches", Counter::default();
+    /// Tokens that an answer of find_tool saved against listing every tool, in percent.
+    token_savings: Histogram = "vmcp_optimizer_token_savings_percent", Histogram::new(PERCENT);
+    /// Calls of call_tool.
+    call_tool_requests: Counter = "vmcp_optimizer_call_tool_requests", Counter::default();
+    /// Calls of call_tool that ended in an error of any kind.
+    call_tool_errors: Counter = "vmcp_optimizer_call_tool_errors", Counter::default();
+    /// Calls of call_tool that named a tool the caller cannot reach.
+    call_tool_not_found: Counter = "vmcp_optimizer_call_tool_not_found", Counter::default();
+    /// Duration of call_tool with the backend's work, in seconds.
+    call_tool_duration: Histogram = "vmcp_optimizer_call_tool_duration_seconds", Histogram::new(SECONDS);
+    /// Calls refused because the arguments do not fit the tool's schema.
+    schema_rejections: Counter = "vmcp_optimizer_schema_rejections", Counter::default();
+    /// Duration of one request to the embedding provider, in seconds.
+    embedding_duration: Family<EmbeddingLabels, Histogram, fn() -> Histogram> =
+        "vmcp_embedding_duration_seconds", Family::new_with_constructor(|| Histogram::new(SECONDS));
+    /// Requests to the embedding provider that failed.
+    embedding_errors: Family<EmbeddingLabels, Counter> = "vmcp_embedding_errors", Family::default();
+    /// Tool texts whose vector was cached.
+    embedding_cache_hits: Counter = "vmcp_embedding_cache_hits", Counter::default();
+    /// Tool texts that had to be embedded.
+    embedding_cache_misses: Counter = "vmcp_embedding_cache_misses", Counter::default();
+    /// Time from the first catalogue to vectors for all of it, in seconds (R022-27).
+    embedding_cold_start: Histogram = "vmcp_embedding_cold_start_seconds", Histogram::new(SECONDS);
+    /// Requests sent to backends, by how they ended.
+    backend_calls: Family<CallLabels, Counter> = "vmcp_backend_calls", Family::default();
+    /// Duration of a request to a backend, in seconds.
+    backend_duration: Family<BackendLabels, Histogram, fn() -> Histogram> =
+        "vmcp_backend_call_duration_seconds", Family::new_with_constructor(|| Histogram::new(SECONDS));
+    /// Whether a backend is connected, 1 or 0.
+    backend_up: Family<BackendLabels, Gauge> = "vmcp_backend_up", Family::default();
+    /// Tools that are searchable.
+    catalog_tools: Gauge = "vmcp_catalog_tools", Gauge::default();
+    /// Searchable tools that have a vector.
+    catalog_embedded: Gauge = "vmcp_catalog_embedded_tools", Gauge::default();
+    /// Tool definitions that changed.
+    catalog_changes: Family<ChangeLabels, Counter> = "vmcp_catalog_changes", Family::default();
+    /// Changes of the configuration file, by how they ended.
+    config_reloads: Family<ReloadLabels, Counter> = "vmcp_config_reloads", Family::default();
+}
+
+impl Metrics {
+    /// The metrics in OpenMetrics text format, for `GET /metrics`.
+    pub fn encode(&self) -> String {
+        let mut out = String::new();
+        // Writing to a `String` cannot fail; what is there is still the best answer if it ever did.
+        if let Err(error) = text::encode(&mut out, &self.registry) {
+            tracing::error!(%error, "metrics could not be encoded");
+        }
+        out
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        Metrics::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_the_requirements_are_written() {
+        let metrics = Metrics::new();
+        metrics.find_tool_requests.inc();
+        metrics.find_tool_duration.observe(0.002);
+        metrics.backend_calls.get_or_create(&CallLabels { backend: "jira".into(), outcome: "ok" }).inc();
+        let text = metrics.encode();
+        for line in [
+            "vmcp_optimizer_find_tool_requests_total 1",
+            "vmcp_optimizer_find_tool_duration_seconds_count 1",
+            "vmcp_optimizer_find_tool_results_count 0",
+            "vmcp_optimizer_token_savings_percent_count 0",
+            "vmcp_optimizer_call_tool_requests_total 0",
+            "vmcp_optimizer_call_tool_errors_total 0",
+            "vmcp_optimizer_call_tool_not_found_total 0",
+            "vmcp_optimizer_schema_rejections_total 0",
+            r#"vmcp_backend_calls_total{backend="jira",outcome="ok"} 1"#,
+        ] {
+            assert!(text.lines().any(|written| written == line), "{line} is missing in\n{text}");
+        }
+    }
+}
