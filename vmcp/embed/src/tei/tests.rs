@@ -1,1 +1,156 @@
+use std::time::Duration;
 
+use crate::testing::FakeService;
+use crate::{EmbedError, Embedder, TeiEmbedder, TeiSettings};
+
+fn texts(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("text {n}")).collect()
+}
+
+async fn started() -> (FakeService, TeiEmbedder) {
+    let service = FakeService::start().await.unwrap();
+    let settings = TeiSettings { info_ttl: Duration::ZERO, ..TeiSettings::new(service.url()) };
+    (service, TeiEmbedder::new(settings).unwrap())
+}
+
+#[tokio::test]
+async fn seventy_texts_travel_as_32_32_and_6_and_come_back_in_order() {
+    let (service, tei) = started().await;
+    let texts = texts(70);
+    let vectors = tei.embed(&texts).await.unwrap();
+    let mut batches = service.batches();
+    batches.sort_unstable();
+    assert_eq!(batches, [6, 32, 32]);
+    for (text, vector) in texts.iter().zip(&vectors) {
+        let alone = tei.embed(std::slice::from_ref(text)).await.unwrap();
+        assert_eq!(alone, std::slice::from_ref(vector));
+        assert!((vector.iter().map(|x| x * x).sum::<f32>() - 1.0).abs() < 1e-5);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_vector_is_an_error() {
+    let (service, tei) = started().await;
+    service.set(|behaviour| behaviour.lose_a_vector = true);
+    let error = tei.embed(&texts(40)).await.unwrap_err();
+    assert!(matches!(error, EmbedError::Answer { .. }), "{error}");
+    assert!(error.to_string().contains("31 vectors for 32 texts"), "{error}");
+}
+
+#[tokio::test]
+async fn overload_and_crashes_are_tried_again_but_not_a_wrong_model() {
+    let (service, tei) = started().await;
+    service.set(|behaviour| behaviour.failures = [429, 503, 500].into());
+    assert_eq!(tei.embed(&texts(20)).await.unwrap().len(), 20);
+    assert_eq!(service.requests(), 4);
+
+    service.set(|behaviour| behaviour.failures = [424].into());
+    let error = tei.embed(&texts(1)).await.unwrap_err();
+    assert!(matches!(error, EmbedError::Status { status: 424, .. }), "{error}");
+    assert_eq!(service.requests(), 5);
+}
+
+#[tokio::test]
+async fn a_query_gives_up_after_one_more_try() {
+    let (service, tei) = started().await;
+    service.set(|behaviour| behaviour.failures = [503, 503, 503].into());
+    let error = tei.embed(&texts(1)).await.unwrap_err();
+    assert_eq!(error.category(), "overloaded");
+    assert_eq!(service.requests(), 2);
+}
+
+#[tokio::test]
+async fn batches_fit_what_info_says_about_permits() {
+    let (service, tei) = started().await;
+    service.set(|behaviour| behaviour.max_concurrent = 8);
+    tei.embed(&texts(5)).await.unwrap();
+    assert_eq!(service.batches().iter().max(), Some(&2));
+    assert_eq!(tei.batch_size(), 2);
+}
+
+#[tokio::test]
+async fn a_batch_that_is_too_large_is_split_in_old_and_new_versions() {
+    for status in [413, 422] {
+        let service = FakeService::start().await.unwrap();
+        let tei = TeiEmbedder::new(TeiSettings::new(service.url())).unwrap();
+        tei.model_id().await.unwrap();
+        // Smaller than it said: a proxy's limit, or a restart with other flags.
+        service.set(|behaviour| (behaviour.max_batch, behaviour.batch_status) = (10, status));
+        assert_eq!(tei.embed(&texts(32)).await.unwrap().len(), 32);
+        assert_eq!(service.batches(), [8, 8, 8, 8]);
+    }
+}
+
+#[tokio::test]
+async fn a_single_text_that_is_refused_is_an_error() {
+    let (service, tei) = started().await;
+    service.set(|behaviour| behaviour.max_batch = 0);
+    let error = tei.embed(&texts(1)).await.unwrap_err();
+    assert!(matches!(error, EmbedError::Status { status: 422, .. }), "{error}");
+    assert!(error.to_string().contains("batch size 1"), "{error}");
+}
+
+#[tokio::test]
+async fn empty_texts_do_not_fail_their_batch() {
+    let (service, tei) = started().await;
+    let vectors = tei.embed(&[String::new(), "word".to_owned()]).await.unwrap();
+    assert_eq!(vectors.len(), 2);
+    assert_eq!(service.inputs(), [" ", "word"]);
+    assert!(tei.embed(&[]).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_swapped_model_shows_in_the_id_and_may_have_another_width() {
+    let (service, tei) = started().await;
+    let before = (tei.model_id().await.unwrap(), tei.embed(&texts(1)).await.unwrap());
+    assert_eq!(before.0, "tei/fake/model");
+    service.set(|behaviour| {
+        behaviour.model = "other/model".to_owned();
+        behaviour.dimensions = 64;
+    });
+    assert_eq!(tei.model_id().await.unwrap(), "tei/other/model");
+    assert_eq!(tei.embed(&texts(1)).await.unwrap()[0].len(), 64);
+}
+
+#[tokio::test]
+async fn a_stopped_service_is_unreachable_and_works_again_when_it_is_back() {
+    let (mut service, tei) = started().await;
+    tei.embed(&texts(1)).await.unwrap();
+    service.stop().await;
+    let error = tei.embed(&texts(1)).await.unwrap_err();
+    assert!(matches!(error, EmbedError::Unreachable { .. }), "{error}");
+    service.restart().await.unwrap();
+    tei.embed(&texts(1)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_slow_service_times_out() {
+    let service = FakeService::start().await.unwrap();
+    service.set(|behaviour| behaviour.delay = Duration::from_secs(60));
+    let settings = TeiSettings { timeout: Duration::from_millis(300), ..TeiSettings::new(service.url()) };
+    let error = TeiEmbedder::new(settings).unwrap().embed(&texts(1)).await.unwrap_err();
+    assert!(matches!(error, EmbedError::Timeout { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn configured_headers_are_sent() {
+    let service = FakeService::start().await.unwrap();
+    service.set(|behaviour| behaviour.bearer = Some("secret".to_owned()));
+    let headers = vec![("Authorization".to_owned(), "Bearer secret".to_owned())];
+    let settings = TeiSettings { headers, ..TeiSettings::new(service.url()) };
+    TeiEmbedder::new(settings).unwrap().embed(&texts(1)).await.unwrap();
+
+    let error =
+        TeiEmbedder::new(TeiSettings::new(service.url())).unwrap().embed(&texts(1)).await.unwrap_err();
+    assert_eq!(error.category(), "unauthorized");
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused_without_repeating_secrets() {
+    let wrong = |settings| TeiEmbedder::new(settings).err().unwrap().to_string();
+    assert!(wrong(TeiSettings::new("tei:8080/x")).contains("scheme"));
+    assert!(wrong(TeiSettings::new("not a url")).contains("endpoint"));
+    let headers = vec![("Authorization".to_owned(), "Bearer sec\nret".to_owned())];
+    let message = wrong(TeiSettings { headers, ..TeiSettings::new("http://tei") });
+    assert!(message.contains("Authorization") && !message.contains("sec"), "{message}");
+}

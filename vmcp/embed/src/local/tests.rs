@@ -1,0 +1,121 @@
+//! With the real model, which is pulled when it is not there.
+
+use serde::Deserialize;
+use tokio::sync::OnceCell;
+
+use super::{BATCH_TOKENS, batches};
+use crate::{EmbedError, Embedder, LocalEmbedder, LocalSettings, testing};
+
+#[derive(Deserialize)]
+struct Reference {
+    text: String,
+    head: Vec<f32>,
+    sum: f32,
+}
+
+/// Made by a forward pass in numpy (float64) over the same weights, and checked against ONNX Runtime with an
+/// independently exported int8 model (cosine over 0.998).
+const REFERENCE: &str = include_str!("tests/reference.json");
+
+/// One for all tests: loading takes a while in a debug build.
+async fn embedder() -> &'static LocalEmbedder {
+    static EMBEDDER: OnceCell<LocalEmbedder> = OnceCell::const_new();
+    let load = || async {
+        let dir = testing::local_model().await.expect("the local model can be pulled");
+        LocalEmbedder::new(LocalSettings::new(dir))
+    };
+    EMBEDDER.get_or_init(load).await
+}
+
+async fn embed(texts: &[&str]) -> Vec<Vec<f32>> {
+    let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+    embedder().await.embed(&texts).await.unwrap()
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+#[tokio::test]
+async fn vectors_equal_those_of_the_reference() {
+    let references: Vec<Reference> = serde_json::from_str(REFERENCE).unwrap();
+    let texts: Vec<&str> = references.iter().map(|reference| reference.text.as_str()).collect();
+    for (vector, Reference { text, head, sum }) in embed(&texts).await.iter().zip(&references) {
+        assert_eq!(vector.len(), 384);
+        assert!((cosine(vector, vector) - 1.0).abs() < 1e-5);
+        for (got, expected) in vector.iter().zip(head) {
+            assert!((got - expected).abs() < 2e-6, "{text}: {got} instead of {expected}");
+        }
+        assert!((vector.iter().sum::<f32>() - sum).abs() < 5e-5, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn neither_batch_nor_padding_changes_a_vector() {
+    let long = "Reads a file. ".repeat(100);
+    let texts = ["echo", "", "Search the web for current information", &long, "create_issue"];
+    let many: Vec<&str> = texts.iter().copied().cycle().take(45).collect();
+    let together = embed(&many).await;
+    for (at, text) in texts.iter().enumerate() {
+        let alone = embed(&[text]).await.remove(0);
+        for other in together.iter().skip(at).step_by(texts.len()) {
+            assert!(cosine(&alone, other) > 0.999_999, "{text}");
+        }
+    }
+}
+
+/// P3-30.
+#[tokio::test]
+async fn the_search_tool_is_nearest_to_a_wish_to_search() {
+    let tools = [
+        "tavily tavily search: Search the web for current information on any topic",
+        "playwright browser navigate: Navigate to a URL",
+        "taskmanager add tasks: Add new tasks to a request",
+        "everything get sum: Returns the sum of two numbers",
+        "everything echo: Echoes back the input string",
+    ];
+    let tool_vectors = embed(&tools).await;
+    let query = embed(&["I need to search for information online"]).await.remove(0);
+    let scores: Vec<f32> = tool_vectors.iter().map(|vector| cosine(&query, vector)).collect();
+    let (best, others) = scores.split_first().unwrap();
+    assert!(others.iter().all(|other| best - other > 0.1), "{scores:?}");
+}
+
+#[tokio::test]
+async fn queries_run_beside_bulk_work() {
+    let embedder = embedder().await;
+    let bulk: Vec<String> =
+        (0..200).map(|n| format!("tool {n}: ") + &"does something useful ".repeat(10)).collect();
+    let bulk = tokio::spawn(async move { embedder.embed(&bulk).await.map(|vectors| vectors.len()) });
+    embed(&["a query"]).await;
+    assert!(!bulk.is_finished(), "the query waited for all of the bulk work");
+    assert_eq!(bulk.await.unwrap().unwrap(), 200);
+}
+
+#[tokio::test]
+async fn a_missing_model_is_said_at_the_first_text_and_with_its_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let embedder = LocalEmbedder::new(LocalSettings::new(dir.path()));
+    assert!(embedder.model_id().await.unwrap().starts_with("local/sentence-transformers/all-MiniLM-L6-v2@"));
+    let error = embedder.embed(&["text".to_owned()]).await.unwrap_err();
+    assert!(matches!(error, EmbedError::ModelMissing { .. }), "{error}");
+    assert!(error.to_string().contains("vmcp model pull"), "{error}");
+
+    std::fs::write(dir.path().join("tokenizer.json"), "{}").unwrap();
+    let error = embedder.embed(&["text".to_owned()]).await.unwrap_err();
+    assert!(matches!(error, EmbedError::ModelCorrupt { .. }), "{error}");
+}
+
+#[test]
+fn batches_hold_every_text_once_and_stay_within_the_limit() {
+    let texts: Vec<Vec<i32>> = (0..100).map(|n| vec![0; 2 + (n * 37) % 255]).collect();
+    let batches = batches(texts.clone());
+    let mut places: Vec<usize> = batches.iter().flat_map(|(places, _)| places.clone()).collect();
+    places.sort_unstable();
+    assert_eq!(places, (0..100).collect::<Vec<_>>());
+    for (places, batch) in batches {
+        let longest = batch.iter().map(Vec::len).max().unwrap();
+        assert!(longest * batch.len() <= BATCH_TOKENS);
+        assert!(places.iter().zip(batch).all(|(place, tokens)| texts[*place] == tokens));
+    }
+}
