@@ -5,10 +5,12 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::{error::Category, value::RawValue};
 
-use crate::{codes, depth, json};
+use crate::{codes, json, scan};
 
-/// How deeply arrays and objects may nest, counted from the envelope. The parsers behind us recurse; `serde_json` itself
-/// stops at the same depth.
+/// How deeply the arrays and objects of `params` may nest, counted from the envelope. Handlers and backends may recurse;
+/// `serde_json` itself stops at the same depth.
+///
+/// Results are not measured: they are relayed without being walked, and a large one would pay for it.
 pub const MAX_DEPTH: usize = 128;
 
 /// One message. The caller bounds the number of bytes.
@@ -82,7 +84,7 @@ pub enum Reason {
     #[error("the body is not JSON: {0}")]
     Syntax(String),
     /// Nested too deeply.
-    #[error("the body nests more than {MAX_DEPTH} levels deep")]
+    #[error("`params` nest more than {MAX_DEPTH} levels deep")]
     Depth,
     /// A batch.
     #[error("JSON-RPC batches are not supported (removed in MCP 2025-06-18); send one message a request")]
@@ -146,9 +148,6 @@ impl<'a> Message<'a> {
     /// Reads one message.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, EnvelopeError> {
         let text = std::str::from_utf8(bytes).map_err(|e| Reason::Encoding(e.valid_up_to()))?;
-        if depth::exceeds(bytes, MAX_DEPTH) {
-            return Err(Reason::Depth.into());
-        }
         let text = text.trim_start_matches([' ', '\t', '\n', '\r']);
         if !text.starts_with('{') {
             return Err(not_an_object(text).into());
@@ -157,7 +156,7 @@ impl<'a> Message<'a> {
             Category::Data => Reason::Shape(e.to_string()),
             _ => Reason::Syntax(e.to_string()),
         })?;
-        let id = parts.id.filter(|id| json::is_id(id));
+        let id = parts.id.filter(|id| json::is_id(id.get()));
         parts.message().map_err(|reason| EnvelopeError { reason, id: id.map(ToOwned::to_owned) })
     }
 
@@ -185,27 +184,30 @@ impl<'a> Message<'a> {
 
 impl<'a> Parts<'a> {
     fn message(self) -> Result<Message<'a>, Reason> {
-        if self.jsonrpc.and_then(json::unquoted).as_deref() != Some("2.0") {
+        if self.jsonrpc.and_then(|version| json::unquoted(version.get())).as_deref() != Some("2.0") {
             return Err(Reason::Version);
         }
         match (self.method, self.result, self.error) {
             (Some(method), None, None) => {
-                let method = json::unquoted(method)
+                let method = json::unquoted(method.get())
                     .ok_or_else(|| Reason::Shape("`method` must be a string".into()))?;
                 let params = self.params;
-                if params.is_some_and(|params| !json::is_object(params)) {
+                if params.is_some_and(|params| !json::is_object(params.get())) {
                     return Err(Reason::Params);
+                }
+                if params.is_some_and(|params| scan::nests_deeper(params.get().as_bytes(), MAX_DEPTH - 1)) {
+                    return Err(Reason::Depth);
                 }
                 Ok(match self.id {
                     Some(_) => Message::Request(Request { id: required_id(self.id)?, method, params }),
                     None => Message::Notification(Notification { method, params }),
                 })
             }
-            (None, Some(result), None) if json::is_object(result) => {
+            (None, Some(result), None) if json::is_object(result.get()) => {
                 Ok(Message::Response(Response { id: required_id(self.id)?, result }))
             }
             (None, Some(_), None) => Err(Reason::Shape("`result` must be an object".into())),
-            (None, None, Some(error)) if json::is_object(error) => {
+            (None, None, Some(error)) if json::is_object(error.get()) => {
                 let id = self.id.filter(|id| id.get() != "null");
                 Ok(Message::Error(ErrorResponse {
                     id: id.map(|id| required_id(Some(id))).transpose()?,
@@ -219,7 +221,7 @@ impl<'a> Parts<'a> {
 }
 
 fn required_id(id: Option<&RawValue>) -> Result<&RawValue, Reason> {
-    id.filter(|id| json::is_id(id)).ok_or(Reason::Id)
+    id.filter(|id| json::is_id(id.get())).ok_or(Reason::Id)
 }
 
 fn not_an_object(text: &str) -> Reason {

@@ -66,7 +66,7 @@ impl<'a> Introduction<'a> {
             object.get_str(PROTOCOL_VERSION).ok_or(HandshakeError::Key { part, key: PROTOCOL_VERSION })?;
         let revision =
             Revision::parse(&version).ok_or_else(|| HandshakeError::UnknownRevision(version.into_owned()))?;
-        let server_info = object.get(SERVER_INFO).filter(|info| json::is_object(info));
+        let server_info = object.get(SERVER_INFO).filter(|info| json::is_object(info.get()));
         Self::read(part, &object, vec![revision], server_info)
     }
 
@@ -75,14 +75,14 @@ impl<'a> Introduction<'a> {
     pub fn from_discover(result: &'a RawValue) -> Result<Self, HandshakeError> {
         let part = "result of server/discover";
         let object = Object::parse(result).map_err(|reason| HandshakeError::Object { part, reason })?;
-        let versions = object.get(SUPPORTED_VERSIONS);
+        let versions = object.text(SUPPORTED_VERSIONS);
         let versions: Vec<Cow<'_, str>> = versions
-            .and_then(|versions| serde_json::from_str(versions.get()).ok())
+            .and_then(|versions| serde_json::from_str(versions).ok())
             .ok_or(HandshakeError::Key { part, key: SUPPORTED_VERSIONS })?;
         let revisions = versions.iter().filter_map(|version| Revision::parse(version)).collect();
         let meta = object.get(META).and_then(|meta| Object::parse(meta).ok());
         let server_info =
-            meta.and_then(|meta| meta.get(meta::SERVER_INFO)).filter(|info| json::is_object(info));
+            meta.and_then(|meta| meta.get(meta::SERVER_INFO)).filter(|info| json::is_object(info.get()));
         Self::read(part, &object, revisions, server_info)
     }
 
@@ -100,7 +100,7 @@ impl<'a> Introduction<'a> {
     ) -> Result<Self, HandshakeError> {
         let capabilities = object
             .get(CAPABILITIES)
-            .filter(|capabilities| json::is_object(capabilities))
+            .filter(|capabilities| json::is_object(capabilities.get()))
             .ok_or(HandshakeError::Key { part, key: CAPABILITIES })?;
         Ok(Self { revisions, capabilities, server_info, instructions: object.get_str(INSTRUCTIONS) })
     }
@@ -121,7 +121,8 @@ impl<'a> ClientHello<'a> {
     /// Reads the parameters of `initialize`; an error is the client's (-32602).
     pub fn parse(params: &Params<'a>) -> Result<Self, HandshakeError> {
         let missing = |key| HandshakeError::Key { part: "params of initialize", key };
-        let object = |key| params.object.get(key).filter(|value| json::is_object(value)).ok_or(missing(key));
+        let object =
+            |key| params.object.get(key).filter(|value| json::is_object(value.get())).ok_or(missing(key));
         Ok(Self {
             protocol_version: params.object.get_str(PROTOCOL_VERSION).ok_or(missing(PROTOCOL_VERSION))?,
             client_info: object(CLIENT_INFO)?,
@@ -184,7 +185,7 @@ impl OwnIntroduction<'_> {
 #[must_use]
 pub fn hints(result: &Object<'_>) -> Hints {
     Hints {
-        ttl_ms: result.get(TTL_MS).and_then(|ttl| ttl.get().parse().ok()).unwrap_or_default(),
+        ttl_ms: result.text(TTL_MS).and_then(|ttl| ttl.parse().ok()).unwrap_or_default(),
         scope: match result.get_str(CACHE_SCOPE).as_deref() {
             Some("public") => Scope::Public,
             _ => Scope::Private,

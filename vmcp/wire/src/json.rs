@@ -1,8 +1,7 @@
-//! JSON strings and Rust strings.
+//! Small JSON values as text. The functions that read expect one valid value without space around it, such as the text
+//! of a `RawValue`.
 
 use std::borrow::Cow;
-
-use serde_json::value::RawValue;
 
 /// `text` as a JSON string, quotes included.
 #[must_use]
@@ -13,8 +12,7 @@ pub fn quoted(text: &str) -> String {
 /// The text of a JSON string, borrowed unless it holds an escape; `None` when the value is no string or an escape is
 /// half of a surrogate pair.
 #[must_use]
-pub fn unquoted(raw: &RawValue) -> Option<Cow<'_, str>> {
-    let json = raw.get();
+pub fn unquoted(json: &str) -> Option<Cow<'_, str>> {
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         return Some(Cow::Borrowed(inner));
@@ -22,15 +20,14 @@ pub fn unquoted(raw: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str::<String>(json).ok().map(Cow::Owned)
 }
 
-/// Whether the value is a JSON object. The text of a [`RawValue`] is valid and starts at the value.
+/// Whether the value is an object.
 #[must_use]
-pub fn is_object(raw: &RawValue) -> bool {
-    raw.get().starts_with('{')
+pub fn is_object(json: &str) -> bool {
+    json.starts_with('{')
 }
 
 /// Whether the value is a string or an integer, the two kinds of request id and progress token.
 #[must_use]
-pub fn is_id(raw: &RawValue) -> bool {
-    let json = raw.get();
+pub fn is_id(json: &str) -> bool {
     json.starts_with('"') || json.bytes().all(|b| b.is_ascii_digit() || b == b'-')
 }

@@ -21,7 +21,6 @@
 
 pub mod codes;
 pub mod cursor;
-mod depth;
 pub mod envelope;
 pub mod era;
 pub mod handshake;
@@ -33,6 +32,7 @@ pub mod object;
 pub mod pages;
 pub mod params;
 pub mod rpc;
+mod scan;
 pub mod sealed;
 pub mod session;
 pub mod splice;

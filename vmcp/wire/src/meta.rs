@@ -65,7 +65,7 @@ impl<'a> Meta<'a> {
     /// Name and version of the client, if it says so with an object.
     #[must_use]
     pub fn client_info(&self) -> Option<&'a RawValue> {
-        self.get(CLIENT_INFO).filter(|info| json::is_object(info))
+        self.get(CLIENT_INFO).filter(|info| json::is_object(info.get()))
     }
 
     /// The client's name, for logs and for the spelling of tool names; never for security.
@@ -77,7 +77,7 @@ impl<'a> Meta<'a> {
     /// The client's capabilities, if it states them as an object.
     #[must_use]
     pub fn client_capabilities(&self) -> Option<&'a RawValue> {
-        self.get(CLIENT_CAPABILITIES).filter(|capabilities| json::is_object(capabilities))
+        self.get(CLIENT_CAPABILITIES).filter(|capabilities| json::is_object(capabilities.get()))
     }
 
     /// The log level wanted for this request.
@@ -89,7 +89,7 @@ impl<'a> Meta<'a> {
     /// The progress token, as written.
     #[must_use]
     pub fn progress_token(&self) -> Option<&'a RawValue> {
-        self.get(PROGRESS_TOKEN).filter(|token| json::is_id(token))
+        self.get(PROGRESS_TOKEN).filter(|token| json::is_id(token.get()))
     }
 
     /// The trace context. A `traceparent` that is not well-formed is ignored, and the rest with it.
@@ -183,7 +183,7 @@ impl<'a> Outgoing<'a> {
         let mut edit = meta.object.edit();
         match self.stamp {
             Stamp::Legacy => {
-                for (key, _) in meta.object.iter().filter(|(key, _)| key.starts_with(RESERVED_PREFIX)) {
+                for key in meta.object.keys().filter(|key| key.starts_with(RESERVED_PREFIX)) {
                     edit.remove(key);
                 }
             }

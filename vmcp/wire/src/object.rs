@@ -2,17 +2,13 @@
 
 mod edit;
 
-use std::{borrow::Cow, collections::HashSet, fmt};
+use std::{borrow::Cow, collections::HashSet, ops::Range};
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
 use serde_json::value::RawValue;
 
 pub use edit::Edit;
 
-use crate::json;
+use crate::{json, scan};
 
 /// Why a text cannot be read as an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,15 +35,13 @@ pub struct Object<'a> {
     entries: Vec<Entry<'a>>,
 }
 
-/// One entry. The offsets count bytes of the object's text.
+/// One entry; the ranges are bytes of the object's text.
 #[derive(Debug, Clone)]
 struct Entry<'a> {
     key: Cow<'a, str>,
-    key_start: usize,
-    key_end: usize,
-    value: &'a RawValue,
-    value_start: usize,
-    value_end: usize,
+    key_span: Range<usize>,
+    value: &'a str,
+    value_span: Range<usize>,
 }
 
 impl Default for Object<'_> {
@@ -57,43 +51,65 @@ impl Default for Object<'_> {
 }
 
 impl<'a> Object<'a> {
-    /// Reads the top level of `raw`. Nested values are checked for syntax and otherwise skipped.
+    /// Reads the top level of `raw`, which is known to be valid: nested values are skipped, not parsed.
     pub fn parse(raw: &'a RawValue) -> Result<Self, ObjectError> {
-        Self::parse_str(raw.get())
-    }
-
-    /// As [`Object::parse`], for text that may be anything.
-    pub fn parse_str(text: &'a str) -> Result<Self, ObjectError> {
-        let raw = text.trim_matches([' ', '\t', '\n', '\r']);
-        if !raw.starts_with('{') {
+        let raw = raw.get();
+        let json = raw.as_bytes();
+        if json.first() != Some(&b'{') {
             return Err(ObjectError::NotAnObject);
         }
-        let Pairs(pairs) = serde_json::from_str(raw).map_err(|e| ObjectError::Syntax(e.to_string()))?;
-        let entries = pairs
-            .into_iter()
-            .map(|(key, value)| Entry::new(raw, key, value))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut entries = Vec::with_capacity(4);
+        let mut at = scan::skip_space(json, 1);
+        while json.get(at) == Some(&b'"') {
+            let key_span = at..scan::string_end(json, at + 1);
+            // Behind the colon.
+            let value_start = scan::skip_space(json, scan::skip_space(json, key_span.end) + 1);
+            let value_span = value_start..scan::value_end(json, value_start);
+            at = scan::skip_space(json, value_span.end);
+            entries.push(Entry::new(raw, key_span, value_span)?);
+            if json.get(at) == Some(&b',') {
+                at = scan::skip_space(json, at + 1);
+            }
+        }
         match first_duplicate(&entries) {
             Some(key) => Err(ObjectError::DuplicateKey(key.to_owned())),
             None => Ok(Self { raw, entries }),
         }
     }
 
-    /// The value of a key.
+    /// As [`Object::parse`], for text that may be anything.
+    pub fn parse_str(text: &'a str) -> Result<Self, ObjectError> {
+        Self::parse(serde_json::from_str(text).map_err(|e| ObjectError::Syntax(e.to_string()))?)
+    }
+
+    /// The value of a key, as JSON text.
+    #[must_use]
+    pub fn text(&self, key: &str) -> Option<&'a str> {
+        self.entries.iter().find(|entry| entry.key == key).map(|entry| entry.value)
+    }
+
+    /// The value of a key. Reads the value once more to make it a `RawValue`; where text will do, prefer
+    /// [`Object::text`].
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&'a RawValue> {
-        self.entries.iter().find(|entry| entry.key == key).map(|entry| entry.value)
+        serde_json::from_str(self.text(key)?).ok()
     }
 
     /// The text of a key whose value is a string.
     #[must_use]
     pub fn get_str(&self, key: &str) -> Option<Cow<'a, str>> {
-        json::unquoted(self.get(key)?)
+        json::unquoted(self.text(key)?)
     }
 
-    /// The entries, in the order in which they were written.
+    /// The keys, in the order in which they were written.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.key.as_ref())
+    }
+
+    /// The entries, in the order in which they were written. Reads each value once more, as [`Object::get`] does.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
-        self.entries.iter().map(|entry| (entry.key.as_ref(), entry.value))
+        let entry = |entry: &'_ Entry<'a>| serde_json::from_str(entry.value).ok();
+        self.entries.iter().filter_map(move |one| Some((one.key.as_ref(), entry(one)?)))
     }
 
     /// The number of entries.
@@ -122,18 +138,11 @@ impl<'a> Object<'a> {
 }
 
 impl<'a> Entry<'a> {
-    fn new(raw: &str, key: &'a RawValue, value: &'a RawValue) -> Result<Self, ObjectError> {
-        // Both are slices of `raw`, so the distance of their addresses is their place in it.
-        let offset = |part: &RawValue| part.get().as_ptr().addr().wrapping_sub(raw.as_ptr().addr());
-        let (key_start, value_start) = (offset(key), offset(value));
-        Ok(Self {
-            key_start,
-            key_end: key_start + key.get().len(),
-            value_start,
-            value_end: value_start + value.get().len(),
-            key: json::unquoted(key).ok_or_else(|| ObjectError::Key(key.get().to_owned()))?,
-            value,
-        })
+    fn new(raw: &'a str, key_span: Range<usize>, value_span: Range<usize>) -> Result<Self, ObjectError> {
+        let key = raw.get(key_span.clone()).unwrap_or_default();
+        let value = raw.get(value_span.clone()).unwrap_or_default();
+        let key = json::unquoted(key).ok_or_else(|| ObjectError::Key(key.to_owned()))?;
+        Ok(Self { key, key_span, value, value_span })
     }
 }
 
@@ -148,33 +157,6 @@ fn first_duplicate<'e>(entries: &'e [Entry<'_>]) -> Option<&'e str> {
     }
     let mut seen = HashSet::with_capacity(entries.len());
     keys.find(|key| !seen.insert(*key))
-}
-
-/// Keys and values of an object, undecoded.
-struct Pairs<'a>(Vec<(&'a RawValue, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for Pairs<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct PairsVisitor;
-
-        impl<'de> Visitor<'de> for PairsVisitor {
-            type Value = Pairs<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut pairs = Vec::with_capacity(4);
-                while let Some(pair) = map.next_entry()? {
-                    pairs.push(pair);
-                }
-                Ok(Pairs(pairs))
-            }
-        }
-
-        deserializer.deserialize_map(PairsVisitor)
-    }
 }
 
 #[cfg(test)]

@@ -94,9 +94,9 @@ impl<'a> Page<'a> {
     /// Reads the result of a list request.
     pub fn parse(list: List, result: &'a RawValue) -> Result<Self, PageError> {
         let result = Object::parse(result)?;
-        let entries = result.get(list.key()).ok_or(PageError::Entries(list.key()))?;
-        let entries = serde_json::from_str(entries.get()).map_err(|_| PageError::Entries(list.key()))?;
-        let next_cursor = match result.get("nextCursor").filter(|cursor| cursor.get() != "null") {
+        let entries = result.text(list.key()).ok_or(PageError::Entries(list.key()))?;
+        let entries = serde_json::from_str(entries).map_err(|_| PageError::Entries(list.key()))?;
+        let next_cursor = match result.text("nextCursor").filter(|cursor| *cursor != "null") {
             Some(cursor) => Some(json::unquoted(cursor).ok_or(PageError::Cursor)?),
             None => None,
         };

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::{json, splice::Spliced};
+use crate::{codes, era::Era, json, splice::Spliced};
 
 /// An error that we author.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +20,25 @@ impl RpcError {
     /// An error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
+    }
+
+    /// No such resource, by the rules of the client's era.
+    pub fn resource_not_found(uri: &str, era: Era) -> Self {
+        let code = match era {
+            Era::Legacy => codes::RESOURCE_NOT_FOUND,
+            Era::Modern => codes::INVALID_PARAMS,
+        };
+        Self::new(code, "resource not found").with_data(format!("{{\"uri\":{}}}", json::quoted(uri)))
+    }
+
+    /// A modern request needs capabilities that its client did not declare; `required` is a `ClientCapabilities` with
+    /// just those, as JSON.
+    pub fn missing_client_capability(required: &str) -> Self {
+        Self::new(
+            codes::MISSING_CLIENT_CAPABILITY,
+            "the request needs a capability that the client did not declare",
+        )
+        .with_data(format!("{{\"requiredCapabilities\":{required}}}"))
     }
 
     /// Adds data; `json` must be one JSON value.
@@ -124,7 +143,7 @@ fn message(parts: &[&str], key: &str, body: Option<Spliced<'_>>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{codes, envelope::Message};
+    use crate::envelope::Message;
 
     #[test]
     fn writes_what_the_envelope_reads() {
@@ -138,6 +157,16 @@ mod tests {
         let expected =
             r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"no \"such\" thing","data":[1]}}"#;
         assert_eq!(error(None, problem.to_json()), expected.as_bytes());
+    }
+
+    #[test]
+    fn known_errors_carry_their_data() {
+        let uri = |era| RpcError::resource_not_found("u:\"1\"", era).to_json();
+        let expected = r#"{"code":-32002,"message":"resource not found","data":{"uri":"u:\"1\""}}"#;
+        assert_eq!(uri(Era::Legacy), expected);
+        assert_eq!(uri(Era::Modern), expected.replace("-32002", "-32602"));
+        let data = RpcError::missing_client_capability(r#"{"sampling":{}}"#).data;
+        assert_eq!(data.as_deref(), Some(r#"{"requiredCapabilities":{"sampling":{}}}"#));
     }
 
     #[test]

@@ -79,7 +79,8 @@ where
     }
 }
 
-/// Classifies what a client wrote to our standard input, where there are no headers.
+/// Classifies what a client wrote to our standard input, where there are no headers. Only requests say which era they
+/// belong to; a notification is of the era of the request that it is about, whatever this says.
 pub fn classify_stdio<'a>(message: &Message<'a>) -> Result<RequestEra<'a>, Refusal> {
     match message {
         Message::Request(request) => classify_request(None, request, None::<&headers::NoHeaders>),
@@ -110,7 +111,7 @@ where
         }
         return Ok(RequestEra::Legacy { header: None, params });
     }
-    let Some(named) = params.meta.get(meta::PROTOCOL_VERSION) else {
+    let Some(named) = params.meta.object().text(meta::PROTOCOL_VERSION) else {
         let era = by_header(header, params)?;
         return match era {
             RequestEra::Modern(_) => Err(missing_meta(meta::PROTOCOL_VERSION)),
@@ -133,7 +134,7 @@ where
     if revision.era() == Era::Legacy {
         return Ok(RequestEra::Legacy { header: Some(revision), params });
     }
-    match params.meta.get(meta::CLIENT_CAPABILITIES) {
+    match params.meta.object().text(meta::CLIENT_CAPABILITIES) {
         None => return Err(missing_meta(meta::CLIENT_CAPABILITIES)),
         Some(capabilities) if !json::is_object(capabilities) => {
             return Err(bad_meta(meta::CLIENT_CAPABILITIES, "must be an object"));

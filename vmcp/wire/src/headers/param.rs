@@ -5,7 +5,11 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{HeaderSource, PARAM_PREFIX, decoded, encode, mismatch};
-use crate::{json, object::Object, rpc::Refusal};
+use crate::{
+    codes, json,
+    object::{Object, ObjectError},
+    rpc::Refusal,
+};
 
 const ANNOTATION: &str = "x-mcp-header";
 /// The largest integer that may be repeated, 2^53 − 1.
@@ -147,8 +151,9 @@ where
     for annotation in annotations {
         let name = annotation.header();
         let header = decoded(headers, &name)?;
-        let body = argument(arguments, &annotation.path);
-        let is_number = body.is_some_and(|body| !body.get().starts_with('"'));
+        let body = argument(arguments, &annotation.path)
+            .map_err(|error| Refusal::new(codes::INVALID_PARAMS, format!("`params.arguments`: {error}")))?;
+        let is_number = body.is_some_and(|body| !body.starts_with('"'));
         match (header, body.and_then(as_text)) {
             (None, None) => {}
             (Some(header), Some(body)) if header == body || is_number && same_integer(&header, &body) => {}
@@ -172,19 +177,32 @@ pub fn build_param_headers(
     arguments: Option<&RawValue>,
 ) -> Vec<(String, String)> {
     let header = |annotation: &ParamHeader| {
-        let text = as_text(argument(arguments, &annotation.path)?)?;
+        let text = as_text(argument(arguments, &annotation.path).ok()??)?;
         Some((annotation.header(), encode(&text).into_owned()))
     };
     annotations.iter().filter_map(header).collect()
 }
 
-fn argument<'a>(arguments: Option<&'a RawValue>, path: &[String]) -> Option<&'a RawValue> {
-    path.iter().try_fold(arguments?, |value, key| Object::parse(value).ok()?.get(key))
+/// The argument at `path`, as JSON. An object with a repeated key has no single answer and is an error.
+fn argument<'a>(arguments: Option<&'a RawValue>, path: &[String]) -> Result<Option<&'a str>, ObjectError> {
+    let (Some(mut value), Some((last, parents))) = (arguments, path.split_last()) else { return Ok(None) };
+    for key in parents {
+        match object(value)?.and_then(|object| object.get(key)) {
+            Some(inner) => value = inner,
+            None => return Ok(None),
+        }
+    }
+    Ok(object(value)?.and_then(|object| object.text(last)))
+}
+
+/// What is no object has no properties; whether it should be one is for the schema to say.
+fn object(value: &RawValue) -> Result<Option<Object<'_>>, ObjectError> {
+    if json::is_object(value.get()) { Object::parse(value).map(Some) } else { Ok(None) }
 }
 
 /// A string's text, an integer in decimal, a boolean.
-fn as_text(value: &RawValue) -> Option<Cow<'_, str>> {
-    match value.get() {
+fn as_text(value: &str) -> Option<Cow<'_, str>> {
+    match value {
         text if text.starts_with('"') => json::unquoted(value),
         text @ ("true" | "false") => Some(Cow::Borrowed(text)),
         text => Some(Cow::Owned(integer(text)?.to_string())),

@@ -63,6 +63,8 @@ fn arguments_are_repeated_and_checked() {
     );
     assert!(check(&[("mcp-param-region", "=?base64?!?=")], r#"{"region":"x"}"#).is_err());
     assert!(check(&[("mcp-param-region", "日")], r#"{"region":"日"}"#).is_err(), "not ASCII");
+    let hidden = check(&[], r#"{"region":"a","region":"b"}"#).unwrap_err();
+    assert!(hidden.contains("duplicate key `region`"), "{hidden}");
     assert!(check_param_headers::<[(&str, &str)]>(&[], &annotations, None).is_ok());
 }
 

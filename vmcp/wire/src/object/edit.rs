@@ -29,7 +29,7 @@ impl<'o, 'a> Edit<'o, 'a> {
     pub fn set(&mut self, key: &str, value: impl Into<Spliced<'a>>) -> &mut Self {
         let value = value.into();
         if let Some(at) = self.position(key) {
-            let unchanged = self.object.entries.get(at).is_some_and(|entry| value.is(entry.value.get()));
+            let unchanged = self.object.entries.get(at).is_some_and(|entry| value.is(entry.value));
             if !unchanged || !self.slots.is_empty() {
                 self.slot(at, |slot| slot.value = (!unchanged).then_some(value));
             }
@@ -49,7 +49,7 @@ impl<'o, 'a> Edit<'o, 'a> {
         self
     }
 
-    /// Removes `key`, if it is there, with the comma and the space around it.
+    /// Removes `key`, if it is there, with the comma and the space in front of it.
     pub fn remove(&mut self, key: &str) -> &mut Self {
         if let Some(at) = self.position(key) {
             self.slot(at, |slot| slot.removed = true);
@@ -100,8 +100,8 @@ impl<'o, 'a> Edit<'o, 'a> {
         let mut writer = Writer { raw: self.object.raw, out: Spliced::default(), pending: 0..0 };
         let entries = &self.object.entries;
         // Everything up to the first key, and everything behind the last value; `{` and the rest if there are none.
-        let head = entries.first().map_or(1, |entry| entry.key_start);
-        let tail = entries.last().map_or(1, |entry| entry.value_end);
+        let head = entries.first().map_or(1, |entry| entry.key_span.start);
+        let tail = entries.last().map_or(1, |entry| entry.value_span.end);
         writer.copy(0, head);
         let mut slots = self.slots.into_iter();
         let mut separator_start = None;
@@ -110,12 +110,12 @@ impl<'o, 'a> Edit<'o, 'a> {
             let slot = slots.next().unwrap_or_default();
             if !slot.removed {
                 if let (false, Some(start)) = (first, separator_start) {
-                    writer.copy(start, entry.key_start);
+                    writer.copy(start, entry.key_span.start);
                 }
                 writer.entry(entry, slot);
                 first = false;
             }
-            separator_start = Some(entry.value_end);
+            separator_start = Some(entry.value_span.end);
         }
         for (key, value) in self.added {
             let comma = if first { "" } else { "," };
@@ -162,12 +162,12 @@ impl<'a> Writer<'a> {
 
     fn entry(&mut self, entry: &Entry<'a>, slot: Slot<'a>) {
         match slot.key {
-            None => self.copy(entry.key_start, entry.key_end),
+            None => self.copy(entry.key_span.start, entry.key_span.end),
             Some(key) => self.insert(Spliced::from(json::quoted(&key))),
         }
-        self.copy(entry.key_end, entry.value_start);
+        self.copy(entry.key_span.end, entry.value_span.start);
         match slot.value {
-            None => self.copy(entry.value_start, entry.value_end),
+            None => self.copy(entry.value_span.start, entry.value_span.end),
             Some(value) => self.insert(value),
         }
     }

@@ -68,4 +68,5 @@ fn refuses_what_two_readers_would_read_differently() {
     assert_eq!(duplicate("[]"), ObjectError::NotAnObject);
     assert!(matches!(duplicate(r#"{"\ud800":1}"#), ObjectError::Key(_)));
     assert!(matches!(duplicate(r#"{"a":1} x"#), ObjectError::Syntax(_)));
+    assert!(matches!(duplicate(r#"{"a":tru }"#), ObjectError::Syntax(_)));
 }

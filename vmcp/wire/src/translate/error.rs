@@ -31,13 +31,13 @@ pub fn error<'a>(
         return Ok(Spliced::from(error));
     }
     let object = parse(error)?;
-    let code = object.get(CODE).and_then(|code| code.get().parse::<i64>().ok());
+    let code = object.text(CODE).and_then(|code| code.parse::<i64>().ok());
     let data = object.get(DATA).and_then(|data| Object::parse(data).ok());
     let mut edit = object.edit();
     match (to, code) {
         (Era::Modern, Some(codes::RESOURCE_NOT_FOUND)) => {
             edit.set(CODE, codes::INVALID_PARAMS.to_string());
-            match (uri.filter(|_| method == methods::RESOURCES_READ), object.get(DATA), &data) {
+            match (uri.filter(|_| method == methods::RESOURCES_READ), object.text(DATA), &data) {
                 (Some(uri), Some(_), Some(data)) => {
                     let mut inner = data.edit();
                     inner.set_if_absent(URI, json::quoted(uri));
@@ -51,7 +51,7 @@ pub fn error<'a>(
             edit.set(CODE, codes::INTERNAL_ERROR.to_string());
         }
         (Era::Legacy, Some(codes::INVALID_PARAMS))
-            if method == methods::RESOURCES_READ && data.is_some_and(|data| data.get(URI).is_some()) =>
+            if method == methods::RESOURCES_READ && data.is_some_and(|data| data.text(URI).is_some()) =>
         {
             edit.set(CODE, codes::RESOURCE_NOT_FOUND.to_string());
         }
@@ -66,15 +66,15 @@ pub fn error<'a>(
 /// other error.
 pub fn url_elicitation(error: &RawValue) -> Result<Option<String>, TranslateError> {
     let object = parse(error)?;
-    if object.get(CODE).and_then(|code| code.get().parse().ok()) != Some(codes::URL_ELICITATION_REQUIRED) {
+    if object.text(CODE).and_then(|code| code.parse().ok()) != Some(codes::URL_ELICITATION_REQUIRED) {
         return Ok(None);
     }
     let data = object.get(DATA).map(parse).transpose()?;
-    let list = data.and_then(|data| data.get("elicitations"));
+    let list = data.and_then(|data| data.text("elicitations"));
     let elicitations: Vec<&RawValue> =
-        list.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
+        list.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
     let requests: Vec<String> = (1..)
-        .zip(elicitations.iter().filter(|params| json::is_object(params)))
+        .zip(elicitations.iter().filter(|params| json::is_object(params.get())))
         .map(|(n, params)| format!("\"url-{n}\":{{\"method\":\"{}\",\"params\":{params}}}", methods::ELICIT))
         .collect();
     if requests.is_empty() {

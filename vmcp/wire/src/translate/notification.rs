@@ -51,7 +51,7 @@ pub fn notification<'a>(
         edit.set(PROGRESS_TOKEN, token);
     }
     let empty = Object::default();
-    let inner = if params.object.get(META).is_some() { params.meta.object() } else { &empty };
+    let inner = if params.object.text(META).is_some() { params.meta.object() } else { &empty };
     let mut inner = inner.edit();
     match (plan.to, plan.subscription_id) {
         (Era::Modern, Some(id)) => _ = inner.set(meta::SUBSCRIPTION_ID, id),

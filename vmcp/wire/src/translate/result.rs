@@ -46,13 +46,13 @@ pub struct ResultPlan<'a> {
 /// The kind of a modern result.
 #[must_use]
 pub fn result_type<'a>(result: &Object<'a>) -> ResultType<'a> {
-    let Some(raw) = result.get(RESULT_TYPE) else { return ResultType::Complete };
+    let Some(raw) = result.text(RESULT_TYPE) else { return ResultType::Complete };
     match json::unquoted(raw) {
         Some(name) if name == "complete" => ResultType::Complete,
         Some(name) if name == "input_required" => ResultType::InputRequired,
         Some(name) if name == "task" => ResultType::Task,
         Some(name) => ResultType::Other(name),
-        None => ResultType::Other(Cow::Borrowed(raw.get())),
+        None => ResultType::Other(Cow::Borrowed(raw)),
     }
 }
 
@@ -87,7 +87,7 @@ fn to_legacy<'a>(method: &str, object: &Object<'a>, edit: &mut Edit<'_, 'a>) -> 
     // Earlier revisions know objects only, and their clients refuse the whole result for anything else. Servers repeat
     // the data as text content.
     if method == methods::TOOLS_CALL
-        && object.get(STRUCTURED_CONTENT).is_some_and(|data| !json::is_object(data))
+        && object.text(STRUCTURED_CONTENT).is_some_and(|data| !json::is_object(data))
     {
         edit.remove(STRUCTURED_CONTENT);
     }

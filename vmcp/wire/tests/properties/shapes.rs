@@ -235,7 +235,7 @@ pub fn message() -> impl Strategy<Value = (Shape, String, String)> {
             let notification = shape.method.starts_with("notifications/");
             match shape.part {
                 Part::Params => {
-                    entries.extend([("method".to_owned(), method), ("params".to_owned(), body.clone())])
+                    entries.extend([("method".to_owned(), method), ("params".to_owned(), body.clone())]);
                 }
                 Part::Result => entries.push(("result".to_owned(), body.clone())),
                 Part::Error => entries.push(("error".to_owned(), body.clone())),
