@@ -1,5 +1,9 @@
-//! What the local model costs: `cargo bench -p vmcp-embed`. The model is pulled when it is not there.
+//! What the local model costs: `cargo bench -p vmcp-embed --features testing`. The model is pulled when it is not there.
 #![expect(clippy::print_stdout, reason = "a benchmark's result is what it prints")]
+#![expect(
+    clippy::indexing_slicing,
+    reason = "indices are reduced to the length; a panic would only end the benchmark"
+)]
 
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -20,7 +20,7 @@ const ANSWER_LIMIT: usize = 64 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Waits before the second, third and fourth attempt; each is drawn from half to the whole of it.
 const BACKOFF: [Duration; 3] =
-    [Duration::from_millis(250), Duration::from_millis(750), Duration::from_millis(2000)];
+    [Duration::from_millis(250), Duration::from_millis(750), Duration::from_secs(2)];
 
 /// A pooled client that speaks plain HTTP and TLS.
 pub(crate) type Connections = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
@@ -59,12 +59,11 @@ impl Service {
         timeout: Duration,
     ) -> Result<Self, EmbedError> {
         let wrong = |reason: String| EmbedError::Settings(format!("endpoint {reason}"));
-        let mut base = Url::parse(base).map_err(|error| wrong(format!("is not a URL: {error}")))?;
+        let base = Url::parse(base).map_err(|error| wrong(format!("is not a URL: {error}")))?;
         if !matches!(base.scheme(), "http" | "https") {
             return Err(wrong(format!("has scheme {}; http and https work", base.scheme())));
         }
         let endpoint = base.origin().ascii_serialization();
-        base.set_path(&base.path().trim_end_matches('/').to_owned());
         let mut map = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
         let bearer = bearer.map(|token| (AUTHORIZATION.to_string(), format!("Bearer {token}")));
         for (name, value) in headers.iter().cloned().chain(bearer) {
@@ -105,8 +104,8 @@ impl Service {
     }
 
     /// An [`EmbedError::Answer`] from this service.
-    pub fn bad_answer(&self, reason: impl ToString) -> EmbedError {
-        EmbedError::Answer { endpoint: self.endpoint.clone(), reason: reason.to_string() }
+    pub fn bad_answer(&self, reason: String) -> EmbedError {
+        EmbedError::Answer { endpoint: self.endpoint.clone(), reason }
     }
 
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, EmbedError> {

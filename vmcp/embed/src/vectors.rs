@@ -27,7 +27,9 @@ fn normalise(vector: &mut [f32]) -> bool {
     let norm = vector.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt();
     let possible = norm.is_finite() && norm > 0.0;
     if possible {
-        vector.iter_mut().for_each(|x| *x = (f64::from(*x) / norm) as f32);
+        for x in vector {
+            *x = (f64::from(*x) / norm) as f32;
+        }
     }
     possible
 }

@@ -59,7 +59,7 @@ impl Engine {
         let tokens = |text: &String| {
             let text = text.get(..text.floor_char_boundary(TEXT_LIMIT)).unwrap_or(text);
             let encoding = self.tokenizer.encode_fast(text, true).map_err(failed)?;
-            Ok(encoding.get_ids().iter().map(|id| *id as i32).collect())
+            Ok(encoding.get_ids().iter().map(|id| id.cast_signed()).collect())
         };
         texts.iter().map(tokens).collect()
     }
@@ -75,7 +75,7 @@ impl Engine {
             tokens.extend(text.iter().copied().chain(std::iter::repeat_n(0, padding)));
             mask.extend(std::iter::repeat_n(1, text.len()).chain(std::iter::repeat_n(0, padding)));
         }
-        let positions = (0..longest as i32).collect();
+        let positions = (0..).take(longest).collect();
         let value = |shape: &[usize], values: Vec<i32>| Value::from_shape(shape, values).map_err(failed);
         let [tokens_id, positions_id, mask_id] = self.inputs;
         let inputs = vec![
@@ -101,8 +101,7 @@ fn mean(states: &[f32], tokens: usize) -> Vec<f32> {
     for state in states.chunks_exact(DIMENSIONS).take(tokens) {
         sum.iter_mut().zip(state).for_each(|(sum, x)| *sum += x);
     }
-    sum.iter_mut().for_each(|sum| *sum /= tokens as f32);
-    sum
+    sum.into_iter().map(|sum| sum / tokens as f32).collect()
 }
 
 /// The bytes of a model file, which must be the pinned ones: vectors are cached under the model's name.

@@ -156,6 +156,7 @@ impl Graph<'_> {
         Ok(tensor)
     }
 
+    #[expect(clippy::cast_possible_wrap, reason = "no tensor has 2^63 elements")]
     /// Registers a weight. Its bytes go around the graph, as "external data": the loader then uses them where they are.
     fn constant(&mut self, name: String, shape: &[usize], bytes: Vec<u8>) -> String {
         let location = format!("{name}.data");

@@ -126,7 +126,7 @@ async fn a_stopped_service_is_unreachable_and_works_again_when_it_is_back() {
 #[tokio::test]
 async fn a_slow_service_times_out() {
     let service = FakeService::start().await.unwrap();
-    service.set(|behaviour| behaviour.delay = Duration::from_secs(60));
+    service.set(|behaviour| behaviour.delay = Duration::from_mins(1));
     let settings = TeiSettings { timeout: Duration::from_millis(300), ..TeiSettings::new(service.url()) };
     let error = TeiEmbedder::new(settings).unwrap().embed(&texts(1)).await.unwrap_err();
     assert!(matches!(error, EmbedError::Timeout { .. }), "{error}");
