@@ -5,9 +5,8 @@ use serde_json::value::RawValue;
 use super::TranslateError;
 use crate::{
     era::Era,
-    meta::{self, META, PROGRESS_TOKEN},
+    meta::{self, PROGRESS_TOKEN},
     methods,
-    object::Object,
     params::{Params, ParamsError},
     splice::Spliced,
 };
@@ -50,9 +49,7 @@ pub fn notification<'a>(
     if let (methods::PROGRESS, Some(token)) = (method, plan.progress_token) {
         edit.set(PROGRESS_TOKEN, token);
     }
-    let empty = Object::default();
-    let inner = if params.object.text(META).is_some() { params.meta.object() } else { &empty };
-    let mut inner = inner.edit();
+    let mut inner = params.meta.object().edit();
     match (plan.to, plan.subscription_id) {
         (Era::Modern, Some(id)) => _ = inner.set(meta::SUBSCRIPTION_ID, id),
         _ => _ = inner.remove(meta::SUBSCRIPTION_ID),
