@@ -1,6 +1,7 @@
 //! A query that asks for several things, taken apart.
 
 use crate::analysis::content_words;
+use crate::stopwords::is_stop_word;
 
 /// Clauses that are looked at. Each costs one embedding while someone waits.
 pub const MAX_CLAUSES: usize = 8;
@@ -59,7 +60,8 @@ fn fragments(query: &str, cut: Cut) -> Vec<String> {
 
 /// Joins fragments that say too little to stand alone.
 fn join_short(fragments: &[String]) -> Vec<String> {
-    let is_short = |text: &str| content_words(text).count() < MIN_CONTENT_WORDS;
+    let is_short =
+        |text: &str| content_words(text).filter(|word| !is_stop_word(word)).count() < MIN_CONTENT_WORDS;
     let mut clauses: Vec<String> = Vec::new();
     for fragment in fragments {
         match clauses.last_mut() {
@@ -91,9 +93,14 @@ mod tests {
 
     #[test]
     fn one_task_has_no_clauses() {
-        for query in
-            ["", " ,;\n", "list issues", "search issues by title, label and author", "v1.2 of example.com"]
-        {
+        for query in [
+            "",
+            " ,;\n",
+            "list issues",
+            "search issues by title, label and author",
+            "v1.2 of example.com",
+            "How are you? List issues",
+        ] {
             assert_eq!(split_clauses(query), Vec::<String>::new(), "{query}");
         }
     }

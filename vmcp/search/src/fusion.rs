@@ -8,19 +8,20 @@ const WHOLE_WEIGHT: f32 = 0.7;
 
 /// Brings one arm's values over all visible documents to a common scale: z-score, or min-max for a
 /// [small set](SMALL_SET). A missing value becomes the mean of the known ones, which speaks neither for nor against the
-/// document. Values without spread say nothing: all become 0.
+/// document. Values without spread make no difference: all are 0, or 1 if they are the positive maximum of a small set.
 pub(crate) fn normalize(values: &[Option<f32>]) -> Vec<f32> {
     let known = || values.iter().flatten().copied().map(f64::from);
     let count = known().count().max(1) as f64;
     let mean = known().sum::<f64>() / count;
-    let (origin, unit) = if values.len() < SMALL_SET {
+    let small = values.len() < SMALL_SET;
+    let (origin, unit) = if small {
         let low = known().fold(f64::INFINITY, f64::min);
         (low, known().fold(f64::NEG_INFINITY, f64::max) - low)
     } else {
         (mean, (known().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt())
     };
     if unit <= f64::from(f32::EPSILON) {
-        return vec![0.0; values.len()];
+        return vec![if small && mean > 0.0 { 1.0 } else { 0.0 }; values.len()];
     }
     values.iter().map(|value| ((value.map_or(mean, f64::from) - origin) / unit) as f32).collect()
 }
@@ -35,10 +36,11 @@ pub(crate) fn with_best_clause(whole: f32, best: f32) -> f32 {
     WHOLE_WEIGHT * whole + (1.0 - WHOLE_WEIGHT) * best
 }
 
-/// The score that is shown: the logistic function of the fused value at half its slope. The average tool of a z-scored
-/// set has ½, and the values 2 to 8 that good hits reach stay apart (.73 to .98).
-pub(crate) fn score(fused: f32) -> f32 {
-    1.0 / (1.0 + (-fused / 2.0).exp())
+/// The score that is shown, of a fused value among `visible` documents. In a small set the value is a score already. A
+/// sum of z-scores goes through the logistic function at half its slope: the average tool has ½, and the values 2 to 8
+/// that good hits reach stay apart (.73 to .98).
+pub(crate) fn score(fused: f32, visible: usize) -> f32 {
+    if visible < SMALL_SET { fused.clamp(0.0, 1.0) } else { 1.0 / (1.0 + (-fused / 2.0).exp()) }
 }
 
 #[cfg(test)]
@@ -64,9 +66,10 @@ mod tests {
     }
 
     #[test]
-    fn values_without_spread_say_nothing() {
+    fn values_without_spread_make_no_difference() {
         assert_eq!(normalize(&[Some(0.3); 30]), [0.0; 30]);
-        assert_eq!(normalize(&[Some(0.3)]), [0.0]);
+        assert_eq!(normalize(&[Some(0.3)]), [1.0]);
+        assert_eq!(normalize(&[Some(0.0), Some(0.0)]), [0.0, 0.0]);
         assert_eq!(normalize(&[None, None]), [0.0, 0.0]);
         assert_eq!(normalize(&[]), [0.0; 0]);
     }
@@ -79,8 +82,11 @@ mod tests {
 
     #[test]
     fn scores_grow_with_the_fused_value_within_zero_and_one() {
-        let scores = [f32::MIN, -3.0, 0.0, 2.0, 8.0, f32::MAX].map(score);
-        assert!(scores.is_sorted() && scores.iter().all(|score| (0.0..=1.0).contains(score)));
-        assert!((score(0.0) - 0.5).abs() < f32::EPSILON);
+        for visible in [5, 500] {
+            let scores = [f32::MIN, -3.0, 0.0, 2.0, 8.0, f32::MAX].map(|fused| score(fused, visible));
+            assert!(scores.is_sorted() && scores.iter().all(|score| (0.0..=1.0).contains(score)));
+        }
+        assert!((score(0.0, 500) - 0.5).abs() < f32::EPSILON);
+        assert!((score(0.4, 5) - 0.4).abs() < f32::EPSILON);
     }
 }

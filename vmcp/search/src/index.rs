@@ -54,13 +54,9 @@ impl Index {
         let ratio = if query.semantic_ratio.is_nan() { DEFAULT_SEMANTIC_RATIO } else { query.semantic_ratio };
         let ratio = ratio.clamp(0.0, 1.0);
 
-        let clauses =
-            query.clauses.get(..query.clauses.len().min(MAX_CLAUSES)).filter(|clauses| clauses.len() > 1);
-        let clauses = clauses.unwrap_or_default();
-        let whole = Clause { text: query.text, vector: query.vector };
-        let mut evidence = self.gather(std::iter::once(&whole).chain(clauses), ratio, &documents, visible);
-        let whole = evidence.remove(0);
-        let ranking = Ranking { whole, clauses: evidence };
+        let clauses = query.clauses.get(..query.clauses.len().min(MAX_CLAUSES)).unwrap_or_default();
+        let clauses = if clauses.len() < 2 { &[] } else { clauses };
+        let ranking = self.rank(query, clauses, ratio, &documents, visible);
 
         let mode = match ratio {
             _ if ranking.whole.cosine.iter().all(Option::is_none) => SearchMode::Keyword,
@@ -81,23 +77,26 @@ impl Index {
         }
     }
 
-    /// Evidence for each text, in order. All texts share one pass over the vectors.
-    fn gather<'a>(
+    /// Gathers the evidence. The query and its clauses share one pass over the vectors.
+    fn rank(
         &self,
-        texts: impl Iterator<Item = &'a Clause<'a>> + Clone,
+        query: &Query<'_>,
+        clauses: &[Clause<'_>],
         ratio: f32,
         documents: &[usize],
         visible: Option<&Visible>,
-    ) -> Vec<Evidence> {
-        let vectors: Vec<_> = texts.clone().map(|text| self.vectors.query(text.vector?)).collect();
+    ) -> Ranking {
+        let whole = Clause { text: query.text, vector: query.vector };
+        let vectors: Vec<_> =
+            std::iter::once(&whole).chain(clauses).map(|text| self.vectors.query(text.vector?)).collect();
+        let mut cosines = self.vectors.scan(&vectors, documents).into_iter();
         let norms = self.keywords.norms(documents);
-        let cosines = self.vectors.scan(&vectors, documents);
-        let weigh = |(text, cosine): (&Clause<'_>, _)| {
-            let matches = self.keywords.search(text.text, &norms, visible);
+        let mut weigh = |clause: &Clause<'_>| {
+            let matches = self.keywords.search(clause.text, &norms, visible);
             let bm25 = documents.iter().map(|document| matches.scores.get(*document).copied()).collect();
-            Evidence::new(matches.terms, cosine, bm25, ratio)
+            Evidence::new(matches.terms, cosines.next().unwrap_or_default(), bm25, ratio)
         };
-        texts.zip(cosines).map(weigh).collect()
+        Ranking { whole: weigh(&whole), clauses: clauses.iter().map(weigh).collect() }
     }
 }
 
@@ -158,7 +157,11 @@ impl Ranking {
         let hit = |(fused, position): (f32, usize)| {
             let document = *documents.get(position)?;
             let explain = || self.whole.explain(position, self.best_clause(position), fused);
-            Some(Hit { document, score: fusion::score(fused), explanation: query.explain.then(explain) })
+            Some(Hit {
+                document,
+                score: fusion::score(fused, documents.len()),
+                explanation: query.explain.then(explain),
+            })
         };
         ranked.into_iter().filter_map(hit).collect()
     }
