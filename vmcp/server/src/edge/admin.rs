@@ -1,0 +1,153 @@
+//! The admin port: health, readiness, metrics, and everything an operator asks first.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime};
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Json};
+use axum::routing::{get, post};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::config_watch::{ConfigWatch, Refused};
+use crate::engine::{Changes, EmbeddingStatus, Engine};
+
+/// What the admin port needs.
+#[derive(Clone)]
+pub struct Admin(Arc<Inner>);
+
+struct Inner {
+    engine: Engine,
+    watch: Option<ConfigWatch>,
+    started: Instant,
+    started_at: SystemTime,
+    draining: AtomicBool,
+}
+
+impl Admin {
+    /// The admin port of `engine`, whose configuration file is followed by `watch`.
+    pub fn new(engine: Engine, watch: Option<ConfigWatch>) -> Self {
+        let (started, started_at) = (Instant::now(), SystemTime::now());
+        Self(Arc::new(Inner { engine, watch, started, started_at, draining: AtomicBool::new(false) }))
+    }
+
+    /// Makes `/readyz` say that no new requests are wanted.
+    pub fn draining(&self) {
+        self.0.draining.store(true, Ordering::Relaxed);
+    }
+}
+
+pub(super) fn router(admin: Admin) -> Router {
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .route("/admin/status", get(status))
+        .route("/admin/tools", get(tools))
+        .route("/admin/refresh", post(refresh))
+        .with_state(admin)
+}
+
+/// Ready as soon as the configuration is in force: a dead backend, model or disk degrades what depends on it, and
+/// nothing else.
+async fn ready(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
+    if inner.draining.load(Ordering::Relaxed) {
+        (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
+    } else {
+        (StatusCode::OK, "ready\n")
+    }
+}
+
+async fn metrics(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
+    if !inner.engine.snapshot().config.telemetry.metrics_enabled {
+        return (StatusCode::NOT_FOUND, "telemetry.metricsEnabled is false\n").into_response();
+    }
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], inner.engine.metrics().encode()).into_response()
+}
+
+/// `GET /admin/status`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusReport {
+    name: &'static str,
+    version: &'static str,
+    pid: u32,
+    started_at: SystemTime,
+    uptime_seconds: u64,
+    generation: u64,
+    /// The last edit of the configuration file, if it was refused; an earlier one is in force.
+    refused_configuration: Option<Arc<Refused>>,
+    backends: Vec<BackendReport>,
+    tools: usize,
+    listed_tools: usize,
+    baseline_tokens: u64,
+    embeddings: EmbeddingStatus,
+    issues: Vec<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BackendReport {
+    #[serde(flatten)]
+    status: vmcp_backend::Status,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<Changes>,
+}
+
+async fn status(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
+    let engine = &inner.engine;
+    let snapshot = engine.snapshot();
+    let mut changes = engine.changes();
+    let report =
+        |status: vmcp_backend::Status| BackendReport { changes: changes.remove(&*status.name), status };
+    Json(StatusReport {
+        name: "vmcp",
+        version: env!("CARGO_PKG_VERSION"),
+        pid: std::process::id(),
+        started_at: inner.started_at,
+        uptime_seconds: inner.started.elapsed().as_secs(),
+        generation: snapshot.generation,
+        refused_configuration: inner.watch.as_ref().and_then(ConfigWatch::refused),
+        backends: engine.backend_status().into_iter().map(report).collect(),
+        tools: snapshot.view.visible_tools,
+        listed_tools: snapshot.view.tools_dotted.entries().len(),
+        baseline_tokens: snapshot.view.baseline_tokens,
+        embeddings: engine.embedding_status(),
+        issues: snapshot.catalog.issues.iter().map(ToString::to_string).collect(),
+    })
+}
+
+#[derive(Deserialize)]
+struct Filter {
+    backend: Option<String>,
+}
+
+async fn tools(State(Admin(inner)): State<Admin>, Query(filter): Query<Filter>) -> impl IntoResponse {
+    let snapshot = inner.engine.snapshot();
+    let wanted = |backend: &str| filter.backend.as_deref().is_none_or(|wanted| wanted == backend);
+    let tools = snapshot.catalog.tools.iter().filter(|tool| wanted(&tool.backend));
+    let tools: Vec<_> = tools
+        .map(|tool| {
+            json!({
+                "name": tool.name, "backend": tool.backend, "original": tool.definition.name, "title": tool.title,
+                "description": tool.description, "hash": tool.hash.to_string(), "listed": tool.listed,
+                "definition": tool.raw,
+            })
+        })
+        .collect();
+    Json(json!({ "tools": tools }))
+}
+
+/// Lists one backend (`?backend=`) or all of them anew.
+async fn refresh(State(Admin(inner)): State<Admin>, Query(filter): Query<Filter>) -> impl IntoResponse {
+    match (inner.engine.refresh(filter.backend.as_deref()), filter.backend) {
+        (false, Some(backend)) => {
+            (StatusCode::NOT_FOUND, format!("no enabled backend is called `{backend}`\n"))
+        }
+        _ => (StatusCode::ACCEPTED, "refreshing\n".to_owned()),
+    }
+}

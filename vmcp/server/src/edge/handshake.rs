@@ -1,0 +1,53 @@
+//! How we introduce ourselves: `initialize` for legacy clients, `server/discover` for modern ones.
+
+use vmcp_wire::codes;
+use vmcp_wire::era::Revision;
+use vmcp_wire::handshake::{ClientHello, OwnIntroduction};
+use vmcp_wire::params::Params;
+use vmcp_wire::rpc::RpcError;
+use vmcp_wire::session::Session;
+use vmcp_wire::translate::{Hints, Scope};
+
+use super::Edge;
+
+/// Our `Implementation`.
+pub(super) const SERVER_INFO: &str =
+    concat!(r#"{"name":"vmcp","title":"vmcp","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+/// What is really relayed, and nothing else.
+const CAPABILITIES: &str = r#"{"tools":{"listChanged":true},"resources":{"listChanged":true},"prompts":{"listChanged":true},"completions":{}}"#;
+/// How long a modern client may keep our introduction. It changes only with our version.
+const DISCOVER_HINTS: Hints = Hints { ttl_ms: 60_000, scope: Scope::Public };
+const WITH_SEARCH: &str = "This server stands for many MCP servers. When the tool you need is not listed, describe the task to find_tool: \
+    it returns the tools that fit with their input schemas. Then run one with call_tool.";
+
+/// Opens a session: the result of `initialize`, and the id to send along.
+pub(super) fn initialize(edge: &Edge, params: &Params<'_>) -> Result<(Session, String, String), RpcError> {
+    let invalid = |error: String| RpcError::new(codes::INVALID_PARAMS, error);
+    let hello = ClientHello::parse(params).map_err(|error| invalid(error.to_string()))?;
+    let session = Session {
+        id: [0; 16],
+        identity: [0; 32],
+        revision: Revision::negotiate(&hello.protocol_version),
+        issued: 0,
+        expires: 0,
+        client_info: hello.client_info.get().to_owned(),
+        client_capabilities: hello.capabilities.get().to_owned(),
+    };
+    let (session, id) = edge.sessions.open(session).map_err(|error| invalid(error.to_string()))?;
+    let result = introduction(edge).initialize_result(session.revision);
+    Ok((session, id, result))
+}
+
+/// The result of `server/discover`.
+pub(super) fn discover(edge: &Edge) -> String {
+    introduction(edge).discover_result(&Revision::ALL, DISCOVER_HINTS)
+}
+
+fn introduction(edge: &Edge) -> OwnIntroduction<'static> {
+    let search = edge.engine.snapshot().config.optimizer.enabled;
+    OwnIntroduction {
+        capabilities: CAPABILITIES,
+        server_info: SERVER_INFO,
+        instructions: search.then_some(WITH_SEARCH),
+    }
+}

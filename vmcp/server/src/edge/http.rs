@@ -1,0 +1,242 @@
+//! `/mcp` over HTTP: POST for both eras, GET and DELETE for legacy sessions.
+
+mod body;
+mod refuse;
+pub(super) mod respond;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request as HttpRequest, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use vmcp_wire::envelope::{Message, Notification, Request};
+use vmcp_wire::era::{self, Era, RequestEra};
+use vmcp_wire::headers::{self, Field, HeaderSource};
+use vmcp_wire::params::Params;
+use vmcp_wire::rpc;
+use vmcp_wire::session::Session;
+use vmcp_wire::splice::Spliced;
+use vmcp_wire::{json, methods};
+
+use super::dispatch::{self, Handled};
+use super::guard::Guard;
+use super::peer::Peer;
+use super::streams::{self, Wanted};
+use super::{Edge, handshake};
+use crate::route::Caller;
+
+const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
+/// Notifications of one request that wait for a slow client; then the backend waits.
+const NOTIFICATIONS: usize = 64;
+
+#[derive(Clone)]
+struct Port {
+    edge: Arc<Edge>,
+    guard: Arc<Guard>,
+}
+
+/// The client port.
+pub(super) fn router(edge: Arc<Edge>, guard: Guard) -> Router {
+    let port = Port { edge, guard: Arc::new(guard) };
+    Router::new().route("/mcp", post(receive).get(listen).delete(end)).with_state(port)
+}
+
+struct Headers<'a>(&'a HeaderMap);
+
+impl HeaderSource for Headers<'_> {
+    fn field(&self, name: &str) -> Field<'_> {
+        let mut values = self.0.get_all(name).iter();
+        match (values.next(), values.next()) {
+            (None, _) => Field::Absent,
+            (Some(value), None) => value.to_str().map_or(Field::Invalid, Field::One),
+            _ => Field::Invalid,
+        }
+    }
+}
+
+async fn receive(State(port): State<Port>, request: HttpRequest<Body>) -> Response {
+    let (parts, body) = request.into_parts();
+    if let Err(refused) = port.guard.check(&parts.headers) {
+        return refuse::forbidden(&refused);
+    }
+    if let Err(response) = refuse::media_types(&parts.headers) {
+        return *response;
+    }
+    let limit = port.edge.engine.snapshot().config.optimizer.limits.body_bytes;
+    let bytes = match body::read(body, limit).await {
+        Ok(bytes) => bytes,
+        Err(problem) => return refuse::body(&problem),
+    };
+    let message = match Message::parse(&bytes) {
+        Ok(message) => message,
+        Err(error) => return refuse::envelope(&error),
+    };
+    let era = match era::classify(&Headers(&parts.headers), &message) {
+        Ok(era) => era,
+        Err(refusal) => return refuse::protocol(message.id(), &refusal),
+    };
+    let style = port.edge.engine.snapshot().config.optimizer.tool_name_style;
+    let peer = match &era {
+        RequestEra::Modern(modern) => Peer::modern(modern, style),
+        RequestEra::Legacy { params, .. } => {
+            if let Message::Request(request) = &message
+                && request.method == methods::INITIALIZE
+            {
+                return initialize(&port.edge, request, params);
+            }
+            match session(&port.edge, &parts.headers) {
+                Ok(session) => Peer::legacy(&session, style),
+                Err(response) => return *response,
+            }
+        }
+    };
+    match &message {
+        Message::Request(request) => {
+            answer(&port.edge, peer, request, &era, &parts.headers, bytes.clone()).await
+        }
+        Message::Notification(notification) => {
+            notified(&port.edge, &peer, notification);
+            StatusCode::ACCEPTED.into_response()
+        }
+        // We ask clients nothing yet, so nobody waits for this.
+        Message::Response(_) | Message::Error(_) => StatusCode::ACCEPTED.into_response(),
+    }
+}
+
+fn initialize(edge: &Edge, request: &Request<'_>, params: &Params<'_>) -> Response {
+    match handshake::initialize(edge, params) {
+        Ok((_, id, result)) => {
+            let mut response = respond::json(Handled::ok(rpc::response(request.id, Spliced::from(result))));
+            if let Ok(value) = HeaderValue::try_from(id) {
+                response.headers_mut().insert(SESSION_ID, value);
+            }
+            response
+        }
+        Err(error) => respond::json(Handled::error(Era::Legacy, request.id, &error)),
+    }
+}
+
+fn notified(edge: &Edge, peer: &Peer, notification: &Notification<'_>) {
+    if notification.method == methods::CANCELLED
+        && let Some(session) = peer.session
+        && let Ok(params) = Params::parse(notification.params)
+        && let Some(id) = params.object.get("requestId")
+    {
+        edge.in_flight.cancel(session, id);
+    }
+}
+
+async fn answer(
+    edge: &Arc<Edge>,
+    peer: Peer,
+    request: &Request<'_>,
+    era: &RequestEra<'_>,
+    headers: &HeaderMap,
+    bytes: Bytes,
+) -> Response {
+    let params = match era {
+        RequestEra::Modern(modern) => &modern.params,
+        RequestEra::Legacy { params, .. } => params,
+    };
+    if peer.era == Era::Modern {
+        if request.method == methods::TOOLS_CALL
+            && let Err(refusal) = check_param_headers(edge, headers, params)
+        {
+            return refuse::protocol(Some(request.id), &refusal);
+        }
+        if request.method == methods::LISTEN {
+            let changes = streams::changes(edge, Wanted::read(&params.object), Some(request.id.to_owned()));
+            return respond::stream(changes);
+        }
+    }
+    let (sender, receiver) = mpsc::channel(NOTIFICATIONS);
+    let caller = Caller {
+        client: peer.client.clone(),
+        trace: body::trace(&params.meta, headers),
+        notifications: refuse::accepts_streams(headers).then_some(sender),
+        cancel: CancellationToken::new(),
+    };
+    let (era, edge) = (peer.era, Arc::clone(edge));
+    let work = async move { dispatch::run(&edge, &peer, caller, &bytes).await };
+    match era {
+        // Closing the connection cancels.
+        Era::Modern => respond::json_or_stream(work, receiver, era).await,
+        // It does not; only `notifications/cancelled` does. The task outlives the connection.
+        Era::Legacy => {
+            let task = tokio::spawn(work);
+            let work = async move { task.await.unwrap_or_else(|_| dispatch::internal_error()) };
+            respond::json_or_stream(work, receiver, era).await
+        }
+    }
+}
+
+/// `Mcp-Param-*` against the arguments, by the definition that this client was given.
+fn check_param_headers(edge: &Edge, headers: &HeaderMap, params: &Params<'_>) -> Result<(), rpc::Refusal> {
+    let snapshot = edge.engine.snapshot();
+    let Some(tool) = params.object.get_str("name").and_then(|name| snapshot.tool(&name).cloned()) else {
+        return Ok(());
+    };
+    let Some(schema) =
+        tool.definition.input_schema.as_deref().filter(|_| !tool.definition.param_headers.is_empty())
+    else {
+        return Ok(());
+    };
+    let annotations = headers::ParamHeader::parse(schema).unwrap_or_default();
+    headers::check_param_headers(&Headers(headers), &annotations, params.object.get("arguments"))
+}
+
+/// The GET stream of a legacy session. Modern clients have none.
+async fn listen(State(port): State<Port>, headers: HeaderMap) -> Response {
+    if let Err(refused) = port.guard.check(&headers) {
+        return refuse::forbidden(&refused);
+    }
+    if headers.get(&SESSION_ID).is_none() {
+        return refuse::post_only();
+    }
+    if !refuse::accepts_streams(&headers) {
+        return (StatusCode::NOT_ACCEPTABLE, "the stream is text/event-stream; send it in Accept\n")
+            .into_response();
+    }
+    match session(&port.edge, &headers) {
+        Ok(_) => respond::stream(streams::changes(&port.edge, Wanted::ALL, None)),
+        Err(response) => *response,
+    }
+}
+
+async fn end(State(port): State<Port>, headers: HeaderMap) -> Response {
+    if let Err(refused) = port.guard.check(&headers) {
+        return refuse::forbidden(&refused);
+    }
+    if headers.get(&SESSION_ID).is_none() {
+        return refuse::post_only();
+    }
+    match session(&port.edge, &headers) {
+        Ok(session) => {
+            port.edge.sessions.end(&session);
+            StatusCode::OK.into_response()
+        }
+        Err(response) => *response,
+    }
+}
+
+fn session(edge: &Edge, headers: &HeaderMap) -> Result<Session, Box<Response>> {
+    let headers = Headers(headers);
+    let Field::One(id) = headers.field(headers::SESSION_ID) else {
+        return Err(Box::new(refuse::session_required()));
+    };
+    edge.sessions.get(id).map_err(|error| Box::new(refuse::session_not_found(&error)))
+}
+
+/// An error body without an id, with an HTTP status.
+fn error_response(status: StatusCode, id: Option<&RawValue>, code: i64, message: &str) -> Response {
+    let error = format!(r#"{{"code":{code},"message":{}}}"#, json::quoted(message));
+    let body = rpc::error(id, Spliced::from(error));
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}

@@ -1,0 +1,69 @@
+//! Requests of legacy sessions that `notifications/cancelled` can reach. Modern clients close the stream instead.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+/// A session and the id of one of its requests, as written.
+type Key = ([u8; 16], Box<str>);
+
+/// The requests under way.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    tokens: Mutex<HashMap<Key, CancellationToken>>,
+}
+
+/// Forgets its request when it is dropped.
+#[derive(Debug)]
+pub(super) struct Entered<'a> {
+    in_flight: &'a InFlight,
+    key: Key,
+}
+
+impl InFlight {
+    /// Remembers a request until the guard is dropped. A second request with the id of a running one takes its place.
+    pub(super) fn enter(&self, session: [u8; 16], id: &RawValue, token: &CancellationToken) -> Entered<'_> {
+        let key = (session, Box::from(id.get()));
+        self.lock().insert(key.clone(), token.clone());
+        Entered { in_flight: self, key }
+    }
+
+    /// Cancels a request, if it still runs.
+    pub(super) fn cancel(&self, session: [u8; 16], id: &RawValue) {
+        if let Some(token) = self.lock().get(&(session, Box::from(id.get()))) {
+            token.cancel();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, CancellationToken>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.in_flight.lock().remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_named_request_of_the_same_session_is_cancelled() {
+        let in_flight = InFlight::default();
+        let id = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
+        let (one, other) = (CancellationToken::new(), CancellationToken::new());
+        let entered = in_flight.enter([1; 16], &id("1"), &one);
+        let _other = in_flight.enter([2; 16], &id("1"), &other);
+        in_flight.cancel([1; 16], &id("\"1\""));
+        assert!(!one.is_cancelled());
+        in_flight.cancel([1; 16], &id("1"));
+        assert!(one.is_cancelled() && !other.is_cancelled());
+        drop(entered);
+        assert_eq!(in_flight.lock().len(), 1);
+    }
+}

@@ -1,0 +1,80 @@
+//! The MCP edge: clients of both eras, over HTTP at one URL and over stdio; and the admin port.
+//!
+//! ```text
+//! http ─┐                        ┌─ handshake   initialize, server/discover, ping
+//!       ├─ peer ─ dispatch ──────┼─ lists       pages of the snapshot's view
+//! stdio ┘    (who asks)          └─ route       tools, resources, prompts, completions
+//!       └─ streams               list_changed for whoever listens
+//! ```
+//!
+//! A transport turns bytes into a message and a [`peer::Peer`]; everything behind `dispatch` is the same for all of them.
+
+pub mod admin;
+mod dispatch;
+mod guard;
+mod handshake;
+mod http;
+mod in_flight;
+mod lists;
+mod peer;
+pub mod serve;
+mod sessions;
+pub mod stdio;
+mod streams;
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+use vmcp_model::config::Config;
+use vmcp_wire::envelope::Message;
+use vmcp_wire::era::Era;
+use vmcp_wire::rpc;
+use vmcp_wire::sealed::KeyError;
+use vmcp_wire::translate::{self, NotificationPlan, Translated};
+
+use crate::engine::Engine;
+use in_flight::InFlight;
+use sessions::Sessions;
+
+/// A backend's notification in the terms of the client's era; `None` when it has none there.
+fn translated(message: &RawValue, era: Era) -> Option<Vec<u8>> {
+    let Ok(Message::Notification(notification)) = Message::parse(message.get().as_bytes()) else {
+        return None;
+    };
+    let plan = NotificationPlan { to: era, ..NotificationPlan::default() };
+    match translate::notification(&notification.method, notification.params, &plan) {
+        Ok(Translated::Params(params)) => Some(rpc::notification(&notification.method, params)),
+        Ok(Translated::Dropped) | Err(_) => None,
+    }
+}
+
+/// What all connections share.
+pub struct Edge {
+    engine: Engine,
+    sessions: Sessions,
+    in_flight: InFlight,
+    closing: CancellationToken,
+}
+
+impl Edge {
+    /// An edge in front of `engine`.
+    pub fn new(engine: Engine, config: &Config) -> Result<Arc<Edge>, KeyError> {
+        Ok(Arc::new(Edge {
+            engine,
+            sessions: Sessions::new(&config.server.session_keys)?,
+            in_flight: InFlight::default(),
+            closing: CancellationToken::new(),
+        }))
+    }
+
+    /// The engine behind it.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Ends all streams, so that connections can drain. Requests in flight go on.
+    pub fn close(&self) {
+        self.closing.cancel();
+    }
+}

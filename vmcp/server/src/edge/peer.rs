@@ -1,0 +1,96 @@
+//! Who sent a message: era, revision, and what the client says about itself.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use vmcp_backend::ClientFacts;
+use vmcp_model::config::ToolNameStyle;
+use vmcp_wire::era::{Era, Modern, Revision};
+use vmcp_wire::object::Object;
+use vmcp_wire::session::Session;
+
+use crate::optim::names::NameStyle;
+
+/// Parts of the names of clients that refuse a whole server over a dot in one tool's name: Claude Desktop, Codex CLI
+/// (openai/codex#8174), Copilot CLI (github/copilot-cli#2581), Kimi CLI.
+const REFUSE_DOTS: [&str; 5] = ["claude-ai", "claude-desktop", "codex", "copilot", "kimi"];
+
+/// The sender of one message.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    pub(super) era: Era,
+    pub(super) revision: Revision,
+    /// How our own tools are spelled for it.
+    pub(super) style: NameStyle,
+    /// What backends are told about it.
+    pub(super) client: ClientFacts,
+    /// Its session, in the legacy era.
+    pub(super) session: Option<[u8; 16]>,
+}
+
+impl Peer {
+    /// The sender of a modern message.
+    pub(super) fn modern(modern: &Modern<'_>, style: ToolNameStyle) -> Self {
+        let meta = &modern.params.meta;
+        Self {
+            era: Era::Modern,
+            revision: modern.revision,
+            style: style_for(style, meta.client_name().as_deref()),
+            client: ClientFacts {
+                info: meta.client_info().map(|info| Arc::from(info.to_owned())),
+                capabilities: meta.client_capabilities().map(|raw| Arc::from(raw.to_owned())),
+                log_level: meta.log_level().map(|level| Arc::from(level.as_ref())),
+            },
+            session: None,
+        }
+    }
+
+    /// The client of a legacy session.
+    pub(super) fn legacy(session: &Session, style: ToolNameStyle) -> Self {
+        let name = Object::parse_str(&session.client_info).ok().and_then(|info| info.get_str("name"));
+        let raw = |text: &str| RawValue::from_string(text.to_owned()).ok().map(Arc::from);
+        Self {
+            era: Era::Legacy,
+            revision: session.revision,
+            style: style_for(style, name.as_deref()),
+            client: ClientFacts {
+                info: raw(&session.client_info),
+                capabilities: raw(&session.client_capabilities),
+                log_level: None,
+            },
+            session: Some(session.id),
+        }
+    }
+}
+
+fn style_for(configured: ToolNameStyle, client: Option<&str>) -> NameStyle {
+    match configured {
+        ToolNameStyle::Dotted => NameStyle::Dotted,
+        ToolNameStyle::Underscore => NameStyle::Underscore,
+        ToolNameStyle::Auto => {
+            let name = client.unwrap_or_default().to_ascii_lowercase();
+            if REFUSE_DOTS.iter().any(|part| name.contains(part)) {
+                NameStyle::Underscore
+            } else {
+                NameStyle::Dotted
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_that_refuse_dots_get_none() {
+        for name in ["claude-ai", "codex-mcp-client", "github-copilot-developer", "Kimi CLI"] {
+            assert_eq!(style_for(ToolNameStyle::Auto, Some(name)), NameStyle::Underscore, "{name}");
+        }
+        for name in [None, Some("claude-code"), Some("mcp-inspector")] {
+            assert_eq!(style_for(ToolNameStyle::Auto, name), NameStyle::Dotted, "{name:?}");
+        }
+        assert_eq!(style_for(ToolNameStyle::Dotted, Some("claude-ai")), NameStyle::Dotted);
+        assert_eq!(style_for(ToolNameStyle::Underscore, None), NameStyle::Underscore);
+    }
+}

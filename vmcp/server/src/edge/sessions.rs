@@ -1,0 +1,127 @@
+//! Legacy sessions. All that a session is travels sealed in its id, so that any process with the key can go on with it;
+//! kept here are only the ids that clients have ended.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use vmcp_model::config::Secret;
+use vmcp_wire::sealed::{KeyError, KeyRing};
+use vmcp_wire::session::{Session, SessionError};
+
+/// How long a session lives, in seconds. A client whose session has ended opens another without its user noticing.
+const LIFETIME: u64 = 24 * 60 * 60;
+/// Ended sessions that are remembered; beyond it those that expire first are forgotten first.
+const MOST_ENDED: usize = 100_000;
+/// Everybody is the same until there is authentication.
+const ANONYMOUS: [u8; 32] = [0; 32];
+
+/// Opens and ends sessions.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    ring: KeyRing,
+    ended: Mutex<HashMap<[u8; 16], u64>>,
+}
+
+/// Why a session id is not served; answered with 404, which makes the client open a new session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoSession {
+    #[error("session not found: {0}")]
+    Unknown(#[from] SessionError),
+    #[error("session not found: it was ended")]
+    Ended,
+}
+
+impl Sessions {
+    /// Sessions sealed with the first of `secrets`, or with a key of this process alone when there are none.
+    pub(super) fn new(secrets: &[Secret]) -> Result<Self, KeyError> {
+        let ring = if secrets.is_empty() {
+            KeyRing::from_secrets([random::<32>()])?
+        } else {
+            KeyRing::from_secrets(secrets.iter().map(Secret::expose))?
+        };
+        Ok(Self { ring, ended: Mutex::default() })
+    }
+
+    /// Completes a session that begins now and seals it; the id goes into `Mcp-Session-Id`.
+    pub(super) fn open(&self, mut session: Session) -> Result<(Session, String), SessionError> {
+        let now = now();
+        session.id = random();
+        session.identity = ANONYMOUS;
+        session.issued = now;
+        session.expires = now.saturating_add(LIFETIME);
+        let id = session.seal(&self.ring, &random())?;
+        Ok((session, id))
+    }
+
+    /// The session with this id.
+    pub(super) fn get(&self, id: &str) -> Result<Session, NoSession> {
+        let session = Session::open(&self.ring, id, &ANONYMOUS, now())?;
+        if self.lock().contains_key(&session.id) { Err(NoSession::Ended) } else { Ok(session) }
+    }
+
+    /// Ends a session here; other processes go on accepting it until it expires.
+    pub(super) fn end(&self, session: &Session) {
+        let mut ended = self.lock();
+        if ended.len() >= MOST_ENDED {
+            let now = now();
+            ended.retain(|_, expires| *expires > now);
+            if ended.len() >= MOST_ENDED
+                && let Some(first) = ended.iter().min_by_key(|(_, expires)| **expires).map(|(id, _)| *id)
+            {
+                ended.remove(&first);
+            }
+        }
+        ended.insert(session.id, session.expires);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 16], u64>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Bytes from the operating system's generator.
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    #[expect(
+        clippy::expect_used,
+        reason = "without randomness no session can be made safely; the system is broken"
+    )]
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vmcp_wire::era::Revision;
+
+    fn session() -> Session {
+        Session {
+            id: [0; 16],
+            identity: [0; 32],
+            revision: Revision::LATEST_LEGACY,
+            issued: 0,
+            expires: 0,
+            client_info: "{}".into(),
+            client_capabilities: "{}".into(),
+        }
+    }
+
+    #[test]
+    fn an_ended_session_is_gone_and_the_others_are_not() {
+        let sessions = Sessions::new(&[]).unwrap();
+        let (first, id) = sessions.open(session()).unwrap();
+        let (_, other) = sessions.open(session()).unwrap();
+        assert_eq!(sessions.get(&id), Ok(first.clone()));
+        sessions.end(&first);
+        assert_eq!(sessions.get(&id), Err(NoSession::Ended));
+        assert!(sessions.get(&other).is_ok());
+        assert!(matches!(sessions.get("made-up"), Err(NoSession::Unknown(_))));
+        assert!(Sessions::new(&[]).unwrap().get(&other).is_err(), "another key");
+    }
+}

@@ -1,0 +1,197 @@
+//! MCP on standard input and output, for clients that start a command: one message a line, both eras.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use vmcp_wire::envelope::{Message, Request};
+use vmcp_wire::era::{self, Era, RequestEra};
+use vmcp_wire::params::Params;
+use vmcp_wire::rpc::{self, RpcError};
+use vmcp_wire::session::Session;
+use vmcp_wire::splice::Spliced;
+use vmcp_wire::{codes, methods};
+
+use super::dispatch::{self, Handled};
+use super::peer::Peer;
+use super::streams::{self, Item, Wanted};
+use super::{Edge, handshake, translated};
+use crate::route::Caller;
+
+/// Messages that wait for a client that does not read; then whoever sends them waits.
+const QUEUE: usize = 256;
+/// The only client on this connection: where a session id would say which one.
+const ONLY: [u8; 16] = [0; 16];
+
+/// Serves one client until its input ends, then waits for requests in flight.
+pub async fn serve<R, W>(edge: Arc<Edge>, input: R, mut output: W) -> io::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, mut outgoing) = mpsc::channel::<Vec<u8>>(QUEUE);
+    let writer = tokio::spawn(async move {
+        while let Some(message) = outgoing.recv().await {
+            let mut line = rpc::single_line(message);
+            line.push(b'\n');
+            output.write_all(&line).await?;
+            if outgoing.is_empty() {
+                output.flush().await?;
+            }
+        }
+        io::Result::Ok(())
+    });
+    let limit = edge.engine.snapshot().config.optimizer.limits.body_bytes;
+    let mut lines = FramedRead::new(input, LinesCodec::new_with_max_length(limit));
+    let mut connection =
+        Connection { edge: Arc::clone(&edge), session: None, sender, tasks: TaskTracker::new() };
+    loop {
+        let line = tokio::select! {
+            () = edge.closing.cancelled() => break,
+            line = lines.next() => line,
+        };
+        match line {
+            None => break,
+            Some(Ok(line)) if line.trim().is_empty() => {}
+            Some(Ok(line)) => connection.receive(Bytes::from(line)).await,
+            Some(Err(LinesCodecError::MaxLineLengthExceeded)) => {
+                let message =
+                    format!("the message is larger than {limit} bytes (optimizer.limits.bodyBytes)");
+                connection.refuse(None, &RpcError::new(codes::INVALID_REQUEST, message)).await;
+            }
+            Some(Err(LinesCodecError::Io(error))) if error.kind() == io::ErrorKind::InvalidData => {
+                connection.refuse(None, &RpcError::new(codes::PARSE_ERROR, "the message is not UTF-8")).await;
+            }
+            Some(Err(LinesCodecError::Io(error))) => return Err(error),
+        }
+    }
+    edge.close();
+    connection.tasks.close();
+    connection.tasks.wait().await;
+    drop(connection);
+    writer.await.map_err(io::Error::other)?
+}
+
+struct Connection {
+    edge: Arc<Edge>,
+    session: Option<Session>,
+    sender: mpsc::Sender<Vec<u8>>,
+    tasks: TaskTracker,
+}
+
+impl Connection {
+    async fn receive(&mut self, line: Bytes) {
+        let message = match Message::parse(&line) {
+            Ok(message) => message,
+            Err(error) => {
+                return self
+                    .refuse(error.id.as_deref(), &RpcError::new(error.code(), error.to_string()))
+                    .await;
+            }
+        };
+        let era = match era::classify_stdio(&message) {
+            Ok(era) => era,
+            Err(refusal) => return self.refuse(message.id(), &refusal.error).await,
+        };
+        match &message {
+            Message::Request(request) => self.request(request, &era, line.clone()).await,
+            Message::Notification(notification) if notification.method == methods::CANCELLED => {
+                if let Ok(params) = Params::parse(notification.params)
+                    && let Some(id) = params.object.get("requestId")
+                {
+                    self.edge.in_flight.cancel(ONLY, id);
+                }
+            }
+            Message::Notification(_) | Message::Response(_) | Message::Error(_) => {}
+        }
+    }
+
+    async fn request(&mut self, request: &Request<'_>, era: &RequestEra<'_>, line: Bytes) {
+        let style = self.edge.engine.snapshot().config.optimizer.tool_name_style;
+        let mut peer = match era {
+            RequestEra::Modern(modern) if request.method == methods::LISTEN => {
+                let wanted = Wanted::read(&modern.params.object);
+                return self.follow(streams::changes(&self.edge, wanted, Some(request.id.to_owned())));
+            }
+            RequestEra::Modern(modern) => Peer::modern(modern, style),
+            RequestEra::Legacy { params, .. } if request.method == methods::INITIALIZE => {
+                return self.initialize(request, params).await;
+            }
+            RequestEra::Legacy { .. } => match &self.session {
+                Some(session) => Peer::legacy(session, style),
+                None => {
+                    let error =
+                        RpcError::new(codes::INVALID_REQUEST, "begin with initialize, or speak 2026-07-28");
+                    return self.refuse(Some(request.id), &error).await;
+                }
+            },
+        };
+        // Both eras cancel by notification here.
+        peer.session = Some(ONLY);
+        let (edge, sender) = (Arc::clone(&self.edge), self.sender.clone());
+        self.tasks.spawn(async move {
+            let handled = run(&edge, &peer, &line, sender.clone()).await;
+            // The client is gone when this fails, and nobody waits.
+            let _ = sender.send(handled.body).await;
+        });
+    }
+
+    async fn initialize(&mut self, request: &Request<'_>, params: &Params<'_>) {
+        match handshake::initialize(&self.edge, params) {
+            Ok((session, _, result)) => {
+                let first = self.session.replace(session).is_none();
+                let _ = self.sender.send(rpc::response(request.id, Spliced::from(result))).await;
+                if first {
+                    self.follow(streams::changes(&self.edge, Wanted::ALL, None));
+                }
+            }
+            Err(error) => self.refuse(Some(request.id), &error).await,
+        }
+    }
+
+    fn follow(&self, changes: impl futures::Stream<Item = Item> + Send + 'static) {
+        let sender = self.sender.clone();
+        self.tasks.spawn(async move {
+            let mut changes = std::pin::pin!(changes);
+            while let Some(item) = changes.next().await {
+                if let Item::Message(message) = item
+                    && sender.send(message).await.is_err()
+                {
+                    break;
+                }
+            }
+        });
+    }
+
+    async fn refuse(&self, id: Option<&serde_json::value::RawValue>, error: &RpcError) {
+        let _ = self.sender.send(rpc::error(id, Spliced::from(error.to_json()))).await;
+    }
+}
+
+/// One request, its notifications sent before its answer.
+async fn run(edge: &Arc<Edge>, peer: &Peer, line: &Bytes, sender: mpsc::Sender<Vec<u8>>) -> Handled {
+    let (notifications, mut received) = mpsc::channel(64);
+    let cancel = CancellationToken::new();
+    let caller = Caller {
+        client: peer.client.clone(),
+        notifications: Some(notifications),
+        cancel,
+        ..Caller::default()
+    };
+    let era: Era = peer.era;
+    let relay = async move {
+        while let Some(message) = received.recv().await {
+            if let Some(message) = translated(&message, era) {
+                let _ = sender.send(message).await;
+            }
+        }
+    };
+    let (handled, ()) = tokio::join!(dispatch::run(edge, peer, caller, line), relay);
+    handled
+}

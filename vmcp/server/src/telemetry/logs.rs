@@ -1,0 +1,113 @@
+//! Log lines on standard error, as JSON or for people, each with the trace it belongs to.
+
+use std::fmt;
+use std::io::IsTerminal as _;
+
+use opentelemetry::trace::TraceContextExt as _;
+use tracing::{Event, Subscriber};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing_subscriber::filter::{FilterExt as _, filter_fn};
+use tracing_subscriber::fmt::format::{Format, Full, Json, JsonFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{EnvFilter, Layer};
+
+use super::TelemetryError;
+
+/// How lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Style {
+    /// For people on a terminal, JSON otherwise.
+    #[default]
+    Auto,
+    /// One readable line per event.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// A level or an `EnvFilter` directive list; `info` when empty.
+    pub filter: String,
+    /// How lines look.
+    pub style: Style,
+}
+
+/// The layer that writes lines. Standard output is left alone: it belongs to results and to the stdio transport.
+pub fn layer<S>(settings: &Settings) -> Result<Box<dyn Layer<S> + Send + Sync>, TelemetryError>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    let directives = if settings.filter.is_empty() { "info" } else { &settings.filter };
+    let filter = EnvFilter::builder()
+        .parse(directives)
+        .map_err(|_| TelemetryError::Filter(settings.filter.clone()))?;
+    // Lines come from events alone. Without an exporter nobody then wants a span, and one costs an atomic load.
+    let filter = filter.and(filter_fn(|metadata| metadata.is_event()));
+    let terminal = std::io::stderr().is_terminal();
+    let json = settings.style == Style::Json || (settings.style == Style::Auto && !terminal);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(terminal && !json);
+    Ok(if json {
+        let format = tracing_subscriber::fmt::format().json().flatten_event(true).with_current_span(false);
+        lines
+            .fmt_fields(JsonFields::new())
+            .event_format(JsonLine(format.with_span_list(false)))
+            .with_filter(filter)
+            .boxed()
+    } else {
+        let format = tracing_subscriber::fmt::format().with_target(false);
+        lines.event_format(TextLine(format)).with_filter(filter).boxed()
+    })
+}
+
+/// The trace that the current span belongs to, as 32 hex digits, when traces are exported.
+fn trace_id() -> Option<String> {
+    let context = tracing::Span::current().context();
+    let span = context.span().span_context().clone();
+    span.is_valid().then(|| span.trace_id().to_string())
+}
+
+struct JsonLine(Format<Json>);
+
+impl<S, N> FormatEvent<S, N> for JsonLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let Some(id) = trace_id() else { return self.0.format_event(context, writer, event) };
+        let mut line = String::new();
+        self.0.format_event(context, Writer::new(&mut line), event)?;
+        match line.strip_prefix('{') {
+            Some(rest) => write!(writer, "{{\"trace_id\":\"{id}\",{rest}"),
+            None => writer.write_str(&line),
+        }
+    }
+}
+
+struct TextLine(Format<Full>);
+
+impl<S, N> FormatEvent<S, N> for TextLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let Some(id) = trace_id() else { return self.0.format_event(context, writer, event) };
+        let mut line = String::new();
+        self.0.format_event(context, Writer::new(&mut line), event)?;
+        writeln!(writer, "{} trace_id={id}", line.trim_end())
+    }
+}

@@ -1,0 +1,146 @@
+//! Spans over OTLP/HTTP, and W3C trace context in and out (CARD-07).
+//!
+//! Only the exporter wants spans: without one, a span costs an atomic load.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::{Protocol, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use tracing::{Span, Subscriber};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::registry::LookupSpan;
+
+use super::TelemetryError;
+use crate::route::TraceContext;
+
+/// What the targets of our own spans begin with; those of libraries are not exported.
+const OWN: &str = "vmcp";
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where spans go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// `http://host:4318`, with or without `/v1/traces`; without a scheme, `http` is meant.
+    pub endpoint: String,
+    /// `service.name` of the resource.
+    pub service_name: String,
+    /// Share of the traces that start here and are kept, 0 to 1. A caller's decision is always followed.
+    pub sampling_rate: f64,
+    /// Sent with each export, e.g. an API key.
+    pub headers: HashMap<String, String>,
+}
+
+/// A running exporter.
+#[derive(Debug)]
+pub struct Exporter {
+    provider: SdkTracerProvider,
+}
+
+impl Exporter {
+    /// Connects lazily: a collector that is down costs spans, nothing else.
+    pub fn new(settings: &Settings) -> Result<Self, TelemetryError> {
+        let exporter = opentelemetry_otlp::SpanExporter::builder()
+            .with_http()
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(traces_url(&settings.endpoint))
+            .with_headers(settings.headers.clone())
+            .with_timeout(EXPORT_TIMEOUT)
+            .build()
+            .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
+        let root = Sampler::TraceIdRatioBased(settings.sampling_rate);
+        let provider = SdkTracerProvider::builder()
+            .with_batch_exporter(exporter)
+            .with_sampler(Sampler::ParentBased(Box::new(root)))
+            .with_resource(Resource::builder().with_service_name(settings.service_name.clone()).build())
+            .build();
+        Ok(Self { provider })
+    }
+
+    pub(super) fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+    {
+        tracing_opentelemetry::layer()
+            .with_tracer(self.provider.tracer("vmcp"))
+            .with_filter(Targets::new().with_target(OWN, tracing::Level::INFO))
+    }
+
+    pub(super) fn shutdown(self) {
+        if let Err(error) = self.provider.shutdown() {
+            tracing::warn!(%error, "the last spans may be lost");
+        }
+    }
+}
+
+/// `otel:4318` → `http://otel:4318/v1/traces`.
+fn traces_url(endpoint: &str) -> String {
+    let base = if endpoint.contains("://") { endpoint.to_owned() } else { format!("http://{endpoint}") };
+    if base.ends_with("/v1/traces") { base } else { format!("{}/v1/traces", base.trim_end_matches('/')) }
+}
+
+/// Makes `span` continue the caller's trace.
+pub fn continue_trace(span: &Span, caller: &TraceContext) {
+    if span.is_disabled() || caller.traceparent.is_none() {
+        return;
+    }
+    // An error means that the span has begun already, which a span made for this request cannot have.
+    let _ = span.set_parent(TraceContextPropagator::new().extract(&Incoming(caller)));
+}
+
+/// What to send on from inside `span`: its own context when it is exported, else what the caller sent.
+pub fn outgoing(span: &Span, caller: &TraceContext) -> TraceContext {
+    let mut context = caller.clone();
+    if !span.is_disabled() {
+        TraceContextPropagator::new().inject_context(&span.context(), &mut Outgoing(&mut context));
+    }
+    context
+}
+
+struct Incoming<'a>(&'a TraceContext);
+
+impl Extractor for Incoming<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        match key {
+            "traceparent" => self.0.traceparent.as_deref(),
+            "tracestate" => self.0.tracestate.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        vec!["traceparent", "tracestate"]
+    }
+}
+
+struct Outgoing<'a>(&'a mut TraceContext);
+
+impl Injector for Outgoing<'_> {
+    fn set(&mut self, key: &str, value: String) {
+        let slot = match key {
+            "traceparent" => &mut self.0.traceparent,
+            "tracestate" => &mut self.0.tracestate,
+            _ => return,
+        };
+        *slot = (!value.is_empty()).then(|| value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_may_be_short() {
+        for endpoint in ["otel:4318", "http://otel:4318", "http://otel:4318/", "http://otel:4318/v1/traces"] {
+            assert_eq!(traces_url(endpoint), "http://otel:4318/v1/traces", "{endpoint}");
+        }
+        assert_eq!(traces_url("https://x.example/otlp"), "https://x.example/otlp/v1/traces");
+    }
+}
