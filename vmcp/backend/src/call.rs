@@ -25,6 +25,9 @@ pub(crate) async fn run(shared: &Shared, request: Request<'_>) -> Result<Respons
             Err(CallError::Timeout { after })
         }
     };
+    if let Err(error @ CallError::Timeout { .. }) = &result {
+        shared.remember_error(format!("{}: {error}", request.method));
+    }
     permit.settle(&result);
     result
 }
@@ -37,10 +40,12 @@ async fn attempt(shared: &Shared, request: &Request<'_>, listener: &Listener) ->
             Ok(outcome) => return Ok(Response { outcome, era: connection.server.era() }),
             Err(error) => error,
         };
-        if error.ends_connection() {
+        if error.ends(&connection.channel.link) {
             shared.discard(&connection, &error);
+        } else {
+            shared.remember_error(format!("{} failed: {}", request.method, error.detail()));
         }
-        let safe = error.nothing_executed() || (request.idempotent && error.ends_connection());
+        let safe = error.nothing_executed() || (request.idempotent && error.answer_lost());
         if retried || !safe {
             return Err(error.into());
         }
@@ -48,17 +53,17 @@ async fn attempt(shared: &Shared, request: &Request<'_>, listener: &Listener) ->
     }
 }
 
-/// Ends when nothing has happened for `deadline`, or after `cap` whatever happens. Returns how long it was.
+/// Ends when nothing has happened for `deadline`, or after `cap` whatever happens. Returns which of them it was.
 async fn expiry(active: &Mutex<Instant>, deadline: Duration, cap: Duration) -> Duration {
-    let start = Instant::now();
     // A caller who allows more than the cap means it.
-    let last = start + cap.max(deadline);
+    let cap = cap.max(deadline);
+    let last = Instant::now() + cap;
     loop {
-        let next = (*lock(active) + deadline).min(last);
-        if next <= Instant::now() {
-            return start.elapsed();
+        let idle = *lock(active) + deadline;
+        if idle.min(last) <= Instant::now() {
+            return if idle < last { deadline } else { cap };
         }
-        sleep_until(next).await;
+        sleep_until(idle.min(last)).await;
     }
 }
 

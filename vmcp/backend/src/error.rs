@@ -5,6 +5,8 @@ use std::time::Duration;
 use http::StatusCode;
 use thiserror::Error;
 
+use crate::transport::Link;
+
 /// `Display` is safe to show to clients; `detail` is for operators and may name hosts and show what a server printed.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum LinkError {
@@ -19,7 +21,7 @@ pub(crate) enum LinkError {
     /// The link was already closed when the request came: nothing was sent.
     #[error("the connection has ended")]
     Gone { detail: String },
-    /// The server does not know our session (any more). Nothing was executed.
+    /// The server does not know our session, or our era, any more. Nothing was executed.
     #[error("the session has ended")]
     SessionLost,
     /// 401 or 403.
@@ -41,9 +43,14 @@ impl LinkError {
         matches!(self, Self::Connect { .. } | Self::Gone { .. } | Self::SessionLost)
     }
 
-    /// The connection is of no further use.
-    pub(crate) fn ends_connection(&self) -> bool {
-        self.nothing_executed() || matches!(self, Self::Closed { .. })
+    /// The request may have been executed, but its answer is lost.
+    pub(crate) fn answer_lost(&self) -> bool {
+        matches!(self, Self::Closed { .. })
+    }
+
+    /// The connection is of no further use. Over HTTP the end of one request's stream says nothing about others.
+    pub(crate) fn ends(&self, link: &Link) -> bool {
+        self.nothing_executed() || (self.answer_lost() && matches!(link, Link::Duplex(_)))
     }
 
     /// For `Status::last_error` and logs.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 use tokio::time::sleep;
+use tracing::Instrument as _;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::methods;
 
@@ -26,12 +27,14 @@ pub(crate) fn start(connection: &Connection) {
     match (connection.server.era(), &channel.link) {
         (Era::Legacy, Link::Http(http)) => {
             let http = http.clone();
-            tokio::spawn(closed.run_until_cancelled_owned(async move { http.follow().await }));
+            let follow = async move { http.follow().await };
+            tokio::spawn(closed.run_until_cancelled_owned(follow).in_current_span());
         }
         (Era::Legacy, Link::Duplex(_)) => {}
         (Era::Modern, _) => {
             if let Some(filter) = filter(&connection.server) {
-                tokio::spawn(closed.run_until_cancelled_owned(subscribe(channel, filter)));
+                let subscribe = subscribe(channel, filter);
+                tokio::spawn(closed.run_until_cancelled_owned(subscribe).in_current_span());
             }
         }
     }

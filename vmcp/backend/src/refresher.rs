@@ -34,8 +34,8 @@ async fn keep_fresh(shared: &Shared) {
         let listing = list::everything(&connection, previous.as_deref());
         let result = timeout(shared.settings.list_timeout, listing).await;
         match result.unwrap_or(Err(LinkError::Protocol("listing timed out".to_owned()))) {
-            Ok(discovered) => publish(shared, discovered),
-            Err(error) if error.ends_connection() => shared.discard(&connection, &error),
+            Ok(found) => publish(shared, previous.as_deref(), found),
+            Err(error) if error.ends(&connection.channel.link) => shared.discard(&connection, &error),
             Err(error) => {
                 tracing::warn!(error = error.detail(), "listing failed, the last definitions stay");
                 shared.remember_error(format!("listing failed: {}", error.detail()));
@@ -44,14 +44,14 @@ async fn keep_fresh(shared: &Shared) {
     }
 }
 
-fn publish(shared: &Shared, discovered: Discovered) {
-    lock(&shared.live).last_refresh = Some(SystemTime::now());
-    shared.discovered.send_if_modified(|current| {
-        // The text is what the definitions were read from, so equal texts are equal definitions.
-        let changed = current.as_deref().map(Discovered::to_json) != Some(discovered.to_json());
-        if changed {
-            *current = Some(Arc::new(discovered));
-        }
-        changed
-    });
+fn publish(shared: &Shared, previous: Option<&Discovered>, found: Discovered) {
+    {
+        let mut live = lock(&shared.live);
+        live.last_refresh = Some(SystemTime::now());
+        live.last_error = None;
+    }
+    // The text is what definitions are read from: equal texts are equal definitions.
+    if previous.map(Discovered::to_json) != Some(found.to_json()) {
+        shared.discovered.send_replace(Some(Arc::new(found)));
+    }
 }

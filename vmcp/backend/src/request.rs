@@ -94,7 +94,7 @@ pub enum CallError {
     /// No answer and no progress within the deadline; the backend was told to stop.
     #[error("no answer within {} seconds", after.as_secs_f64())]
     Timeout {
-        /// How long we waited.
+        /// The limit that was reached: the request's deadline, or `Settings::max_call` if it kept reporting progress.
         after: Duration,
     },
     /// The breaker is open: nothing was sent.

@@ -42,7 +42,7 @@ pub struct Status {
     /// When the present connection was made.
     #[serde(serialize_with = "rfc3339")]
     pub connected_at: Option<SystemTime>,
-    /// The last failure to connect, to list or to call; cleared by a success of the same kind.
+    /// The last failure to connect, to list or to call; cleared by the next connection or listing.
     pub last_error: Option<String>,
     /// Whether calls are let through.
     pub breaker: breaker::Position,

@@ -1,17 +1,18 @@
 //! Streamable HTTP, both eras: one POST a request, answered as JSON or as a stream of events.
 
+mod receive;
+
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use http::{Response, StatusCode};
-use hyper::body::Incoming;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use vmcp_wire::envelope::Message;
 use vmcp_wire::era::{Era, Revision};
-use vmcp_wire::{envelope, headers, methods, sse};
+use vmcp_wire::{headers, methods, sse};
 
 use crate::backoff;
 use crate::error::LinkError;
@@ -24,9 +25,6 @@ use crate::transport::endpoint::{Endpoint, is_event_stream};
 const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 const REVISION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
 const LAST_EVENT: HeaderName = HeaderName::from_static(headers::LAST_EVENT_ID);
-/// How long to wait before continuing a broken stream, when the server does not say, and at most.
-const RESUME_PAUSE: Duration = Duration::from_secs(1);
-const MAX_RESUME_PAUSE: Duration = Duration::from_secs(30);
 /// How long to wait before a stream of notifications is opened again.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 /// A stream of notifications that ends sooner is reopened with longer pauses.
@@ -68,7 +66,7 @@ impl Http {
         let mut ticket = Ticket { http: cancellable.then_some(self), id };
         let response = self.0.endpoint.post(headers, message).await;
         let answer = match response {
-            Ok(response) => self.answer(id, request.method, response).await,
+            Ok(response) => self.answer(id, request.method, revision.era(), response).await,
             Err(error) => Err(error),
         };
         ticket.http = None;
@@ -136,120 +134,6 @@ impl Http {
         Ok(all)
     }
 
-    async fn answer(
-        &self,
-        id: u64,
-        method: &str,
-        response: Response<Incoming>,
-    ) -> Result<Outcome, LinkError> {
-        let (parts, body) = response.into_parts();
-        let status = parts.status;
-        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            body::drain(body);
-            return Err(LinkError::Refused(status));
-        }
-        if method == methods::INITIALIZE
-            && let Some(session) = parts.headers.get(SESSION)
-        {
-            let _ = self.0.session.set(session.clone());
-        }
-        if status.is_success() && is_event_stream(&parts.headers) {
-            return self.stream(id, Events::new(body, self.0.limit)).await;
-        }
-        let bytes = body::collect(body, self.0.limit).await?;
-        let message = Message::parse(&bytes);
-        if self.0.session.get().is_some() && is_lost_session(status, message.as_ref().ok(), &bytes) {
-            return Err(LinkError::SessionLost);
-        }
-        match message {
-            Ok(Message::Response(response)) if status.is_success() && response.id.get() == id.to_string() => {
-                Ok(Outcome::Result(response.result.to_owned()))
-            }
-            Ok(Message::Error(error)) => Ok(Outcome::Error(error.error.to_owned())),
-            _ if !status.is_success() => Err(LinkError::Status(status)),
-            Ok(_) => Err(LinkError::Protocol("the answer is not the response to our request".to_owned())),
-            Err(_) if bytes.is_empty() => {
-                Err(LinkError::Protocol("a request was answered without a body".to_owned()))
-            }
-            Err(error) => Err(LinkError::Protocol(error.to_string())),
-        }
-    }
-
-    /// Reads a stream until the answer to request `id`. A legacy server may end a stream early and have it continued
-    /// where it broke off (specification 2025-11-25, "Resumability").
-    async fn stream(&self, id: u64, mut events: Events) -> Result<Outcome, LinkError> {
-        let mut last_event = None;
-        loop {
-            let ended = match self.until_answer(id, &mut events, &mut last_event).await {
-                Ok(Some(outcome)) => {
-                    events.drain();
-                    return Ok(outcome);
-                }
-                Ok(None) => LinkError::Closed { detail: "the stream ended before the answer".to_owned() },
-                Err(error) => error,
-            };
-            let resumable = matches!(ended, LinkError::Closed { .. }) && self.0.revision.get().is_some();
-            let Some(last) = last_event.as_ref().filter(|_| resumable) else { return Err(ended) };
-            sleep(events.retry().unwrap_or(RESUME_PAUSE).min(MAX_RESUME_PAUSE)).await;
-            let mut headers = self.session_headers();
-            headers.insert(LAST_EVENT, HeaderValue::clone(last));
-            let response = self.0.endpoint.get_events(headers).await.map_err(|_| ended.clone())?;
-            if !response.status().is_success() || !is_event_stream(response.headers()) {
-                return Err(ended);
-            }
-            events = Events::new(response.into_body(), self.0.limit);
-        }
-    }
-
-    async fn until_answer(
-        &self,
-        id: u64,
-        events: &mut Events,
-        last_event: &mut Option<HeaderValue>,
-    ) -> Result<Option<Outcome>, LinkError> {
-        while let Some(event) = events.next().await? {
-            if let Some(event_id) = &event.id {
-                *last_event = HeaderValue::from_str(event_id).ok().filter(|id| !id.is_empty());
-            }
-            if let Some(outcome) = self.event(id, &event).await? {
-                return Ok(Some(outcome));
-            }
-        }
-        Ok(None)
-    }
-
-    /// One event of the stream that belongs to request `id`.
-    async fn event(&self, id: u64, event: &sse::Event) -> Result<Option<Outcome>, LinkError> {
-        let bytes = event.data.as_bytes();
-        if bytes.is_empty() {
-            return Ok(None);
-        }
-        match Message::parse(bytes).map_err(|error| LinkError::Protocol(error.to_string()))? {
-            Message::Response(response) if response.id.get() == id.to_string() => {
-                Ok(Some(Outcome::Result(response.result.to_owned())))
-            }
-            Message::Error(error) if error.id.is_none_or(|of| of.get() == id.to_string()) => {
-                Ok(Some(Outcome::Error(error.error.to_owned())))
-            }
-            Message::Notification(notification) => {
-                if let Some(delivery) = self.0.inbound.notification(&notification, bytes, Some(id)) {
-                    delivery.send().await;
-                }
-                Ok(None)
-            }
-            Message::Request(request) => {
-                self.reply(&request);
-                Ok(None)
-            }
-            Message::Response(_) | Message::Error(_) => Ok(None),
-        }
-    }
-
-    fn reply(&self, request: &envelope::Request<'_>) {
-        let (http, message) = (self.clone(), inbound::reply(request));
-        tokio::spawn(async move { http.notify(message).await });
-    }
-
     /// Follows the stream on which a legacy server sends what belongs to no request, until the connection ends. Most
     /// servers have none and say so at once.
     pub(crate) async fn follow(&self) {
@@ -266,7 +150,7 @@ impl Http {
                     opened = true;
                     let mut events = Events::new(response.into_body(), self.0.limit);
                     while let Ok(Some(event)) = events.next().await {
-                        self.unasked(&event);
+                        self.unasked(&event).await;
                     }
                 }
                 Ok(_) if !opened => return,
@@ -280,7 +164,7 @@ impl Http {
         }
     }
 
-    fn unasked(&self, event: &sse::Event) {
+    async fn unasked(&self, event: &sse::Event) {
         let bytes = event.data.as_bytes();
         match Message::parse(bytes) {
             Ok(Message::Notification(notification)) => {
@@ -288,23 +172,9 @@ impl Http {
                     delivery.try_send();
                 }
             }
-            Ok(Message::Request(request)) => self.reply(&request),
+            Ok(Message::Request(request)) => self.reply(&request).await,
             _ => tracing::debug!("ignored an event that is neither notification nor request"),
         }
-    }
-}
-
-/// 404 is what the specification says; some servers answer 400 and say in words that they do not know the session.
-/// Either way nothing was executed.
-fn is_lost_session(status: StatusCode, message: Option<&Message<'_>>, bytes: &[u8]) -> bool {
-    match status {
-        StatusCode::NOT_FOUND => true,
-        StatusCode::BAD_REQUEST => {
-            let of_a_request = message.is_some_and(|message| message.id().is_some());
-            let start = String::from_utf8_lossy(bytes.get(..500).unwrap_or(bytes)).to_ascii_lowercase();
-            !of_a_request && start.contains("session")
-        }
-        _ => false,
     }
 }
 

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use vmcp_model::config::Secret;
+use vmcp_wire::rpc;
 
 use crate::error::LinkError;
 use crate::lock::lock;
@@ -191,8 +192,10 @@ async fn next_line(
 async fn write(mut stdin: ChildStdin, mut messages: mpsc::Receiver<Outbox>) {
     while let Some(Outbox { message, .. }) = messages.recv().await {
         let written = async {
-            stdin.write_all(&message).await?;
-            stdin.write_all(b"\n").await?;
+            // What a client wrote over several lines must become one.
+            let mut line = rpc::single_line(message.into());
+            line.push(b'\n');
+            stdin.write_all(&line).await?;
             stdin.flush().await
         };
         // The reader notices the end of the process and says why.

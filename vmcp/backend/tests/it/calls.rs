@@ -114,7 +114,7 @@ async fn a_call_that_takes_too_long_is_cancelled_at_a_legacy_backend() {
     let deadline = Duration::from_millis(300);
     let error =
         backend.request(Request { deadline, ..Request::new("tools/call", &params) }).await.unwrap_err();
-    assert!(matches!(error, CallError::Timeout { after } if after >= deadline), "{error}");
+    assert_eq!(error, CallError::Timeout { after: deadline });
     let cancelled = eventually("cancellation", || server.asked("notifications/cancelled").pop()).await;
     assert_eq!(cancelled.body["params"]["requestId"], server.asked("tools/call")[0].body["id"]);
     assert_eq!(cancelled.header("mcp-session-id"), Some("s1"));
@@ -147,7 +147,7 @@ async fn the_callers_cancellation_closes_the_stream_of_a_modern_backend() {
 
 #[tokio::test]
 async fn progress_extends_the_deadline_up_to_the_cap() {
-    for (cap, answered) in [(Duration::from_secs(60), true), (Duration::from_millis(700), false)] {
+    for (cap, answered) in [(Duration::from_mins(1), true), (Duration::from_millis(700), false)] {
         let server = Server::start(modern(|seen| {
             let (more, stream) = mpsc::unbounded_channel();
             let (token, answer) = (seen.progress_token().clone(), event(&seen.answer("{}")));

@@ -80,7 +80,7 @@ async fn twenty_first_calls_share_one_handshake() {
 #[tokio::test]
 async fn it_is_tried_four_times_then_failed_and_once_more_on_each_use() {
     let (transport, connections) = silent_listener(false).await;
-    let settings = Settings { retry_failed_every: Duration::from_secs(600), ..settings() };
+    let settings = Settings { retry_failed_every: Duration::from_mins(10), ..settings() };
     let backend = Backend::start(spec("b", transport), settings, None);
     let status = wait_for_state(&backend, State::Failed).await;
     assert!(status.last_error.is_some_and(|error| !error.is_empty()));

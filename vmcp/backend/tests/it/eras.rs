@@ -1,5 +1,8 @@
 //! Which era is spoken, and what a request looks like in it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::json;
 use vmcp_backend::{Backend, Request, State};
 use vmcp_wire::era::Era;
@@ -151,4 +154,28 @@ async fn an_older_revision_is_accepted_and_an_unknown_one_is_not() {
         }
         backend.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_server_that_changes_its_era_is_followed() {
+    let (old, new) = (legacy(echo), modern(echo));
+    let upgraded = Arc::new(AtomicBool::new(true));
+    let flag = Arc::clone(&upgraded);
+    let server = Server::start(move |seen| {
+        let is_modern = seen.header("mcp-method").is_some();
+        match (flag.load(Ordering::SeqCst), is_modern) {
+            (true, true) => new(seen),
+            (false, true) => Reply::Status(400, "no session id".to_owned()),
+            (true, false) => Reply::Status(400, "no session: speak 2026-07-28".to_owned()),
+            (false, false) => old(seen),
+        }
+    })
+    .await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    for modern in [true, false, true] {
+        upgraded.store(modern, Ordering::SeqCst);
+        let era = if modern { Era::Modern } else { Era::Legacy };
+        assert_eq!(call(&backend, "echo").await.unwrap().era, era);
+    }
+    backend.stop().await;
 }

@@ -1,4 +1,11 @@
 //! Backends against real servers: in-process HTTP servers that answer as told, and child processes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test ends at the first thing that is not as expected"
+)]
 
 mod breaker;
 mod calls;

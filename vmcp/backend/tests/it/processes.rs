@@ -63,6 +63,9 @@ async fn a_process_of_either_era_is_spoken_to_line_by_line() {
         let response = call(&backend, "echo").await.unwrap();
         assert_eq!((response.era, result(&response)), (era, r#"{"ok":1e400}"#));
         wait_for_definitions(&backend, |found| found.tools.len() == 1).await;
+        // What a client wrote over several lines reaches the process as one.
+        let params = raw("{\n  \"name\": \"echo\"\r\n}");
+        backend.request(Request::new("tools/call", &params)).await.unwrap();
         backend.stop().await;
     }
 }

@@ -1,0 +1,173 @@
+//! Reading answers: what an HTTP response to a request says.
+
+use std::time::Duration;
+
+use http::header::HeaderValue;
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
+use tokio::time::{sleep, timeout};
+use vmcp_wire::envelope::{self, EnvelopeError, Message};
+use vmcp_wire::era::Era;
+use vmcp_wire::{methods, sse};
+
+use super::{Http, LAST_EVENT, SESSION};
+use crate::error::LinkError;
+use crate::inbound;
+use crate::request::Outcome;
+use crate::transport::body::{self, Events};
+use crate::transport::endpoint::is_event_stream;
+
+/// How long to wait before continuing a broken stream, when the server does not say, and at most.
+const RESUME_PAUSE: Duration = Duration::from_secs(1);
+const MAX_RESUME_PAUSE: Duration = Duration::from_secs(30);
+/// How long a backend may take to accept an answer of ours.
+const REPLY: Duration = Duration::from_secs(5);
+
+type Parsed<'a> = Result<Message<'a>, EnvelopeError>;
+
+impl Http {
+    /// The answer to request `id`.
+    pub(super) async fn answer(
+        &self,
+        id: u64,
+        method: &str,
+        era: Era,
+        response: Response<Incoming>,
+    ) -> Result<Outcome, LinkError> {
+        let (parts, body) = response.into_parts();
+        let status = parts.status;
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            body::drain(body);
+            return Err(LinkError::Refused(status));
+        }
+        if method == methods::INITIALIZE
+            && let Some(session) = parts.headers.get(SESSION)
+        {
+            let _ = self.0.session.set(session.clone());
+        }
+        if status.is_success() && is_event_stream(&parts.headers) {
+            return self.stream(id, Events::new(body, self.0.limit)).await;
+        }
+        let bytes = body::collect(body, self.0.limit).await?;
+        let message = Message::parse(&bytes);
+        let knows_us = match era {
+            Era::Legacy => self.0.session.get().is_none() || !is_lost_session(status, &message, &bytes),
+            Era::Modern => method == methods::DISCOVER || !is_lost_era(status, &message, &bytes),
+        };
+        if !knows_us {
+            return Err(LinkError::SessionLost);
+        }
+        match message {
+            Ok(Message::Response(response)) if status.is_success() && response.id.get() == id.to_string() => {
+                Ok(Outcome::Result(response.result.to_owned()))
+            }
+            Ok(Message::Error(error)) => Ok(Outcome::Error(error.error.to_owned())),
+            _ if !status.is_success() => Err(LinkError::Status(status)),
+            Ok(_) => Err(LinkError::Protocol("the answer is not the response to our request".to_owned())),
+            Err(_) if bytes.is_empty() => {
+                Err(LinkError::Protocol("a request was answered without a body".to_owned()))
+            }
+            Err(error) => Err(LinkError::Protocol(error.to_string())),
+        }
+    }
+
+    /// Reads a stream until the answer to request `id`. A legacy server may end a stream early and have it continued
+    /// where it broke off (specification 2025-11-25, "Resumability").
+    async fn stream(&self, id: u64, mut events: Events) -> Result<Outcome, LinkError> {
+        let mut last_event = None;
+        loop {
+            let ended = match self.until_answer(id, &mut events, &mut last_event).await {
+                Ok(Some(outcome)) => {
+                    events.drain();
+                    return Ok(outcome);
+                }
+                Ok(None) => LinkError::Closed { detail: "the stream ended before the answer".to_owned() },
+                Err(error) => error,
+            };
+            let resumable = matches!(ended, LinkError::Closed { .. }) && self.0.revision.get().is_some();
+            let Some(last) = last_event.as_ref().filter(|_| resumable) else { return Err(ended) };
+            sleep(events.retry().unwrap_or(RESUME_PAUSE).min(MAX_RESUME_PAUSE)).await;
+            let mut headers = self.session_headers();
+            headers.insert(LAST_EVENT, HeaderValue::clone(last));
+            let response = self.0.endpoint.get_events(headers).await.map_err(|_| ended.clone())?;
+            if !response.status().is_success() || !is_event_stream(response.headers()) {
+                return Err(ended);
+            }
+            events = Events::new(response.into_body(), self.0.limit);
+        }
+    }
+
+    async fn until_answer(
+        &self,
+        id: u64,
+        events: &mut Events,
+        last_event: &mut Option<HeaderValue>,
+    ) -> Result<Option<Outcome>, LinkError> {
+        while let Some(event) = events.next().await? {
+            if let Some(event_id) = &event.id {
+                *last_event = HeaderValue::from_str(event_id).ok().filter(|id| !id.is_empty());
+            }
+            if let Some(outcome) = self.event(id, &event).await? {
+                return Ok(Some(outcome));
+            }
+        }
+        Ok(None)
+    }
+
+    /// One event of the stream that belongs to request `id`.
+    async fn event(&self, id: u64, event: &sse::Event) -> Result<Option<Outcome>, LinkError> {
+        let bytes = event.data.as_bytes();
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        match Message::parse(bytes).map_err(|error| LinkError::Protocol(error.to_string()))? {
+            Message::Response(response) if response.id.get() == id.to_string() => {
+                Ok(Some(Outcome::Result(response.result.to_owned())))
+            }
+            Message::Error(error) if error.id.is_none_or(|of| of.get() == id.to_string()) => {
+                Ok(Some(Outcome::Error(error.error.to_owned())))
+            }
+            Message::Notification(notification) => {
+                if let Some(delivery) = self.0.inbound.notification(&notification, bytes, Some(id)) {
+                    delivery.send().await;
+                }
+                Ok(None)
+            }
+            Message::Request(request) => {
+                self.reply(&request).await;
+                Ok(None)
+            }
+            Message::Response(_) | Message::Error(_) => Ok(None),
+        }
+    }
+
+    /// Answers a request of the backend's. The stream waits for it: a backend that asks much is slowed down.
+    pub(super) async fn reply(&self, request: &envelope::Request<'_>) {
+        let _ = timeout(REPLY, self.notify(inbound::reply(request))).await;
+    }
+}
+
+/// 404 is what the specification says; some servers answer 400 and say in words that they do not know the session.
+/// Either way nothing was executed.
+fn is_lost_session(status: StatusCode, message: &Parsed<'_>, bytes: &[u8]) -> bool {
+    match status {
+        StatusCode::NOT_FOUND => !says(bytes, "-32601"),
+        StatusCode::BAD_REQUEST => !is_about_a_request(message) && says(bytes, "session"),
+        _ => false,
+    }
+}
+
+/// Modern servers refuse with 400 too, but name the request; one that does not has become a legacy server, which
+/// misses its session.
+fn is_lost_era(status: StatusCode, message: &Parsed<'_>, bytes: &[u8]) -> bool {
+    status == StatusCode::BAD_REQUEST && (!is_about_a_request(message) || says(bytes, "-32022"))
+}
+
+fn is_about_a_request(message: &Parsed<'_>) -> bool {
+    message.as_ref().is_ok_and(|message| message.id().is_some())
+}
+
+/// Whether the beginning of an error's body holds `words`, which are in lower case.
+fn says(bytes: &[u8], words: &str) -> bool {
+    String::from_utf8_lossy(bytes.get(..500).unwrap_or(bytes)).to_ascii_lowercase().contains(words)
+}
