@@ -14,7 +14,9 @@ pub const MODERN: &str = "2026-07-28";
 
 /// An HTTP client that gives up after a minute.
 pub fn http_client() -> reqwest::Client {
-    reqwest::Client::builder().timeout(Duration::from_mins(1)).build().expect("an HTTP client")
+    // Other crates of the workspace build the client with TLS and no provider for it. A second installation is no error.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    reqwest::Client::builder().timeout(Duration::from_mins(1)).no_proxy().build().expect("an HTTP client")
 }
 
 /// A client of one MCP endpoint.

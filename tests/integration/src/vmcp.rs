@@ -121,22 +121,27 @@ impl Vmcp {
         if revision == MODERN { self.modern() } else { Client::legacy(&self.url, revision, "raw").await }
     }
 
-    /// A modern client, once `tool` can be called; backends connect in the background.
+    /// A modern client, once the catalogue has `tool`; backends connect in the background.
     pub async fn with_tool(&self, tool: &str) -> Client {
-        let client = self.modern();
-        eventually(&format!("tool {tool}"), async || self.knows(&client, tool).await.then_some(())).await;
-        client
-    }
-
-    /// Whether a tool is listed or, when lists are short, found under exactly this name.
-    async fn knows(&self, client: &Client, tool: &str) -> bool {
-        client.tools().await.contains_key(tool) || self.status().await["tools"].get(tool).is_some()
+        let names = self.config["backends"].as_array().into_iter().flatten();
+        let owner = names.filter_map(|backend| backend["name"].as_str()).find(|name| tool.starts_with(name));
+        let query = owner.map(|name| format!("?backend={name}")).unwrap_or_default();
+        eventually(&format!("tool {tool}"), async || {
+            let catalog = self.admin_json(&format!("admin/tools{query}")).await;
+            catalog["tools"].as_array()?.iter().any(|known| known["name"] == tool).then_some(())
+        })
+        .await;
+        self.modern()
     }
 
     /// What `/admin/status` says.
     pub async fn status(&self) -> Value {
-        let answer = http_client().get(format!("{}/admin/status", self.admin)).send().await;
-        answer.expect("the admin port").json().await.expect("a status in JSON")
+        self.admin_json("admin/status").await
+    }
+
+    async fn admin_json(&self, path: &str) -> Value {
+        let answer = http_client().get(format!("{}/{path}", self.admin)).send().await;
+        answer.expect("the admin port").json().await.expect("JSON from the admin port")
     }
 
     /// The Prometheus metrics.

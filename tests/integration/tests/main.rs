@@ -10,6 +10,7 @@ mod scenario {
     mod edge;
     mod embeddings;
     mod find_tool;
+    mod fixture;
     mod hot_reload;
     mod lifecycle;
     mod lists_and_calls;

@@ -117,7 +117,7 @@ async fn a_slow_service_costs_a_search_its_time_out_and_no_more() {
     let jira = Fixture::http("jira", "jira").start().await;
     let (_vmcp, client) = start(&service, &[&jira]).await;
     whole(&client).await;
-    service.set(|fake| fake.delay = std::time::Duration::from_secs(60));
+    service.set(|fake| fake.delay = std::time::Duration::from_mins(1));
     let start = std::time::Instant::now();
     let found = find(&client, "who watches it now").await;
     assert_eq!(found.structured()["search_mode"], "keyword", "{}", found.text);
