@@ -1,0 +1,82 @@
+//! The command line: one file per command.
+//!
+//! ```text
+//! mod ─ parses, runs, turns failures into exit codes
+//!  ├── serve, validate, init, schema, model, eval, completions      work by themselves
+//!  └── tools, find, call, backends, doctor ── connection            ask a running server, or an engine of their own
+//! ```
+//!
+//! Results go to standard output and everything else to standard error, both through [`output`].
+
+mod failure;
+mod options;
+mod output;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::{Exit, Failure};
+use options::Global;
+
+/// Many MCP servers behind one endpoint, found by search.
+///
+/// vmcp puts all your MCP servers behind one URL and gives a model two tools: `optim.find_tool` finds the few tools that
+/// fit what it is about to do, `optim.call_tool` calls any of them.
+#[derive(Debug, Parser)]
+#[command(name = "vmcp", version, propagate_version = true, max_term_width = 110, after_help = FIRST_STEPS)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const FIRST_STEPS: &str = "\
+First steps:
+  vmcp init                             write a commented vmcp.yaml (--from .mcp.json imports one you have)
+  vmcp model pull                       once: the small model that searches by meaning; without it, keywords
+  vmcp serve                            http://127.0.0.1:8080/mcp
+  vmcp find \"who follows this ticket\"   search the tools of all servers
+  vmcp call time_get_current_time timezone=Asia/Tokyo
+
+Exit codes: 0 done, 1 it failed or the tool reported an error, 2 wrong usage, 3 nothing found, 4 a server cannot be reached.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Arguments),
+}
+
+/// Parses the arguments, runs the command, and says what became of it.
+pub fn main() -> ExitCode {
+    let Cli { global, command } = Cli::parse();
+    // An error means that a provider is there already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let outcome = match command {
+        Command::Serve(arguments) => serve::run(arguments, &global),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => failure.report(),
+    }
+}
+
+/// Runs one command that waits for others.
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let outcome = runtime.block_on(work);
+    // A thread that still reads standard input must not keep the process.
+    runtime.shutdown_background();
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_definition_of_the_command_line_is_sound() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,157 @@
+//! Options that every command has, and the configuration file that they lead to.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use vmcp_model::config::{Config, Loaded};
+
+use super::failure::Failure;
+use super::output;
+use crate::config_watch;
+use crate::telemetry::{self, Telemetry, logs, traces};
+
+/// The file's name where nothing else is said.
+pub(super) const FILE: &str = "vmcp.yaml";
+
+/// Options of every command.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(super) struct Global {
+    /// Configuration file [default: ./vmcp.yaml, then ~/.config/vmcp/vmcp.yaml]
+    #[arg(short, long, global = true, value_name = "FILE", env = "VMCP_CONFIG")]
+    pub(super) config: Option<PathBuf>,
+    /// What is logged to standard error: error, warn, info, debug, trace, or a filter like vmcp=debug
+    /// [default: operational.logLevel of the configuration; for all commands but `serve`: error]
+    #[arg(long, global = true, value_name = "LEVEL", env = "VMCP_LOG_LEVEL")]
+    log_level: Option<String>,
+    /// How log lines look
+    #[arg(long, global = true, value_name = "FORMAT", env = "VMCP_LOG_FORMAT", default_value = "auto")]
+    log_format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// For people on a terminal, JSON otherwise.
+    Auto,
+    /// One readable line per event.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// How results look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// For people.
+    #[value(alias = "text")]
+    Table,
+    /// For programs.
+    Json,
+    /// For programs that people read.
+    Yaml,
+}
+
+/// A configuration file that was read.
+pub(super) struct File {
+    /// Where it is.
+    pub(super) path: PathBuf,
+    /// Its text.
+    pub(super) text: String,
+    /// What it says.
+    pub(super) config: Config,
+}
+
+impl Global {
+    /// The configuration file: the given one, else the first of the usual ones that exists.
+    pub(super) fn config_path(&self) -> Result<PathBuf, Failure> {
+        if let Some(path) = &self.config {
+            return Ok(path.clone());
+        }
+        let usual = usual_files();
+        usual.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
+            let usual: Vec<_> = usual.iter().map(|path| path.display().to_string()).collect();
+            Failure::new(format!("there is no configuration file (looked for {})", usual.join(" and ")))
+                .remedy("`vmcp init` writes one; or name one with --config")
+        })
+    }
+
+    /// Reads and validates the configuration file; says what is probably not meant.
+    pub(super) fn load(&self) -> Result<File, Failure> {
+        let path = self.config_path()?;
+        let (text, Loaded { config, warnings }) =
+            config_watch::load(&path, &environment).map_err(|error| not_loaded(&path, &error))?;
+        for warning in warnings {
+            output::note(&format!("warning: {}", warning.render(&path.display().to_string())));
+        }
+        Ok(File { path, text, config })
+    }
+
+    /// Starts the logs of a server, and its traces.
+    pub(super) fn start_telemetry(&self, config: &Config) -> Result<Telemetry, Failure> {
+        let logs = self.logs(config.operational.log_level.as_str(), logs::Style::Auto);
+        let telemetry = &config.telemetry;
+        let endpoint = telemetry.endpoint.as_ref().filter(|_| telemetry.tracing_enabled);
+        let headers =
+            || telemetry.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()));
+        let traces = endpoint.map(|endpoint| traces::Settings {
+            endpoint: endpoint.to_string(),
+            service_name: telemetry.service_name.clone(),
+            sampling_rate: f64::from(telemetry.sampling_rate),
+            headers: headers().collect(),
+        });
+        Ok(telemetry::init(&logs, traces.as_ref())?)
+    }
+
+    /// Starts the logs of a command that people run: errors alone, as text, unless they want more.
+    pub(super) fn start_logs(&self) -> Result<(), Failure> {
+        telemetry::init(&self.logs("error", logs::Style::Text), None)?;
+        Ok(())
+    }
+
+    /// Whether people read the log as it is written.
+    pub(super) fn people_read_logs(&self) -> bool {
+        match self.log_format {
+            LogFormat::Auto => output::people_read_notes(),
+            LogFormat::Text => true,
+            LogFormat::Json => false,
+        }
+    }
+
+    fn logs(&self, level: &str, auto: logs::Style) -> logs::Settings {
+        let style = match self.log_format {
+            LogFormat::Auto => auto,
+            LogFormat::Text => logs::Style::Text,
+            LogFormat::Json => logs::Style::Json,
+        };
+        logs::Settings { filter: self.log_level.clone().unwrap_or_else(|| level.to_owned()), style }
+    }
+}
+
+/// The environment, as the configuration refers to it.
+pub(super) fn environment(name: &str) -> Option<String> {
+    env::var(name).ok()
+}
+
+fn not_loaded(path: &Path, error: &config_watch::LoadError) -> Failure {
+    match error {
+        config_watch::LoadError::Unreadable { reason, .. }
+            if reason.kind() == std::io::ErrorKind::NotFound =>
+        {
+            Failure::new(format!("there is no file {}", path.display()))
+                .remedy(format!("`vmcp init {}` writes one", path.display()))
+        }
+        config_watch::LoadError::Unreadable { .. } => Failure::new(error.to_string()),
+        config_watch::LoadError::Invalid(problems) => {
+            Failure::new(format!("the configuration has mistakes\n{problems}"))
+        }
+    }
+}
+
+fn usual_files() -> Vec<PathBuf> {
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || Some(absolute("HOME")?.join(".config"));
+    let user = absolute("XDG_CONFIG_HOME").or_else(home).map(|folder| folder.join("vmcp").join(FILE));
+    std::iter::once(PathBuf::from(FILE)).chain(user).collect()
+}

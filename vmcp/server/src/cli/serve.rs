@@ -1,0 +1,216 @@
+//! `vmcp serve`: runs until a signal, or until standard input ends.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
+use vmcp_backend::{State, Status};
+
+use super::failure::{Exit, Failure};
+use super::options::{File, Global, environment};
+use super::output;
+use crate::config_watch::ConfigWatch;
+use crate::edge::admin::{self, Admin};
+use crate::edge::serve::Ports;
+use crate::edge::{Edge, stdio};
+use crate::engine::{Engine, Options};
+
+/// How long backends may take to end after the last request has ended.
+const BACKEND_GRACE: Duration = Duration::from_secs(5);
+/// How long threads may take that do something for nobody any more.
+const THREAD_GRACE: Duration = Duration::from_millis(100);
+/// How often the start looks what has become of the backends.
+const LOOK: Duration = Duration::from_millis(50);
+/// Code of a process that was told twice to stop, as shells have it.
+const INTERRUPTED: i32 = 130;
+
+/// Serve all backends at one URL
+///
+/// Clients reach MCP at http://ADDR:PORT/mcp, in both of its eras. Health, readiness, metrics and status are on the admin
+/// port. Edits to the configuration file are picked up while it runs. The first SIGTERM or SIGINT lets requests in
+/// flight end; a second one ends at once.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// Where clients connect; overrides server.listen
+    #[arg(long, value_name = "ADDR:PORT", env = "VMCP_LISTEN")]
+    listen: Option<SocketAddr>,
+    /// Where operators look; overrides server.adminListen
+    #[arg(long, value_name = "ADDR:PORT", env = "VMCP_ADMIN_LISTEN")]
+    admin_listen: Option<SocketAddr>,
+    /// Serve one client on standard input and output instead of a port
+    #[arg(long, conflicts_with = "listen")]
+    stdio: bool,
+    /// Print the configuration in force, defaults filled in and secrets masked, and exit
+    #[arg(long)]
+    print_config: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vmcp serve
+  vmcp serve --config team.yaml --listen 127.0.0.1:8000
+  claude mcp add --transport http vmcp http://127.0.0.1:8080/mcp
+  claude mcp add vmcp -- vmcp serve --stdio --config /path/to/vmcp.yaml";
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
+    let file = global.load()?;
+    if arguments.print_config {
+        output::result(file.config.effective_yaml())?;
+        return Ok(Exit::Done);
+    }
+    let telemetry = global.start_telemetry(&file.config)?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let outcome = runtime.block_on(serve(arguments, file, global.people_read_logs()));
+    // A thread that still reads standard input must not keep the process.
+    runtime.shutdown_timeout(THREAD_GRACE);
+    telemetry.flush();
+    outcome.map(|()| Exit::Done)
+}
+
+async fn serve(arguments: Arguments, file: File, people: bool) -> Result<(), Failure> {
+    let Arguments { listen, admin_listen, stdio, print_config: _ } = arguments;
+    let File { path, text, config } = file;
+    let mut server = config.server.clone();
+    server.listen = listen.unwrap_or(server.listen);
+    server.admin_listen = admin_listen.unwrap_or(server.admin_listen);
+
+    let engine = Engine::start(config.clone(), Options::default()).await?;
+    let edge = Edge::new(engine.clone(), &config)?;
+    let watch = ConfigWatch::start(path.clone(), text, environment, engine.clone());
+    let admin = Admin::new(engine.clone(), Some(watch));
+    let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));
+    let stop = Stop::listen()?;
+    if stdio {
+        let _operators = match admin_listen {
+            Some(address) => Some(AbortOnDropHandle::new(serve_admin(address, admin.clone()).await?)),
+            None => None,
+        };
+        tracing::info!(config = %path.display(), "serving MCP on standard input and output");
+        let serving = stdio::serve(Arc::clone(&edge), tokio::io::stdin(), tokio::io::stdout());
+        let mut serving = std::pin::pin!(serving);
+        tokio::select! {
+            ended = &mut serving => ended.map_err(|error| Failure::of_output(&error))?,
+            () = stop.wait() => {
+                admin.draining();
+                edge.close();
+                let _ = tokio::time::timeout(drain_timeout(&engine), serving).await;
+            }
+        }
+    } else {
+        let ports = Ports::open(edge, admin.clone(), &server).await.map_err(|error| {
+            Failure::new(error.to_string()).remedy(
+                "stop whatever listens there, or choose another port with --listen and --admin-listen",
+            )
+        })?;
+        announce_ports(&ports, &path.display().to_string(), people);
+        stop.wait().await;
+        admin.draining();
+        if !ports.drain(drain_timeout(&engine)).await {
+            tracing::warn!("some requests did not end in time (server.drainTimeout)");
+        }
+    }
+    engine.shutdown(BACKEND_GRACE).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn drain_timeout(engine: &Engine) -> Duration {
+    engine.snapshot().config.server.drain_timeout
+}
+
+/// The admin port alone, until dropped.
+async fn serve_admin(address: SocketAddr, admin: Admin) -> Result<JoinHandle<()>, Failure> {
+    let listener = tokio::net::TcpListener::bind(address).await.map_err(|error| {
+        Failure::new(format!("cannot listen on {address}: {error}"))
+            .remedy("choose another port with --admin-listen")
+    })?;
+    let serving = axum::serve(listener, admin::router(admin));
+    Ok(tokio::spawn(async move {
+        if let Err(error) = serving.await {
+            tracing::error!(%error, "the admin port is closed");
+        }
+    }))
+}
+
+fn announce_ports(ports: &Ports, config: &str, people: bool) {
+    let (mcp, admin) = (format!("http://{}/mcp", ports.client), format!("http://{}", ports.admin));
+    if people {
+        output::note(&format!(
+            "\n  vmcp {}\n  MCP            {mcp}\n  admin          {admin}/admin/status\n  configuration  {config} (edits apply at once)\n  \
+             Claude Code    claude mcp add --transport http vmcp {mcp}\n",
+            env!("CARGO_PKG_VERSION"),
+        ));
+    } else {
+        tracing::info!(mcp, admin, config, version = env!("CARGO_PKG_VERSION"), "serving");
+    }
+}
+
+/// Says how each backend comes up, until all of them have or have failed.
+async fn announce_backends(engine: Engine) {
+    let mut said: Vec<String> = Vec::new();
+    loop {
+        // Asked before looking, so that the last round sees the final state.
+        let settled = tokio::time::timeout(LOOK, engine.settled()).await.is_ok();
+        for status in engine.backend_status() {
+            if !said.contains(&status.name) && announce(&status) {
+                said.push(status.name);
+            }
+        }
+        if settled {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Returns whether there was something to say.
+fn announce(status: &Status) -> bool {
+    let Status { name, transport, state, revision, tools, last_error, .. } = status;
+    match state {
+        State::Connected => {
+            let revision = revision.unwrap_or_default();
+            tracing::info!(backend = name, transport, revision, tools, "backend is up");
+        }
+        State::Failed => {
+            let error = last_error.as_deref().unwrap_or("no reason given");
+            tracing::warn!(backend = name, transport, error, "backend is down; the others are served");
+        }
+        State::Configured | State::Connecting => return false,
+    }
+    true
+}
+
+/// Signals that end the process.
+struct Stop {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Stop {
+    fn listen() -> std::io::Result<Stop> {
+        Ok(Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    /// Waits for the first signal. From then on, a second one ends the process at once.
+    async fn wait(mut self) {
+        self.next().await;
+        tracing::info!("stopping; requests in flight may end, a second signal ends at once");
+        tokio::spawn(async move {
+            self.next().await;
+            std::process::exit(INTERRUPTED);
+        });
+    }
+}
