@@ -10,6 +10,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{Backend, HttpClient, Settings, breaker};
+use vmcp_embed::Embedder;
 use vmcp_model::config::{self, Config};
 use vmcp_model::discovered::Discovered;
 use vmcp_search::Vectors;
@@ -85,12 +86,13 @@ impl Conductor {
 }
 
 /// What a task does and does not do.
-#[derive(Debug, Clone, Copy)]
 pub(super) struct Behaviour {
     /// Embeds tools in the background.
     pub(super) embed: bool,
     /// Begins with the definitions that were saved last time.
     pub(super) cached: bool,
+    /// Embeds in place of the configured provider.
+    pub(super) embedder: Option<Arc<dyn Embedder>>,
 }
 
 struct Task {
@@ -323,7 +325,11 @@ impl Task {
         }
         self.embeddings = wanted;
         self.worker = None;
-        let embedder = provider::embedder(&config).unwrap_or_else(|error| {
+        let embedder = match &self.options.embedder {
+            Some(embedder) => Ok(Some(Arc::clone(embedder))),
+            None => provider::embedder(&config),
+        };
+        let embedder = embedder.unwrap_or_else(|error| {
             tracing::error!(%error, "the embedding provider cannot be used; searches go by keywords");
             None
         });

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use vmcp_backend::breaker::Position;
 use vmcp_backend::{State, Status};
+use vmcp_embed::Embedder;
 use vmcp_model::catalog::Catalog;
 use vmcp_model::config::{Backend, Config};
 use vmcp_search::Index;
@@ -50,7 +51,7 @@ struct Inner {
 }
 
 /// How an engine is run, beside its configuration.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Options {
     /// Where the cache is.
     pub storage: Storage,
@@ -58,13 +59,15 @@ pub struct Options {
     pub embed: bool,
     /// Whether to begin with the definitions that were saved last time.
     pub cached: bool,
+    /// Who embeds in place of the configured provider, for benchmarks that leave the model's own time out.
+    pub embedder: Option<Arc<dyn Embedder>>,
     /// Where to count.
     pub metrics: Arc<Metrics>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { storage: Storage::Configured, embed: true, cached: true, metrics: Arc::default() }
+        Options { storage: Storage::Configured, embed: true, cached: true, embedder: None, metrics: Arc::default() }
     }
 }
 
@@ -168,7 +171,7 @@ impl Engine {
         };
         let shared = Arc::new(Shared::new(nothing, store, options.metrics));
         let stop = CancellationToken::new();
-        let behaviour = Behaviour { embed: options.embed, cached: options.cached };
+        let behaviour = Behaviour { embed: options.embed, cached: options.cached, embedder: options.embedder };
         let conductor = Conductor::start(Arc::clone(&shared), behaviour, stop.clone());
         conductor.apply(config).await;
         Ok(Engine(Arc::new(Inner { shared, conductor, _stop: stop.drop_guard() })))
