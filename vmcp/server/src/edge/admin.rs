@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{Query, State};
@@ -23,15 +23,14 @@ struct Inner {
     engine: Engine,
     watch: Option<ConfigWatch>,
     started: Instant,
-    started_at: SystemTime,
     draining: AtomicBool,
 }
 
 impl Admin {
     /// The admin port of `engine`, whose configuration file is followed by `watch`.
     pub fn new(engine: Engine, watch: Option<ConfigWatch>) -> Self {
-        let (started, started_at) = (Instant::now(), SystemTime::now());
-        Self(Arc::new(Inner { engine, watch, started, started_at, draining: AtomicBool::new(false) }))
+        let started = Instant::now();
+        Self(Arc::new(Inner { engine, watch, started, draining: AtomicBool::new(false) }))
     }
 
     /// Makes `/readyz` say that no new requests are wanted.
@@ -40,7 +39,7 @@ impl Admin {
     }
 }
 
-pub(super) fn router(admin: Admin) -> Router {
+pub(crate) fn router(admin: Admin) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
@@ -71,12 +70,10 @@ async fn metrics(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
 
 /// `GET /admin/status`.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct StatusReport {
     name: &'static str,
     version: &'static str,
     pid: u32,
-    started_at: SystemTime,
     uptime_seconds: u64,
     generation: u64,
     /// The last edit of the configuration file, if it was refused; an earlier one is in force.
@@ -90,7 +87,6 @@ struct StatusReport {
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct BackendReport {
     #[serde(flatten)]
     status: vmcp_backend::Status,
@@ -108,7 +104,6 @@ async fn status(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
         name: "vmcp",
         version: env!("CARGO_PKG_VERSION"),
         pid: std::process::id(),
-        started_at: inner.started_at,
         uptime_seconds: inner.started.elapsed().as_secs(),
         generation: snapshot.generation,
         refused_configuration: inner.watch.as_ref().and_then(ConfigWatch::refused),
