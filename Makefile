@@ -4,7 +4,8 @@ export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vmcp/target
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vmcp
 VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
-SCHEMA := docs/vmcp.schema.json
+SCHEMA := docs/reference/vmcp.schema.json
+SETTINGS := docs/reference/configuration.md
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo test test-unit test-pure test-integration build-tests model lint format check-format clippy deny bench schema check-generated clean-cache
@@ -62,11 +63,13 @@ deny: $(DENY)
 bench: setup ## Measure, and print one table with ratios
 	cargo bench -p vmcp --bench vmcp
 
-schema: setup ## Write the JSON schema of vmcp.yaml
+schema: setup ## Write the JSON schema of vmcp.yaml and the reference made from it
 	cargo run --quiet -p vmcp --bin vmcp -- schema > $(SCHEMA)
+	cargo run --quiet -p vmcp --bin vmcp -- schema --markdown > $(SETTINGS)
 
 check-generated: setup ## Check that generated files are up to date
 	@cargo run --quiet -p vmcp --bin vmcp -- schema | diff -u $(SCHEMA) - || { echo "$(SCHEMA) is out of date: run make schema"; exit 1; }
+	@cargo run --quiet -p vmcp --bin vmcp -- schema --markdown | diff -u $(SETTINGS) - || { echo "$(SETTINGS) is out of date: run make schema"; exit 1; }
 
 clean-cache: ## Remove everything that make put into the cache
 	rm -rf $(CACHE)

@@ -44,7 +44,7 @@ mistakes! {
         "outgoingAuth: {}" =>
             "f:1: outgoingAuth: unknown key; not supported yet: set `headers` of the backend, with the secret from `${NAME}`",
         "mcpServers: {}" =>
-            "f:1: mcpServers: unknown key; this is another client's format: convert its file by `vmcp import`",
+            "f:1: mcpServers: unknown key; this is another client's format: convert its file by `vmcp init --from FILE`",
         "server:\n  listen: 127.0.0.1:1\n  listen: 127.0.0.1:2" =>
             "f:3: server.listen: given twice; first in line 2; keep one of them",
     }

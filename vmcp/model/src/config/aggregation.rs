@@ -86,9 +86,9 @@ impl Default for RawStrategyConfig {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "ToolVisibility")]
 pub enum RawVisibility {
-    /// They are.
+    /// Listed.
     Allow,
-    /// They are not.
+    /// Not listed.
     Deny,
 }
 
@@ -97,7 +97,7 @@ pub enum RawVisibility {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ToolRules")]
 pub struct RawToolRules {
-    /// Name of the backend.
+    /// Required. Name of the backend.
     #[schemars(required)]
     pub workload: Option<String>,
     /// Only these tools are listed, by their name after overrides; `*` stands for anything.

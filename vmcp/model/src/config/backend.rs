@@ -10,7 +10,12 @@ use sha2::{Digest, Sha256};
 use url::Url;
 
 pub(crate) use self::validate::{Elsewhere, lower};
-use super::{duration::RawDuration, headers::Headers, secret::Secret};
+use super::{
+    duration::{self, RawDuration},
+    headers::Headers,
+    proxy::TIMEOUT,
+    secret::Secret,
+};
 
 /// How many backends one file may name.
 pub const MAX_BACKENDS: usize = 10_000;
@@ -114,7 +119,7 @@ impl Backend {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Backend")]
 pub struct RawBackend {
-    /// Unique name; the default prefix of its tools. Lower-case letters, digits, `-`, `_` and `.`, at most 63.
+    /// Required. Unique name; the default prefix of its tools. Lower-case letters, digits, `-`, `_` and `.`, at most 63.
     #[schemars(required)]
     pub name: Option<String>,
     /// The program to start, or the program and its arguments as a list.
@@ -134,8 +139,10 @@ pub struct RawBackend {
     /// `false`: listed, but neither connected nor searched nor called.
     pub enabled: bool,
     /// Longest call of one of its tools. Default: `proxy.toolTimeout`.
+    #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: Option<RawDuration>,
     /// Longest connection attempt. Default: `proxy.connectionTimeout`.
+    #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub connection_timeout: Option<RawDuration>,
     /// Connect at start, even if `proxy.lazyConnect` is on.
     pub preconnect: bool,

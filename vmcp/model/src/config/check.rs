@@ -264,7 +264,7 @@ impl<'a> Checker<'a> {
 }
 
 /// Follows `$ref`, which always points into `$defs`.
-fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let reference = schema.get("$ref").and_then(Value::as_str);
     reference.and_then(|reference| root.pointer(reference.strip_prefix('#')?)).unwrap_or(schema)
 }

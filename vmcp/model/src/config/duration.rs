@@ -10,6 +10,11 @@ use super::{problems::Report, scalar};
 /// The longest duration that any setting takes.
 pub(crate) const DAY: Duration = Duration::from_hours(24);
 
+/// What the text of a duration looks like.
+pub(crate) const PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(ms|us|µs|ns|h|m|s)?)+$";
+/// The schema's key for what a duration may be, in words: JSON Schema has no range for them.
+pub(crate) const RANGE: &str = "x-range";
+
 /// A duration as written in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -31,7 +36,7 @@ impl JsonSchema for RawDuration {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": ["string", "number"],
-            "pattern": r"^([0-9]+(\.[0-9]+)?(ms|us|µs|ns|h|m|s)?)+$",
+            "pattern": PATTERN,
             "minimum": 0,
         })
     }
@@ -93,6 +98,11 @@ pub fn parse(text: &str) -> Option<Duration> {
         rest = next;
     }
     (!text.is_empty()).then_some(total)
+}
+
+/// `1ms to 24h`, for [`RANGE`].
+pub(crate) fn words(range: &RangeInclusive<Duration>) -> String {
+    format!("{} to {}", format(*range.start()), format(*range.end()))
 }
 
 /// The shortest text that [`parse`] reads back, down to milliseconds: `1m30s`, `500ms`, `0s`.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{
-    duration::RawDuration,
+    duration::{self, RawDuration},
     headers::{self, Headers},
     http_url,
     problems::{self, Report},
@@ -128,9 +128,10 @@ pub enum RawProvider {
 pub struct RawTei {
     /// Base URL, such as `http://tei:8080`.
     pub endpoint: Option<String>,
-    /// The model that the service is expected to serve.
+    /// The model that the service is expected to serve; a warning says when it serves another.
     pub model: Option<String>,
     /// Longest request.
+    #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: RawDuration,
     /// Headers sent with every request, such as `Authorization`.
     pub headers: BTreeMap<String, Secret>,
@@ -151,12 +152,13 @@ pub struct RawOpenAi {
     pub endpoint: String,
     /// The model to ask for.
     pub model: String,
-    /// Sent as a bearer token; write `${OPENAI_API_KEY}`.
+    /// Sent as a bearer token unless it is empty; write `${OPENAI_API_KEY}`.
     pub api_key: Option<Secret>,
     /// Ask for vectors of this length.
     #[schemars(range(min = 1, max = 65_536))]
     pub dimensions: Option<u32>,
     /// Longest request.
+    #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: RawDuration,
     /// Headers sent with every request.
     pub headers: BTreeMap<String, Secret>,
@@ -273,7 +275,8 @@ impl RawOpenAi {
         Some(EmbeddingProvider::OpenAi {
             endpoint,
             model: self.model,
-            api_key: self.api_key,
+            // `${OPENAI_API_KEY:-}`: local services need none.
+            api_key: self.api_key.filter(|key| !key.expose().is_empty()),
             dimensions: self.dimensions,
             timeout,
             headers,

@@ -9,7 +9,9 @@ pub(crate) fn for_key(path: &str) -> Option<&'static str> {
         "incomingAuth.oidc" | "incomingAuth.authz" => {
             "not supported yet: only `type: anonymous` is, remove it"
         }
-        "mcpServers" | "servers" => "this is another client's format: convert its file by `vmcp import`",
+        "mcpServers" | "servers" => {
+            "this is another client's format: convert its file by `vmcp init --from FILE`"
+        }
         "name" | "groupRef" | "metadata" => "only the Kubernetes resource has this: remove it",
         "backends.type" => "write `transport: streamable-http` or `transport: sse`, or nothing",
         "backends.envFile" | "backends.env_file" => "set the variables in `env`, with secrets from `${NAME}`",

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Bounds on what clients send. The file's form is already valid once its ranges hold, so that one type serves both.
+// The file's form is already valid once its ranges hold, so that one type serves both.
+/// Bounds on what clients send.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Limits {

@@ -23,6 +23,7 @@ mod optimizer;
 mod problems;
 mod proxy;
 pub mod raw;
+mod reference;
 mod scalar;
 mod schema;
 mod search;
@@ -47,6 +48,7 @@ pub use self::{
     optimizer::{Exposure, Optimizer, ToolNameStyle},
     problems::{Problem, Problems},
     proxy::Proxy,
+    reference::reference_markdown,
     schema::json_schema,
     search::Search,
     secret::{MASK, Secret},

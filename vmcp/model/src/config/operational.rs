@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    duration::{DAY, RawDuration},
+    duration::{self, DAY, RawDuration},
     problems::Report,
+    proxy::TIMEOUT,
 };
 
 /// How often health may be checked, and how long a breaker may stay open.
@@ -105,8 +106,10 @@ impl Default for RawOperational {
 #[schemars(rename = "Timeouts")]
 pub struct RawTimeouts {
     /// For every backend; the same as `proxy.toolTimeout`, which it overrides.
+    #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub default: Option<RawDuration>,
     /// For single backends, by name; the same as `timeout` in `backends`.
+    #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub per_workload: BTreeMap<String, RawDuration>,
 }
 
@@ -116,6 +119,7 @@ pub struct RawTimeouts {
 #[schemars(rename = "FailureHandling")]
 pub struct RawFailureHandling {
     /// How often each connected backend is asked whether it is alive.
+    #[schemars(extend("x-range" = duration::words(&INTERVAL)))]
     pub health_check_interval: RawDuration,
     /// What an unreachable backend means to the others.
     pub partial_failure_mode: PartialFailureMode,
@@ -144,6 +148,7 @@ pub struct RawCircuitBreaker {
     #[schemars(range(min = 1, max = 1000))]
     pub failure_threshold: u32,
     /// How long it stays open before one call is let through as a probe.
+    #[schemars(extend("x-range" = duration::words(&INTERVAL)))]
     pub timeout: RawDuration,
 }
 

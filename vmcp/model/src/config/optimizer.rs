@@ -130,7 +130,8 @@ impl Default for RawStorage {
     }
 }
 
-/// Kinds of storage (R022-21).
+// R022-21.
+/// Kinds of storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StorageType {

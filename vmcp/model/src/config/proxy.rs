@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    duration::{DAY, RawDuration},
+    duration::{self, DAY, RawDuration},
     problems::Report,
 };
 
@@ -42,15 +42,19 @@ pub struct RawProxy {
     /// Names of backends to connect at start all the same.
     pub preconnect_servers: Vec<String>,
     /// Longest connection attempt.
+    #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub connection_timeout: RawDuration,
     /// Attempts after the first failed one, 1, 2, 4, … 16 seconds apart.
     #[schemars(range(max = 100))]
     pub max_connection_retries: u32,
     /// Longest tool call. `operational.timeouts.default`, where given, wins.
+    #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub tool_timeout: RawDuration,
     /// Longest tool call that a backend's `timeout` or a caller may ask for.
+    #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub max_tool_timeout: RawDuration,
     /// How often a backend's definitions are listed anew, besides when it says that they changed.
+    #[schemars(extend("x-range" = duration::words(&REFRESH)))]
     pub refresh_interval: RawDuration,
 }
 
@@ -90,7 +94,7 @@ impl RawProxy {
 /// The time-out at `path`, which must not exceed `proxy.maxToolTimeout`.
 pub(crate) fn within(most: Duration, path: &str, timeout: Duration, report: &mut Report) -> Duration {
     if timeout > most {
-        let (timeout, most) = (super::duration::format(timeout), super::duration::format(most));
+        let (timeout, most) = (duration::format(timeout), duration::format(most));
         report.problem(
             path,
             format!("{timeout} is longer than `proxy.maxToolTimeout`, {most}"),

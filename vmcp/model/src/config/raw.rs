@@ -70,7 +70,7 @@ impl RawConfig {
             report.warn(
                 "backends",
                 "there are none",
-                "add one, or import those of another client by `vmcp import`",
+                "add one, or import those of another client by `vmcp init --from FILE`",
             );
         }
         let proxy = self.proxy.lower(timeouts.default.as_ref(), report);

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    duration::{DAY, RawDuration},
+    duration::{self, DAY, RawDuration},
     problems::{self, Report},
     secret::Secret,
 };
@@ -45,6 +45,7 @@ pub struct RawServer {
     /// Address and port for health, readiness, metrics and status.
     pub admin_listen: String,
     /// How long calls in flight may take to end after SIGTERM.
+    #[schemars(extend("x-range" = duration::words(&DRAIN)))]
     pub drain_timeout: RawDuration,
     /// Values of the `Host` header that are served. Empty: loopback names when `listen` is a loopback address, else any.
     pub allowed_hosts: Vec<String>,
