@@ -37,7 +37,7 @@ impl Backend {
         if eager {
             shared.want(1);
         }
-        let span = tracing::info_span!("backend", name = &*shared.spec.name);
+        let span = tracing::info_span!("backend", backend = &*shared.spec.name);
         tokio::spawn(refresher::run(Arc::clone(&shared)).instrument(span.clone()));
         let connector = tokio::spawn(Connector::new(Arc::clone(&shared)).run().instrument(span));
         let stop = shared.stop.clone().drop_guard();

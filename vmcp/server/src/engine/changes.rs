@@ -22,6 +22,7 @@ pub struct Changes {
     /// Tools that stayed as they were.
     pub unchanged: usize,
     /// When this was noticed.
+    #[serde(serialize_with = "rfc3339")]
     pub at: SystemTime,
 }
 
@@ -95,6 +96,11 @@ fn announce(changes: &[ToolChange], metrics: &Metrics) {
         let labels = ChangeLabels { backend: backend.clone(), change: kind.as_str() };
         metrics.catalog_changes.get_or_create(&labels).inc();
     }
+}
+
+/// UTC, to the second.
+fn rfc3339<S: serde::Serializer>(at: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&humantime::format_rfc3339_seconds(*at))
 }
 
 /// Milliseconds since the Unix epoch.

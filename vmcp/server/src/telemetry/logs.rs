@@ -14,6 +14,9 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use super::TelemetryError;
 
+/// Whose lines name the backend that they are about by a span.
+pub(super) const BACKENDS: &str = "vmcp_backend";
+
 /// How lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Style {
@@ -44,13 +47,14 @@ where
     let filter = EnvFilter::builder()
         .parse(directives)
         .map_err(|_| TelemetryError::Filter(settings.filter.clone()))?;
-    // Lines come from events alone. Without an exporter nobody then wants a span, and one costs an atomic load.
-    let filter = filter.and(filter_fn(|metadata| metadata.is_event()));
+    // The one span that lines show is a backend's, which lives as long as its task. Without an exporter nobody then wants
+    // the spans of requests, and one costs an atomic load.
+    let filter = filter.and(filter_fn(|metadata| metadata.is_event() || metadata.target().starts_with(BACKENDS)));
     let terminal = std::io::stderr().is_terminal();
     let json = settings.style == Style::Json || (settings.style == Style::Auto && !terminal);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(terminal && !json);
     Ok(if json {
-        let format = tracing_subscriber::fmt::format().json().flatten_event(true).with_current_span(false);
+        let format = tracing_subscriber::fmt::format().json().flatten_event(true).with_current_span(true);
         lines
             .fmt_fields(JsonFields::new())
             .event_format(JsonLine(format.with_span_list(false)))

@@ -14,10 +14,11 @@ use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use tracing::{Span, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::TelemetryError;
+use super::logs::BACKENDS;
 use crate::route::TraceContext;
 
 /// What the targets of our own spans begin with; those of libraries are not exported.
@@ -69,7 +70,7 @@ impl Exporter {
     {
         tracing_opentelemetry::layer()
             .with_tracer(self.provider.tracer("vmcp"))
-            .with_filter(Targets::new().with_target(OWN, tracing::Level::INFO))
+            .with_filter(Targets::new().with_target(OWN, LevelFilter::INFO).with_target(BACKENDS, LevelFilter::OFF))
     }
 
     pub(super) fn shutdown(self) {
