@@ -86,7 +86,11 @@ impl ConfigWatch {
             .ok();
         let (report, status) = watch::channel(ReloadStatus::default());
         let follower = Follower { path, text, environment, engine, report };
-        ConfigWatch { status, _watcher: watcher, _task: AbortOnDropHandle::new(tokio::spawn(follower.run(changes))) }
+        ConfigWatch {
+            status,
+            _watcher: watcher,
+            _task: AbortOnDropHandle::new(tokio::spawn(follower.run(changes))),
+        }
     }
 
     /// What has become of the file, now and later.
@@ -101,7 +105,10 @@ impl ConfigWatch {
 }
 
 /// Reads and validates a file; returns its text too.
-pub fn load(path: &Path, environment: config::Environment<'_>) -> Result<(String, config::Loaded), LoadError> {
+pub fn load(
+    path: &Path,
+    environment: config::Environment<'_>,
+) -> Result<(String, config::Loaded), LoadError> {
     let read = std::fs::read_to_string(path);
     let text = read.map_err(|reason| LoadError::Unreadable { path: path.to_owned(), reason })?;
     let loaded = config::load(&text, &path.display().to_string(), environment)?;
@@ -190,5 +197,79 @@ impl<E: Fn(&str) -> Option<String>> Follower<E> {
             }
         };
         self.engine.metrics().config_reloads.get_or_create(&ReloadLabels { outcome }).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{KEYWORDS, backends, engine, eventually};
+
+    fn names(engine: &Engine) -> Vec<String> {
+        engine.snapshot().config.backends.iter().map(|backend| backend.name.to_string()).collect()
+    }
+
+    #[tokio::test]
+    async fn follows_replaced_files_and_keeps_the_last_good_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("vmcp.yaml");
+        // Editors write elsewhere and rename.
+        let save = |text: &str| {
+            let new = dir.path().join("vmcp.yaml.new");
+            std::fs::write(&new, text).unwrap();
+            std::fs::rename(&new, &path).unwrap();
+        };
+        // Nobody listens there, which is no concern of the configuration.
+        let yaml = |name: &str| backends(&[(name, "http://127.0.0.1:1/mcp")], KEYWORDS);
+        save(&yaml("one"));
+        let engine = engine(KEYWORDS).await;
+        let (text, loaded) = load(&path, &|_| None).unwrap();
+        engine.apply(loaded.config).await;
+        let watch = ConfigWatch::start(path.clone(), text, |_| None, engine.clone());
+
+        save(&yaml("two"));
+        eventually("the second text is in force", || names(&engine) == ["two"]).await;
+        save("backend: [{ name: three }]");
+        eventually("the third text is refused", || watch.refused().is_some()).await;
+        let refused = watch.refused().unwrap();
+        assert!(refused.message.contains("vmcp.yaml") && !refused.problems.is_empty(), "{}", refused.message);
+        assert_eq!(names(&engine), ["two"]);
+        save(&yaml("four"));
+        eventually("the fourth text is in force", || names(&engine) == ["four"] && watch.refused().is_none())
+            .await;
+        let status = watch.status().borrow().clone();
+        assert_eq!((status.applied, status.refused), (2, 1));
+    }
+
+    /// A ConfigMap volume: `vmcp.yaml -> ..data/vmcp.yaml`, `..data -> ..1`, and a change swaps `..data`.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn follows_a_swapped_link() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let version = |number: &str, name: &str| {
+            std::fs::create_dir(at(number)).unwrap();
+            std::fs::write(
+                at(number).join("vmcp.yaml"),
+                backends(&[(name, "http://127.0.0.1:1/mcp")], KEYWORDS),
+            )
+            .unwrap();
+            symlink(number, at("..tmp")).unwrap();
+            std::fs::rename(at("..tmp"), at("..data")).unwrap();
+        };
+        version("..1", "one");
+        symlink("..data/vmcp.yaml", at("vmcp.yaml")).unwrap();
+        let engine = engine(KEYWORDS).await;
+        let (text, _) = load(&at("vmcp.yaml"), &|_| None).unwrap();
+        let _watch = ConfigWatch::start(at("vmcp.yaml"), text, |_| None, engine.clone());
+        version("..2", "two");
+        eventually("the second version is in force", || names(&engine) == ["two"]).await;
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = load(Path::new("/nonexistent/vmcp.yaml"), &|_| None).unwrap_err();
+        assert!(error.to_string().contains("/nonexistent/vmcp.yaml"), "{error}");
     }
 }

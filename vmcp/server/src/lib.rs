@@ -13,3 +13,6 @@ pub mod engine;
 pub mod optim;
 pub mod route;
 pub mod telemetry;
+
+#[cfg(test)]
+mod testing;

@@ -68,7 +68,10 @@ fn most_frequent(widths: impl Iterator<Item = usize>) -> Option<usize> {
 /// A compiled schema stays with its tool while the definition's hash stays.
 fn checks(before: &Snapshot, catalog: &Catalog) -> Vec<ArgumentCheck> {
     let check = |tool: &vmcp_model::catalog::CatalogTool| {
-        let same = before.catalog.tool(&tool.name).filter(|old| old.hash == tool.hash && old.backend == tool.backend);
+        let same = before
+            .catalog
+            .tool(&tool.name)
+            .filter(|old| old.hash == tool.hash && old.backend == tool.backend);
         same.map(|old| before.check(old)).unwrap_or_default()
     };
     catalog.tools.iter().map(|tool| check(tool)).collect()

@@ -105,7 +105,8 @@ fn rfc3339<S: serde::Serializer>(at: &SystemTime, serializer: S) -> Result<S::Ok
 
 /// Milliseconds since the Unix epoch.
 pub(super) fn milliseconds(at: SystemTime) -> i64 {
-    at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    at.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
@@ -140,6 +141,8 @@ mod tests {
         assert_eq!(counts(&listing(&[("a", "1"), ("b", "2"), ("d", "1")])), (0, 0, 0, 3));
         assert!(store.schema_hash("jira", "c").unwrap().is_none(), "removed tools are forgotten (GOB-48)");
         assert!(store.definitions("jira", "f").unwrap().is_some());
-        assert!(metrics.encode().contains(r#"vmcp_catalog_changes_total{backend="jira",change="updated"} 1"#));
+        assert!(
+            metrics.encode().contains(r#"vmcp_catalog_changes_total{backend="jira",change="updated"} 1"#)
+        );
     }
 }

@@ -167,9 +167,10 @@ impl Task {
         let names: Vec<_> = self.running.keys().cloned().collect();
         let mut inherited = BTreeMap::new();
         for name in names {
-            let keep = self.running.get(&name).is_some_and(|running| {
-                keeps_settings && wanted.get(&name) == Some(&running.spec)
-            });
+            let keep = self
+                .running
+                .get(&name)
+                .is_some_and(|running| keeps_settings && wanted.get(&name) == Some(&running.spec));
             if keep {
                 wanted.remove(&name);
                 applied.unchanged += 1;
@@ -186,7 +187,8 @@ impl Task {
                 stopping.push(old.backend);
             }
         }
-        let saved = self.saved(&config, wanted.values().filter(|spec| !inherited.contains_key(&spec.name))).await;
+        let saved =
+            self.saved(&config, wanted.values().filter(|spec| !inherited.contains_key(&spec.name))).await;
         for (name, spec) in wanted {
             if !applied.changed.contains(&name) {
                 applied.added.push(Arc::clone(&name));
@@ -219,7 +221,9 @@ impl Task {
                 let Some(definitions) = store.definitions(name, fingerprint)? else { continue };
                 match Discovered::from_json(&definitions.json) {
                     Ok(discovered) => _ = saved.insert(Arc::clone(name), Arc::new(discovered)),
-                    Err(error) => tracing::warn!(backend = %name, %error, "saved definitions are not readable"),
+                    Err(error) => {
+                        tracing::warn!(backend = %name, %error, "saved definitions are not readable")
+                    }
                 }
             }
             Ok(saved)
@@ -227,7 +231,12 @@ impl Task {
         read.await.unwrap_or_default()
     }
 
-    fn start_backend(&self, spec: config::Backend, settings: Settings, cached: Option<Arc<Discovered>>) -> Running {
+    fn start_backend(
+        &self,
+        spec: config::Backend,
+        settings: Settings,
+        cached: Option<Arc<Discovered>>,
+    ) -> Running {
         let backend = Backend::start(spec.clone(), settings, cached.clone());
         let (mut discovered, news) = (backend.discovered(), Arc::clone(&self.news));
         // What is cached is in the snapshot that follows; only what comes later is news.
@@ -259,8 +268,9 @@ impl Task {
             // Only when the runtime is going down: building does not panic.
             return;
         };
-        snapshot.backends =
-            Arc::new(self.running.iter().map(|(name, running)| (Arc::clone(name), running.backend.clone())).collect());
+        snapshot.backends = Arc::new(
+            self.running.iter().map(|(name, running)| (Arc::clone(name), running.backend.clone())).collect(),
+        );
         self.publish(snapshot);
         let took = started.elapsed();
         tracing::debug!(tools = self.shared.snapshot.load().view.visible_tools, ?took, "snapshot published");
@@ -343,7 +353,8 @@ impl Task {
             self.publish(Snapshot { index, ..Snapshot::clone(&before) });
         }
         if let Some(provider) = provider.filter(|_| self.options.embed) {
-            let worker = Worker { provider, shared: Arc::clone(&self.shared), conductor: self.handle.clone() };
+            let worker =
+                Worker { provider, shared: Arc::clone(&self.shared), conductor: self.handle.clone() };
             self.worker = Some(AbortOnDropHandle::new(tokio::spawn(worker.run())));
         }
     }

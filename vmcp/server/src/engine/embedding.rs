@@ -168,9 +168,10 @@ fn hint(error: &EmbedError) -> Option<String> {
         EmbedError::ModelMissing { .. } | EmbedError::ModelCorrupt { .. } => {
             Some("run `vmcp model pull`; until then searches go by keywords".to_owned())
         }
-        EmbedError::Unreachable { .. } => {
-            Some("check optimizer.embeddings and whether the service runs; until then searches go by keywords".to_owned())
-        }
+        EmbedError::Unreachable { .. } => Some(
+            "check optimizer.embeddings and whether the service runs; until then searches go by keywords"
+                .to_owned(),
+        ),
         _ => None,
     }
 }
@@ -200,7 +201,10 @@ impl Worker {
                 Ok(()) => {
                     self.provider.recovered();
                     let (wanted, embedded) = progress(&self.shared.snapshot.load());
-                    if wanted > 0 && embedded == wanted && let Some(start) = cold_start.take() {
+                    if wanted > 0
+                        && embedded == wanted
+                        && let Some(start) = cold_start.take()
+                    {
                         let seconds = start.elapsed().as_secs_f64();
                         self.shared.metrics.embedding_cold_start.observe(seconds);
                         tracing::info!(tools = wanted, seconds, "every tool has its embedding");
@@ -260,12 +264,21 @@ impl Worker {
     }
 
     /// Embeds the tools at these positions and stores their vectors.
-    async fn embed(&self, snapshot: &Arc<Snapshot>, model: &str, positions: &[usize]) -> Result<(), EmbedError> {
+    async fn embed(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        model: &str,
+        positions: &[usize],
+    ) -> Result<(), EmbedError> {
         let texts: Vec<String> = positions.iter().filter_map(|at| snapshot.texts.get(*at)).cloned().collect();
         let labels = EmbeddingLabels { kind: "tools" };
         let started = Instant::now();
         let embedded = self.provider.embedder.embed(&texts).await;
-        self.shared.metrics.embedding_duration.get_or_create(&labels).observe(started.elapsed().as_secs_f64());
+        self.shared
+            .metrics
+            .embedding_duration
+            .get_or_create(&labels)
+            .observe(started.elapsed().as_secs_f64());
         let vectors = embedded.inspect_err(|_| {
             self.shared.metrics.embedding_errors.get_or_create(&labels).inc();
         })?;

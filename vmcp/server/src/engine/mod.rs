@@ -67,7 +67,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { storage: Storage::Configured, embed: true, cached: true, embedder: None, metrics: Arc::default() }
+        Options {
+            storage: Storage::Configured,
+            embed: true,
+            cached: true,
+            embedder: None,
+            metrics: Arc::default(),
+        }
     }
 }
 
@@ -171,7 +177,8 @@ impl Engine {
         };
         let shared = Arc::new(Shared::new(nothing, store, options.metrics));
         let stop = CancellationToken::new();
-        let behaviour = Behaviour { embed: options.embed, cached: options.cached, embedder: options.embedder };
+        let behaviour =
+            Behaviour { embed: options.embed, cached: options.cached, embedder: options.embedder };
         let conductor = Conductor::start(Arc::clone(&shared), behaviour, stop.clone());
         conductor.apply(config).await;
         Ok(Engine(Arc::new(Inner { shared, conductor, _stop: stop.drop_guard() })))
@@ -197,14 +204,20 @@ impl Engine {
     pub fn backend_status(&self) -> Vec<Status> {
         let snapshot = self.snapshot();
         let disabled = snapshot.config.backends.iter().filter(|spec| !spec.enabled).map(disabled);
-        let mut status: Vec<_> = snapshot.backends.values().map(vmcp_backend::Backend::status).chain(disabled).collect();
+        let mut status: Vec<_> =
+            snapshot.backends.values().map(vmcp_backend::Backend::status).chain(disabled).collect();
         status.sort_by(|one, other| one.name.cmp(&other.name));
         status
     }
 
     /// How the last listing of each backend differed from the one before.
     pub fn changes(&self) -> BTreeMap<String, Changes> {
-        self.0.shared.changes().iter().map(|(backend, changes)| (backend.to_string(), changes.clone())).collect()
+        self.0
+            .shared
+            .changes()
+            .iter()
+            .map(|(backend, changes)| (backend.to_string(), changes.clone()))
+            .collect()
     }
 
     /// How embedding is doing.
@@ -236,8 +249,11 @@ impl Engine {
     /// Lists a backend anew, soon; all of them without a name. Returns whether there is such a backend.
     pub fn refresh(&self, backend: Option<&str>) -> bool {
         let snapshot = self.snapshot();
-        let mut chosen =
-            snapshot.backends.iter().filter(|(name, _)| backend.is_none_or(|wanted| wanted == &***name)).peekable();
+        let mut chosen = snapshot
+            .backends
+            .iter()
+            .filter(|(name, _)| backend.is_none_or(|wanted| wanted == &***name))
+            .peekable();
         let any = chosen.peek().is_some();
         chosen.for_each(|(_, backend)| backend.refresh());
         any
@@ -315,3 +331,6 @@ fn disabled(spec: &Backend) -> Status {
         last_refresh: None,
     }
 }
+
+#[cfg(test)]
+mod tests;

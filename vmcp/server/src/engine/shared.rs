@@ -57,7 +57,9 @@ impl Shared {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "going on with the cache in memory");
-                    let memory = Store::in_memory().inspect_err(|error| tracing::error!(%error, "no cache at all")).ok()?;
+                    let memory = Store::in_memory()
+                        .inspect_err(|error| tracing::error!(%error, "no cache at all"))
+                        .ok()?;
                     let done = work(&memory).ok();
                     shared.store.store(Arc::new(memory));
                     done

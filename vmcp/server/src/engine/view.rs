@@ -66,7 +66,8 @@ impl List {
     /// At most `limit` entries behind the key `after` (from the start without one), and the key to go on behind when there
     /// are more. The key need not exist any more.
     pub fn page(&self, after: Option<&str>, limit: usize) -> (&[Entry], Option<&str>) {
-        let start = after.map_or(0, |after| self.entries.partition_point(|entry| entry.key.as_str() <= after));
+        let start =
+            after.map_or(0, |after| self.entries.partition_point(|entry| entry.key.as_str() <= after));
         let rest = self.entries.get(start..).unwrap_or_default();
         let page = rest.get(..limit.min(rest.len())).unwrap_or_default();
         let next = page.last().filter(|_| page.len() < rest.len()).map(|entry| entry.key.as_str());
@@ -75,9 +76,11 @@ impl List {
 
     fn same_as(&self, other: &List) -> bool {
         self.entries.len() == other.entries.len()
-            && self.entries.iter().zip(&other.entries).all(|(one, other)| {
-                Arc::ptr_eq(&one.raw, &other.raw) || one.raw.get() == other.raw.get()
-            })
+            && self
+                .entries
+                .iter()
+                .zip(&other.entries)
+                .all(|(one, other)| Arc::ptr_eq(&one.raw, &other.raw) || one.raw.get() == other.raw.get())
     }
 }
 
@@ -103,7 +106,8 @@ impl View {
         let tools = |own: &[Definition]| {
             let own = own.iter().map(|own| Entry { key: own.name.clone(), raw: own.raw.clone().into() });
             let backends = listed().filter(|(_, tool)| shows(tool));
-            let backends = backends.map(|(_, tool)| Entry { key: tool.name.clone(), raw: Arc::clone(&tool.raw) });
+            let backends =
+                backends.map(|(_, tool)| Entry { key: tool.name.clone(), raw: Arc::clone(&tool.raw) });
             List::new(own.chain(backends).collect())
         };
         let entry = |key: &str, raw: &RawValue| Entry { key: key.to_owned(), raw: raw.to_owned().into() };
@@ -114,10 +118,18 @@ impl View {
                 catalog.resources.iter().map(|r| entry(&r.definition.uri, &r.definition.raw)).collect(),
             ),
             templates: List::new(
-                catalog.templates.iter().map(|t| entry(&t.definition.uri_template, &t.definition.raw)).collect(),
+                catalog
+                    .templates
+                    .iter()
+                    .map(|t| entry(&t.definition.uri_template, &t.definition.raw))
+                    .collect(),
             ),
             prompts: List::new(
-                catalog.prompts.iter().map(|p| Entry { key: p.name.clone(), raw: Arc::clone(&p.raw) }).collect(),
+                catalog
+                    .prompts
+                    .iter()
+                    .map(|p| Entry { key: p.name.clone(), raw: Arc::clone(&p.raw) })
+                    .collect(),
             ),
             visible_tools: visible.len(),
             visible: Arc::new(visible),

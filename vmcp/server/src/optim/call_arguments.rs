@@ -62,15 +62,16 @@ impl CallArguments {
         max_timeout: Duration,
     ) -> Result<CallArguments, InputError> {
         let name = |field, value| name(field, value, limits.tool_name_chars);
-        let fields: Fields<'_> =
-            serde_json::from_str(arguments.get()).map_err(|error| InputError::Unreadable(error.to_string()))?;
+        let fields: Fields<'_> = serde_json::from_str(arguments.get())
+            .map_err(|error| InputError::Unreadable(error.to_string()))?;
         let parameters = parameters(fields.parameters, fields.arguments, limits)?;
         let given = || parameters.map_or_else(empty_object, RawValue::to_owned);
         let (tool, parameters) = match name("tool_name", fields.tool_name)? {
             Some(tool) => (tool, given()),
             None => hoist(parameters, limits.tool_name_chars)?.ok_or(InputError::Missing("tool_name"))?,
         };
-        let server = match (name("server_name", fields.server_name)?, name("backend_id", fields.backend_id)?) {
+        let server = match (name("server_name", fields.server_name)?, name("backend_id", fields.backend_id)?)
+        {
             (Some(first), Some(second)) if first != second => {
                 return Err(InputError::Contradiction { first: "server_name", second: "backend_id" });
             }
@@ -92,7 +93,11 @@ impl CallArguments {
 }
 
 /// A name, unless it is absent or blank.
-fn name(field: &'static str, value: Option<&RawValue>, max_chars: usize) -> Result<Option<String>, InputError> {
+fn name(
+    field: &'static str,
+    value: Option<&RawValue>,
+    max_chars: usize,
+) -> Result<Option<String>, InputError> {
     let Some(value) = value else { return Ok(None) };
     let name = string(field, value)?;
     at_most_chars(field, &name, max_chars)?;
@@ -134,7 +139,10 @@ fn same(first: &RawValue, second: &RawValue) -> bool {
 
 /// Models sometimes put `tool_name` inside `parameters`. Only when it is absent above, it is taken from there, and out
 /// of there, so that one name decides what is authorised and what is run (R022-16).
-fn hoist(parameters: Option<&RawValue>, max_chars: usize) -> Result<Option<(String, Box<RawValue>)>, InputError> {
+fn hoist(
+    parameters: Option<&RawValue>,
+    max_chars: usize,
+) -> Result<Option<(String, Box<RawValue>)>, InputError> {
     let unreadable = |error: &dyn std::fmt::Display| InputError::Unreadable(error.to_string());
     let Some(parameters) = parameters else { return Ok(None) };
     let object = Object::parse(parameters).map_err(|error| unreadable(&error))?;
@@ -151,7 +159,10 @@ fn timeout(value: &RawValue, max: Duration) -> Result<Duration, InputError> {
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .filter(|timeout| !timeout.is_zero() && *timeout <= max)
         .ok_or_else(|| {
-            InputError::invalid("timeout", format_args!("a number of seconds above 0, at most {}", max.as_secs_f64()))
+            InputError::invalid(
+                "timeout",
+                format_args!("a number of seconds above 0, at most {}", max.as_secs_f64()),
+            )
         })
 }
 
@@ -204,7 +215,10 @@ mod tests {
     #[test]
     fn timeout_and_format() {
         let call = parse(r#"{"tool_name":"t","timeout":1.5,"response_format":"envelope"}"#).unwrap();
-        assert_eq!((call.timeout, call.format), (Some(Duration::from_millis(1500)), ResponseFormat::Envelope));
+        assert_eq!(
+            (call.timeout, call.format),
+            (Some(Duration::from_millis(1500)), ResponseFormat::Envelope)
+        );
     }
 
     #[test]
@@ -237,8 +251,14 @@ mod tests {
                 format!(r#"{{"tool_name":"t","parameters":{{"a":"{}"}}}}"#, "x".repeat(1 << 20)),
                 "parameters is too long: 1048584 bytes, the limit is 1048576",
             ),
-            (r#"{"tool_name":"t","timeout":0}"#.to_owned(), "timeout must be a number of seconds above 0, at most 300"),
-            (r#"{"tool_name":"t","timeout":-1}"#.to_owned(), "timeout must be a number of seconds above 0, at most 300"),
+            (
+                r#"{"tool_name":"t","timeout":0}"#.to_owned(),
+                "timeout must be a number of seconds above 0, at most 300",
+            ),
+            (
+                r#"{"tool_name":"t","timeout":-1}"#.to_owned(),
+                "timeout must be a number of seconds above 0, at most 300",
+            ),
             (r#"{"tool_name":"t","timeout":1e300}"#.to_owned(), "timeout must be"),
             (r#"{"tool_name":"t","timeout":301}"#.to_owned(), "timeout must be"),
             (r#"{"tool_name":"t","response_format":"xml"}"#.to_owned(), "response_format must be"),

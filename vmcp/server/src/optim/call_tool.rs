@@ -45,7 +45,8 @@ async fn call(
     arguments: &RawValue,
 ) -> Answer {
     let config = &snapshot.config;
-    let call = match CallArguments::parse(arguments, &config.optimizer.limits, config.proxy.max_tool_timeout) {
+    let call = match CallArguments::parse(arguments, &config.optimizer.limits, config.proxy.max_tool_timeout)
+    {
         Ok(call) => call,
         Err(error) => return Answer::own(outcome::error(&error.to_string())),
     };
@@ -69,7 +70,9 @@ async fn call(
 
     let mut edit = params.edit();
     edit.set("arguments", &*call.parameters);
-    let Ok(params) = edit.finish().into_raw() else { return Answer::own(outcome::error("unreadable parameters")) };
+    let Ok(params) = edit.finish().into_raw() else {
+        return Answer::own(outcome::error("unreadable parameters"));
+    };
     let params = Object::parse(&params).unwrap_or_default();
     let deadline = call.timeout.unwrap_or_else(|| snapshot.tool_timeout(&tool.backend));
     match route::backend::call_tool(snapshot, caller, engine.metrics(), tool, &params, deadline).await {
@@ -124,7 +127,8 @@ fn resolve<'a>(snapshot: &'a Snapshot, call: &'a CallArguments) -> Result<&'a Ca
 
 /// Listed tools whose name differs at most in case (GMT-21).
 fn any_case<'a>(snapshot: &'a Snapshot, name: &str) -> Lookup<'a> {
-    let fits: Vec<_> = snapshot.catalog.listed().filter(|tool| tool.name.eq_ignore_ascii_case(name)).collect();
+    let fits: Vec<_> =
+        snapshot.catalog.listed().filter(|tool| tool.name.eq_ignore_ascii_case(name)).collect();
     match fits.as_slice() {
         [] => Lookup::Unknown,
         [only] => Lookup::Found(only),
@@ -156,15 +160,20 @@ fn shaped(snapshot: &Snapshot, tool: &CatalogTool, format: ResponseFormat, respo
             Answer::own(failure(tool, ErrorType::BackendError, first_text(&result)).to_result())
         }
         ResponseFormat::Envelope => {
-            let envelope =
-                Envelope { success: true, server: &tool.backend, tool: &tool.definition.name, result: &result };
+            let envelope = Envelope {
+                success: true,
+                server: &tool.backend,
+                tool: &tool.definition.name,
+                result: &result,
+            };
             Answer::own(envelope.to_result())
         }
     }
 }
 
 fn is_question(result: &RawValue) -> bool {
-    Object::parse(result).is_ok_and(|object| object.get_str("resultType").is_some_and(|kind| kind != "complete"))
+    Object::parse(result)
+        .is_ok_and(|object| object.get_str("resultType").is_some_and(|kind| kind != "complete"))
 }
 
 /// The text of a JSON-RPC error.
@@ -185,6 +194,10 @@ fn first_text(result: &RawValue) -> String {
     struct Block {
         text: Option<String>,
     }
-    let content = serde_json::from_str::<Content>(result.get()).map(|result| result.content).unwrap_or_default();
-    content.into_iter().find_map(|block| block.text).unwrap_or_else(|| "the tool failed without a message".to_owned())
+    let content =
+        serde_json::from_str::<Content>(result.get()).map(|result| result.content).unwrap_or_default();
+    content
+        .into_iter()
+        .find_map(|block| block.text)
+        .unwrap_or_else(|| "the tool failed without a message".to_owned())
 }

@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn definitions_are_llm_ready() {
-        let config = Config::default();
+        let config = crate::testing::config("");
         for style in [NameStyle::Dotted, NameStyle::Underscore] {
             let [call, find] = definitions(style, &config);
             assert!(call.name < find.name, "tools/list is sorted");

@@ -44,8 +44,8 @@ enum Keywords {
 impl FindArguments {
     /// Reads and checks the arguments; unknown fields are ignored.
     pub fn parse(arguments: &RawValue, limits: &Limits) -> Result<FindArguments, InputError> {
-        let fields: Fields<'_> =
-            serde_json::from_str(arguments.get()).map_err(|error| InputError::Unreadable(error.to_string()))?;
+        let fields: Fields<'_> = serde_json::from_str(arguments.get())
+            .map_err(|error| InputError::Unreadable(error.to_string()))?;
         let description = match fields.tool_description {
             Some(value) => string("tool_description", value)?,
             None => String::new(),
@@ -54,19 +54,24 @@ impl FindArguments {
         if description.trim().is_empty() {
             return Err(InputError::Missing("tool_description"));
         }
-        let keywords = fields.tool_keywords.map(|value| keywords(value, limits)).transpose()?.unwrap_or_default();
+        let keywords =
+            fields.tool_keywords.map(|value| keywords(value, limits)).transpose()?.unwrap_or_default();
         let limit = match fields.limit {
             None => None,
             Some(value) => match serde_json::from_str(value.get()) {
                 Ok(limit @ 1..=MAX_LIMIT) => Some(limit),
-                _ => return Err(InputError::invalid("limit", format_args!("a whole number from 1 to {MAX_LIMIT}"))),
+                _ => {
+                    return Err(InputError::invalid(
+                        "limit",
+                        format_args!("a whole number from 1 to {MAX_LIMIT}"),
+                    ));
+                }
             },
         };
         let explain = match fields.explain {
             None => false,
-            Some(value) => {
-                serde_json::from_str(value.get()).map_err(|_| InputError::invalid("explain", "true or false"))?
-            }
+            Some(value) => serde_json::from_str(value.get())
+                .map_err(|_| InputError::invalid("explain", "true or false"))?,
         };
         Ok(FindArguments { description, keywords, limit, explain })
     }
@@ -74,8 +79,9 @@ impl FindArguments {
 
 fn keywords(value: &RawValue, limits: &Limits) -> Result<String, InputError> {
     const FIELD: &str = "tool_keywords";
-    let parsed: Keywords = serde_json::from_str(value.get())
-        .map_err(|_| InputError::invalid(FIELD, "a string of terms separated by blanks, or an array of strings"))?;
+    let parsed: Keywords = serde_json::from_str(value.get()).map_err(|_| {
+        InputError::invalid(FIELD, "a string of terms separated by blanks, or an array of strings")
+    })?;
     let joined = match parsed {
         Keywords::Joined(text) => text,
         Keywords::List(terms) => terms.join(" "),
@@ -109,7 +115,8 @@ mod tests {
     #[test]
     fn null_is_absent_and_unknown_fields_are_ignored() {
         let plain = parse(r#"{"tool_description":"d"}"#);
-        let nulls = r#"{"tool_description":"d","tool_keywords":null,"limit":null,"explain":null,"other":[1]}"#;
+        let nulls =
+            r#"{"tool_description":"d","tool_keywords":null,"limit":null,"explain":null,"other":[1]}"#;
         assert_eq!(parse(nulls), plain);
     }
 
@@ -127,10 +134,19 @@ mod tests {
                 "tool_description is too long: 2001 characters, the limit is 2000",
             ),
             (r#"{"tool_description":"d","limit":0}"#.to_owned(), "limit must be a whole number from 1 to 50"),
-            (r#"{"tool_description":"d","limit":51}"#.to_owned(), "limit must be a whole number from 1 to 50"),
-            (r#"{"tool_description":"d","limit":2.5}"#.to_owned(), "limit must be a whole number from 1 to 50"),
+            (
+                r#"{"tool_description":"d","limit":51}"#.to_owned(),
+                "limit must be a whole number from 1 to 50",
+            ),
+            (
+                r#"{"tool_description":"d","limit":2.5}"#.to_owned(),
+                "limit must be a whole number from 1 to 50",
+            ),
             (r#"{"tool_description":"d","explain":"yes"}"#.to_owned(), "explain must be true or false"),
-            (r#"{"tool_description":"d","tool_keywords":{}}"#.to_owned(), "tool_keywords must be a string of terms"),
+            (
+                r#"{"tool_description":"d","tool_keywords":{}}"#.to_owned(),
+                "tool_keywords must be a string of terms",
+            ),
             (
                 format!(r#"{{"tool_description":"d","tool_keywords":"{}"}}"#, long(501)),
                 "tool_keywords is too long: 501 characters, the limit is 500",
@@ -139,7 +155,10 @@ mod tests {
                 format!(r#"{{"tool_description":"d","tool_keywords":"{terms}"}}"#),
                 "tool_keywords is too long: 51 terms, the limit is 50",
             ),
-            (r#"{"tool_description":"a","tool_description":"b"}"#.to_owned(), "arguments must be a JSON object"),
+            (
+                r#"{"tool_description":"a","tool_description":"b"}"#.to_owned(),
+                "arguments must be a JSON object",
+            ),
         ] {
             let error = parse(&json).unwrap_err();
             assert!(error.starts_with(message), "{json}: {error}");

@@ -31,7 +31,9 @@ pub enum InputError {
         unit: &'static str,
     },
     /// Two names of one field were given with different values.
-    #[error("{first} and {second} are two names of one field and were given different values; give one of them")]
+    #[error(
+        "{first} and {second} are two names of one field and were given different values; give one of them"
+    )]
     Contradiction {
         /// One name.
         first: &'static str,

@@ -55,3 +55,6 @@ pub(crate) async fn run(
 pub(crate) fn failed_call(tool: &CatalogTool, error: &CallError) -> Answer {
     Answer::own(Failure::of_call(&tool.backend, &tool.definition.name, error).to_result())
 }
+
+#[cfg(test)]
+mod tests;

@@ -78,16 +78,22 @@ pub struct Failure<'a> {
 
 impl<'a> Failure<'a> {
     /// A failure of a call of this tool.
-    pub fn new(server: Option<&'a str>, tool: &'a str, error_type: ErrorType, error: impl Into<String>) -> Self {
+    pub fn new(
+        server: Option<&'a str>,
+        tool: &'a str,
+        error_type: ErrorType,
+        error: impl Into<String>,
+    ) -> Self {
         Failure { success: false, server, tool, error: error.into(), error_type, available_servers: None }
     }
 
     /// A call that its backend did not answer.
     pub fn of_call(server: &'a str, tool: &'a str, error: &CallError) -> Self {
         let (kind, text) = match error {
-            CallError::Timeout { after } => {
-                (ErrorType::TimeoutError, format!("Tool call timed out after {} seconds", after.as_secs_f64()))
-            }
+            CallError::Timeout { after } => (
+                ErrorType::TimeoutError,
+                format!("Tool call timed out after {} seconds", after.as_secs_f64()),
+            ),
             CallError::CircuitOpen { .. } => (ErrorType::CircuitOpen, error.to_string()),
             _ => (ErrorType::BackendError, error.to_string()),
         };
@@ -141,7 +147,10 @@ mod tests {
         let expected = json!({"success": false, "server": "s", "tool": "t",
             "error": "Tool call timed out after 1 seconds", "error_type": "TimeoutError"});
         assert_eq!(result["structuredContent"], expected);
-        assert_eq!(serde_json::from_str::<Value>(result["content"][1]["text"].as_str().unwrap()).unwrap(), expected);
+        assert_eq!(
+            serde_json::from_str::<Value>(result["content"][1]["text"].as_str().unwrap()).unwrap(),
+            expected
+        );
     }
 
     #[test]

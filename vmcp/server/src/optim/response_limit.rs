@@ -79,7 +79,11 @@ mod tests {
         let cut = limited(&result, 100).unwrap();
         let content = cut["content"].as_array().unwrap();
         assert_eq!(content.len(), 2);
-        assert!(content[0]["text"].as_str().unwrap().contains("2 of 3 content items omitted"), "{}", content[0]);
+        assert!(
+            content[0]["text"].as_str().unwrap().contains("2 of 3 content items omitted"),
+            "{}",
+            content[0]
+        );
         assert_eq!(content[1], text(60));
         assert_eq!((&cut["isError"], &cut["_meta"]), (&json!(false), &json!({"a": 1})));
     }
@@ -87,7 +91,10 @@ mod tests {
     #[test]
     fn what_fits_is_not_touched() {
         assert_eq!(limited(&json!({"content": [text(60), text(40)]}), 100), None);
-        assert_eq!(limited(&json!({"content": [text(10)], "structuredContent": {"a": "x".repeat(80)}}), 100), None);
+        assert_eq!(
+            limited(&json!({"content": [text(10)], "structuredContent": {"a": "x".repeat(80)}}), 100),
+            None
+        );
     }
 
     #[test]
@@ -102,7 +109,8 @@ mod tests {
 
     #[test]
     fn one_huge_item_leaves_the_notice_alone() {
-        let image = json!({"content": [{"type": "image", "data": "A".repeat(10_000), "mimeType": "image/png"}]});
+        let image =
+            json!({"content": [{"type": "image", "data": "A".repeat(10_000), "mimeType": "image/png"}]});
         assert_eq!(limited(&image, 100).unwrap()["content"].as_array().unwrap().len(), 1);
     }
 }

@@ -8,6 +8,11 @@ use serde_json::Value;
 
 /// Most subschemas that are looked at.
 const MAX_SUBSCHEMAS: usize = 20_000;
+/// Most subschema evaluations that one call may cost: about a second of one core.
+const MAX_EVALUATIONS: u64 = 20_000_000;
+/// Most subschemas that may be under evaluation inside each other. The validator recurses; in a debug build, 2,000 fit on
+/// the 2 MiB stack of a thread and 5,000 do not.
+const MAX_HEIGHT: u32 = 1000;
 
 /// Why a schema is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,10 +28,17 @@ pub enum CostError {
     TooMany,
 }
 
-/// An upper bound of the subschema evaluations for each node of an instance, by the instance's depth.
+/// Upper bounds of the work for each node of an instance, by the instance's depth.
 #[derive(Debug, Clone)]
 pub struct Cost {
-    by_depth: Vec<u64>,
+    by_depth: Vec<Work>,
+}
+
+/// What evaluating one subschema takes, with all that it applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Work {
+    evaluations: u64,
+    height: u32,
 }
 
 impl Cost {
@@ -35,23 +47,24 @@ impl Cost {
         let graph = Graph::of(schema)?;
         let order = graph.order()?;
         let mut by_depth = Vec::new();
-        let mut below = vec![0; graph.nodes.len()];
+        let mut below = vec![Work::default(); graph.nodes.len()];
         for _ in 0..=max_depth {
-            let costs = graph.costs(&order, &below);
-            by_depth.push(costs.first().copied().unwrap_or(1));
-            // Without recursion the costs settle after as many levels as the schema has.
-            if costs == below {
+            let works = graph.works(&order, &below);
+            by_depth.push(works.first().copied().unwrap_or_default());
+            // Without recursion the work settles after as many levels as the schema has.
+            if works == below {
                 break;
             }
-            below = costs;
+            below = works;
         }
         Ok(Cost { by_depth })
     }
 
-    /// Evaluations that an instance of this depth and of so many bytes may need; every two bytes may be a value.
-    pub fn evaluations(&self, depth: usize, bytes: usize) -> u64 {
-        let each = self.by_depth.get(depth).or(self.by_depth.last()).copied().unwrap_or(1);
-        each.saturating_mul(bytes as u64 / 2 + 1)
+    /// Whether an instance of this depth and of so many bytes can be afforded; every two bytes may be a value.
+    pub fn allows(&self, depth: usize, bytes: usize) -> bool {
+        let work = self.by_depth.get(depth).or(self.by_depth.last()).copied().unwrap_or_default();
+        let evaluations = work.evaluations.saturating_mul(bytes as u64 / 2 + 1);
+        evaluations <= MAX_EVALUATIONS && work.height <= MAX_HEIGHT
     }
 }
 
@@ -98,7 +111,8 @@ impl Graph {
                 users.get_mut(*used).into_iter().for_each(|users| users.push(number));
             }
         }
-        let mut order: Vec<usize> = (0..self.nodes.len()).filter(|n| waiting_for.get(*n) == Some(&0)).collect();
+        let mut order: Vec<usize> =
+            (0..self.nodes.len()).filter(|n| waiting_for.get(*n) == Some(&0)).collect();
         let mut done = 0;
         while let Some(number) = order.get(done).copied() {
             done += 1;
@@ -114,20 +128,32 @@ impl Graph {
         if order.len() == self.nodes.len() { Ok(order) } else { Err(CostError::Endless) }
     }
 
-    fn costs(&self, order: &[usize], below: &[u64]) -> Vec<u64> {
-        let mut costs = vec![0_u64; self.nodes.len()];
+    fn works(&self, order: &[usize], below: &[Work]) -> Vec<Work> {
+        let mut works = vec![Work::default(); self.nodes.len()];
         for number in order {
             let Some(node) = self.nodes.get(*number) else { continue };
-            let at = |costs: &[u64], number: &usize| costs.get(*number).copied().unwrap_or_default();
-            let sum = |costs: &[u64], numbers: &[usize]| {
-                numbers.iter().fold(0, |sum: u64, number| sum.saturating_add(at(costs, number)))
+            let all = |works: &[Work], numbers: &[usize]| {
+                numbers.iter().filter_map(|number| works.get(*number)).fold(Work::default(), |sum, work| {
+                    Work {
+                        evaluations: sum.evaluations.saturating_add(work.evaluations),
+                        height: sum.height.max(work.height),
+                    }
+                })
             };
-            let one = node.one_of_below.iter().map(|number| at(below, number)).max().unwrap_or_default();
-            let cost = [sum(&costs, &node.in_place), sum(below, &node.below), one];
-            let cost = cost.into_iter().fold(1, u64::saturating_add);
-            costs.get_mut(*number).into_iter().for_each(|slot| *slot = cost);
+            let each = node.one_of_below.iter().filter_map(|number| below.get(*number));
+            let one = each.fold(Work::default(), |most, work| Work {
+                evaluations: most.evaluations.max(work.evaluations),
+                height: most.height.max(work.height),
+            });
+            let parts = [all(&works, &node.in_place), all(below, &node.below), one];
+            let work = parts.into_iter().fold(Work { evaluations: 1, height: 0 }, |sum, part| Work {
+                evaluations: sum.evaluations.saturating_add(part.evaluations),
+                height: sum.height.max(part.height),
+            });
+            let work = Work { height: work.height.saturating_add(1), ..work };
+            works.get_mut(*number).into_iter().for_each(|slot| *slot = work);
         }
-        costs
+        works
     }
 }
 
@@ -151,8 +177,13 @@ fn node<'a>(
             "$dynamicRef" | "$recursiveRef" => return Err(CostError::Reference(value.to_string())),
             "properties" | "prefixItems" => node.one_of_below.extend(members(value).map(&mut *number)),
             "patternProperties" => node.below.extend(members(value).map(&mut *number)),
-            "items" | "additionalItems" | "unevaluatedItems" | "contains" | "additionalProperties"
-            | "unevaluatedProperties" | "propertyNames" => {
+            "items"
+            | "additionalItems"
+            | "unevaluatedItems"
+            | "contains"
+            | "additionalProperties"
+            | "unevaluatedProperties"
+            | "propertyNames" => {
                 node.below.push(number(value));
                 // Before 2020-12, `items` may be an array of schemas, as `prefixItems` is now.
                 if value.is_array() {
@@ -186,7 +217,8 @@ mod tests {
     use serde_json::json;
 
     fn cost(schema: &Value, depth: usize) -> u64 {
-        Cost::of(schema, 64).unwrap().evaluations(depth, 0)
+        let by_depth = Cost::of(schema, 64).unwrap().by_depth;
+        by_depth.get(depth).or(by_depth.last()).unwrap().evaluations
     }
 
     /// `levels` definitions, each of which applies the next one twice, in the given way.
@@ -228,7 +260,8 @@ mod tests {
         assert_eq!(Cost::of(&json!({"$ref": "#"}), 64).unwrap_err(), CostError::Endless);
         let pair = json!({"$ref": "#/$defs/a", "$defs": {"a": {"not": {"$ref": "#"}}}});
         assert_eq!(Cost::of(&pair, 64).unwrap_err(), CostError::Endless);
-        for foreign in ["http://127.0.0.1/s", "other.json", "#anchor", "#/$defs/absent", "file:///etc/passwd"] {
+        for foreign in ["http://127.0.0.1/s", "other.json", "#anchor", "#/$defs/absent", "file:///etc/passwd"]
+        {
             let schema = json!({"properties": {"a": {"$ref": foreign}}});
             assert!(matches!(Cost::of(&schema, 64), Err(CostError::Reference(_))), "{foreign}");
         }
@@ -236,7 +269,15 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_references_needs_no_stack() {
-        assert!(cost(&doubling(15_000, |next| json!({"allOf": [next]})), 0) > 15_000);
+    fn a_chain_of_references_needs_no_stack_and_gets_none() {
+        let chain = |levels| Cost::of(&doubling(levels, |next| json!({"allOf": [next]})), 64).unwrap();
+        assert!(chain(400).allows(0, 1000));
+        assert!(!chain(6000).allows(0, 0));
+        let tall =
+            json!({"$ref": "#/$defs/0", "$defs": doubling(30, |next| json!({"allOf": [next]}))["$defs"]});
+        let mut tall = tall;
+        tall["$defs"]["30"] = json!({"properties": {"next": {"$ref": "#"}}});
+        let cost = Cost::of(&tall, 64).unwrap();
+        assert!(cost.allows(5, 1000) && !cost.allows(64, 1000), "height grows with the instance");
     }
 }

@@ -199,9 +199,9 @@ impl Scan {
         let clauses: Vec<_> = texts.collect();
         // Both arms share one pass over the index, so their spans cover the same time.
         let keyword = info_span!(parent: &self.span, "search.keyword", matches = Empty).entered();
-        let semantic = whole
-            .vector
-            .map(|_| info_span!(parent: &self.span, "search.semantic", tools = self.index.vectors().count()).entered());
+        let semantic = whole.vector.map(|_| {
+            info_span!(parent: &self.span, "search.semantic", tools = self.index.vectors().count()).entered()
+        });
         let outcome = self.index.search(
             &Query {
                 text: whole.text,

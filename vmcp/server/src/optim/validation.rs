@@ -19,8 +19,6 @@ use super::schema_cost::{Cost, CostError};
 const MAX_DEPTH: usize = 127;
 /// Memory that one regular expression may compile to, in bytes.
 const MAX_PATTERN_BYTES: usize = 1024 * 1024;
-/// Subschema evaluations that one call may cost: about a second of one core.
-const MAX_EVALUATIONS: u64 = 20_000_000;
 /// Violations that an error names.
 const MAX_VIOLATIONS: usize = 5;
 /// Longest text of one violation, in characters; enumerations can be long.
@@ -33,6 +31,8 @@ enum Unusable {
     Json(#[from] serde_json::Error),
     #[error(transparent)]
     Cost(#[from] CostError),
+    #[error("checking it would cost too much")]
+    Expensive,
     #[error("it does not compile: {0}")]
     Compile(String),
 }
@@ -62,20 +62,26 @@ impl ArgumentCheck {
         });
         let Some(Compiled { validator, cost }) = compiled else { return Ok(()) };
         let json = arguments.get();
-        if cost.evaluations(depth(json), json.len()) > MAX_EVALUATIONS {
+        if !cost.allows(depth(json), json.len()) {
             tracing::warn!(tool, "these arguments are not checked: it would cost too much");
             return Ok(());
         }
         let value: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
         if validator.is_valid(&value) { Ok(()) } else { Err(describe(validator.iter_errors(&value))) }
     }
+
+    /// Whether the two share what is compiled.
+    #[cfg(test)]
+    pub(crate) fn is(&self, other: &ArgumentCheck) -> bool {
+        Arc::ptr_eq(&self.compiled, &other.compiled)
+    }
 }
 
 fn compile(schema: &str) -> Result<Compiled, Unusable> {
     let schema: Value = serde_json::from_str(schema)?;
     let cost = Cost::of(&schema, MAX_DEPTH)?;
-    if cost.evaluations(0, 0) > MAX_EVALUATIONS {
-        return Err(Unusable::Cost(CostError::Endless));
+    if !cost.allows(0, 0) {
+        return Err(Unusable::Expensive);
     }
     let validator = jsonschema::options()
         .offline()
@@ -168,7 +174,12 @@ mod tests {
             json!({"properties": {"a": {"type": "string", "pattern": "(?=x)y"}}}),
             json!([1]),
         ] {
-            assert_eq!(check(&schema, &wrong), Ok(()), "{}", schema.to_string().get(..60).unwrap_or_default());
+            assert_eq!(
+                check(&schema, &wrong),
+                Ok(()),
+                "{}",
+                schema.to_string().get(..60).unwrap_or_default()
+            );
         }
         let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(500), "}".repeat(500));
         let deep = RawValue::from_string(deep).unwrap();
@@ -189,7 +200,8 @@ mod tests {
             let next = json!({ "$ref": format!("#/$defs/{next}") });
             json!({"properties": {"a": next, "b": next}})
         };
-        let mut definitions: serde_json::Map<_, _> = (0..60).map(|at| (at.to_string(), level(at + 1))).collect();
+        let mut definitions: serde_json::Map<_, _> =
+            (0..60).map(|at| (at.to_string(), level(at + 1))).collect();
         definitions.insert("60".into(), json!({"type": "string"}));
         let schema = json!({"$ref": "#/$defs/0", "$defs": definitions});
         assert_eq!(check(&schema, &json!({"a": {"b": {}}})), Ok(()));

@@ -76,7 +76,8 @@ pub(crate) async fn send(
     let Some(backend) = snapshot.backends.get(target.backend) else {
         return Err(CallError::Unavailable { reason: "it is being removed".to_owned() });
     };
-    let span = info_span!("backend.call", backend = target.backend, method = target.method, name = target.subject);
+    let span =
+        info_span!("backend.call", backend = target.backend, method = target.method, name = target.subject);
     let request = Request {
         method: target.method,
         params,
@@ -107,7 +108,8 @@ pub(crate) async fn send(
 /// Whether a tool says that it failed. Most results do not have the word.
 pub(crate) fn is_tool_error(result: &RawValue) -> bool {
     result.get().contains("isError")
-        && Object::parse(result).is_ok_and(|object| object.get("isError").is_some_and(|flag| flag.get() == "true"))
+        && Object::parse(result)
+            .is_ok_and(|object| object.get("isError").is_some_and(|flag| flag.get() == "true"))
 }
 
 fn param_headers(tool: &CatalogTool, params: &RawValue) -> Vec<(String, String)> {

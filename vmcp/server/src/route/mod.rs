@@ -84,7 +84,9 @@ impl Answer {
     /// A backend that did not answer.
     fn unanswered(backend: &str, error: &CallError) -> Answer {
         let data = json!({ "category": error.category() }).to_string();
-        Answer::error(&RpcError::new(codes::INTERNAL_ERROR, format!("backend {backend}: {error}")).with_data(data))
+        Answer::error(
+            &RpcError::new(codes::INTERNAL_ERROR, format!("backend {backend}: {error}")).with_data(data),
+        )
     }
 }
 
@@ -141,7 +143,8 @@ pub async fn read_resource(engine: &Engine, caller: &Caller, params: &RawValue) 
 /// `completion/complete`: goes to the backend of the prompt or resource template that it refers to.
 pub async fn complete(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer {
     let snapshot = engine.snapshot();
-    let parsed = Object::parse(params).ok().and_then(|object| Some((Object::parse(object.get("ref")?).ok()?, object)));
+    let parsed =
+        Object::parse(params).ok().and_then(|object| Some((Object::parse(object.get("ref")?).ok()?, object)));
     let Some((reference, object)) = parsed else { return Answer::invalid("`ref` must be an object") };
     let text = |key| reference.get_str(key).unwrap_or_default();
     match &*text("type") {
@@ -151,11 +154,14 @@ pub async fn complete(engine: &Engine, caller: &Caller, params: &RawValue) -> An
                 return Answer::invalid(format!("Unknown prompt: {}", shown(&name)));
             };
             let target = read(&snapshot, &prompt.backend, methods::COMPLETE, None);
-            let renamed = backend::renamed(&reference, "name", &prompt.definition.name).and_then(|reference| {
-                let mut edit = object.edit();
-                edit.set("ref", reference.get());
-                edit.finish().into_raw().map_err(|error| CallError::Protocol { reason: error.to_string() })
-            });
+            let renamed =
+                backend::renamed(&reference, "name", &prompt.definition.name).and_then(|reference| {
+                    let mut edit = object.edit();
+                    edit.set("ref", reference.get());
+                    edit.finish()
+                        .into_raw()
+                        .map_err(|error| CallError::Protocol { reason: error.to_string() })
+                });
             match renamed {
                 Ok(params) => relay(engine, &snapshot, caller, target, &params).await,
                 Err(error) => Answer::unanswered(&prompt.backend, &error),
@@ -180,7 +186,13 @@ fn read<'a>(snapshot: &Snapshot, backend: &'a str, method: &'a str, subject: Opt
     Target { backend, method, subject, param_headers: Vec::new(), deadline, idempotent: true }
 }
 
-async fn relay(engine: &Engine, snapshot: &Snapshot, caller: &Caller, target: Target<'_>, params: &RawValue) -> Answer {
+async fn relay(
+    engine: &Engine,
+    snapshot: &Snapshot,
+    caller: &Caller,
+    target: Target<'_>,
+    params: &RawValue,
+) -> Answer {
     let backend = target.backend;
     match backend::send(snapshot, caller, engine.metrics(), target, params).await {
         Ok(response) => Answer::relayed(response),
@@ -198,7 +210,8 @@ impl<'a> Subject<'a> {
     fn parse(params: &'a RawValue, key: &str) -> Result<Subject<'a>, RpcError> {
         let invalid = |message: String| RpcError::new(codes::INVALID_PARAMS, message);
         let object = Object::parse(params).map_err(|error| invalid(format!("`params`: {error}")))?;
-        let subject = object.get_str(key).ok_or_else(|| invalid(format!("`params.{key}` must be a string")))?;
+        let subject =
+            object.get_str(key).ok_or_else(|| invalid(format!("`params.{key}` must be a string")))?;
         Ok(Subject { object, subject })
     }
 }
@@ -206,5 +219,9 @@ impl<'a> Subject<'a> {
 /// A name that a client sent, short enough for a message.
 fn shown(name: &str) -> String {
     const MOST: usize = 200;
-    if name.chars().nth(MOST).is_none() { name.to_owned() } else { name.chars().take(MOST).chain(['…']).collect() }
+    if name.chars().nth(MOST).is_none() {
+        name.to_owned()
+    } else {
+        name.chars().take(MOST).chain(['…']).collect()
+    }
 }

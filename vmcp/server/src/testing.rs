@@ -1,0 +1,151 @@
+//! For tests: configurations from YAML, and a scripted MCP server over HTTP.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::extract::{Json, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use vmcp_model::config::{self, Config};
+
+use crate::engine::{Engine, Options, Storage};
+use crate::route::{self, Caller};
+
+/// A configuration; panics on mistakes.
+pub(crate) fn config(yaml: &str) -> Config {
+    config::load(yaml, "test.yaml", &|_| None).unwrap_or_else(|problems| panic!("{problems}")).config
+}
+
+/// YAML with these backends, and no embeddings; `more` is put behind it.
+pub(crate) fn backends(urls: &[(&str, &str)], more: &str) -> String {
+    let mut yaml = "backends:\n".to_owned();
+    for (name, url) in urls {
+        yaml += &format!("  - {{ name: {name}, url: {url} }}\n");
+    }
+    yaml + more
+}
+
+/// Turns embeddings off.
+pub(crate) const KEYWORDS: &str = "optimizer: { embeddings: { provider: none } }\n";
+
+/// An engine whose cache is in memory, with every backend tried once.
+pub(crate) async fn engine(yaml: &str) -> Engine {
+    let options = Options { storage: Storage::Memory, ..Options::default() };
+    let engine = Engine::start(config(yaml), options).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(30), engine.settled()).await.expect("the backends settle");
+    engine
+}
+
+/// `tools/call` as a client sends it; the result, or the error.
+pub(crate) async fn call(engine: &Engine, tool: &str, arguments: Value) -> Result<Value, Value> {
+    call_with(engine, &Caller::default(), json!({"name": tool, "arguments": arguments})).await
+}
+
+/// `tools/call` with all parameters.
+pub(crate) async fn call_with(engine: &Engine, caller: &Caller, params: Value) -> Result<Value, Value> {
+    let value = |raw: &RawValue| serde_json::from_str(raw.get()).unwrap();
+    let answer = route::call_tool(engine, caller, &to_raw_value(&params).unwrap()).await;
+    answer.outcome.map(|raw| value(&raw)).map_err(|raw| value(&raw))
+}
+
+/// Waits until `condition` holds.
+pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..1500 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("waited in vain: {what}");
+}
+
+/// An MCP server of 2025-11-25 with tools that can be changed. Tools called `slow`, `fail`, `refuse` and `long` do what
+/// they say; all others answer with the parameters of the call.
+#[derive(Clone)]
+pub(crate) struct Scripted {
+    /// Its URL.
+    pub(crate) url: String,
+    script: Arc<Mutex<Script>>,
+}
+
+#[derive(Default)]
+struct Script {
+    tools: BTreeMap<String, Value>,
+    calls: Vec<Value>,
+}
+
+impl Scripted {
+    /// A server with these tools: name, description, properties of the input schema (all required).
+    pub(crate) async fn start(tools: &[(&str, &str, Value)]) -> Scripted {
+        let script: Arc<Mutex<Script>> = Arc::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let app = axum::Router::new().route("/mcp", post(answer)).with_state(Arc::clone(&script));
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        let server = Scripted { url, script };
+        for (name, description, properties) in tools {
+            server.set(name, description, properties);
+        }
+        server
+    }
+
+    /// Adds or replaces a tool.
+    pub(crate) fn set(&self, name: &str, description: &str, properties: &Value) {
+        let required: Vec<_> = properties.as_object().unwrap().keys().collect();
+        let schema = json!({"type": "object", "properties": properties, "required": required});
+        let tool = json!({"name": name, "description": description, "inputSchema": schema});
+        self.script.lock().unwrap().tools.insert(name.to_owned(), tool);
+    }
+
+    /// Removes a tool.
+    pub(crate) fn remove(&self, name: &str) {
+        self.script.lock().unwrap().tools.remove(name);
+    }
+
+    /// The parameters of every `tools/call` so far.
+    pub(crate) fn calls(&self) -> Vec<Value> {
+        self.script.lock().unwrap().calls.clone()
+    }
+}
+
+async fn answer(State(script): State<Arc<Mutex<Script>>>, Json(message): Json<Value>) -> Response {
+    let Some(id) = message.get("id") else { return StatusCode::ACCEPTED.into_response() };
+    let result = match message["method"].as_str().unwrap_or_default() {
+        "initialize" => {
+            Ok(json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}},
+            "serverInfo": {"name": "scripted", "version": "1"}}))
+        }
+        "ping" => Ok(json!({})),
+        "tools/list" => Ok(json!({"tools": script.lock().unwrap().tools.values().collect::<Vec<_>>()})),
+        "tools/call" => {
+            let params = message["params"].clone();
+            script.lock().unwrap().calls.push(params.clone());
+            run(params["name"].as_str().unwrap_or_default(), &params).await
+        }
+        _ => Err(json!({"code": -32601, "message": "no such method"})),
+    };
+    let body = match result {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+    };
+    Json(body).into_response()
+}
+
+async fn run(tool: &str, params: &Value) -> Result<Value, Value> {
+    let text = |text: String| json!({"type": "text", "text": text});
+    match tool {
+        "slow" => {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            Ok(json!({"content": []}))
+        }
+        "fail" => Ok(json!({"content": [text("it is broken".into())], "isError": true})),
+        "refuse" => Err(json!({"code": -32001, "message": "not today", "data": {"why": 1}})),
+        "long" => Ok(json!({"content": vec![text("word".repeat(60)); 3]})),
+        _ => Ok(json!({"content": [text(params.to_string())], "x-vendor": {"kept": true}})),
+    }
+}
