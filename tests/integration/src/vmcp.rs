@@ -124,7 +124,9 @@ impl Vmcp {
     /// A modern client, once the catalogue has `tool`; backends connect in the background.
     pub async fn with_tool(&self, tool: &str) -> Client {
         let names = self.config["backends"].as_array().into_iter().flatten();
-        let owner = names.filter_map(|backend| backend["name"].as_str()).find(|name| tool.starts_with(name));
+        let prefixes =
+            names.filter_map(|backend| backend["name"].as_str()).filter(|name| tool.starts_with(name));
+        let owner = prefixes.max_by_key(|name| name.len());
         let query = owner.map(|name| format!("?backend={name}")).unwrap_or_default();
         eventually(&format!("tool {tool}"), async || {
             let catalog = self.admin_json(&format!("admin/tools{query}")).await;
