@@ -7,7 +7,7 @@ use opentelemetry::trace::TraceContextExt as _;
 use tracing::{Event, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::filter::{FilterExt as _, filter_fn};
-use tracing_subscriber::fmt::format::{Format, Full, Json, JsonFields, Writer};
+use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -49,20 +49,19 @@ where
         .map_err(|_| TelemetryError::Filter(settings.filter.clone()))?;
     // The one span that lines show is a backend's, which lives as long as its task. Without an exporter nobody then wants
     // the spans of requests, and one costs an atomic load.
-    let filter = filter.and(filter_fn(|metadata| metadata.is_event() || metadata.target().starts_with(BACKENDS)));
+    let filter =
+        filter.and(filter_fn(|metadata| metadata.is_event() || metadata.target().starts_with(BACKENDS)));
     let terminal = std::io::stderr().is_terminal();
     let json = settings.style == Style::Json || (settings.style == Style::Auto && !terminal);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(terminal && !json);
+    let format = tracing_subscriber::fmt::format();
     Ok(if json {
-        let format = tracing_subscriber::fmt::format().json().flatten_event(true).with_current_span(true);
-        lines
-            .fmt_fields(JsonFields::new())
-            .event_format(JsonLine(format.with_span_list(false)))
-            .with_filter(filter)
-            .boxed()
+        let format = format.json().flatten_event(true).with_current_span(true).with_span_list(false);
+        let format = Traced { format, join: join_json };
+        lines.fmt_fields(JsonFields::new()).event_format(format).with_filter(filter).boxed()
     } else {
-        let format = tracing_subscriber::fmt::format().with_target(false);
-        lines.event_format(TextLine(format)).with_filter(filter).boxed()
+        let format = Traced { format: format.with_target(false), join: join_text };
+        lines.event_format(format).with_filter(filter).boxed()
     })
 }
 
@@ -73,12 +72,20 @@ fn trace_id() -> Option<String> {
     span.is_valid().then(|| span.trace_id().to_string())
 }
 
-struct JsonLine(Format<Json>);
+/// Writes a line together with the id of its trace.
+type Join = fn(&mut Writer<'_>, &str, &str) -> fmt::Result;
 
-impl<S, N> FormatEvent<S, N> for JsonLine
+/// A format whose lines name their trace.
+struct Traced<F> {
+    format: F,
+    join: Join,
+}
+
+impl<S, N, F> FormatEvent<S, N> for Traced<F>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
 {
     fn format_event(
         &self,
@@ -86,32 +93,20 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let Some(id) = trace_id() else { return self.0.format_event(context, writer, event) };
+        let Some(id) = trace_id() else { return self.format.format_event(context, writer, event) };
         let mut line = String::new();
-        self.0.format_event(context, Writer::new(&mut line), event)?;
-        match line.strip_prefix('{') {
-            Some(rest) => write!(writer, "{{\"trace_id\":\"{id}\",{rest}"),
-            None => writer.write_str(&line),
-        }
+        self.format.format_event(context, Writer::new(&mut line), event)?;
+        (self.join)(&mut writer, &line, &id)
     }
 }
 
-struct TextLine(Format<Full>);
-
-impl<S, N> FormatEvent<S, N> for TextLine
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        let Some(id) = trace_id() else { return self.0.format_event(context, writer, event) };
-        let mut line = String::new();
-        self.0.format_event(context, Writer::new(&mut line), event)?;
-        writeln!(writer, "{} trace_id={id}", line.trim_end())
+fn join_json(writer: &mut Writer<'_>, line: &str, id: &str) -> fmt::Result {
+    match line.strip_prefix('{') {
+        Some(rest) => write!(writer, "{{\"trace_id\":\"{id}\",{rest}"),
+        None => writer.write_str(line),
     }
+}
+
+fn join_text(writer: &mut Writer<'_>, line: &str, id: &str) -> fmt::Result {
+    writeln!(writer, "{} trace_id={id}", line.trim_end())
 }
