@@ -29,7 +29,7 @@ struct Handle {
 }
 
 impl Backend {
-    /// Starts the tasks. Nothing connects before the first use if the definitions are cached (GOB-15), unless the
+    /// Starts the tasks, whatever `spec.enabled` says: whether to start is the caller's decision. Nothing connects before the first use if the definitions are cached (GOB-15), unless the
     /// configuration asks for it (GOB-23). Must be called within a tokio runtime.
     pub fn start(spec: config::Backend, settings: Settings, cached: Option<Arc<Discovered>>) -> Self {
         let eager = cached.is_none() || spec.preconnect || !settings.lazy_connect;
@@ -60,12 +60,12 @@ impl Backend {
     }
 
     /// The definitions: the cached ones at first, then what each listing brings that differs. A listing that fails
-    /// changes nothing.
+    /// changes nothing. Clone out of a `borrow` at once: while one is held, neither the next listing nor `status` gets on.
     pub fn discovered(&self) -> watch::Receiver<Option<Arc<Discovered>>> {
         self.0.shared.discovered.subscribe()
     }
 
-    /// Sends a request, connecting first if need be.
+    /// Sends a request, connecting first if need be. How long it may take is the request's matter, not `spec.timeout`'s.
     pub async fn request(&self, request: Request<'_>) -> Result<Response, CallError> {
         let shared = &self.0.shared;
         if shared.stop.is_cancelled() || shared.calls.is_closed() {

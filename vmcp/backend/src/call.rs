@@ -12,6 +12,10 @@ use crate::lock::lock;
 use crate::request::{CallError, Request, Response};
 use crate::shared::Shared;
 
+/// A client that allows less does not open the breaker for all others: its haste says nothing about the backend.
+const MEANT: Duration = Duration::from_secs(1);
+
+/// Runs one call.
 pub(crate) async fn run(shared: &Shared, request: Request<'_>) -> Result<Response, CallError> {
     let permit = Permit::admit(shared)?;
     let listener = Listener {
@@ -28,7 +32,7 @@ pub(crate) async fn run(shared: &Shared, request: Request<'_>) -> Result<Respons
     if let Err(error @ CallError::Timeout { .. }) = &result {
         shared.remember_error(format!("{}: {error}", request.method));
     }
-    permit.settle(&result);
+    permit.settle(&result, request.deadline);
     result
 }
 
@@ -42,7 +46,7 @@ async fn attempt(shared: &Shared, request: &Request<'_>, listener: &Listener) ->
         };
         if error.ends(&connection.channel.link) {
             shared.discard(&connection, &error);
-        } else {
+        } else if !matches!(error, LinkError::Unsendable(_)) {
             shared.remember_error(format!("{} failed: {}", request.method, error.detail()));
         }
         let safe = error.nothing_executed() || (request.idempotent && error.answer_lost());
@@ -80,12 +84,15 @@ impl<'a> Permit<'a> {
         Ok(Self { shared, verdict: Verdict::Unknown })
     }
 
-    fn settle(mut self, result: &Result<Response, CallError>) {
+    fn settle(mut self, result: &Result<Response, CallError>, deadline: Duration) {
         self.verdict = match result {
             Ok(_) | Err(CallError::TooLarge { .. }) => Verdict::Healthy,
-            Err(CallError::Cancelled | CallError::CircuitOpen { .. }) => Verdict::Unknown,
+            Err(CallError::Timeout { .. }) if deadline < MEANT => Verdict::Unknown,
             Err(CallError::Timeout { .. } | CallError::Unavailable { .. } | CallError::Protocol { .. }) => {
                 Verdict::Failed
+            }
+            Err(CallError::Cancelled | CallError::CircuitOpen { .. } | CallError::InvalidRequest { .. }) => {
+                Verdict::Unknown
             }
         };
     }
@@ -101,6 +108,7 @@ impl From<LinkError> for CallError {
     fn from(error: LinkError) -> Self {
         match error {
             LinkError::Protocol(reason) => Self::Protocol { reason },
+            LinkError::Unsendable(reason) => Self::InvalidRequest { reason },
             LinkError::TooLarge { limit } => Self::TooLarge { limit },
             other => Self::Unavailable { reason: other.to_string() },
         }

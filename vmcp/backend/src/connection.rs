@@ -112,8 +112,8 @@ impl Channel {
         listener: Option<&Listener>,
     ) -> Result<Outcome, LinkError> {
         let id = self.inbound.next_id();
-        let params = Params::parse(Some(request.params))
-            .map_err(|error| LinkError::Protocol(format!("the request is unusable: {error}")))?;
+        let params =
+            Params::parse(Some(request.params)).map_err(|error| LinkError::Unsendable(error.to_string()))?;
         let token = params.meta.progress_token();
         let ours = id.to_string();
         let outgoing = meta::Outgoing {

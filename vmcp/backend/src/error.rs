@@ -29,8 +29,12 @@ pub(crate) enum LinkError {
     Refused(StatusCode),
     #[error("HTTP status {}", .0.as_u16())]
     Status(StatusCode),
+    /// The answer is not MCP.
     #[error("{0}")]
     Protocol(String),
+    /// The request cannot be written.
+    #[error("{0}")]
+    Unsendable(String),
     #[error("the answer exceeds the limit of {limit} bytes")]
     TooLarge { limit: usize },
     #[error("the backend was stopped")]

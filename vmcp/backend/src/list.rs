@@ -65,7 +65,9 @@ async fn pages(
         };
         let page =
             Page::parse(list, &result).map_err(|error| LinkError::Protocol(format!("{method}: {error}")))?;
-        let bytes: usize = page.entries.iter().map(|entry| entry.get().len()).sum();
+        // A cursor is kept, and counts too.
+        let cursor_bytes = page.next_cursor.as_ref().map_or(0, |cursor| cursor.len());
+        let bytes = page.entries.iter().map(|entry| entry.get().len()).sum::<usize>() + cursor_bytes;
         entries.extend(page.entries.into_iter().map(ToOwned::to_owned));
         // What is too much goes on to the model, which keeps the first ones and says so.
         let enough = entries.len() > MAX_PER_KIND || bytes > *bytes_left;

@@ -17,6 +17,8 @@ use crate::transport::Link;
 
 /// How long to wait before a stream is opened again.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// A server that ends its subscriptions this often at once has no use for them, and each costs a listing.
+const MOST_SHORT_STREAMS: u32 = 5;
 /// A stream that ends sooner is reopened with longer pauses.
 const STABLE: Duration = Duration::from_secs(30);
 
@@ -61,16 +63,28 @@ async fn subscribe(channel: Arc<Channel>, filter: Box<RawValue>) {
             Ok(Outcome::Error(error)) => {
                 return tracing::info!(error = error.get(), "the backend announces no changes");
             }
-            Err(error @ (LinkError::Refused(_) | LinkError::Protocol(_) | LinkError::Status(_))) => {
+            Err(error) if is_final(&error) => {
                 return tracing::info!(error = error.detail(), "the backend announces no changes");
             }
             // It is gone: the connector finds out more.
             Err(error) if error.nothing_executed() => return channel.closed.cancel(),
+            Ok(Outcome::Result(_)) if failures >= MOST_SHORT_STREAMS && since.elapsed() < STABLE => {
+                return tracing::info!("the backend keeps no subscription open");
+            }
             Ok(Outcome::Result(_)) | Err(_) => {}
         }
         failures = if since.elapsed() < STABLE { failures + 1 } else { 1 };
         sleep(backoff::delay(FIRST_PAUSE, failures)).await;
         // What changed meanwhile was announced to nobody.
         channel.inbound.changed.notify_one();
+    }
+}
+
+/// Whether asking again is useless. A gateway in between that answers 502 will not for ever.
+fn is_final(error: &LinkError) -> bool {
+    match error {
+        LinkError::Refused(_) | LinkError::Protocol(_) => true,
+        LinkError::Status(status) => status.is_client_error(),
+        _ => false,
     }
 }

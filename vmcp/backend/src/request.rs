@@ -115,6 +115,12 @@ pub enum CallError {
         /// Short reason.
         reason: String,
     },
+    /// The request cannot be sent as it is; nothing was.
+    #[error("the request cannot be sent: {reason}")]
+    InvalidRequest {
+        /// Short reason.
+        reason: String,
+    },
     /// The caller's token was cancelled; the backend was told to stop.
     #[error("cancelled by the caller")]
     Cancelled,
@@ -127,13 +133,14 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// The variant's name for metrics and error envelopes; one of six values.
+    /// The variant's name for metrics and error envelopes; one of seven values.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Timeout { .. } => "timeout",
             Self::CircuitOpen { .. } => "circuit_open",
             Self::Unavailable { .. } => "unavailable",
             Self::Protocol { .. } => "protocol",
+            Self::InvalidRequest { .. } => "invalid_request",
             Self::Cancelled => "cancelled",
             Self::TooLarge { .. } => "too_large",
         }

@@ -27,6 +27,8 @@ const REVISION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
 const LAST_EVENT: HeaderName = HeaderName::from_static(headers::LAST_EVENT_ID);
 /// How long to wait before a stream of notifications is opened again.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+/// A server that ends its streams this often at once has no use for them, and each costs a listing.
+const MOST_SHORT_STREAMS: u32 = 5;
 /// A stream of notifications that ends sooner is reopened with longer pauses.
 const STABLE: Duration = Duration::from_secs(30);
 /// How long ending a session may take; the server forgets it some day anyway.
@@ -125,9 +127,7 @@ impl Http {
             let params = request.param_headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
             for (name, value) in standard.iter().map(|(name, value)| (*name, value.as_str())).chain(params) {
                 if !add(name, value) {
-                    return Err(LinkError::Protocol(format!(
-                        "the request's {name} cannot be sent as a header"
-                    )));
+                    return Err(LinkError::Unsendable(format!("{name} is no header value")));
                 }
             }
         }
@@ -151,6 +151,9 @@ impl Http {
                     let mut events = Events::new(response.into_body(), self.0.limit);
                     while let Ok(Some(event)) = events.next().await {
                         self.unasked(&event).await;
+                    }
+                    if failures >= MOST_SHORT_STREAMS && since.elapsed() < STABLE {
+                        return tracing::info!("the backend keeps no stream open for its announcements");
                     }
                 }
                 Ok(_) if !opened => return,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use vmcp_backend::breaker::{Position, Settings as BreakerSettings};
-use vmcp_backend::{Backend, CallError, Settings};
+use vmcp_backend::{Backend, CallError, Request, Settings};
 
 use crate::support::scripts::{echo, modern};
 use crate::support::server::{Reply, Server};
@@ -60,10 +60,14 @@ async fn timeouts_open_it() {
     let server = Server::start(modern(|_| Reply::Hang)).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
     let params = crate::support::raw("{}");
-    for _ in 0..5 {
-        let deadline = Duration::from_millis(50);
-        let request = vmcp_backend::Request { deadline, ..vmcp_backend::Request::new("tools/call", &params) };
-        assert_eq!(backend.request(request).await.unwrap_err().category(), "timeout");
+    for (deadline, position) in [(50, Position::Closed), (1000, Position::Open)] {
+        let deadline = Duration::from_millis(deadline);
+        let calls =
+            (0..5).map(|_| backend.request(Request { deadline, ..Request::new("tools/call", &params) }));
+        for result in futures::future::join_all(calls).await {
+            assert_eq!(result.unwrap_err().category(), "timeout");
+        }
+        assert_eq!(backend.status().breaker, position, "a hasty client does not open it");
     }
     assert_eq!(call(&backend, "echo").await.unwrap_err().category(), "circuit_open");
     backend.stop().await;

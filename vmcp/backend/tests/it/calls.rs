@@ -250,3 +250,20 @@ async fn answers_that_are_none_are_told_apart_and_never_show_where_the_backend_i
         backend.stop().await;
     }
 }
+
+#[tokio::test]
+async fn a_request_that_cannot_be_written_is_the_callers_mistake() {
+    let server = Server::start(modern(echo)).await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    let (fine, twice) = (raw("{}"), raw(r#"{"name":"a","name":"b"}"#));
+    let bad_header = vec![("Mcp-Param-X".to_owned(), "two\nlines".to_owned())];
+    for _ in 0..5 {
+        let header = Request { param_headers: bad_header.clone(), ..Request::new("tools/call", &fine) };
+        for request in [Request::new("tools/call", &twice), header] {
+            assert_eq!(backend.request(request).await.unwrap_err().category(), "invalid_request");
+        }
+    }
+    call(&backend, "echo").await.unwrap();
+    assert_eq!(server.asked("tools/call").len(), 1);
+    backend.stop().await;
+}

@@ -112,7 +112,7 @@ async fn definitions_are_listed_again_on_a_timer_and_on_demand() {
     wait_for_definitions(&timed, named("tool2")).await;
     timed.stop().await;
     let before = server.asked("tools/list").len();
-    let asked = Backend::start(spec("b", server.transport()), settings(), crate::support::cached());
+    let asked = Backend::start(spec("b", server.transport()), settings(), Some(crate::support::cached()));
     asked.refresh();
     eventually("the listing", || (server.asked("tools/list").len() == before + 1).then_some(())).await;
     eventually("its end", || asked.status().last_refresh).await;

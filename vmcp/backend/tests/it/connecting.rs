@@ -38,7 +38,7 @@ async fn refusing() -> Transport {
 #[tokio::test]
 async fn with_cached_definitions_nothing_connects_before_the_first_use() {
     let server = Server::start(modern(echo)).await;
-    let backend = Backend::start(spec("b", server.transport()), settings(), cached());
+    let backend = Backend::start(spec("b", server.transport()), settings(), Some(cached()));
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(server.seen().len(), 0);
     let status = backend.status();
@@ -57,8 +57,8 @@ async fn without_cached_definitions_or_when_asked_it_connects_in_the_background(
     let eager = Settings { lazy_connect: false, ..settings() };
     for backend in [
         Backend::start(spec("b", server.transport()), settings(), None),
-        Backend::start(preconnect, settings(), cached()),
-        Backend::start(spec("b", server.transport()), eager, cached()),
+        Backend::start(preconnect, settings(), Some(cached())),
+        Backend::start(spec("b", server.transport()), eager, Some(cached())),
     ] {
         let status = wait_for_state(&backend, State::Connected).await;
         assert!(status.connected_at.is_some());
@@ -69,7 +69,7 @@ async fn without_cached_definitions_or_when_asked_it_connects_in_the_background(
 #[tokio::test]
 async fn twenty_first_calls_share_one_handshake() {
     let server = Server::start(legacy(echo)).await;
-    let backend = Backend::start(spec("b", server.transport()), settings(), cached());
+    let backend = Backend::start(spec("b", server.transport()), settings(), Some(cached()));
     let calls = (0..20).map(|_| call(&backend, "echo"));
     let results = futures::future::join_all(calls).await;
     assert!(results.iter().all(Result::is_ok), "{results:?}");

@@ -65,3 +65,19 @@ async fn a_cursor_that_comes_back_ends_the_list() {
     assert_eq!(server.asked("tools/list").len(), 2);
     backend.stop().await;
 }
+
+#[tokio::test]
+async fn a_definition_that_nests_without_measure_costs_only_itself() {
+    let deep = format!("{}{{}}{}", r#"{"items":"#.repeat(5000), "}".repeat(5000));
+    let tools =
+        format!(r#"{{"tools":[{{"name":"deep","inputSchema":{deep}}},{{"name":"a","inputSchema":{{}}}}]}}"#);
+    let server = Server::start(move |seen| match seen.method() {
+        "server/discover" => discover(seen, r#"{"tools":{}}"#),
+        _ => Reply::Json(seen.answer(&tools)),
+    })
+    .await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    let found = wait_for_definitions(&backend, |_| true).await;
+    assert_eq!((found.tools.len(), found.rejected.len()), (1, 1));
+    backend.stop().await;
+}

@@ -31,6 +31,8 @@ pub fn legacy(
         "notifications/initialized" | "notifications/cancelled" => Reply::Status(202, String::new()),
         "tools/list" => Reply::Json(seen.answer(TOOLS)),
         _ if seen.http != "POST" => Reply::Status(405, String::new()),
+        // An answer of ours to a request of the server's.
+        "" => Reply::Status(202, String::new()),
         _ => call(seen),
     }
 }

@@ -197,13 +197,11 @@ async fn respond(reply: Reply, count: Arc<Mutex<u32>>) -> Response {
         }
         Reply::Live(first, more) => {
             let more = stream::unfold((more, watch), |(mut more, mut watch)| async move {
-                match more.recv().await {
-                    Some(text) => Some((text, (more, watch))),
-                    None => {
-                        watch.finish();
-                        None
-                    }
+                let text = more.recv().await;
+                if text.is_none() {
+                    watch.finish();
                 }
+                text.map(|text| (text, (more, watch)))
             });
             let all = stream::iter([first]).chain(more).map(|text| Ok::<_, Infallible>(Bytes::from(text)));
             events(Body::from_stream(all))
