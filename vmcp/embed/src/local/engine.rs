@@ -41,7 +41,7 @@ impl Engine {
         // The file asks for truncation and fixed padding to 128 tokens, which the model does not need.
         let truncation = TruncationParams { max_length: MAX_TOKENS, ..Default::default() };
         tokenizer.with_padding(None).with_truncation(Some(truncation)).map_err(failed)?;
-        let model = graph::load(&read(dir, &WEIGHTS)?).map_err(failed)?;
+        let model = graph::load(read(dir, &WEIGHTS)?).map_err(failed)?;
         let [tokens, positions, mask] = [graph::TOKENS, graph::TOKEN_POSITIONS, graph::MASK];
         let node = |name| model.node_id(name).map_err(failed);
         Ok(Self {

@@ -29,14 +29,17 @@ pub(super) const OUTPUT: &str = "encoder.layer.5.output.LayerNorm.out";
 const CONTRIBUTED: &str = "com.microsoft";
 
 /// Builds and loads the model from the bytes of `model.safetensors`.
-pub(super) fn load(weights: &[u8]) -> Result<Model, String> {
-    let source = SafeTensors::deserialize(weights).map_err(|error| error.to_string())?;
+pub(super) fn load(weights: Vec<u8>) -> Result<Model, String> {
+    let source = SafeTensors::deserialize(&weights).map_err(|error| error.to_string())?;
     let mut options = ModelOptions::with_all_ops();
-    // Packed once instead of for every call: 43 MB for half of a query's latency.
+    // The matrices are rearranged once instead of for every call, for 43 MB more.
     options.prepack_weights(true);
     let mut graph = Graph { source, proto: onnx::GraphProto::default(), options };
     graph.bert()?;
-    graph.load()
+    let Graph { proto, options, .. } = graph;
+    // Its tensors are copied; 91 MB less while the model is prepared.
+    drop(weights);
+    prepare(proto, &options)
 }
 
 struct Graph<'a> {
@@ -198,22 +201,22 @@ impl Graph<'_> {
         });
         output.to_owned()
     }
+}
 
-    fn load(self) -> Result<Model, String> {
-        let version = |domain: &str, version| onnx::OperatorSetIdProto {
-            domain: Some(domain.to_owned()),
-            version: Some(version),
-        };
-        let model = onnx::ModelProto {
-            ir_version: Some(10),
-            graph: Some(self.proto),
-            opset_import: vec![version("", 20), version(CONTRIBUTED, 1)],
-            ..Default::default()
-        };
-        let mut bytes = Vec::new();
-        model.encode(ValueWriter::new(&mut bytes)).map_err(|error| error.to_string())?;
-        self.options.load(bytes).map_err(|error| error.to_string())
-    }
+fn prepare(graph: onnx::GraphProto, options: &ModelOptions) -> Result<Model, String> {
+    let version = |domain: &str, version| onnx::OperatorSetIdProto {
+        domain: Some(domain.to_owned()),
+        version: Some(version),
+    };
+    let model = onnx::ModelProto {
+        ir_version: Some(10),
+        graph: Some(graph),
+        opset_import: vec![version("", 20), version(CONTRIBUTED, 1)],
+        ..Default::default()
+    };
+    let mut bytes = Vec::new();
+    model.encode(ValueWriter::new(&mut bytes)).map_err(|error| error.to_string())?;
+    options.load(bytes).map_err(|error| error.to_string())
 }
 
 fn attribute(

