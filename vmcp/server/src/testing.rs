@@ -23,11 +23,9 @@ pub(crate) fn config(yaml: &str) -> Config {
 
 /// YAML with these backends, and no embeddings; `more` is put behind it.
 pub(crate) fn backends(urls: &[(&str, &str)], more: &str) -> String {
-    let mut yaml = "backends:\n".to_owned();
-    for (name, url) in urls {
-        yaml += &format!("  - {{ name: {name}, url: {url} }}\n");
-    }
-    yaml + more
+    let entries: Vec<_> =
+        urls.iter().map(|(name, url)| format!("{{ name: {name}, url: '{url}' }}")).collect();
+    format!("backends: [{}]\n{more}", entries.join(", "))
 }
 
 /// Turns embeddings off.
@@ -140,7 +138,7 @@ async fn run(tool: &str, params: &Value) -> Result<Value, Value> {
     let text = |text: String| json!({"type": "text", "text": text});
     match tool {
         "slow" => {
-            tokio::time::sleep(Duration::from_secs(60)).await;
+            tokio::time::sleep(Duration::from_mins(1)).await;
             Ok(json!({"content": []}))
         }
         "fail" => Ok(json!({"content": [text("it is broken".into())], "isError": true})),

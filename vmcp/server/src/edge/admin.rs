@@ -65,7 +65,7 @@ async fn metrics(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
         return (StatusCode::NOT_FOUND, "telemetry.metricsEnabled is false\n").into_response();
     }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], inner.engine.metrics().encode()).into_response()
+    ([(header::CONTENT_TYPE, kind)], inner.engine.render_metrics()).into_response()
 }
 
 /// `GET /admin/status`.

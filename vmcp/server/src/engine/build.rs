@@ -50,7 +50,7 @@ pub(super) fn snapshot(
 }
 
 /// The vectors that the store knows for these texts, by position.
-pub(super) fn vectors(texts: &[String], store: &Store, model: &str) -> Result<Vectors, StoreError> {
+pub(crate) fn vectors(texts: &[String], store: &Store, model: &str) -> Result<Vectors, StoreError> {
     let key = |text: &String| (!text.is_empty()).then(|| ContentKey::new(TEXT_VERSION, model, text));
     let keys: Vec<_> = texts.iter().map(key).collect();
     let wanted: Vec<_> = keys.iter().flatten().copied().collect();

@@ -34,59 +34,73 @@ pub(super) struct Listing {
     pub(super) discovered: Arc<Discovered>,
 }
 
-/// Compares a listing with what the store remembers of its backend, tells the log and the metrics what changed, and makes
-/// the store remember the listing. Blocks.
-pub(super) fn record(store: &Store, listing: &Listing, metrics: &Metrics) -> Result<Changes, StoreError> {
-    let Listing { backend, fingerprint, discovered } = listing;
-    let at = SystemTime::now();
-    let now = milliseconds(at);
-    let known: HashMap<String, String> =
-        store.schema_hashes(backend)?.into_iter().map(|known| (known.tool, known.hash)).collect();
-    let hashes: HashMap<&str, String> =
-        discovered.tools.iter().map(|tool| (tool.name.as_str(), tool.hash.to_string())).collect();
+impl Listing {
+    fn hashes(&self) -> HashMap<&str, String> {
+        self.discovered.tools.iter().map(|tool| (tool.name.as_str(), tool.hash.to_string())).collect()
+    }
+}
 
+impl Changes {
+    /// Whether anything changed.
+    pub fn any(&self) -> bool {
+        self.added + self.updated + self.removed > 0
+    }
+}
+
+/// The hashes that the store remembers of a backend's tools, by the backend's names.
+pub(super) type Known = HashMap<String, String>;
+
+pub(super) fn known(store: &Store, backend: &str) -> Result<Known, StoreError> {
+    Ok(store.schema_hashes(backend)?.into_iter().map(|known| (known.tool, known.hash)).collect())
+}
+
+/// How a listing differs from what was known: the events, sorted by tool, and their number.
+pub(super) fn compare(known: &Known, listing: &Listing, at: SystemTime) -> (Vec<ToolChange>, Changes) {
+    let hashes = listing.hashes();
     let change = |tool: &str, kind, before: Option<&String>, after: Option<&String>| ToolChange {
-        backend: backend.to_string(),
+        backend: listing.backend.to_string(),
         tool: tool.to_owned(),
         kind,
         before: before.cloned(),
         after: after.cloned(),
-        at: now,
+        at: milliseconds(at),
     };
-    let mut changes: Vec<ToolChange> = Vec::new();
-    for (tool, hash) in &hashes {
-        match known.get(*tool) {
-            Some(before) if before == hash => {}
-            Some(before) => changes.push(change(tool, ChangeKind::Updated, Some(before), Some(hash))),
-            None => changes.push(change(tool, ChangeKind::Added, None, Some(hash))),
-        }
-    }
-    for (tool, before) in known.iter().filter(|(tool, _)| !hashes.contains_key(tool.as_str())) {
-        changes.push(change(tool, ChangeKind::Removed, Some(before), None));
-    }
-    changes.sort_by(|one, other| one.tool.cmp(&other.tool));
-    let count = |kind| changes.iter().filter(|change| change.kind == kind).count();
-    let summary = Changes {
-        added: count(ChangeKind::Added),
-        updated: count(ChangeKind::Updated),
-        removed: count(ChangeKind::Removed),
-        unchanged: hashes.len() - count(ChangeKind::Added) - count(ChangeKind::Updated),
-        at,
-    };
+    let offered = hashes.iter().filter_map(|(tool, hash)| match known.get(*tool) {
+        Some(before) if before == hash => None,
+        Some(before) => Some(change(tool, ChangeKind::Updated, Some(before), Some(hash))),
+        None => Some(change(tool, ChangeKind::Added, None, Some(hash))),
+    });
+    let gone = known.iter().filter(|(tool, _)| !hashes.contains_key(tool.as_str()));
+    let gone = gone.map(|(tool, before)| change(tool, ChangeKind::Removed, Some(before), None));
+    let mut events: Vec<ToolChange> = offered.chain(gone).collect();
+    events.sort_by(|one, other| one.tool.cmp(&other.tool));
+    let count = |kind| events.iter().filter(|event| event.kind == kind).count();
+    let (added, updated) = (count(ChangeKind::Added), count(ChangeKind::Updated));
+    let removed = count(ChangeKind::Removed);
+    (events, Changes { added, updated, removed, unchanged: hashes.len() - added - updated, at })
+}
 
+/// Compares a listing with what the store remembers of its backend, tells the log and the metrics what changed, and makes
+/// the store remember the listing. Blocks.
+pub(super) fn record(store: &Store, listing: &Listing, metrics: &Metrics) -> Result<Changes, StoreError> {
+    let Listing { backend, fingerprint, discovered } = listing;
+    let known = known(store, backend)?;
+    let (events, changes) = compare(&known, listing, SystemTime::now());
+    let now = milliseconds(changes.at);
     if known.is_empty() {
         // A backend that was never seen before did not change.
-        tracing::info!(backend = %backend, tools = hashes.len(), "tools discovered");
+        tracing::info!(backend = %backend, tools = changes.added, "tools discovered");
     } else {
-        announce(&changes, metrics);
-        store.record_changes(&changes)?;
+        announce(&events, metrics);
+        store.record_changes(&events)?;
     }
+    let hashes = listing.hashes();
     store.set_schema_hashes(backend, hashes.iter().map(|(tool, hash)| (*tool, hash.as_str())), now)?;
-    if summary.removed > 0 {
+    if changes.removed > 0 {
         store.retain_tools(backend, &hashes.keys().copied().collect::<Vec<_>>())?;
     }
     store.save_definitions(backend, fingerprint, &discovered.to_json(), now)?;
-    Ok(summary)
+    Ok(changes)
 }
 
 fn announce(changes: &[ToolChange], metrics: &Metrics) {

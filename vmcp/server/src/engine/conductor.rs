@@ -201,7 +201,7 @@ impl Task {
         tokio::spawn(async move { join_all(stopping.into_iter().map(Backend::stop)).await });
 
         self.rebuild(Some(config)).await;
-        self.change_provider().await;
+        self.change_provider();
         applied
     }
 
@@ -222,7 +222,7 @@ impl Task {
                 match Discovered::from_json(&definitions.json) {
                     Ok(discovered) => _ = saved.insert(Arc::clone(name), Arc::new(discovered)),
                     Err(error) => {
-                        tracing::warn!(backend = %name, %error, "saved definitions are not readable")
+                        tracing::warn!(backend = %name, %error, "saved definitions are not readable");
                     }
                 }
             }
@@ -327,7 +327,7 @@ impl Task {
     }
 
     /// Follows the configured provider: another one embeds everything anew, from the cache where it can.
-    async fn change_provider(&mut self) {
+    fn change_provider(&mut self) {
         let config = Arc::clone(&self.shared.snapshot.load().config);
         let wanted = config.optimizer.enabled.then(|| config.optimizer.embeddings.clone());
         if self.embeddings == wanted {
@@ -363,7 +363,8 @@ impl Task {
         self.worker = None;
         let running = std::mem::take(&mut self.running);
         let stopping = join_all(running.into_values().map(|running| running.backend.stop()));
-        if tokio::time::timeout(grace, stopping).await.is_err() {
+        // Those that are not done by then are cut off when their handles are dropped.
+        if tokio::time::timeout(grace, stopping).await.is_err() && !grace.is_zero() {
             tracing::warn!("some backends did not stop in time");
         }
     }
@@ -375,7 +376,7 @@ async fn keep_records(shared: Arc<Shared>, mut listings: mpsc::Receiver<Listing>
         let (backend, metrics) = (Arc::clone(&listing.backend), Arc::clone(&shared.metrics));
         let recorded = shared.store(move |store| changes::record(store, &listing, &metrics)).await;
         if let Some(changes) = recorded {
-            shared.changes().insert(backend, changes);
+            shared.note(backend, changes);
         }
     }
 }

@@ -20,7 +20,7 @@ use super::snapshot::Snapshot;
 use crate::telemetry::metrics::EmbeddingLabels;
 
 /// The longest pause between two attempts.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// A missing model is looked for more often: somebody is probably fetching it, and looking costs nothing.
 const MODEL_PAUSE: Duration = Duration::from_secs(3);
 /// How often a remote service is asked whether it still serves the same model.
@@ -90,7 +90,6 @@ pub enum EmbeddingState {
     },
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(duration.as_secs())
 }

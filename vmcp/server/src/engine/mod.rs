@@ -1,11 +1,12 @@
 //! Keeps the one [`Snapshot`] that every request reads: connects backends, aggregates what they offer, indexes it at once
 //! and embeds it in the background. See `conductor.rs` for the only task that changes anything.
 
-mod build;
+pub(crate) mod build;
 mod changes;
 mod conductor;
 mod embedding;
 pub mod provider;
+mod refresh;
 mod shared;
 mod snapshot;
 pub mod texts;
@@ -24,16 +25,18 @@ use vmcp_backend::{State, Status};
 use vmcp_embed::Embedder;
 use vmcp_model::catalog::Catalog;
 use vmcp_model::config::{Backend, Config};
+use vmcp_model::discovered::Discovered;
 use vmcp_search::Index;
 use vmcp_store::StoreError;
 
 pub use changes::Changes;
 pub use embedding::{EmbeddingState, EmbeddingStatus};
+pub use refresh::RefreshError;
 pub use snapshot::Snapshot;
 pub use view::{Entry, List, View};
 
 use crate::optim::search::{QueryVectors, Searcher};
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::{BackendLabels, Metrics};
 use conductor::{Behaviour, Conductor};
 use shared::Shared;
 
@@ -246,6 +249,18 @@ impl Engine {
         &self.0.shared.metrics
     }
 
+    /// All metrics as text, for `GET /metrics`.
+    pub fn render_metrics(&self) -> String {
+        let metrics = self.metrics();
+        // Backends that were removed leave no gauge behind.
+        metrics.backend_up.clear();
+        for status in self.backend_status() {
+            let up = i64::from(status.state == State::Connected);
+            metrics.backend_up.get_or_create(&BackendLabels { backend: status.name }).set(up);
+        }
+        metrics.encode()
+    }
+
     /// Lists a backend anew, soon; all of them without a name. Returns whether there is such a backend.
     pub fn refresh(&self, backend: Option<&str>) -> bool {
         let snapshot = self.snapshot();
@@ -268,15 +283,12 @@ impl Engine {
 
     fn is_settled(&self) -> bool {
         let snapshot = self.snapshot();
-        snapshot.backends.iter().all(|(name, backend)| match &*backend.discovered().borrow() {
-            Some(offered) => {
-                snapshot.sources.iter().any(|(other, seen)| other == name && Arc::ptr_eq(seen, offered))
-            }
-            None => {
-                let status = backend.status();
-                let failed_to_list = status.state == State::Connected && status.last_error.is_some();
-                status.state == State::Failed || failed_to_list
-            }
+        let shows = |name: &Arc<str>, offered: &Arc<Discovered>| {
+            snapshot.sources.iter().any(|(other, seen)| other == name && Arc::ptr_eq(seen, offered))
+        };
+        snapshot.backends.iter().all(|(name, backend)| {
+            let offered = backend.discovered().borrow().clone();
+            offered.map_or_else(|| has_failed(&backend.status()), |offered| shows(name, &offered))
         })
     }
 
@@ -307,6 +319,11 @@ impl Engine {
             provider.query_failed(error);
         }
     }
+}
+
+/// Whether there is no point in waiting: no connection after all attempts, or none of use.
+fn has_failed(status: &Status) -> bool {
+    status.state == State::Failed || (status.state == State::Connected && status.last_error.is_some())
 }
 
 /// The status of a backend that is configured and switched off (GMT-15).

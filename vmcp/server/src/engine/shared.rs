@@ -69,6 +69,14 @@ impl Shared {
         blocking.await.ok().flatten()
     }
 
+    /// Notes how a listing differed, unless it did not: what counts is the last change.
+    pub(super) fn note(&self, backend: Arc<str>, changes: Changes) {
+        let mut noted = self.changes();
+        if changes.any() || !noted.contains_key(&backend) {
+            noted.insert(backend, changes);
+        }
+    }
+
     pub(super) fn changes(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Changes>> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }

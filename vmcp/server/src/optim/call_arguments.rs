@@ -175,7 +175,7 @@ pub fn empty_object() -> Box<RawValue> {
 mod tests {
     use super::*;
 
-    const MAX: Duration = Duration::from_secs(300);
+    const MAX: Duration = Duration::from_mins(5);
 
     fn parse(json: &str) -> Result<CallArguments, String> {
         let raw: Box<RawValue> = serde_json::from_str(json).unwrap();

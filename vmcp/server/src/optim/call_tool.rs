@@ -9,7 +9,7 @@ use vmcp_model::catalog::{CatalogTool, Lookup};
 use vmcp_wire::object::Object;
 
 use super::call_arguments::{CallArguments, ResponseFormat};
-use super::names::{Own, own};
+use super::names::{CALL_TOOL, NameStyle, Own, own};
 use super::outcome::{Envelope, ErrorType, Failure};
 use super::{failed_call, outcome, response_limit};
 use crate::engine::{Engine, Snapshot};
@@ -48,7 +48,11 @@ async fn call(
     let call = match CallArguments::parse(arguments, &config.optimizer.limits, config.proxy.max_tool_timeout)
     {
         Ok(call) => call,
-        Err(error) => return Answer::own(outcome::error(&error.to_string())),
+        Err(error) => {
+            let own = NameStyle::Dotted.listed(CALL_TOOL);
+            let failure = Failure::new(None, &own, ErrorType::InvalidInput, error.to_string());
+            return Answer::own(failure.to_result());
+        }
     };
     let tool = match resolve(snapshot, &call) {
         Ok(tool) => tool,

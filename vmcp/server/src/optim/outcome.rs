@@ -90,10 +90,11 @@ impl<'a> Failure<'a> {
     /// A call that its backend did not answer.
     pub fn of_call(server: &'a str, tool: &'a str, error: &CallError) -> Self {
         let (kind, text) = match error {
-            CallError::Timeout { after } => (
-                ErrorType::TimeoutError,
-                format!("Tool call timed out after {} seconds", after.as_secs_f64()),
-            ),
+            CallError::Timeout { after } => {
+                // What was measured is a little more than what was allowed.
+                let seconds = (after.as_secs_f64() * 10.0).round() / 10.0;
+                (ErrorType::TimeoutError, format!("Tool call timed out after {seconds} seconds"))
+            }
             CallError::CircuitOpen { .. } => (ErrorType::CircuitOpen, error.to_string()),
             _ => (ErrorType::BackendError, error.to_string()),
         };
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_timeout_reads_as_required() {
-        let error = CallError::Timeout { after: Duration::from_secs(1) };
+        let error = CallError::Timeout { after: Duration::from_millis(1012) };
         let result = value(&Failure::of_call("s", "t", &error).to_result());
         assert_eq!(result["isError"], true);
         assert_eq!(result["content"][0]["text"], "Tool call timed out after 1 seconds");

@@ -228,7 +228,7 @@ async fn timeouts_and_failures_are_told_apart() {
     let (engine, _jira) = setup(KEYWORDS).await;
     let slow = json!({"tool_name": "jira_slow", "timeout": 1});
     let result = call(&engine, "call_tool", slow).await;
-    assert!(error_text(&result).starts_with("Tool call timed out after 1"), "{result:?}");
+    assert!(error_text(&result).starts_with("Tool call timed out after 1 seconds"), "{result:?}");
     assert_eq!(structured(&result.unwrap())["error_type"], "TimeoutError");
 
     let refused = call(&engine, "call_tool", json!({"tool_name": "jira_refuse"})).await;
