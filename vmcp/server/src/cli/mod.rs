@@ -8,16 +8,31 @@
 //!
 //! Results go to standard output and everything else to standard error, both through [`output`].
 
+mod backends;
+mod call;
+mod completions;
+mod connection;
+mod doctor;
+mod eval;
 mod failure;
+mod find;
+mod init;
+mod model;
 mod options;
 mod output;
+mod progress;
+mod schema;
 mod serve;
+mod status;
+mod tool_result;
+mod tools;
+mod validate;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use failure::{Exit, Failure};
+use failure::Failure;
 use options::Global;
 
 /// Many MCP servers behind one endpoint, found by search.
@@ -46,6 +61,17 @@ Exit codes: 0 done, 1 it failed or the tool reported an error, 2 wrong usage, 3 
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Arguments),
+    Init(init::Arguments),
+    Validate(validate::Arguments),
+    Tools(tools::Arguments),
+    Find(find::Arguments),
+    Call(call::Arguments),
+    Backends(backends::Arguments),
+    Doctor(doctor::Arguments),
+    Model(model::Arguments),
+    Eval(eval::Arguments),
+    Schema(schema::Arguments),
+    Completions(completions::Arguments),
 }
 
 /// Parses the arguments, runs the command, and says what became of it.
@@ -55,6 +81,17 @@ pub fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let outcome = match command {
         Command::Serve(arguments) => serve::run(arguments, &global),
+        Command::Init(arguments) => init::run(arguments, &global),
+        Command::Validate(arguments) => validate::run(arguments, &global),
+        Command::Tools(arguments) => tools::run(arguments, &global),
+        Command::Find(arguments) => find::run(arguments, &global),
+        Command::Call(arguments) => call::run(arguments, &global),
+        Command::Backends(arguments) => backends::run(arguments, &global),
+        Command::Doctor(arguments) => doctor::run(arguments, &global),
+        Command::Model(arguments) => model::run(arguments, &global),
+        Command::Eval(arguments) => eval::run(arguments, &global),
+        Command::Schema(arguments) => schema::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -88,6 +88,11 @@ impl Global {
         Ok(File { path, text, config })
     }
 
+    /// The same, unless there is no file and none was asked for.
+    pub(super) fn load_if_any(&self) -> Result<Option<File>, Failure> {
+        if self.config.is_none() && self.config_path().is_err() { Ok(None) } else { self.load().map(Some) }
+    }
+
     /// Starts the logs of a server, and its traces.
     pub(super) fn start_telemetry(&self, config: &Config) -> Result<Telemetry, Failure> {
         let logs = self.logs(config.operational.log_level.as_str(), logs::Style::Auto);

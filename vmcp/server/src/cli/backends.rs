@@ -1,0 +1,88 @@
+//! `vmcp backends`.
+
+use clap::Args;
+use serde_json::json;
+
+use super::connection::{self, Need, Reach};
+use super::failure::{Exit, Failure};
+use super::options::{Format, Global};
+use super::output;
+use super::status::{Backend, Status};
+
+/// Show how each backend is doing
+#[derive(Debug, Args)]
+#[command(after_help = "`vmcp doctor` says what to do about a backend that is not there.")]
+pub(super) struct Arguments {
+    /// Also definitions that were renamed or left out, and why
+    #[arg(short, long)]
+    verbose: bool,
+    /// How the result looks
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
+    let Arguments { verbose, output: format, reach } = arguments;
+    connection::with(global, &reach, &Need::Backends, async |connection| {
+        let status = connection.status().await?;
+        let everything = json!({ "backends": status.backends, "issues": status.issues });
+        output::print(format, &everything, || people(&status, verbose))?;
+        if let Some(refused) = &status.refused_configuration {
+            output::note(&format!(
+                "the last edit of the configuration is not in force:\n{}",
+                refused.message
+            ));
+        }
+        if status.backends.is_empty() {
+            output::note("no backends are configured");
+            return Ok(Exit::NothingFound);
+        }
+        Ok(Exit::Done)
+    })
+}
+
+fn people(status: &Status, verbose: bool) -> String {
+    let Status { backends, issues, .. } = status;
+    if backends.is_empty() {
+        return String::new();
+    }
+    let header = ["NAME", "STATE", "TRANSPORT", "PROTOCOL", "TOOLS", "RESOURCES", "PROMPTS", "LAST ERROR"];
+    let mut text = output::table(header, backends.iter().map(row));
+    match issues.len() {
+        0 => {}
+        _ if verbose => text.push_str(&format!("\n\n{}", issues.join("\n"))),
+        count => {
+            output::note(&format!("{count} definitions were renamed or left out; -v says which and why"))
+        }
+    }
+    text
+}
+
+fn row(backend: &Backend) -> [String; 8] {
+    let Backend {
+        name,
+        transport,
+        state,
+        revision,
+        last_error,
+        tools,
+        resources,
+        prompts,
+        rejected,
+        rest: _,
+    } = backend;
+    let rejected = if *rejected == 0 { String::new() } else { format!(" ({rejected} rejected)") };
+    [
+        name.clone(),
+        state.clone(),
+        transport.clone(),
+        revision.clone().unwrap_or_else(|| "-".to_owned()),
+        format!("{tools}{rejected}"),
+        resources.to_string(),
+        prompts.to_string(),
+        last_error.clone().unwrap_or_default(),
+    ]
+}

@@ -1,0 +1,145 @@
+//! `vmcp call`: a tool by its name, with arguments from the command line.
+
+mod arguments;
+
+use std::io::Read as _;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::connection::{self, CallFailure, Connection, Need, Reach, duration};
+use super::failure::{Exit, Failure};
+use super::options::{Format, Global};
+use super::status::Tools;
+use super::{output, progress, tool_result};
+use crate::optim::names::own;
+
+/// Call a tool
+///
+/// Arguments are checked against the tool's schema before its backend sees them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  vmcp call time_get_current_time timezone=Asia/Tokyo
+  vmcp call github_create_issue repo=a/b title='It breaks' labels=bug,urgent
+  vmcp call search_query --json '{\"query\": \"rust\", \"filter\": {\"year\": 2026}}'
+  vmcp call search_query --json @query.json limit=5")]
+pub(super) struct Arguments {
+    /// The tool's name, as `vmcp tools` and `vmcp find` show it
+    name: String,
+    /// Arguments, read as the tool's schema has them: numbers, true and false, lists as a,b or JSON, `a.b=c` for what is
+    /// inside of an object
+    #[arg(value_name = "KEY=VALUE")]
+    pairs: Vec<String>,
+    /// Arguments as a JSON object; @FILE reads a file, - standard input; pairs are laid over it
+    #[arg(short, long, value_name = "JSON")]
+    json: Option<String>,
+    /// How long the tool may take [default: as configured]
+    #[arg(short, long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
+    /// How the result looks: the text of the answer, or the whole answer
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
+    let Arguments { name, pairs, json, timeout, output: format, reach } = arguments;
+    let usage = |error: String| Failure::new(error).exit(Exit::Usage);
+    let pairs = arguments::split(&pairs).map_err(usage)?;
+    let mut given = json.map(|source| read_object(&source)).transpose()?.unwrap_or_default();
+    connection::with(global, &reach, &Need::Tool(&name), async |connection| {
+        if !pairs.is_empty() {
+            let schema = input_schema(connection, &name).await;
+            arguments::lay_over(&mut given, &pairs, &schema).map_err(usage)?;
+        }
+        let spinner = progress::spinner(format!("calling {name}"));
+        let result = call(connection, &name, given, timeout).await;
+        spinner.finish_and_clear();
+        let result = result.map_err(|failure| match failure {
+            CallFailure::UnknownTool => unknown(&name),
+            CallFailure::Other(failure) => failure,
+        })?;
+        let failed = tool_result::is_error(&result);
+        if format == Format::Table && failed {
+            return Err(explain(&name, &result));
+        }
+        output::print(format, &result, || tool_result::text(&result))?;
+        Ok(if failed { Exit::Failed } else { Exit::Done })
+    })
+}
+
+/// Through call_tool, which checks the arguments; directly where the optimizer is off or the tool is one of its own.
+async fn call(
+    connection: &Connection,
+    name: &str,
+    arguments: Map<String, Value>,
+    timeout: Option<Duration>,
+) -> Result<Value, CallFailure> {
+    if own(name).is_some() {
+        return connection.call(name, arguments).await;
+    }
+    let mut request = Map::new();
+    request.insert("tool_name".to_owned(), name.into());
+    request.insert("parameters".to_owned(), Value::Object(arguments.clone()));
+    request.extend(timeout.map(|timeout| ("timeout".to_owned(), json!(timeout.as_secs_f64()))));
+    match connection.call("optim.call_tool", request).await {
+        Err(CallFailure::UnknownTool) => connection.call(name, arguments).await,
+        answered => answered,
+    }
+}
+
+/// The tool's input schema; null when it cannot be had: then values are read by their looks.
+async fn input_schema(connection: &Connection, name: &str) -> Value {
+    let tools = connection.admin::<Tools>("admin/tools").await.map(|tools| tools.tools).unwrap_or_default();
+    let mut found = tools.into_iter().find(|tool| tool.name == name);
+    found
+        .as_mut()
+        .and_then(|tool| tool.definition.get_mut("inputSchema"))
+        .map(Value::take)
+        .unwrap_or_default()
+}
+
+fn read_object(source: &str) -> Result<Map<String, Value>, Failure> {
+    let text = match (source, source.strip_prefix('@')) {
+        ("-", _) => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text)?;
+            text
+        }
+        (_, Some(path)) => {
+            std::fs::read_to_string(path).map_err(|error| Failure::new(format!("{path}: {error}")))?
+        }
+        (json, None) => json.to_owned(),
+    };
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::new(format!("--json is no JSON object: {error}")).exit(Exit::Usage))
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::new(format!("there is no tool {name}"))
+        .exit(Exit::NothingFound)
+        .remedy("`vmcp tools` lists the names, `vmcp find \"…\"` searches")
+}
+
+/// The failure that a result tells of. Our own ones say what kind they are.
+fn explain(name: &str, result: &Value) -> Failure {
+    let own = result.get("structuredContent");
+    let of = |key: &str| own.and_then(|own| own.get(key)).and_then(Value::as_str);
+    match (of("error_type"), of("error")) {
+        (Some("NotFound"), _) => unknown(name),
+        (Some(kind), Some(error)) => {
+            let exit = if kind == "CircuitOpen" { Exit::Unreachable } else { Exit::Failed };
+            let failure = Failure::new(error).exit(exit);
+            match kind {
+                "InvalidInput" => failure.remedy(format!("`vmcp tools -o json` shows the schema of {name}")),
+                "TimeoutError" => failure.remedy("allow it more time with --timeout"),
+                _ => failure.remedy("`vmcp doctor` looks at the backend"),
+            }
+        }
+        _ => Failure::new(tool_result::text(result)),
+    }
+}

@@ -1,0 +1,28 @@
+//! `vmcp completions`.
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use super::failure::{Exit, Failure};
+use super::{Cli, output};
+
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  vmcp completions bash > ~/.local/share/bash-completion/completions/vmcp
+  vmcp completions zsh > ~/.zfunc/_vmcp
+  vmcp completions fish > ~/.config/fish/completions/vmcp.fish")]
+pub(super) struct Arguments {
+    /// The shell
+    shell: Shell,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let Arguments { shell } = arguments;
+    let mut script = Vec::new();
+    clap_complete::generate(*shell, &mut Cli::command(), "vmcp", &mut script);
+    output::result(&String::from_utf8_lossy(&script))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,94 @@
+//! From the last error of a backend to what a person can do about it.
+
+use vmcp_model::config::Transport;
+
+/// What to try, by what the error contains; the first that fits.
+const REMEDIES: [(&[&str], &str); 9] = [
+    (
+        &["cannot start"],
+        "is the program installed, and on the PATH of vmcp? give its full path, or install it",
+    ),
+    (
+        &["(HTTP 401)", "(HTTP 403)"],
+        "check the credentials in `headers`; are the environment variables set that it refers to?",
+    ),
+    (
+        &["HTTP status 404", "HTTP status 405"],
+        "check the path of the `url` (mostly /mcp); an older server wants `transport: sse`",
+    ),
+    (&["Connection refused"], "is the server running, and is the port right?"),
+    (&["dns error", "failed to lookup"], "is the host name right, and does it resolve here?"),
+    (&["certificate", "tls", "TLS"], "is it https, and is its certificate one that this system trusts?"),
+    (
+        &["timeout", "timed out"],
+        "the server is too slow or hangs; proxy.connectionTimeout allows it more time",
+    ),
+    (&["ended", "exited"], "the server stopped by itself; its own last words may say why"),
+    (&["listing failed"], "the server connects but does not list what it offers; its own log may say why"),
+];
+
+/// The remedy for an error.
+pub(super) fn of(error: &str, transport: Option<&Transport>) -> String {
+    let fits = |signs: &[&str]| signs.iter().any(|sign| error.contains(sign));
+    let known = REMEDIES.iter().find(|(signs, _)| fits(signs)).map(|(_, remedy)| *remedy);
+    let remedy = known.unwrap_or("run this again with --local --log-level debug to see what is said");
+    match transport {
+        Some(transport) => format!("{remedy}; by hand: {}", by_hand(transport)),
+        None => remedy.to_owned(),
+    }
+}
+
+/// How to try a backend without vmcp. Arguments and queries may hold secrets, and what doctor says is often passed on.
+fn by_hand(transport: &Transport) -> String {
+    match transport {
+        Transport::Stdio { command, args, .. } if args.is_empty() => format!("`{command}`"),
+        Transport::Stdio { command, .. } => format!("`{command} …`, with the arguments of the configuration"),
+        Transport::Http { url, .. } | Transport::Sse { url, .. } => {
+            format!("`curl -i {}{}`", url.origin().ascii_serialization(), url.path())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use vmcp_model::config::Headers;
+
+    use super::*;
+
+    #[test]
+    fn errors_as_backends_have_them_lead_to_their_remedy() {
+        for (error, expected) in [
+            ("cannot connect: cannot start `x`: No such file or directory (os error 2)", "installed"),
+            ("credentials were refused (HTTP 401)", "credentials"),
+            ("HTTP status 404", "transport: sse"),
+            (
+                "cannot connect: client error (Connect): tcp connect error: Connection refused (os error 111)",
+                "running",
+            ),
+            ("connection timeout after 30s", "connectionTimeout"),
+            ("something new", "--log-level debug"),
+        ] {
+            assert!(of(error, None).contains(expected), "{error}: {}", of(error, None));
+        }
+    }
+
+    #[test]
+    fn what_to_try_by_hand_shows_no_secret() {
+        let stdio = Transport::Stdio {
+            command: "uvx".into(),
+            args: vec!["--token=secret".into()],
+            env: BTreeMap::default(),
+            cwd: None,
+        };
+        let url = "https://user:secret@example.com/mcp?key=secret".parse().unwrap();
+        for (transport, expected) in [
+            (stdio, "`uvx …`"),
+            (Transport::Http { url, headers: Headers::default() }, "`curl -i https://example.com/mcp`"),
+        ] {
+            let text = of("?", Some(&transport));
+            assert!(text.contains(expected) && !text.contains("secret"), "{text}");
+        }
+    }
+}

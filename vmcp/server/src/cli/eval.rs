@@ -1,0 +1,222 @@
+//! `vmcp eval`: how well the product's own search finds what a set of queries needs.
+
+mod catalogue;
+mod embedding;
+mod files;
+mod report;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use url::Url;
+use vmcp_model::config::{self, Config};
+use vmcp_model::tokens;
+use vmcp_search::measures::Judgement;
+
+use super::failure::{Exit, Failure};
+use super::options::{Format, Global, environment};
+use super::{block_on, output, progress};
+use crate::engine::provider;
+use crate::optim::search::{QueryVectors, Request, Searcher, Settings, search};
+use catalogue::Catalogue;
+use embedding::Timed;
+use files::Query;
+use report::{Miss, Report};
+
+/// Hits that the measures look at, whatever the limit.
+const MEASURED: usize = 10;
+/// Hits among which the place of a missed tool is looked for.
+const LOOKED_AT: usize = 100;
+/// A slow machine shall not change what is measured.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Measure what search finds, on any catalogue
+///
+/// Runs the search that find_tool runs over a catalogue of tools in a file, and compares what it finds with what each query
+/// needs. Vectors are kept in the cache, so that a second run is quick.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Files are JSON lines, plain or gzipped:
+  tools    {\"server\": \"jira\", \"name\": \"get_watchers\", \"description\": \"…\", \"input_schema\": {…}}
+  queries  {\"id\": \"1\", \"query\": \"who follows the ticket\", \"keywords\": \"jira\", \"groups\": [[[\"jira\", \"get_watchers\"]]]}
+Each group is one need; any of its [server, name] pairs satisfies it.
+
+Examples:
+  vmcp eval --tools tools.jsonl.gz --queries queries.jsonl.gz
+  vmcp eval --tools tools.jsonl --queries queries.jsonl --provider none --explain-misses 5
+  vmcp eval --tools tools.jsonl --queries queries.jsonl --keywords meta.server_hint -o json
+  vmcp eval --tools tools.jsonl --queries queries.jsonl --provider tei --endpoint http://localhost:8081")]
+pub(super) struct Arguments {
+    /// The catalogue
+    #[arg(long, value_name = "FILE")]
+    tools: PathBuf,
+    /// The queries
+    #[arg(long, value_name = "FILE")]
+    queries: PathBuf,
+    /// Who embeds [default: as in the file of --config, else local]
+    #[arg(long)]
+    provider: Option<Provider>,
+    /// Address of the provider tei or openai
+    #[arg(long, value_name = "URL", requires = "provider")]
+    endpoint: Option<Url>,
+    /// Model of the provider openai; its key is read from OPENAI_API_KEY
+    #[arg(long, value_name = "NAME", requires = "provider")]
+    model: Option<String>,
+    /// Weight of the vectors, 0 (words only) to 1 (meaning only) [default: optimizer.search.hybridSemanticRatio]
+    #[arg(long, value_name = "RATIO", value_parser = ratio)]
+    semantic_ratio: Option<f32>,
+    /// Tools that one answer has
+    #[arg(long, value_name = "N", default_value_t = vmcp_search::DEFAULT_LIMIT)]
+    limit: usize,
+    /// Where a query has its keywords, such as meta.server_hint
+    #[arg(long, value_name = "FIELD", default_value = "keywords")]
+    keywords: String,
+    /// Show that many queries of which a need was not met, and where the needed tool came
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    explain_misses: usize,
+    /// How the result looks
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Provider {
+    Local,
+    None,
+    Tei,
+    Openai,
+}
+
+fn ratio(text: &str) -> Result<f32, String> {
+    text.parse()
+        .ok()
+        .filter(|ratio| (0.0..=1.0).contains(ratio))
+        .ok_or_else(|| "a number from 0 to 1".to_owned())
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
+    let Arguments {
+        tools,
+        queries,
+        provider,
+        endpoint,
+        model,
+        semantic_ratio,
+        limit,
+        keywords,
+        explain_misses,
+        output: format,
+    } = arguments;
+    global.start_logs()?;
+    let config = configuration(global, provider, endpoint, model)?;
+    let catalogue = Catalogue::new(files::tools(&tools)?);
+    let queries = files::queries(&queries, &keywords)?;
+    if let Some(unknown) = queries.iter().find_map(|query| catalogue.unknown(query)) {
+        output::note(&format!("warning: a query needs {unknown:?}, which the catalogue does not have"));
+    }
+    let report = block_on(async {
+        let embedder = provider::embedder(&config)?;
+        let index = embedding::index(&catalogue, embedder.as_ref()).await?;
+        let timed = embedder.map(|embedder| Arc::new(Timed::new(embedder)));
+        let searcher = Searcher {
+            index: Arc::new(index),
+            vectors: timed.clone().map_or(QueryVectors::Off, |timed| QueryVectors::From(timed)),
+            settings: Settings {
+                limit,
+                semantic_ratio: semantic_ratio.unwrap_or(config.optimizer.search.hybrid_semantic_ratio),
+                query_deadline: PATIENCE,
+                ..Settings::from(&config.optimizer.search)
+            },
+        };
+        evaluate(&catalogue, &queries, &searcher, timed.as_deref(), explain_misses > 0).await
+    })?;
+    output::print(format, &report.measures(catalogue.len()), || report.people(catalogue.len(), limit))?;
+    for miss in report.misses.iter().take(explain_misses) {
+        output::note(&format!("\n{miss}"));
+    }
+    Ok(Exit::Done)
+}
+
+/// What `--config` says, if it was given, with the embeddings that the options name.
+fn configuration(
+    global: &Global,
+    provider: Option<Provider>,
+    endpoint: Option<Url>,
+    model: Option<String>,
+) -> Result<Config, Failure> {
+    let mut config = match &global.config {
+        Some(_) => global.load()?.config,
+        None => config::load("backends: []", "defaults", &|_| None)?.config,
+    };
+    if let Some(provider) = provider {
+        let block = match provider {
+            Provider::Local => serde_json::json!({ "provider": "local" }),
+            Provider::None => serde_json::json!({ "provider": "none" }),
+            Provider::Tei => {
+                serde_json::json!({ "provider": "tei", "tei": { "endpoint": endpoint, "model": model } })
+            }
+            Provider::Openai => serde_json::json!({ "provider": "openai", "openai": {
+                "endpoint": endpoint, "model": model,
+                "apiKey": environment("OPENAI_API_KEY").map(|_| "${OPENAI_API_KEY}"),
+            } }),
+        };
+        // Through the same door as a file, so that the same is checked and said.
+        let text = serde_json::json!({ "optimizer": { "embeddings": block } }).to_string();
+        config.optimizer.embeddings =
+            config::load(&text, "options", &environment)?.config.optimizer.embeddings;
+    }
+    config.optimizer.enabled = true;
+    Ok(config)
+}
+
+async fn evaluate(
+    catalogue: &Catalogue,
+    queries: &[Query],
+    searcher: &Searcher,
+    timed: Option<&Timed>,
+    look_far: bool,
+) -> Result<Report, Failure> {
+    let limit = searcher.settings.limit;
+    let measured = limit.max(MEASURED);
+    let wanted = if look_far { measured.max(LOOKED_AT) } else { measured };
+    let bar = progress::counter(queries.len(), "searching");
+    let mut report = Report::default();
+    for query in queries {
+        let started = Instant::now();
+        let request = Request {
+            description: &query.text,
+            keywords: &query.keywords,
+            limit: Some(wanted),
+            visible: None,
+            explain: false,
+        };
+        let found = search(searcher, request).await;
+        let took = started.elapsed();
+        if let Some(reason) = found.degraded {
+            return Err(Failure::new(format!("query {}: {reason}", query.id))
+                .remedy("--provider none measures the keyword search alone"));
+        }
+        let hits = found.outcome.hits.iter().filter_map(|hit| catalogue.tool(hit.document));
+        let hits: Vec<_> = hits.collect();
+        let ranking: Vec<_> =
+            hits.iter().map(|tool| (&*tool.backend, tool.definition.name.as_str())).collect();
+        let top = ranking.get(..measured.min(ranking.len())).unwrap_or_default();
+        let groups: Vec<Vec<_>> =
+            query.groups.iter().map(|group| group.iter().map(files::Need::as_pair).collect()).collect();
+        let judgement = Judgement::new(top, &groups);
+        if judgement.recall(limit) < 1.0 {
+            report.misses.push(Miss::new(query, &ranking, limit));
+        }
+        report.judgements.push(judgement);
+        report.tokens.push(tokens::estimate(hits.iter().take(limit).map(|tool| tool.size)) as f64);
+        let embedding = timed.map(Timed::take).unwrap_or_default();
+        report.with_embedding.push(took.as_secs_f64() * 1e3);
+        report.without_embedding.push(took.saturating_sub(embedding).as_secs_f64() * 1e3);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(report)
+}

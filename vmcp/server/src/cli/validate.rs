@@ -1,0 +1,51 @@
+//! `vmcp validate`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+use vmcp_model::config::Problem;
+
+use super::failure::{Exit, Failure};
+use super::options::{Format, Global, environment};
+use super::output;
+use crate::config_watch::{self, LoadError};
+
+/// Check a configuration file: every mistake with its line, its path and the remedy
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exits with 0 when the file can be served, with 1 when it cannot. Warnings do not count."
+)]
+pub(super) struct Arguments {
+    /// The file [default: as with --config]
+    file: Option<PathBuf>,
+    /// How the result looks
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
+    let Arguments { file, output: format } = arguments;
+    let path = file.map_or_else(|| global.config_path(), Ok)?;
+    let source = path.display().to_string();
+    let (problems, warnings, backends) = match config_watch::load(&path, &environment) {
+        Ok((_, loaded)) => (Vec::new(), loaded.warnings, loaded.config.backends.len()),
+        Err(LoadError::Invalid(problems)) => (problems.list, Vec::new(), 0),
+        Err(error @ LoadError::Unreadable { .. }) => return Err(error.into()),
+    };
+    let valid = problems.is_empty();
+    let report = json!({ "file": source, "valid": valid, "problems": problems, "warnings": warnings });
+    output::print(format, &report, || {
+        let lines = |prefix: &str, list: &[Problem]| {
+            list.iter().map(|problem| format!("{prefix}{}", problem.render(&source))).collect::<Vec<_>>()
+        };
+        let mut text = [lines("", &problems), lines("warning: ", &warnings)].concat();
+        text.push(match problems.len() {
+            0 => format!("{source} is valid: {backends} backends, {} warnings", warnings.len()),
+            count => format!("{source} has {count} mistakes"),
+        });
+        text.join("\n")
+    })?;
+    Ok(if valid { Exit::Done } else { Exit::Failed })
+}
