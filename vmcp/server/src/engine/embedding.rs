@@ -114,10 +114,13 @@ impl Provider {
         self.wake.notify_one();
     }
 
-    /// A query failed. Searches leave the provider alone until the background task has had an answer from it.
+    /// A query failed. Searches leave the provider alone until the background task has had an answer from it. While it
+    /// is down already, each of them reports the known failure, which must not put the next attempt off.
     pub(super) fn query_failed(&self, error: EmbedError) {
-        self.failed(error);
-        self.wake();
+        if self.down().is_none() {
+            self.failed(error);
+            self.wake();
+        }
     }
 
     fn failed(&self, error: EmbedError) -> Down {
