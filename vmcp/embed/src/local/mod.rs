@@ -22,7 +22,7 @@ use engine::{Engine, Lane, Tokens};
 pub struct LocalSettings {
     /// The model folder, as filled by [`pull`].
     pub model_dir: PathBuf,
-    /// Threads for inference; `None`: one for each core, at most 4, beyond which a model this small hardly gains.
+    /// Threads for inference; `None`: one for each core but at most 4, because the process has other work.
     pub threads: Option<usize>,
 }
 
@@ -44,15 +44,15 @@ pub struct LocalEmbedder {
     settings: LocalSettings,
     engine: OnceCell<Arc<Engine>>,
     /// One call at a time in each lane: a call already uses every thread.
-    query_lane: Semaphore,
-    bulk_lane: Semaphore,
+    query_lane: Arc<Semaphore>,
+    bulk_lane: Arc<Semaphore>,
 }
 
 impl LocalEmbedder {
     /// An embedder that loads its model when first used. A model pulled after a failed use is found by the next one.
     pub fn new(settings: LocalSettings) -> Self {
-        let engine = OnceCell::new();
-        Self { settings, engine, query_lane: Semaphore::new(1), bulk_lane: Semaphore::new(1) }
+        let lane = || Arc::new(Semaphore::new(1));
+        Self { settings, engine: OnceCell::new(), query_lane: lane(), bulk_lane: lane() }
     }
 
     async fn engine(&self) -> Result<Arc<Engine>, EmbedError> {
@@ -72,9 +72,15 @@ impl LocalEmbedder {
             Lane::Query => &self.query_lane,
             Lane::Bulk => &self.bulk_lane,
         };
-        let _turn = turns.acquire().await.map_err(|error| EmbedError::Model(error.to_string()))?;
+        let turn = Arc::clone(turns).acquire_owned().await;
+        let turn = turn.map_err(|error| EmbedError::Model(error.to_string()))?;
         let engine = Arc::clone(engine);
-        blocking(move || engine.run(lane, &batch)).await
+        // The turn ends with the work, not with the caller's patience: abandoned queries must not pile up.
+        blocking(move || {
+            let _turn = turn;
+            engine.run(lane, &batch)
+        })
+        .await
     }
 }
 
