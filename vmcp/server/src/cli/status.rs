@@ -5,7 +5,6 @@ use serde_json::Value;
 
 /// `/admin/status`.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub(super) struct Status {
     /// `vmcp`.
     pub(super) name: String,
