@@ -67,8 +67,8 @@ async fn a_backend_that_dies_mid_call_fails_that_call_and_comes_back() {
         backend.control(json!({"do": "die", "method": "tools/call"})).await;
         let start = Instant::now();
         let long = client.call_tool("other_sleep", json!({"ms": 500}));
-        let tool = format!("{}_echo", backend.name);
-        let doomed = client.call_tool(&tool, json!({"message": "hi"}));
+        let tool = format!("{}_count", backend.name);
+        let doomed = client.call_tool(&tool, json!({}));
         let (long, doomed) = futures::join!(long, doomed);
         assert_eq!(long.content_text(), "slept 500 ms");
         assert!(is_failure(&doomed.message), "{}", doomed.text);
@@ -88,6 +88,20 @@ fn is_failure(message: &Value) -> bool {
 }
 
 #[tokio::test]
+async fn only_a_tool_that_says_it_may_be_repeated_is_called_again_after_a_crash() {
+    let stdio = Fixture::stdio("stdio", "echo").start().await;
+    let vmcp = Vmcp::new().backend(&stdio).start().await;
+    let client = vmcp.with_tool("stdio_echo").await;
+    stdio.control(json!({"do": "die", "method": "tools/call"})).await;
+    // `echo` has idempotentHint, `count` has not.
+    let repeated = client.call_tool("stdio_echo", json!({"message": "hi"})).await;
+    assert_eq!(repeated.content_text(), "hi", "{}", repeated.text);
+    stdio.control(json!({"do": "die", "method": "tools/call"})).await;
+    let once = client.call_tool("stdio_count", json!({})).await;
+    assert!(is_failure(&once.message), "{}", once.text);
+}
+
+#[tokio::test]
 async fn a_call_that_is_answered_with_nonsense_is_an_error_in_time() {
     for fixture in [
         Fixture::http("bad", "echo"),
@@ -104,7 +118,7 @@ async fn a_call_that_is_answered_with_nonsense_is_an_error_in_time() {
         for fault in ["hang", "garbage", "endless"] {
             bad.control(json!({"do": fault, "method": "tools/call", "times": 1})).await;
             let start = Instant::now();
-            let answer = client.call_tool("bad_echo", json!({"message": "hi"})).await;
+            let answer = client.call_tool("bad_count", json!({})).await;
             assert!(is_failure(&answer.message), "{fault}: {}", answer.text);
             assert!(start.elapsed() < Duration::from_secs(15), "{fault} took {:?}", start.elapsed());
             let fine = client.call_tool("jira_get_jira_issue", json!({"issueKey": "PROJ-1"})).await;

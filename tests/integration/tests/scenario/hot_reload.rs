@@ -40,14 +40,14 @@ async fn a_bad_edit_keeps_the_last_good_configuration() {
     let mut vmcp = Vmcp::new().backend(&echo).start().await;
     let client = vmcp.with_tool("echo_echo").await;
     for bad in ["backends: [", "backends: []\nfoo: bar\n", ""] {
-        let before = vmcp.metric(r#"vmcp_config_reloads_total{outcome="error"}"#).await;
+        let before = vmcp.metric(r#"vmcp_config_reloads_total{outcome="refused"}"#).await;
         vmcp.write_config(bad);
         if bad.is_empty() {
             // An empty file may be an editor at work or a legal configuration; either way nothing breaks.
             tokio::time::sleep(std::time::Duration::from_millis(500)).await;
         } else {
             eventually("the bad edit to be noticed", async || {
-                let after = vmcp.metric(r#"vmcp_config_reloads_total{outcome="error"}"#).await;
+                let after = vmcp.metric(r#"vmcp_config_reloads_total{outcome="refused"}"#).await;
                 (after > before).then_some(())
             })
             .await;

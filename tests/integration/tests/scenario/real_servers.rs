@@ -65,7 +65,7 @@ async fn servers_from_pypi_over_stdio() {
     let client = vmcp.with_tool("fetch_fetch").await;
     let answer = client.call_tool("fetch_fetch", json!({"url": "http://127.0.0.1:9/"})).await;
     assert!(answer.message["error"].is_object() || answer.is_tool_error(), "{}", answer.text);
-    let found = client.find_tool(json!({"tool_description": "what time is it in Tokyo"})).await;
+    let found = client.find_tool(json!({"tool_description": "get the current time in Tokyo"})).await;
     assert_eq!(found.structured()["tools"][0]["name"], "time_get_current_time", "{}", found.text);
 }
 
