@@ -8,6 +8,7 @@ use vmcp_backend::{Outcome, Response};
 use vmcp_model::catalog::{CatalogTool, Lookup};
 use vmcp_wire::object::Object;
 
+use super::audit::Record;
 use super::call_arguments::{CallArguments, ResponseFormat};
 use super::names::{CALL_TOOL, NameStyle, Own, own};
 use super::outcome::{Envelope, ErrorType, Failure};
@@ -24,12 +25,13 @@ pub(super) async fn run(
     caller: &Caller,
     params: &Object<'_>,
     arguments: &RawValue,
+    record: &mut Record,
 ) -> Answer {
     let metrics = engine.metrics();
     let started = Instant::now();
     metrics.call_tool_requests.inc();
     let span = info_span!("optimizer.call_tool", tool = tracing::field::Empty);
-    let answer = call(engine, snapshot, caller, params, arguments).instrument(span).await;
+    let answer = call(engine, snapshot, caller, params, arguments, record).instrument(span).await;
     metrics.call_tool_duration.observe(started.elapsed().as_secs_f64());
     if answer.outcome.as_ref().map_or(true, |result| is_tool_error(result)) {
         metrics.call_tool_errors.inc();
@@ -43,6 +45,7 @@ async fn call(
     caller: &Caller,
     params: &Object<'_>,
     arguments: &RawValue,
+    record: &mut Record,
 ) -> Answer {
     let config = &snapshot.config;
     let call = match CallArguments::parse(arguments, &config.optimizer.limits, config.proxy.max_tool_timeout)
@@ -64,6 +67,7 @@ async fn call(
         }
     };
     tracing::Span::current().record("tool", tool.name.as_str());
+    record.target = Some(tool.name.clone());
 
     let schema = tool.definition.input_schema.as_deref();
     if let Err(violations) = snapshot.check(tool).check(&tool.name, schema, &call.parameters) {

@@ -1,5 +1,6 @@
 //! Our own tools: find_tool searches all others, call_tool calls any of them.
 
+mod audit;
 pub mod call_arguments;
 mod call_tool;
 pub mod definitions;
@@ -20,6 +21,7 @@ use vmcp_wire::object::Object;
 
 use crate::engine::{Engine, Snapshot};
 use crate::route::{Answer, Caller};
+use audit::Record;
 use call_arguments::empty_object;
 use names::{OptimTool, Own, own};
 use outcome::Failure;
@@ -45,10 +47,13 @@ pub(crate) async fn run(
 ) -> Answer {
     let empty = empty_object();
     let arguments: &RawValue = params.get("arguments").filter(|raw| raw.get() != "null").unwrap_or(&empty);
-    match tool {
+    let mut record = Record::start(tool);
+    let answer = match tool {
         OptimTool::Find => Answer::own(find_tool::run(engine, snapshot, arguments).await),
-        OptimTool::Call => call_tool::run(engine, snapshot, caller, params, arguments).await,
-    }
+        OptimTool::Call => call_tool::run(engine, snapshot, caller, params, arguments, &mut record).await,
+    };
+    record.finish(&answer);
+    answer
 }
 
 /// The answer to a call that its backend did not answer, for the model that made it.

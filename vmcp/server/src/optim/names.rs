@@ -33,6 +33,16 @@ pub enum OptimTool {
     Call,
 }
 
+impl OptimTool {
+    /// The name without a prefix.
+    pub fn bare(self) -> &'static str {
+        match self {
+            OptimTool::Find => FIND_TOOL,
+            OptimTool::Call => CALL_TOOL,
+        }
+    }
+}
+
 /// What a called name means among our own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Own {
