@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_backend::{Backend, HttpClient, Settings, breaker};
 use vmcp_embed::Embedder;
 use vmcp_model::config::{self, Config};
 use vmcp_model::discovered::Discovered;
@@ -17,8 +15,9 @@ use vmcp_search::Vectors;
 
 use super::changes::{self, Listing};
 use super::embedding::{Provider, Worker, progress};
+use super::fleet::{self, Fleet, Plan};
 use super::shared::Shared;
-use super::snapshot::{Snapshot, Sources};
+use super::snapshot::Snapshot;
 use super::{Applied, build, provider};
 
 /// Changes that come within this time of each other make one snapshot; a long build stretches it, so that building never
@@ -50,11 +49,9 @@ impl Conductor {
             handle: handle.clone(),
             shared,
             options,
-            running: BTreeMap::new(),
-            news: Arc::default(),
+            fleet: Fleet::default(),
             stop,
             recorder,
-            http: HttpClient::default(),
             embeddings: None,
             worker: None,
             build_again_after: Instant::now(),
@@ -99,12 +96,9 @@ struct Task {
     handle: Conductor,
     shared: Arc<Shared>,
     options: Behaviour,
-    running: BTreeMap<Arc<str>, Running>,
-    /// A backend offers something else than before.
-    news: Arc<Notify>,
+    fleet: Fleet,
     stop: CancellationToken,
     recorder: mpsc::Sender<Listing>,
-    http: HttpClient,
     /// What the present provider was made of.
     embeddings: Option<config::Embeddings>,
     /// The background embedding; dropped to end it.
@@ -112,17 +106,9 @@ struct Task {
     build_again_after: Instant,
 }
 
-struct Running {
-    spec: config::Backend,
-    backend: Backend,
-    /// What was last compared with the store.
-    recorded: Option<Arc<Discovered>>,
-    _follower: AbortOnDropHandle<()>,
-}
-
 impl Task {
     async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
-        let (mut dirty, stop, news) = (false, self.stop.clone(), Arc::clone(&self.news));
+        let (mut dirty, stop, news) = (false, self.stop.clone(), self.fleet.news());
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
@@ -137,7 +123,8 @@ impl Task {
                         let _ = answer.send(());
                     }
                     Some(Command::Shutdown(grace, answer)) => {
-                        self.stop_all(grace).await;
+                        self.worker = None;
+                        self.fleet.stop_all(grace).await;
                         let _ = answer.send(());
                         break;
                     }
@@ -150,57 +137,21 @@ impl Task {
                 }
             }
         }
-        self.stop_all(Duration::ZERO).await;
+        self.fleet.stop_all(Duration::ZERO).await;
         self.stop.cancel();
     }
 
     async fn apply(&mut self, config: Config) -> Applied {
         let before = self.shared.snapshot.load_full();
-        let settings = settings(&config, &self.http);
-        let keeps_settings = same_settings(&before.config, &config);
-        let mut applied = Applied::between(&before.config, &config);
-        let mut wanted: BTreeMap<Arc<str>, config::Backend> = BTreeMap::new();
-        for spec in config.backends.iter().filter(|spec| spec.enabled) {
-            wanted.insert(Arc::clone(&spec.name), spec.clone());
+        let Plan { applied, start, stop } = self.fleet.change(&before.config, &config);
+        let unknown = start.iter().filter(|(_, offered)| offered.is_none()).map(|(spec, _)| spec);
+        let mut saved = self.saved(&config, unknown).await;
+        for (spec, offered) in start {
+            let offered = offered.or_else(|| saved.remove(&spec.name));
+            self.fleet.start(spec, &config, offered);
         }
-        let mut stopping = Vec::new();
-        let names: Vec<_> = self.running.keys().cloned().collect();
-        let mut inherited = BTreeMap::new();
-        for name in names {
-            let keep = self
-                .running
-                .get(&name)
-                .is_some_and(|running| keeps_settings && wanted.get(&name) == Some(&running.spec));
-            if keep {
-                wanted.remove(&name);
-                applied.unchanged += 1;
-            } else if let Some(old) = self.running.remove(&name) {
-                match wanted.get(&name) {
-                    // Only a token or a limit changed: what it offers will be the same until it says otherwise.
-                    Some(new) if new.fingerprint() == old.spec.fingerprint() => {
-                        inherited.insert(Arc::clone(&name), old.backend.discovered().borrow().clone());
-                        applied.changed.push(name);
-                    }
-                    Some(_) => applied.changed.push(name),
-                    None => applied.removed.push(name),
-                }
-                stopping.push(old.backend);
-            }
-        }
-        let saved =
-            self.saved(&config, wanted.values().filter(|spec| !inherited.contains_key(&spec.name))).await;
-        for (name, spec) in wanted {
-            if !applied.changed.contains(&name) {
-                applied.added.push(Arc::clone(&name));
-            }
-            let cached = inherited.remove(&name).flatten().or_else(|| saved.get(&name).cloned());
-            let running = self.start_backend(spec, settings.clone(), cached);
-            self.running.insert(name, running);
-        }
-        // They finish their calls while the rest goes on.
-        tokio::spawn(async move { join_all(stopping.into_iter().map(Backend::stop)).await });
-
         self.rebuild(Some(config)).await;
+        fleet::retire(stop);
         self.change_provider();
         applied
     }
@@ -231,31 +182,9 @@ impl Task {
         read.await.unwrap_or_default()
     }
 
-    fn start_backend(
-        &self,
-        spec: config::Backend,
-        settings: Settings,
-        cached: Option<Arc<Discovered>>,
-    ) -> Running {
-        let backend = Backend::start(spec.clone(), settings, cached.clone());
-        let (mut discovered, news) = (backend.discovered(), Arc::clone(&self.news));
-        // What is cached is in the snapshot that follows; only what comes later is news.
-        let follow = async move {
-            while discovered.changed().await.is_ok() {
-                news.notify_one();
-            }
-        };
-        Running { spec, backend, recorded: cached, _follower: AbortOnDropHandle::new(tokio::spawn(follow)) }
-    }
-
     /// Publishes what the backends offer now, under a new configuration if there is one.
     async fn rebuild(&mut self, config: Option<Config>) {
-        let offered = |running: &Running| running.backend.discovered().borrow().clone();
-        let sources: Sources = self
-            .running
-            .iter()
-            .filter_map(|(name, running)| Some((Arc::clone(name), offered(running)?)))
-            .collect();
+        let sources = self.fleet.sources();
         let before = self.shared.snapshot.load_full();
         let started = Instant::now();
         let (store, model) = (self.shared.open_store(), self.model());
@@ -265,12 +194,11 @@ impl Task {
             move || build::snapshot(&before, config, sources, &store, model.as_deref())
         };
         let Ok(mut snapshot) = tokio::task::spawn_blocking(build).await else {
-            // Only when the runtime is going down: building does not panic.
+            // The runtime is going down, or building has a fault; the snapshot before stays in force.
+            tracing::error!("no snapshot could be built");
             return;
         };
-        snapshot.backends = Arc::new(
-            self.running.iter().map(|(name, running)| (Arc::clone(name), running.backend.clone())).collect(),
-        );
+        snapshot.backends = Arc::new(self.fleet.handles());
         self.publish(snapshot);
         let took = started.elapsed();
         tracing::debug!(tools = self.shared.snapshot.load().view.visible_tools, ?took, "snapshot published");
@@ -278,18 +206,7 @@ impl Task {
         if let Some(provider) = self.shared.provider.load_full() {
             provider.wake();
         }
-        self.record(sources).await;
-    }
-
-    /// Hands listings that are new to the recorder.
-    async fn record(&mut self, sources: Sources) {
-        for (name, discovered) in sources {
-            let Some(running) = self.running.get_mut(&name) else { continue };
-            if running.recorded.as_ref().is_some_and(|recorded| Arc::ptr_eq(recorded, &discovered)) {
-                continue;
-            }
-            running.recorded = Some(Arc::clone(&discovered));
-            let listing = Listing { backend: name, fingerprint: running.spec.fingerprint(), discovered };
+        for listing in self.fleet.unrecorded(&sources) {
             // The recorder ends only with this task.
             let _ = self.recorder.send(listing).await;
         }
@@ -358,16 +275,6 @@ impl Task {
             self.worker = Some(AbortOnDropHandle::new(tokio::spawn(worker.run())));
         }
     }
-
-    async fn stop_all(&mut self, grace: Duration) {
-        self.worker = None;
-        let running = std::mem::take(&mut self.running);
-        let stopping = join_all(running.into_values().map(|running| running.backend.stop()));
-        // Those that are not done by then are cut off when their handles are dropped.
-        if tokio::time::timeout(grace, stopping).await.is_err() && !grace.is_zero() {
-            tracing::warn!("some backends did not stop in time");
-        }
-    }
 }
 
 /// Compares listings with the store one after another, behind the back of everybody who waits for a snapshot.
@@ -379,28 +286,4 @@ async fn keep_records(shared: Arc<Shared>, mut listings: mpsc::Receiver<Listing>
             shared.note(backend, changes);
         }
     }
-}
-
-fn settings(config: &Config, http: &HttpClient) -> Settings {
-    let (proxy, breaker) = (&config.proxy, &config.operational.circuit_breaker);
-    Settings {
-        connection_timeout: proxy.connection_timeout,
-        max_connection_retries: proxy.max_connection_retries,
-        lazy_connect: proxy.lazy_connect,
-        breaker: breaker::Settings {
-            // The breaker's own way to say "off" is 0.
-            failure_threshold: if breaker.enabled { breaker.failure_threshold } else { 0 },
-            reset_timeout: breaker.timeout,
-        },
-        refresh_interval: proxy.refresh_interval,
-        max_call: proxy.max_tool_timeout,
-        http: http.clone(),
-        ..Settings::default()
-    }
-}
-
-/// Whether backends can keep running under the other configuration. The deadline of a call is not theirs to know.
-fn same_settings(one: &Config, other: &Config) -> bool {
-    let proxy = |config: &Config| config::Proxy { tool_timeout: Duration::ZERO, ..config.proxy.clone() };
-    proxy(one) == proxy(other) && one.operational.circuit_breaker == other.operational.circuit_breaker
 }

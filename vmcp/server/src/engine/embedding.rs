@@ -125,6 +125,11 @@ impl Provider {
 
     fn failed(&self, error: EmbedError) -> Down {
         let mut state = self.lock();
+        // Once, not with every attempt.
+        if state.down.is_none() {
+            let hint = hint(&error).unwrap_or_default();
+            tracing::warn!(provider = self.name, reason = %error, hint, "embeddings degraded");
+        }
         let pause = pause(&error, state.failures);
         state.failures = state.failures.saturating_add(1);
         let down = Down { error, retry_at: Instant::now() + pause };
@@ -217,13 +222,7 @@ impl Worker {
                     }
                 }
                 Err(error) => {
-                    let first = self.provider.down().is_none();
-                    let hint = hint(&error).unwrap_or_default();
                     let down = self.provider.failed(error);
-                    // Once, not with every attempt.
-                    if first {
-                        tracing::warn!(provider = self.provider.name, reason = %down.error, hint, "embeddings degraded");
-                    }
                     tokio::time::sleep_until(down.retry_at.into()).await;
                 }
             }

@@ -5,6 +5,7 @@ pub(crate) mod build;
 mod changes;
 mod conductor;
 mod embedding;
+mod fleet;
 pub mod provider;
 mod refresh;
 mod shared;

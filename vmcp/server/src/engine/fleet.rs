@@ -1,0 +1,174 @@
+//! The running backends, and what a change of the configuration means to each.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
+use vmcp_backend::{Backend, HttpClient, Settings, breaker};
+use vmcp_model::config::{self, Config};
+use vmcp_model::discovered::Discovered;
+
+use super::Applied;
+use super::changes::Listing;
+use super::snapshot::Sources;
+
+/// Requests that began just before a backend was replaced still reach it within this time.
+const OVERLAP: Duration = Duration::from_secs(1);
+
+/// All enabled backends, running.
+#[derive(Default)]
+pub(super) struct Fleet {
+    running: BTreeMap<Arc<str>, Running>,
+    /// A backend offers something else than before.
+    news: Arc<Notify>,
+    http: HttpClient,
+}
+
+struct Running {
+    spec: config::Backend,
+    backend: Backend,
+    /// What was last compared with the store.
+    recorded: Option<Arc<Discovered>>,
+    _follower: AbortOnDropHandle<()>,
+}
+
+/// What is left to do after [`Fleet::change`].
+#[derive(Default)]
+pub(super) struct Plan {
+    pub(super) applied: Applied,
+    /// Backends to start, and what they are known to offer.
+    pub(super) start: Vec<(config::Backend, Option<Arc<Discovered>>)>,
+    /// Backends to stop once nobody is sent to them any more.
+    pub(super) stop: Vec<Backend>,
+}
+
+impl Fleet {
+    /// Told when a backend offers something else than before.
+    pub(super) fn news(&self) -> Arc<Notify> {
+        Arc::clone(&self.news)
+    }
+
+    /// Takes out the backends that another configuration does not want as they are.
+    pub(super) fn change(&mut self, before: &Config, after: &Config) -> Plan {
+        let keeps_settings = same_settings(before, after);
+        let mut plan = Plan { applied: Applied::between(before, after), ..Plan::default() };
+        let enabled = after.backends.iter().filter(|spec| spec.enabled);
+        let mut wanted: BTreeMap<_, _> = enabled.map(|spec| (Arc::clone(&spec.name), spec.clone())).collect();
+        for (name, old) in std::mem::take(&mut self.running) {
+            match wanted.remove(&name) {
+                Some(new) if new == old.spec && keeps_settings => {
+                    plan.applied.unchanged += 1;
+                    self.running.insert(name, old);
+                    continue;
+                }
+                Some(new) => {
+                    // Where only a token or a limit changed, the offer is the same until the backend says otherwise.
+                    let same = new.fingerprint() == old.spec.fingerprint();
+                    let offered = old.backend.discovered().borrow().clone().filter(|_| same);
+                    plan.start.push((new, offered));
+                    plan.applied.changed.push(name);
+                }
+                None => plan.applied.removed.push(name),
+            }
+            plan.stop.push(old.backend);
+        }
+        plan.applied.added = wanted.keys().cloned().collect();
+        plan.start.extend(wanted.into_values().map(|spec| (spec, None)));
+        plan
+    }
+
+    /// Starts a backend.
+    pub(super) fn start(&mut self, spec: config::Backend, config: &Config, cached: Option<Arc<Discovered>>) {
+        let backend = Backend::start(spec.clone(), settings(config, &self.http), cached.clone());
+        let (mut discovered, news) = (backend.discovered(), self.news());
+        // What is cached is in the snapshot that follows; only what comes later is news.
+        let follow = async move {
+            while discovered.changed().await.is_ok() {
+                news.notify_one();
+            }
+        };
+        let follower = AbortOnDropHandle::new(tokio::spawn(follow));
+        let name = Arc::clone(&spec.name);
+        self.running.insert(name, Running { spec, backend, recorded: cached, _follower: follower });
+    }
+
+    /// The handles by name.
+    pub(super) fn handles(&self) -> BTreeMap<Arc<str>, Backend> {
+        self.running.iter().map(|(name, running)| (Arc::clone(name), running.backend.clone())).collect()
+    }
+
+    /// What all backends offer now.
+    pub(super) fn sources(&self) -> Sources {
+        let offered = |running: &Running| running.backend.discovered().borrow().clone();
+        self.running
+            .iter()
+            .filter_map(|(name, running)| Some((Arc::clone(name), offered(running)?)))
+            .collect()
+    }
+
+    /// Those of the sources that were not asked for before, to be compared with the store.
+    pub(super) fn unrecorded(&mut self, sources: &Sources) -> Vec<Listing> {
+        let mut listings = Vec::new();
+        for (name, discovered) in sources {
+            let Some(running) = self.running.get_mut(name) else { continue };
+            if running.recorded.as_ref().is_some_and(|recorded| Arc::ptr_eq(recorded, discovered)) {
+                continue;
+            }
+            running.recorded = Some(Arc::clone(discovered));
+            listings.push(Listing {
+                backend: Arc::clone(name),
+                fingerprint: running.spec.fingerprint(),
+                discovered: Arc::clone(discovered),
+            });
+        }
+        listings
+    }
+
+    /// Stops all backends. Calls in flight have `grace` to end.
+    pub(super) async fn stop_all(&mut self, grace: Duration) {
+        let running = std::mem::take(&mut self.running);
+        let stopping = join_all(running.into_values().map(|running| running.backend.stop()));
+        // Those that are not done by then are cut off when their handles are dropped.
+        if tokio::time::timeout(grace, stopping).await.is_err() && !grace.is_zero() {
+            tracing::warn!("some backends did not stop in time");
+        }
+    }
+}
+
+/// Stops backends that no snapshot names any more; they finish their calls while the rest goes on.
+pub(super) fn retire(backends: Vec<Backend>) {
+    if backends.is_empty() {
+        return;
+    }
+    tokio::spawn(async move {
+        tokio::time::sleep(OVERLAP).await;
+        join_all(backends.into_iter().map(Backend::stop)).await;
+    });
+}
+
+fn settings(config: &Config, http: &HttpClient) -> Settings {
+    let (proxy, breaker) = (&config.proxy, &config.operational.circuit_breaker);
+    Settings {
+        connection_timeout: proxy.connection_timeout,
+        max_connection_retries: proxy.max_connection_retries,
+        lazy_connect: proxy.lazy_connect,
+        breaker: breaker::Settings {
+            // The breaker's own way to say "off" is 0.
+            failure_threshold: if breaker.enabled { breaker.failure_threshold } else { 0 },
+            reset_timeout: breaker.timeout,
+        },
+        refresh_interval: proxy.refresh_interval,
+        max_call: proxy.max_tool_timeout,
+        http: http.clone(),
+        ..Settings::default()
+    }
+}
+
+/// Whether backends can keep running under the other configuration. The deadline of a call is not theirs to know.
+fn same_settings(one: &Config, other: &Config) -> bool {
+    let proxy = |config: &Config| config::Proxy { tool_timeout: Duration::ZERO, ..config.proxy.clone() };
+    proxy(one) == proxy(other) && one.operational.circuit_breaker == other.operational.circuit_breaker
+}
