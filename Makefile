@@ -2,6 +2,7 @@
 
 export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vmcp/target
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vmcp
+export VMCP_MODEL_DIR ?= $(CACHE)/models/sentence-transformers/all-MiniLM-L6-v2
 VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
 SCHEMA := docs/reference/vmcp.schema.json
@@ -29,7 +30,7 @@ test: setup test-unit test-integration ## Run all tests
 build-tests: setup
 	cargo build --workspace --bins --tests
 
-test-unit: build-tests ## Run the tests of each crate by itself
+test-unit: build-tests model ## Run the tests of each crate by itself
 	cargo test --workspace --quiet -- --skip scenario::
 
 # The crates without I/O: quick, so that CI asks them first.
@@ -41,7 +42,7 @@ test-integration: build-tests model ## Run the scenarios with real servers and c
 
 # The model that searches by meaning: fetched once, verified, kept in the cache.
 model: build-tests
-	@$(VMCP) model pull
+	@$(VMCP) model status --dir $(VMCP_MODEL_DIR) >/dev/null || $(VMCP) model pull --dir $(VMCP_MODEL_DIR)
 
 lint: check-format clippy deny ## Check format, lints, licences and sources
 

@@ -125,7 +125,10 @@ async fn servers_over_http_of_every_era() {
     let fast_port = free_port();
     let mut fast = Command::new(python("python"));
     fast.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/clients/server.py")).arg(fast_port.to_string());
-    let _fast = Process::start("fastmcp", &mut fast);
+    let fast = Process::start("fastmcp", &mut fast);
+    // vmcp tries a backend that is down four times within seconds and then every half a minute.
+    fast.line_after("Uvicorn running on").await;
+    everything.line_after("listening on port").await;
     let vmcp = Vmcp::new()
         .backend_entry(json!({"name": "everything", "url": format!("http://127.0.0.1:{port}/mcp")}))
         .backend_entry(json!({"name": "dual", "url": dual_url}))
@@ -137,5 +140,4 @@ async fn servers_over_http_of_every_era() {
     calls(&vmcp, "dual_multiply", json!({"a": 6, "b": 7}), "42").await;
     calls(&vmcp, "modern_multiply", json!({"a": 6, "b": 7}), "42").await;
     calls(&vmcp, "fast_reverse", json!({"text": "stressed"}), "desserts").await;
-    drop(everything);
 }
