@@ -64,13 +64,12 @@ deny: $(DENY)
 bench: setup ## Measure, and print one table with ratios
 	cargo bench -p vmcp --bench vmcp
 
-schema: setup ## Write the JSON schema of vmcp.yaml and the reference made from it
-	cargo run --quiet -p vmcp --bin vmcp -- schema > $(SCHEMA)
-	cargo run --quiet -p vmcp --bin vmcp -- schema --markdown > $(SETTINGS)
+schema: setup ## Write the reference pages that are generated: JSON schema and list of settings
+	cargo run --quiet -p vmcp --bin vmcp -- schema > docs/reference/vmcp.schema.json
+	cargo run --quiet -p vmcp --bin vmcp -- schema --markdown > docs/reference/configuration.md
 
 check-generated: setup ## Check that generated files are up to date
-	@cargo run --quiet -p vmcp --bin vmcp -- schema | diff -u $(SCHEMA) - || { echo "$(SCHEMA) is out of date: run make schema"; exit 1; }
-	@cargo run --quiet -p vmcp --bin vmcp -- schema --markdown | diff -u $(SETTINGS) - || { echo "$(SETTINGS) is out of date: run make schema"; exit 1; }
+	cargo test --quiet -p vmcp-model --test config_documents
 
 clean-cache: ## Remove everything that make put into the cache
 	rm -rf $(CACHE)
