@@ -22,15 +22,7 @@ pub(super) fn page(
     list: List,
     params: &Object<'_>,
 ) -> Result<String, RpcError> {
-    let after = match params.get("cursor").filter(|cursor| cursor.get() != "null") {
-        None => None,
-        Some(_) => {
-            let text = params.get_str("cursor").unwrap_or_default();
-            let cursor = Cursor::decode(&text, list)
-                .map_err(|error| RpcError::new(codes::INVALID_PARAMS, error.to_string()))?;
-            Some(cursor.after)
-        }
-    };
+    let after = after(list, params)?;
     let view = &snapshot.view;
     let entries = match list {
         List::Tools => view.tools(peer.style),
@@ -48,4 +40,17 @@ pub(super) fn page(
         server_info: (peer.era == Era::Modern).then_some(SERVER_INFO),
     };
     Ok(pages::write(list, entries.iter().map(|entry| entry.raw.get()), &frame))
+}
+
+/// The key behind which the page begins; none on the first one.
+fn after(list: List, params: &Object<'_>) -> Result<Option<String>, RpcError> {
+    if params.get("cursor").is_none_or(|cursor| cursor.get() == "null") {
+        return Ok(None);
+    }
+    // A cursor that is no string is none of ours either.
+    let text = params.get_str("cursor").unwrap_or_default();
+    let cursor = Cursor::decode(&text, list);
+    cursor
+        .map(|cursor| Some(cursor.after))
+        .map_err(|error| RpcError::new(codes::INVALID_PARAMS, error.to_string()))
 }

@@ -123,14 +123,14 @@ impl Connection {
             RequestEra::Legacy { params, .. } if request.method == methods::INITIALIZE => {
                 return self.initialize(request, params).await;
             }
-            RequestEra::Legacy { .. } => match &self.session {
-                Some(session) => Peer::legacy(session, style),
-                None => {
+            RequestEra::Legacy { .. } => {
+                let Some(session) = &self.session else {
                     let error =
                         RpcError::new(codes::INVALID_REQUEST, "begin with initialize, or speak 2026-07-28");
                     return self.refuse(Some(request.id), &error).await;
-                }
-            },
+                };
+                Peer::legacy(session, style)
+            }
         };
         // Both eras cancel by notification here.
         peer.session = Some(ONLY);
