@@ -153,9 +153,8 @@ impl<E: Fn(&str) -> Option<String>> Follower<E> {
         let text = match tokio::fs::read_to_string(&self.path).await {
             Ok(text) if text == self.text => return,
             Ok(text) => text,
-            // Between the two halves of a replacement there is no file for a moment.
             Err(reason) => {
-                tracing::debug!(%reason, path = %self.path.display(), "configuration not readable at present");
+                tracing::warn!(%reason, path = %self.path.display(), "configuration not readable at present");
                 return;
             }
         };

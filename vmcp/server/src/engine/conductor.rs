@@ -151,6 +151,8 @@ impl Task {
             self.fleet.start(spec, &config, offered);
         }
         self.rebuild(Some(config)).await;
+        // What the first backend brings is shown at once.
+        self.build_again_after = Instant::now();
         fleet::retire(stop);
         self.change_provider();
         applied
