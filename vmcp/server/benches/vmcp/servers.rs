@@ -1,0 +1,114 @@
+//! MCP servers in this process that offer the made-up tools, and an engine over them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::task::AbortOnDropHandle;
+use vmcp::engine::{Engine, Options, Storage};
+use vmcp_model::config::{self, Config};
+
+use crate::corpus::{Definition, InstantEmbedder};
+
+/// How long the largest catalogue may take until every tool has its vector.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// How often to look.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The servers, until dropped.
+pub(crate) struct Servers {
+    names: Vec<String>,
+    address: String,
+    _serving: AbortOnDropHandle<()>,
+}
+
+/// Entries of `tools/list` by server.
+type Lists = Arc<BTreeMap<String, Vec<Box<RawValue>>>>;
+
+impl Servers {
+    /// One server for each name among the definitions, all at one port.
+    pub(crate) async fn start(definitions: &[Definition]) -> Result<Servers> {
+        let mut lists: BTreeMap<String, Vec<Box<RawValue>>> = BTreeMap::new();
+        for definition in definitions {
+            lists.entry(definition.server.clone()).or_default().push(definition.raw.clone());
+        }
+        let names = lists.keys().cloned().collect();
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = format!("http://{}", listener.local_addr()?);
+        let app = Router::new().route("/{server}/mcp", post(answer)).with_state(Arc::new(lists));
+        let serving = tokio::spawn(async move {
+            // It ends with the task.
+            let _ = axum::serve(listener, app).await;
+        });
+        Ok(Servers { names, address, _serving: AbortOnDropHandle::new(serving) })
+    }
+
+    /// A configuration with all of them; `maxTools` is there to be varied.
+    pub(crate) fn config(&self, max_tools: usize) -> Result<Config> {
+        let backends = self
+            .names
+            .iter()
+            .map(|name| json!({"name": name, "url": format!("{}/{name}/mcp", self.address)}));
+        let config = json!({
+            "backends": backends.collect::<Vec<_>>(),
+            "server": {"listen": "127.0.0.1:0", "adminListen": "127.0.0.1:0"},
+            "optimizer": {"search": {"maxTools": max_tools}},
+        });
+        // JSON is YAML.
+        Ok(config::load(&config.to_string(), "bench.yaml", &|_| None)?.config)
+    }
+
+    /// An engine in front of them, when each of its tools has its vector.
+    pub(crate) async fn engine(&self, tools: usize) -> Result<Engine> {
+        let options = Options {
+            storage: Storage::Memory,
+            embedder: Some(Arc::new(InstantEmbedder)),
+            ..Options::default()
+        };
+        let engine = Engine::start(self.config(8)?, options).await?;
+        let started = Instant::now();
+        loop {
+            let status = engine.embedding_status();
+            if (status.wanted, status.embedded) == (tools, tools) {
+                return Ok(engine);
+            }
+            if started.elapsed() > PATIENCE {
+                bail!("{} of {tools} tools are embedded: {:?}", status.embedded, engine.backend_status());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+async fn answer(
+    State(lists): State<Lists>,
+    Path(server): Path<String>,
+    Json(message): Json<Value>,
+) -> Response {
+    let Some(id) = message.get("id") else { return StatusCode::ACCEPTED.into_response() };
+    let method = message.get("method").and_then(Value::as_str).context("a method");
+    let outcome = match method {
+        Ok("initialize") => (
+            "result",
+            json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                "serverInfo": {"name": server, "version": "1"}}),
+        ),
+        Ok("tools/list") => ("result", json!({"tools": lists.get(&server)})),
+        Ok("ping") => ("result", json!({})),
+        _ => ("error", json!({"code": -32601, "message": "method not found"})),
+    };
+    let mut body = json!({"jsonrpc": "2.0", "id": id});
+    if let Some(object) = body.as_object_mut() {
+        object.insert(outcome.0.to_owned(), outcome.1);
+    }
+    Json(body).into_response()
+}

@@ -1,0 +1,75 @@
+//! find_tool over HTTP, with many sessions open and with one.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use serde_json::json;
+use vmcp::edge::Edge;
+use vmcp::edge::admin::Admin;
+use vmcp::edge::serve::Ports;
+use vmcp::engine::Engine;
+
+use crate::corpus::{definitions, find_arguments};
+use crate::progress;
+use crate::raw_client::Client;
+use crate::samples::interleaved;
+use crate::servers::Servers;
+use crate::table::{Part, Report, Unit};
+
+const TOOLS: usize = 500;
+const SESSIONS: usize = 1000;
+
+/// The row.
+pub(crate) async fn measure(report: &mut Report) -> Result<()> {
+    progress("find_tool over HTTP with 1,000 sessions and with one");
+    let definitions = definitions(TOOLS);
+    let servers = Servers::start(&definitions).await?;
+    // An engine each, so that nothing that many sessions may leave behind is shared.
+    let (of_many, of_one) = (servers.engine(TOOLS).await?, servers.engine(TOOLS).await?);
+    let (many, one) = (serve(&of_many, &servers).await?, serve(&of_one, &servers).await?);
+    let mut single = session(&one).await?;
+    let mut crowd = Vec::new();
+    for _ in 0..SESSIONS {
+        let mut client = session(&many).await?;
+        find(&mut client, crowd.len()).await?;
+        crowd.push(client);
+    }
+    let (with, without) = interleaved(
+        report.runs(1000),
+        async |run| {
+            let chosen = run % SESSIONS;
+            match crowd.get_mut(chosen) {
+                Some(client) => find(client, run).await,
+                None => Ok(()),
+            }
+        },
+        async |run| find(&mut single, run).await,
+    )
+    .await?;
+    report.row(
+        Part::FindTool,
+        Unit::Seconds,
+        (format!("find_tool over HTTP, {TOOLS} tools, 1,000 sessions open"), &with),
+        ("one session", &without),
+    );
+    Ok(())
+}
+
+async fn serve(engine: &Engine, servers: &Servers) -> Result<Ports> {
+    let config = servers.config(8)?;
+    let edge = Edge::new(engine.clone(), &config)?;
+    Ok(Ports::open(Arc::clone(&edge), Admin::new(engine.clone(), None), &config.server).await?)
+}
+
+async fn session(ports: &Ports) -> Result<Client> {
+    let mut client = Client::connect(ports.client).await?;
+    client.open_session().await?;
+    client.request("tools/list", json!({})).await?;
+    Ok(client)
+}
+
+async fn find(client: &mut Client, run: usize) -> Result<()> {
+    let call = json!({"name": "optim.find_tool", "arguments": find_arguments(run)});
+    client.request("tools/call", call).await?;
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! From the start of the process to its first answers, and what a backend that hangs does to them.
+
+use anyhow::{Context as _, Result};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::process::{Fixture, Hung, Vmcp};
+use crate::progress;
+use crate::raw_client::Client;
+use crate::samples::{Samples, interleaved};
+use crate::table::{Part, Report, Unit};
+
+/// Tools of the backend.
+const TOOLS: usize = 20;
+
+/// The rows.
+pub(crate) async fn measure(report: &mut Report) -> Result<()> {
+    progress("starting vmcp again and again, with and without a backend that hangs");
+    let toolset = format!("synthetic:{TOOLS}");
+    let (quick, hung) = (Fixture::start(&toolset).await?, Hung::start().await?);
+    let [mut fixture, mut ready, mut ready_hung, mut list, mut list_hung] =
+        [(); 5].map(|()| Samples::default());
+    for run in 0..=report.runs(25).max(7) {
+        let started = Instant::now();
+        let mut other = Fixture::start(&toolset).await?;
+        let of_fixture = started.elapsed();
+        other.child.kill().await?;
+        let alone = start(&[&quick.backend]).await?;
+        let beside = start(&[&quick.backend, &hung.backend]).await?;
+        // The first of each reads the programs from disk.
+        if run > 0 {
+            fixture.push(of_fixture);
+            ready.push(alone.0);
+            list.push(alone.1);
+            ready_hung.push(beside.0);
+            list_hung.push(beside.1);
+        }
+    }
+    let mut row = |what: &str, samples: &Samples, other: &str, of_other: &Samples| {
+        report.row(Part::Start, Unit::Seconds, (what, samples), (other, of_other));
+    };
+    let listing = format!("start to a first complete tools/list ({TOOLS} tools)");
+    row("start to /readyz", &ready, "start of the test server, 20 tools and no configuration", &fixture);
+    row("start to /readyz, one more backend that never answers", &ready_hung, "without it", &ready);
+    row(&listing, &list, "start to /readyz", &ready);
+    row(&format!("{listing}, one more backend that never answers"), &list_hung, "without it", &list);
+    report.target("start to a first complete tools/list", Unit::Seconds, &list, 0.05);
+    report.target("the same beside a backend that hangs", Unit::Seconds, &list_hung, 0.05);
+
+    progress("calling the healthy backend, with and without one that hangs");
+    let quick = Fixture::start("echo").await?;
+    let alone = Vmcp::spawn(&[&quick.backend])?;
+    let beside = Vmcp::spawn(&[&quick.backend, &hung.backend])?;
+    let (mut of_alone, mut of_beside) = (caller(&alone).await?, caller(&beside).await?);
+    let (calls_beside, calls_alone) = interleaved(
+        report.runs(2000),
+        async |_| echo(&mut of_beside).await,
+        async |_| echo(&mut of_alone).await,
+    )
+    .await?;
+    report.row(
+        Part::Start,
+        Unit::Seconds,
+        ("a call to a healthy backend beside one that never answers", &calls_beside),
+        ("the same call without it", &calls_alone),
+    );
+    alone.end().await?;
+    beside.end().await
+}
+
+/// Times from start to readiness and to the complete list.
+async fn start(backends: &[&serde_json::Value]) -> Result<(std::time::Duration, std::time::Duration)> {
+    let vmcp = Vmcp::spawn(backends)?;
+    let times = (vmcp.ready().await?, vmcp.complete_list(TOOLS).await?);
+    vmcp.end().await?;
+    Ok(times)
+}
+
+/// A client, once the backend's tools are there.
+async fn caller(vmcp: &Vmcp) -> Result<Client> {
+    vmcp.ready().await?;
+    let mut client = Client::connect(vmcp.clients).await?;
+    let started = Instant::now();
+    while let Err(error) = echo(&mut client).await {
+        if started.elapsed().as_secs() > 30 {
+            return Err(error).context("the backend does not come up");
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    Ok(client)
+}
+
+async fn echo(client: &mut Client) -> Result<()> {
+    let call = json!({"name": "quick_echo", "arguments": {"message": "hello"}});
+    let answer = client.request("tools/call", call).await?;
+    let arrived = answer.windows(5).any(|window| window == b"hello");
+    arrived.then_some(()).with_context(|| format!("no echo: {}", String::from_utf8_lossy(&answer)))
+}
