@@ -50,15 +50,15 @@ fn people(status: &Status, verbose: bool) -> String {
         return String::new();
     }
     let header = ["NAME", "STATE", "TRANSPORT", "PROTOCOL", "TOOLS", "RESOURCES", "PROMPTS", "LAST ERROR"];
-    let mut text = output::table(header, backends.iter().map(row));
+    let table = output::table(header, backends.iter().map(row));
     match issues.len() {
-        0 => {}
-        _ if verbose => text.push_str(&format!("\n\n{}", issues.join("\n"))),
+        0 => table,
+        _ if verbose => format!("{table}\n\n{}", issues.join("\n")),
         count => {
-            output::note(&format!("{count} definitions were renamed or left out; -v says which and why"))
+            output::note(&format!("{count} definitions were renamed or left out; -v says which and why"));
+            table
         }
     }
-    text
 }
 
 fn row(backend: &Backend) -> [String; 8] {

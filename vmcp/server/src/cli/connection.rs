@@ -1,38 +1,27 @@
 //! Where the answers come from: a running server, or an engine of our own over the configuration file.
 
-use std::collections::BTreeMap;
+mod own;
+mod remote;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use clap::Args;
-use futures::FutureExt as _;
-use http_body_util::BodyExt as _;
-use rmcp::model::{CallToolRequestParams, CallToolResponse, ClientConfig, ProtocolVersion};
-use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _, ServiceError};
-use rmcp::transport::StreamableHttpClientTransport;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
-use tower::ServiceExt as _;
+use serde_json::{Map, Value};
 use url::Url;
-use vmcp_backend::State;
 use vmcp_model::config::{Config, parse_duration};
 
 use super::failure::{Exit, Failure};
 use super::options::Global;
 use super::status::Status;
-use super::{block_on, output, progress};
-use crate::edge::admin::{self, Admin};
-use crate::engine::{EmbeddingState, Engine, Options};
-use crate::route::{self, Caller};
+use super::{block_on, progress};
+pub(super) use own::{Need, Own};
 
-/// How long a server on this machine may take to show that it is there.
-const PROBE: Duration = Duration::from_millis(500);
 /// How long a server may take to answer its operator.
 const ADMIN: Duration = Duration::from_secs(30);
-const POLL: Duration = Duration::from_millis(10);
-/// How long the backends of an engine of our own may take to end.
-const GRACE: Duration = Duration::from_secs(2);
+/// After this time a server that was told to look has begun to.
+const BEGUN: Duration = Duration::from_millis(200);
 
 /// Which server is asked.
 #[derive(Debug, Args)]
@@ -40,7 +29,8 @@ const GRACE: Duration = Duration::from_secs(2);
     next_help_heading = "Which server (default: the one that runs with the configuration file; else its backends are started here)"
 )]
 pub(super) struct Reach {
-    /// MCP endpoint of a running server
+    /// MCP endpoint of a running server [default: of the one that runs with the configuration file; if none does, its
+    /// backends are started here]
     #[arg(long, value_name = "URL", env = "VMCP_URL")]
     url: Option<Url>,
     /// Admin port of a running server
@@ -51,22 +41,12 @@ pub(super) struct Reach {
     local: bool,
     /// How long to wait for backends that are started here
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
-    wait: Duration,
+    pub(super) wait: Duration,
 }
 
 /// Reads a duration as the configuration has them.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "write it like 500ms, 30s or 1m30s".to_owned())
-}
-
-/// What an engine of our own must have before it is asked.
-pub(super) enum Need<'a> {
-    /// Every backend has been listed, or has failed.
-    Backends,
-    /// The same, and every tool has its vector if it can have one.
-    Search,
-    /// This tool, if there is one.
-    Tool(&'a str),
 }
 
 /// A way to ask.
@@ -79,14 +59,7 @@ pub(super) enum Connection {
         admin: Option<Url>,
     },
     /// An engine in this process.
-    Own {
-        /// The engine.
-        engine: Engine,
-        /// Its admin port, without a port.
-        admin: Router,
-        /// How long each backend took to be listed or to fail.
-        took: BTreeMap<String, Duration>,
-    },
+    Own(Own),
 }
 
 /// Opens a connection, works with it, and closes it.
@@ -131,56 +104,31 @@ impl Connection {
         {
             return Ok(found);
         }
-        Connection::start(file.config, need, *wait).await
-    }
-
-    /// Starts an engine and waits for what is needed.
-    async fn start(config: Config, need: &Need<'_>, limit: Duration) -> Result<Connection, Failure> {
-        let options = Options { embed: matches!(need, Need::Search), cached: false, ..Options::default() };
-        let engine = Engine::start(config, options).await?;
-        let started = Instant::now();
-        let spinner = progress::spinner("starting backends");
-        let mut took = BTreeMap::new();
-        loop {
-            let missing: Vec<_> = engine
-                .backend_status()
-                .into_iter()
-                .filter_map(|status| {
-                    let waits = matches!(status.state, State::Configured | State::Connecting);
-                    let enabled = engine.snapshot().backends.contains_key(status.name.as_str());
-                    if !waits {
-                        took.entry(status.name.clone()).or_insert_with(|| started.elapsed());
-                    }
-                    (waits && enabled).then_some(status.name)
-                })
-                .collect();
-            if need.is_met(&engine) {
-                break;
-            }
-            if started.elapsed() > limit {
-                output::note(&format!(
-                    "{} s have passed (--wait); going on without {}",
-                    limit.as_secs(),
-                    missing.join(", ")
-                ));
-                break;
-            }
-            spinner.set_message(if missing.is_empty() {
-                "reading tools".to_owned()
-            } else {
-                format!("waiting for {}", missing.join(", "))
-            });
-            tokio::time::sleep(POLL).await;
-        }
-        spinner.finish_and_clear();
-        let admin = admin::router(Admin::new(engine.clone(), None));
-        Ok(Connection::Own { engine, admin, took })
+        Own::start(file.config, need, *wait).await.map(Connection::Own)
     }
 
     async fn close(self) {
-        if let Connection::Own { engine, .. } = self {
-            engine.shutdown(GRACE).await;
+        if let Connection::Own(own) = self {
+            own.stop().await;
         }
+    }
+
+    /// Makes a server look at its backends now, also at those that it has not needed yet, and waits until it has or `limit`
+    /// has passed. An engine of our own has just looked.
+    pub(super) async fn look_again(&self, limit: Duration) -> Result<(), Failure> {
+        let Connection::Server { admin: Some(admin), .. } = self else { return Ok(()) };
+        let spinner = progress::spinner("asking the server to look at its backends");
+        let started = Instant::now();
+        remote::post(admin, "admin/refresh", limit).await?;
+        // It begins at once, and status shows that it has.
+        tokio::time::sleep(BEGUN).await;
+        while started.elapsed() < limit
+            && self.status().await?.backends.iter().any(|one| one.state == "connecting")
+        {
+            tokio::time::sleep(BEGUN).await;
+        }
+        spinner.finish_and_clear();
+        Ok(())
     }
 
     /// What `/admin/status` says.
@@ -191,50 +139,26 @@ impl Connection {
     /// Asks the admin port.
     pub(super) async fn admin<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         match self {
-            Connection::Server { admin: Some(admin), .. } => get(admin, path, ADMIN).await,
+            Connection::Server { admin: Some(admin), .. } => remote::get(admin, path, ADMIN).await,
             Connection::Server { admin: None, .. } => Err(Failure::new(
                 "this is asked of a server's admin port, and only its MCP endpoint is known",
             )
             .exit(Exit::Usage)
             .remedy("add --admin-url http://ADDR:PORT")),
-            Connection::Own { admin, .. } => {
-                let request = http::Request::get(format!("/{path}")).body(axum::body::Body::empty())?;
-                let response = admin.clone().oneshot(request).await?;
-                let body = response.into_body().collect().await?.to_bytes();
-                Ok(serde_json::from_slice(&body)?)
-            }
+            Connection::Own(own) => own.admin(path).await,
         }
     }
 
     /// Calls a tool; gives its `CallToolResult`, which may say that it failed.
     pub(super) async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
         match self {
-            Connection::Server { mcp: Some(url), .. } => call_over_http(url, tool, arguments).await,
+            Connection::Server { mcp: Some(url), .. } => remote::call(url, tool, arguments).await,
             Connection::Server { mcp: None, .. } => Err(CallFailure::Other(
                 Failure::new("this is asked of a server's MCP endpoint, and only its admin port is known")
                     .exit(Exit::Usage)
                     .remedy("add --url http://ADDR:PORT/mcp"),
             )),
-            Connection::Own { engine, .. } => {
-                let params =
-                    serde_json::value::to_raw_value(&json!({ "name": tool, "arguments": arguments }))?;
-                let answer = route::call_tool(engine, &Caller::default(), &params).await;
-                match answer.outcome {
-                    Ok(result) => Ok(serde_json::from_str(result.get())?),
-                    Err(error) => Err(CallFailure::of_protocol(&serde_json::from_str(error.get())?)),
-                }
-            }
-        }
-    }
-}
-
-impl Need<'_> {
-    fn is_met(&self, engine: &Engine) -> bool {
-        let settled = engine.settled().now_or_never().is_some();
-        match self {
-            Need::Backends => settled,
-            Need::Search => settled && engine.embedding_status().state != EmbeddingState::Working,
-            Need::Tool(name) => settled || engine.snapshot().tool(name).is_some(),
+            Connection::Own(own) => own.call(tool, arguments).await,
         }
     }
 }
@@ -264,39 +188,14 @@ impl<E: Into<Failure>> From<E> for CallFailure {
     }
 }
 
-async fn call_over_http(url: &Url, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
-    let unreachable = |reason: String| {
-        Failure::new(format!("{url}: {reason}")).exit(Exit::Unreachable).remedy(
-            "is `vmcp serve` running there? --url names another endpoint, --local starts the backends here",
-        )
-    };
-    let lifecycle = ClientLifecycleMode::Auto {
-        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-        legacy_version: Some(ProtocolVersion::V_2025_11_25),
-    };
-    let transport = StreamableHttpClientTransport::from_uri(url.as_str());
-    let client = ClientConfig::default().serve_with_lifecycle(transport, lifecycle).await;
-    let client = client.map_err(|error| unreachable(error.to_string()))?;
-    let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-    let answer = client.call_tool_once(request).await;
-    // The answer is here; a session that cannot be ended will end by itself.
-    let _ = client.cancel().await;
-    match answer {
-        Ok(CallToolResponse::Complete(result)) => Ok(serde_json::to_value(result)?),
-        Ok(_) => Err(Failure::new("the tool asks a question first, which a command line cannot answer")
-            .remedy("call it from an MCP client that answers questions of tools (elicitation)")
-            .into()),
-        Err(ServiceError::McpError(error)) => Err(CallFailure::of_protocol(&serde_json::to_value(error)?)),
-        Err(error) => Err(unreachable(error.to_string()).into()),
-    }
-}
-
 /// The server at these addresses, if one is there and is ours.
 async fn probe(listen: SocketAddr, admin: SocketAddr) -> Option<(Connection, Status)> {
     let admin = Url::parse(&format!("http://{}", reachable(admin))).ok()?;
     let mcp = Url::parse(&format!("http://{}/mcp", reachable(listen))).ok()?;
-    let status: Status =
-        get(&admin, "admin/status", PROBE).await.ok().filter(|status: &Status| status.name == "vmcp")?;
+    let status: Status = remote::get(&admin, "admin/status", remote::PROBE)
+        .await
+        .ok()
+        .filter(|status: &Status| status.name == "vmcp")?;
     Some((Connection::Server { mcp: Some(mcp), admin: Some(admin) }, status))
 }
 
@@ -317,29 +216,4 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, address.port())
-}
-
-async fn get<T: DeserializeOwned>(base: &Url, path: &str, timeout: Duration) -> Result<T, Failure> {
-    let url = format!("{}/{path}", base.as_str().trim_end_matches('/'));
-    let unreachable = |error: reqwest::Error| {
-        Failure::new(format!("{url}: {}", root_cause(&error))).exit(Exit::Unreachable).remedy(
-            "is `vmcp serve` running there? --admin-url names another port, --local starts the backends here",
-        )
-    };
-    // The server is on this machine or named by its address: no proxy belongs in between.
-    let client = reqwest::Client::builder().timeout(timeout).no_proxy().build().map_err(unreachable)?;
-    let response =
-        client.get(&url).send().await.and_then(reqwest::Response::error_for_status).map_err(unreachable)?;
-    response.json().await.map_err(|error| {
-        Failure::new(format!("{url} is not the admin port of a vmcp of this version: {}", root_cause(&error)))
-    })
-}
-
-/// The innermost message: the outer ones only say that something failed.
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut error = error;
-    while let Some(cause) = error.source() {
-        error = cause;
-    }
-    error.to_string()
 }

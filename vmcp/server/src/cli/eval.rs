@@ -30,7 +30,7 @@ const MEASURED: usize = 10;
 /// Hits among which the place of a missed tool is looked for.
 const LOOKED_AT: usize = 100;
 /// A slow machine shall not change what is measured.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Measure what search finds, on any catalogue
 ///
@@ -40,14 +40,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[command(after_help = "\
 Files are JSON lines, plain or gzipped:
   tools    {\"server\": \"jira\", \"name\": \"get_watchers\", \"description\": \"…\", \"input_schema\": {…}}
-  queries  {\"id\": \"1\", \"query\": \"who follows the ticket\", \"keywords\": \"jira\", \"groups\": [[[\"jira\", \"get_watchers\"]]]}
-Each group is one need; any of its [server, name] pairs satisfies it.
+  queries  {\"query\": \"who follows the ticket\", \"groups\": [[[\"jira\", \"get_watchers\"]]]}
+Each group is one need; any of its [server, name] pairs satisfies it. `id` and `keywords` may be added.
 
 Examples:
   vmcp eval --tools tools.jsonl.gz --queries queries.jsonl.gz
   vmcp eval --tools tools.jsonl --queries queries.jsonl --provider none --explain-misses 5
   vmcp eval --tools tools.jsonl --queries queries.jsonl --keywords meta.server_hint -o json
-  vmcp eval --tools tools.jsonl --queries queries.jsonl --provider tei --endpoint http://localhost:8081")]
+  vmcp eval --tools t.jsonl --queries q.jsonl --provider tei --endpoint http://localhost:8081")]
 pub(super) struct Arguments {
     /// The catalogue
     #[arg(long, value_name = "FILE")]
@@ -111,7 +111,7 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
         output: format,
     } = arguments;
     global.start_logs()?;
-    let config = configuration(global, provider, endpoint, model)?;
+    let config = configuration(global, provider, endpoint.as_ref(), model.as_deref())?;
     let catalogue = Catalogue::new(files::tools(&tools)?);
     let queries = files::queries(&queries, &keywords)?;
     if let Some(unknown) = queries.iter().find_map(|query| catalogue.unknown(query)) {
@@ -144,8 +144,8 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
 fn configuration(
     global: &Global,
     provider: Option<Provider>,
-    endpoint: Option<Url>,
-    model: Option<String>,
+    endpoint: Option<&Url>,
+    model: Option<&str>,
 ) -> Result<Config, Failure> {
     let mut config = match &global.config {
         Some(_) => global.load()?.config,

@@ -40,7 +40,7 @@ use options::Global;
 /// vmcp puts all your MCP servers behind one URL and gives a model two tools: `optim.find_tool` finds the few tools that
 /// fit what it is about to do, `optim.call_tool` calls any of them.
 #[derive(Debug, Parser)]
-#[command(name = "vmcp", version, propagate_version = true, max_term_width = 110, after_help = FIRST_STEPS)]
+#[command(name = "vmcp", version, max_term_width = 110, after_help = FIRST_STEPS)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -50,13 +50,14 @@ struct Cli {
 
 const FIRST_STEPS: &str = "\
 First steps:
-  vmcp init                             write a commented vmcp.yaml (--from .mcp.json imports one you have)
-  vmcp model pull                       once: the small model that searches by meaning; without it, keywords
+  vmcp init                             a commented vmcp.yaml; --from .mcp.json imports yours
+  vmcp model pull                       once, to search by meaning; without it, by keywords
   vmcp serve                            http://127.0.0.1:8080/mcp
   vmcp find \"who follows this ticket\"   search the tools of all servers
   vmcp call time_get_current_time timezone=Asia/Tokyo
 
-Exit codes: 0 done, 1 it failed or the tool reported an error, 2 wrong usage, 3 nothing found, 4 a server cannot be reached.";
+Exit codes: 0 done, 1 failed, or the tool reported an error, 2 wrong usage, 3 nothing found,
+4 a server cannot be reached.";
 
 #[derive(Debug, Subcommand)]
 enum Command {

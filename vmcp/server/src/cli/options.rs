@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use vmcp_model::config::{Config, Loaded};
+use vmcp_model::config::{Config, Loaded, Problem};
 
 use super::failure::Failure;
 use super::output;
@@ -61,6 +61,8 @@ pub(super) struct File {
     pub(super) text: String,
     /// What it says.
     pub(super) config: Config,
+    /// What is probably not meant.
+    pub(super) warnings: Vec<Problem>,
 }
 
 impl Global {
@@ -77,15 +79,12 @@ impl Global {
         })
     }
 
-    /// Reads and validates the configuration file; says what is probably not meant.
+    /// Reads and validates the configuration file.
     pub(super) fn load(&self) -> Result<File, Failure> {
         let path = self.config_path()?;
         let (text, Loaded { config, warnings }) =
             config_watch::load(&path, &environment).map_err(|error| not_loaded(&path, &error))?;
-        for warning in warnings {
-            output::note(&format!("warning: {}", warning.render(&path.display().to_string())));
-        }
-        Ok(File { path, text, config })
+        Ok(File { path, text, config, warnings })
     }
 
     /// The same, unless there is no file and none was asked for.
@@ -111,7 +110,8 @@ impl Global {
 
     /// Starts the logs of a command that people run: errors alone, as text, unless they want more.
     pub(super) fn start_logs(&self) -> Result<(), Failure> {
-        telemetry::init(&self.logs("error", logs::Style::Text), None)?;
+        // What the MCP client fails at, the command itself says.
+        telemetry::init(&self.logs("error,rmcp=off", logs::Style::Text), None)?;
         Ok(())
     }
 

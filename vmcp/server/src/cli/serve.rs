@@ -75,7 +75,10 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
 
 async fn serve(arguments: Arguments, file: File, people: bool) -> Result<(), Failure> {
     let Arguments { listen, admin_listen, stdio, print_config: _ } = arguments;
-    let File { path, text, config } = file;
+    let File { path, text, config, warnings } = file;
+    for warning in warnings {
+        tracing::warn!("{}", warning.render(&path.display().to_string()));
+    }
     let mut server = config.server.clone();
     server.listen = listen.unwrap_or(server.listen);
     server.admin_listen = admin_listen.unwrap_or(server.admin_listen);
@@ -158,7 +161,7 @@ async fn announce_backends(engine: Engine) {
         // Asked before looking, so that the last round sees the final state.
         let settled = tokio::time::timeout(LOOK, engine.settled()).await.is_ok();
         for status in engine.backend_status() {
-            if !said.contains(&status.name) && announce(&status) {
+            if !said.contains(&status.name) && announce(&status, settled) {
                 said.push(status.name);
             }
         }
@@ -170,7 +173,7 @@ async fn announce_backends(engine: Engine) {
 }
 
 /// Returns whether there was something to say.
-fn announce(status: &Status) -> bool {
+fn announce(status: &Status, settled: bool) -> bool {
     let Status { name, transport, state, revision, tools, last_error, .. } = status;
     match state {
         State::Connected => {
@@ -180,6 +183,14 @@ fn announce(status: &Status) -> bool {
         State::Failed => {
             let error = last_error.as_deref().unwrap_or("no reason given");
             tracing::warn!(backend = name, transport, error, "backend is down; the others are served");
+        }
+        State::Configured if settled && *tools > 0 => {
+            tracing::info!(
+                backend = name,
+                transport,
+                tools,
+                "backend is known from last time; it connects when it is needed"
+            );
         }
         State::Configured | State::Connecting => return false,
     }

@@ -43,6 +43,7 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
         let mut text = [lines("", &problems), lines("warning: ", &warnings)].concat();
         text.push(match problems.len() {
             0 => format!("{source} is valid: {backends} backends, {} warnings", warnings.len()),
+            1 => format!("{source} has one mistake"),
             count => format!("{source} has {count} mistakes"),
         });
         text.join("\n")

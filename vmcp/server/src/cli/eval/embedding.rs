@@ -38,8 +38,8 @@ pub(super) async fn index(
     let bar = progress::counter(wanting.len(), "embedding tools");
     for batch in wanting.chunks(BATCHES * embedder.batch_size().max(1)) {
         let texts: Vec<_> = batch.iter().map(|(text, _)| (*text).clone()).collect();
-        let embedded = embedder.embed(&texts).await?;
-        let rows = batch.iter().zip(&embedded).map(|((text, tool), vector)| ToolVector {
+        let made = embedder.embed(&texts).await?;
+        let rows = batch.iter().zip(&made).map(|((text, tool), vector)| ToolVector {
             key: ContentKey::new(TEXT_VERSION, &model, text),
             backend: &tool.backend,
             tool: &tool.definition.name,

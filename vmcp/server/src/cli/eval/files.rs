@@ -152,8 +152,8 @@ mod tests {
         let file = file(b"{\"name\":\"a\"}\n{\"nam\":\"b\"}\n");
         let message = format!("{:?}", tools(file.path()).unwrap_err());
         assert!(message.contains("line 2: missing field `name`"), "{message}");
-        let empty = super::tests::file(b"\n");
-        assert!(format!("{:?}", tools(empty.path()).unwrap_err()).contains("nothing in it"));
+        std::fs::write(file.path(), "\n").unwrap();
+        assert!(format!("{:?}", tools(file.path()).unwrap_err()).contains("nothing in it"));
         assert!(tools(Path::new("/nowhere.jsonl")).is_err());
     }
 

@@ -1,0 +1,170 @@
+//! One function for each thing that has to work.
+
+use std::time::{Duration, Instant};
+
+use vmcp_embed::local;
+use vmcp_model::config::{Config, EmbeddingProvider};
+use vmcp_store::Store;
+
+use super::finding::Finding;
+use super::remedies;
+use crate::cli::connection::Connection;
+use crate::cli::status::{Backend, Embeddings, Status};
+use crate::engine::provider;
+
+/// How long an embedding service may take for one word.
+const EMBEDDING: Duration = Duration::from_secs(10);
+
+/// Whether a server runs, and whether it runs with the file as it is.
+pub(super) fn server(connection: &Connection, status: &Status) -> Finding {
+    match (connection, &status.refused_configuration) {
+        (Connection::Own(_), _) => {
+            Finding::good("server", "none runs with this configuration; looked from here")
+        }
+        (Connection::Server { .. }, Some(refused)) => Finding::broken(
+            "server",
+            format!("the last edit of its configuration is not in force: {}", refused.message),
+            "mend the file; it is read again at once",
+        ),
+        (Connection::Server { admin, .. }, None) => {
+            let admin = admin.as_ref().map(ToString::to_string).unwrap_or_default();
+            Finding::good("server", format!("vmcp {} answers at {admin}", status.version))
+        }
+    }
+}
+
+/// Whether the cache can be kept.
+pub(super) fn storage(config: &Config) -> Finding {
+    let dir = provider::storage_dir(config);
+    match Store::open(&dir) {
+        Ok(_) => Finding::good("storage", dir.display().to_string()),
+        Err(error) => Finding::degraded(
+            "storage",
+            format!("{error}; embeddings are made anew at each start"),
+            "let this user write there, or set optimizer.storage.dir",
+        ),
+    }
+}
+
+/// Where vectors come from.
+pub(super) async fn embeddings(config: &Config) -> Finding {
+    const SUBJECT: &str = "embeddings";
+    match &config.optimizer.embeddings.provider {
+        _ if !config.optimizer.enabled => Finding::good(SUBJECT, "the optimizer is off"),
+        EmbeddingProvider::None => Finding::good(SUBJECT, "none, by choice: searches go by keywords"),
+        EmbeddingProvider::Local { .. } => {
+            let dir = provider::model_dir(config);
+            match local::status(&dir) {
+                local::Status::Present { .. } => {
+                    Finding::good(SUBJECT, format!("local model in {}", dir.display()))
+                }
+                local::Status::Missing => {
+                    let finding =
+                        format!("the local model is not in {}; searches go by keywords", dir.display());
+                    Finding::degraded(SUBJECT, finding, "run `vmcp model pull`")
+                }
+                local::Status::Corrupt { file } => {
+                    let finding = format!("{} is damaged; searches go by keywords", file.display());
+                    Finding::broken(SUBJECT, finding, "run `vmcp model pull`")
+                }
+            }
+        }
+        EmbeddingProvider::Tei { .. } | EmbeddingProvider::OpenAi { .. } => service(config).await,
+    }
+}
+
+async fn service(config: &Config) -> Finding {
+    let subject = "embeddings";
+    let started = Instant::now();
+    let answer = async {
+        let Some(embedder) = provider::embedder(config)? else { return Ok(String::new()) };
+        embedder.embed(&["hello".to_owned()]).await?;
+        embedder.model_id().await
+    };
+    match tokio::time::timeout(EMBEDDING, answer).await {
+        Ok(Ok(model)) => {
+            Finding::good(subject, format!("{model} answers within {}", shown(started.elapsed())))
+        }
+        Ok(Err(error)) => Finding::broken(
+            subject,
+            format!("{error}; searches go by keywords"),
+            "check optimizer.embeddings, and whether the service runs",
+        ),
+        Err(_) => Finding::broken(
+            subject,
+            format!("no answer within {}; searches go by keywords", shown(EMBEDDING)),
+            "look at the service's own log; is it still loading its model?",
+        ),
+    }
+}
+
+/// The same, as a running server has it.
+pub(super) fn embeddings_of_server(embeddings: &Embeddings) -> Finding {
+    let Embeddings { provider, state, reason, hint, wanted, embedded } = embeddings;
+    let finding = format!("{provider}: {state}, {embedded} of {wanted} tools");
+    match reason {
+        None => Finding::good("embeddings", finding),
+        Some(reason) => {
+            let remedy = hint.as_deref().unwrap_or("check optimizer.embeddings");
+            Finding::degraded("embeddings", format!("{finding}; {reason}"), remedy)
+        }
+    }
+}
+
+/// How a backend is doing.
+pub(super) fn of_backend(backend: &Backend, config: Option<&Config>, connection: &Connection) -> Finding {
+    let Backend {
+        name,
+        transport,
+        state,
+        revision,
+        last_error,
+        tools,
+        resources,
+        prompts,
+        rejected,
+        rest: _,
+    } = backend;
+    let subject = format!("backend {name}");
+    let spec = config.and_then(|config| config.backends.iter().find(|spec| *spec.name == **name));
+    let took = match connection {
+        Connection::Own(own) => own.took.get(name).map(|took| format!(" after {}", shown(*took))),
+        Connection::Server { .. } => None,
+    }
+    .unwrap_or_default();
+    let spoken = revision.as_deref().unwrap_or("no protocol yet");
+    let offers = format!("{tools} tools, {resources} resources, {prompts} prompts");
+    match (state.as_str(), last_error) {
+        _ if spec.is_some_and(|spec| !spec.enabled) => {
+            Finding::good(&subject, "switched off (enabled: false)")
+        }
+        ("connected", None) if *rejected > 0 => Finding::degraded(
+            &subject,
+            format!(
+                "connected{took} ({transport}, {spoken}): {offers}; {rejected} definitions cannot be used"
+            ),
+            "`vmcp backends -v` says which and why",
+        ),
+        ("connected", None) => {
+            Finding::good(&subject, format!("connected{took} ({transport}, {spoken}): {offers}"))
+        }
+        ("connected", Some(error)) => {
+            let finding = format!("connected{took} ({transport}, {spoken}): {offers}; last error: {error}");
+            Finding::degraded(
+                &subject,
+                finding,
+                remedies::of(error, spec.map(|spec| &spec.transport)).as_str(),
+            )
+        }
+        ("configured", None) => Finding::good(&subject, "not connected, because nobody has needed it yet"),
+        (state, error) => {
+            let error = error.as_deref().unwrap_or("it does not answer");
+            let finding = format!("{state}{took} ({transport}): {error}");
+            Finding::broken(&subject, finding, remedies::of(error, spec.map(|spec| &spec.transport)).as_str())
+        }
+    }
+}
+
+fn shown(duration: Duration) -> String {
+    format!("{:.2} s", duration.as_secs_f64())
+}

@@ -1,0 +1,66 @@
+//! What was looked at, and how it is doing.
+
+use serde::Serialize;
+
+/// How one thing is doing.
+#[derive(Debug, Serialize)]
+pub(super) struct Finding {
+    subject: String,
+    pub(super) health: Health,
+    says: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Health {
+    /// It works.
+    Good,
+    /// It works, with less.
+    Degraded,
+    /// It does not work.
+    Broken,
+}
+
+impl Finding {
+    pub(super) fn good(subject: &str, says: impl Into<String>) -> Finding {
+        Finding { subject: subject.to_owned(), health: Health::Good, says: says.into(), remedy: None }
+    }
+
+    pub(super) fn degraded(subject: &str, says: impl Into<String>, remedy: &str) -> Finding {
+        Finding { health: Health::Degraded, remedy: Some(remedy.to_owned()), ..Finding::good(subject, says) }
+    }
+
+    pub(super) fn broken(subject: &str, says: impl Into<String>, remedy: &str) -> Finding {
+        Finding { health: Health::Broken, ..Finding::degraded(subject, says, remedy) }
+    }
+}
+
+/// A line for each, and one for what to do.
+pub(super) fn people(findings: &[Finding]) -> String {
+    let width = findings.iter().map(|finding| finding.subject.chars().count()).max().unwrap_or_default();
+    let lines = findings.iter().map(|Finding { subject, health, says, remedy }| {
+        let mark = match health {
+            Health::Good => "ok ",
+            Health::Degraded => "~  ",
+            Health::Broken => "!! ",
+        };
+        let remedy =
+            remedy.as_ref().map(|remedy| format!("\n   {:width$}  → {remedy}", "")).unwrap_or_default();
+        format!("{mark}{subject:width$}  {says}{remedy}")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remedies_stand_below_what_they_mend() {
+        let findings = [Finding::good("storage", "/x"), Finding::broken("backend time", "gone", "start it")];
+        let expected = "ok storage       /x\n!! backend time  gone\n                 → start it";
+        assert_eq!(people(&findings), expected);
+    }
+}

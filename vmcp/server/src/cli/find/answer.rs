@@ -1,0 +1,194 @@
+//! The answer of find_tool, for people.
+
+use serde::Deserialize;
+use vmcp_model::brief::brief;
+
+use crate::cli::output;
+
+/// `structuredContent` of find_tool's result.
+#[derive(Deserialize)]
+pub(super) struct Found {
+    pub(super) tools: Vec<Tool>,
+    token_metrics: Savings,
+    pub(super) search_mode: String,
+    #[serde(default)]
+    pub(super) degraded: bool,
+    pub(super) degraded_reason: Option<String>,
+    explain: Option<Explain>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Tool {
+    name: String,
+    backend_id: String,
+    description: String,
+    score: f32,
+    explanation: Option<Explanation>,
+}
+
+#[derive(Deserialize)]
+struct Explanation {
+    cosine: Option<f32>,
+    cosine_rank: Option<usize>,
+    bm25: f32,
+    bm25_rank: Option<usize>,
+    best_clause: Option<(usize, f32)>,
+    fused: f32,
+}
+
+#[derive(Deserialize)]
+struct Explain {
+    tools_searched: usize,
+    keyword_matches: usize,
+    without_vector: usize,
+    semantic_ratio: f32,
+    distance_threshold: Option<f32>,
+    terms: Vec<Term>,
+    clauses: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Term {
+    term: String,
+    documents: usize,
+}
+
+#[derive(Deserialize)]
+struct Savings {
+    #[serde(rename = "baseline_tokens")]
+    baseline: u64,
+    #[serde(rename = "returned_tokens")]
+    returned: u64,
+    #[serde(rename = "savings_percent")]
+    percent: f64,
+}
+
+impl Found {
+    /// A table and what it cost; with an explanation if one was asked for.
+    pub(super) fn people(&self) -> String {
+        let Found { tools, token_metrics, search_mode, explain, .. } = self;
+        let mut parts = Vec::new();
+        if !tools.is_empty() {
+            let Savings { baseline, returned, percent } = token_metrics;
+            parts.push(if explain.is_some() {
+                let header = ["SCORE", "TOOL", "COSINE", "BM25", "BEST CLAUSE", "FUSED", "DESCRIPTION"];
+                output::table(header, tools.iter().map(Tool::explained))
+            } else {
+                output::table(["SCORE", "TOOL", "BACKEND", "DESCRIPTION"], tools.iter().map(Tool::plain))
+            });
+            parts.push(format!(
+                "{search_mode} search; {returned} tokens instead of {baseline} ({percent:.1}% saved)"
+            ));
+        }
+        parts.extend(explain.as_ref().map(Explain::people));
+        parts.join("\n\n")
+    }
+}
+
+impl Tool {
+    fn plain(&self) -> [String; 4] {
+        let Tool { name, backend_id, description, score, explanation: _ } = self;
+        [format!("{score:.2}"), name.clone(), backend_id.clone(), brief(description)]
+    }
+
+    fn explained(&self) -> [String; 7] {
+        let nothing = || "-".to_owned();
+        let ranked = |value: Option<f32>, rank: Option<usize>| {
+            value.zip(rank).map_or_else(nothing, |(value, rank)| format!("{value:.3} (#{rank})"))
+        };
+        let [cosine, bm25, clause, fused] = match &self.explanation {
+            None => std::array::from_fn(|_| nothing()),
+            Some(Explanation { cosine, cosine_rank, bm25, bm25_rank, best_clause, fused }) => [
+                ranked(*cosine, *cosine_rank),
+                ranked(Some(*bm25), *bm25_rank),
+                best_clause
+                    .map_or_else(nothing, |(clause, value)| format!("{value:.3} (clause {})", clause + 1)),
+                format!("{fused:.3}"),
+            ],
+        };
+        [
+            format!("{:.2}", self.score),
+            self.name.clone(),
+            cosine,
+            bm25,
+            clause,
+            fused,
+            brief(&self.description),
+        ]
+    }
+}
+
+impl Explain {
+    fn people(&self) -> String {
+        let Explain {
+            tools_searched,
+            keyword_matches,
+            without_vector,
+            semantic_ratio,
+            distance_threshold,
+            terms,
+            clauses,
+        } = self;
+        let terms: Vec<_> =
+            terms.iter().map(|Term { term, documents }| format!("{term} (in {documents})")).collect();
+        let terms = if terms.is_empty() { "none".to_owned() } else { terms.join(", ") };
+        let mut lines = vec![
+            format!(
+                "{tools_searched} tools searched, {keyword_matches} share a term, {without_vector} have no vector"
+            ),
+            format!("weight of the vectors {semantic_ratio}; terms: {terms}"),
+        ];
+        lines.extend(
+            distance_threshold
+                .map(|threshold| format!("not found by vector beyond a distance of {threshold}")),
+        );
+        lines.extend(clauses.iter().enumerate().map(|(at, clause)| format!("clause {}: {clause}", at + 1)));
+        lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(explain: bool) -> Found {
+        let mut answer = json!({
+            "tools": [{"name": "jira_get_watchers", "backend_id": "jira", "description": "Who follows. More.", "score": 0.911}],
+            "token_metrics": {"baseline_tokens": 1000, "returned_tokens": 100, "savings_percent": 90.0},
+            "search_mode": "hybrid",
+        });
+        if explain {
+            answer["tools"][0]["explanation"] = json!({"cosine": 0.5, "cosine_rank": 2, "bm25": 0.0, "bm25_rank": null,
+                "best_clause": [0, 1.5], "fused": 2.25});
+            answer["explain"] = json!({"tools_searched": 40, "keyword_matches": 3, "without_vector": 0, "semantic_ratio": 0.6,
+                "terms": [{"term": "follow", "documents": 3}], "clauses": ["who follows", "tell me"]});
+        }
+        Found::deserialize(&answer).unwrap()
+    }
+
+    #[test]
+    fn people_see_the_first_sentence_and_the_savings() {
+        let text = answer(false).people();
+        assert!(text.contains("0.91") && text.contains("Who follows.") && !text.contains("More"), "{text}");
+        assert!(text.contains("100 tokens instead of 1000 (90.0% saved)"), "{text}");
+    }
+
+    #[test]
+    fn an_explanation_shows_arms_ranks_terms_and_clauses() {
+        let text = answer(true).people();
+        for expected in
+            ["0.500 (#2)", "1.500 (clause 1)", "2.250", "40 tools", "follow (in 3)", "clause 2: tell me"]
+        {
+            assert!(text.contains(expected), "{expected} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_found_can_be_explained() {
+        let mut found = answer(true);
+        found.tools.clear();
+        assert!(found.people().contains("40 tools searched"));
+    }
+}
