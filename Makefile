@@ -5,8 +5,6 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/vmcp
 export VMCP_MODEL_DIR ?= $(CACHE)/models/sentence-transformers/all-MiniLM-L6-v2
 VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
-SCHEMA := docs/reference/vmcp.schema.json
-SETTINGS := docs/reference/configuration.md
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo test test-unit test-pure test-integration build-tests model lint format check-format clippy deny bench schema check-generated clean-cache

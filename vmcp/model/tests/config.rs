@@ -7,8 +7,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::Value;
 use vmcp_model::config::{
-    self, Backend, Config, EmbeddingProvider, Exposure, LogLevel, OnUnavailable, PartialFailureMode, Secret,
-    ToolNameStyle, Transport,
+    self, Backend, Config, EmbeddingProvider, Exposure, LogLevel, OnUnavailable, Secret, ToolNameStyle,
+    Transport,
 };
 use vmcp_model::rules::{self, PrefixFormat, Visibility};
 
@@ -80,7 +80,6 @@ fn the_defaults_are_those_of_the_requirements() {
     assert_eq!(proxy.refresh_interval, seconds(300));
     let breaker = &config.operational.circuit_breaker;
     assert_eq!((breaker.enabled, breaker.failure_threshold, breaker.timeout), (true, 5, seconds(30)));
-    assert_eq!(config.operational.partial_failure_mode, PartialFailureMode::BestEffort);
     assert_eq!(config.operational.log_level, LogLevel::Info);
     assert_eq!(config.server.listen, "127.0.0.1:8080".parse().unwrap());
     assert_eq!(config.server.admin_listen, "127.0.0.1:9090".parse().unwrap());

@@ -43,6 +43,9 @@ mistakes! {
              f:1: optimizer.exposre: unknown key; known keys here are `enabled`, `exposure`, `autoTokenBudget`, `pinnedTools`, `toolNameStyle`, `legacyAliases`, `maxToolResponseTokens`, `search`, `storage`, `embeddings`, `limits`",
         "outgoingAuth: {}" =>
             "f:1: outgoingAuth: unknown key; not supported yet: set `headers` of the backend, with the secret from `${NAME}`",
+        "operational:\n  failureHandling:\n    healthCheckInterval: 1s\n    partialFailureMode: fail" =>
+            "f:3: operational.failureHandling.healthCheckInterval: unknown key; remove it: each call and each listing (every `proxy.refreshInterval`) shows whether a backend is alive\n\
+             f:4: operational.failureHandling.partialFailureMode: must be one of `best_effort`, not `fail`; write `best_effort`: a backend that is down never stops the others; watch the metric `vmcp_backend_up`",
         "mcpServers: {}" =>
             "f:1: mcpServers: unknown key; this is another client's format: convert its file by `vmcp init --from FILE`",
         "server:\n  listen: 127.0.0.1:1\n  listen: 127.0.0.1:2" =>

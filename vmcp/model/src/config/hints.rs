@@ -15,6 +15,10 @@ pub(crate) fn for_key(path: &str) -> Option<&'static str> {
         "name" | "groupRef" | "metadata" => "only the Kubernetes resource has this: remove it",
         "backends.type" => "write `transport: streamable-http` or `transport: sse`, or nothing",
         "backends.envFile" | "backends.env_file" => "set the variables in `env`, with secrets from `${NAME}`",
+        "operational.failureHandling.healthCheckInterval"
+        | "operational.failureHandling.healthCheckTimeout" => {
+            "remove it: each call and each listing (every `proxy.refreshInterval`) shows whether a backend is alive"
+        }
         "optimizer.embeddingService" => "write `embeddings: { provider: tei, tei: { endpoint: … } }`",
         "optimizer.embeddingProvider" => "write `embeddings: { provider: … }`",
         "optimizer.maxToolsToReturn" => "write `search: { maxTools: … }`",
@@ -35,6 +39,9 @@ pub(crate) fn for_value(path: &str, value: &str) -> Option<&'static str> {
         }
         ("optimizer.exposure", "Contextual" | "contextual") => {
             "`Contextual` comes later: use `Auto` or `MetaOnly`"
+        }
+        ("operational.failureHandling.partialFailureMode", _) => {
+            "write `best_effort`: a backend that is down never stops the others; watch the metric `vmcp_backend_up`"
         }
         ("optimizer.storage.type", _) => "other kinds may come later: use `sqlite`",
         ("backends.transport", "websocket" | "ws") => "use the server's streamable HTTP endpoint",

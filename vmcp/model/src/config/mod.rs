@@ -44,7 +44,7 @@ pub use self::{
     headers::Headers,
     incoming_auth::IncomingAuth,
     limits::Limits,
-    operational::{CircuitBreaker, LogLevel, Operational, PartialFailureMode},
+    operational::{CircuitBreaker, LogLevel, Operational},
     optimizer::{Exposure, Optimizer, ToolNameStyle},
     problems::{Problem, Problems},
     proxy::Proxy,

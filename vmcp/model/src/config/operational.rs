@@ -11,7 +11,7 @@ use super::{
     proxy::TIMEOUT,
 };
 
-/// How often health may be checked, and how long a breaker may stay open.
+/// How long a breaker may stay open.
 const INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=DAY;
 
 /// Operation and failure handling. The time-outs of the file are in [`super::Proxy`] and [`super::Backend`].
@@ -19,10 +19,6 @@ const INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=DAY;
 pub struct Operational {
     /// Least severe log line that is written, unless the command line or the environment says otherwise.
     pub log_level: LogLevel,
-    /// How often each connected backend is asked whether it is alive.
-    pub health_check_interval: Duration,
-    /// What an unreachable backend means to the others.
-    pub partial_failure_mode: PartialFailureMode,
     /// Fails calls at once while a backend is known to be broken.
     pub circuit_breaker: CircuitBreaker,
 }
@@ -67,14 +63,13 @@ impl LogLevel {
     }
 }
 
-/// What an unreachable backend means to the others.
+/// What an unreachable backend means to the others: nothing, and nothing else is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum PartialFailureMode {
+#[schemars(rename = "PartialFailureMode")]
+pub enum RawPartialFailureMode {
     /// Go on with those that are reachable.
     BestEffort,
-    /// Refuse to serve while one is unreachable.
-    Fail,
 }
 
 /// Operation and failure handling.
@@ -118,11 +113,8 @@ pub struct RawTimeouts {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "FailureHandling")]
 pub struct RawFailureHandling {
-    /// How often each connected backend is asked whether it is alive.
-    #[schemars(extend("x-range" = duration::words(&INTERVAL)))]
-    pub health_check_interval: RawDuration,
-    /// What an unreachable backend means to the others.
-    pub partial_failure_mode: PartialFailureMode,
+    /// What an unreachable backend means to the others. Only `best_effort` so far.
+    pub partial_failure_mode: RawPartialFailureMode,
     /// Fails calls at once while a backend is known to be broken.
     pub circuit_breaker: RawCircuitBreaker,
 }
@@ -130,8 +122,7 @@ pub struct RawFailureHandling {
 impl Default for RawFailureHandling {
     fn default() -> Self {
         Self {
-            health_check_interval: "30s".into(),
-            partial_failure_mode: PartialFailureMode::BestEffort,
+            partial_failure_mode: RawPartialFailureMode::BestEffort,
             circuit_breaker: RawCircuitBreaker::default(),
         }
     }
@@ -160,25 +151,15 @@ impl Default for RawCircuitBreaker {
 
 impl RawOperational {
     pub(crate) fn lower(&self, report: &mut Report) -> Operational {
-        let RawFailureHandling { health_check_interval, partial_failure_mode, circuit_breaker } =
+        let RawFailureHandling { partial_failure_mode: RawPartialFailureMode::BestEffort, circuit_breaker } =
             &self.failure_handling;
-        let path = "operational.failureHandling";
+        let path = "operational.failureHandling.circuitBreaker.timeout";
         Operational {
             log_level: self.log_level,
-            health_check_interval: health_check_interval.lower(
-                &format!("{path}.healthCheckInterval"),
-                &INTERVAL,
-                report,
-            ),
-            partial_failure_mode: *partial_failure_mode,
             circuit_breaker: CircuitBreaker {
                 enabled: circuit_breaker.enabled,
                 failure_threshold: circuit_breaker.failure_threshold,
-                timeout: circuit_breaker.timeout.lower(
-                    &format!("{path}.circuitBreaker.timeout"),
-                    &INTERVAL,
-                    report,
-                ),
+                timeout: circuit_breaker.timeout.lower(path, &INTERVAL, report),
             },
         }
     }

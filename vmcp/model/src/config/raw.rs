@@ -19,7 +19,9 @@ pub use super::{
     duration::RawDuration,
     embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei},
     incoming_auth::{RawIncomingAuth, RawIncomingAuthType},
-    operational::{RawCircuitBreaker, RawFailureHandling, RawOperational, RawTimeouts},
+    operational::{
+        RawCircuitBreaker, RawFailureHandling, RawOperational, RawPartialFailureMode, RawTimeouts,
+    },
     optimizer::{RawOptimizer, RawStorage, StorageType},
     proxy::RawProxy,
     scalar::RawDecimal,
