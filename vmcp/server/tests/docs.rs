@@ -1,0 +1,144 @@
+//! The documentation keeps up with the code: metrics, tools, the command line, links.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use vmcp::optim::definitions::definitions;
+use vmcp::optim::names::NameStyle;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn page(name: &str) -> String {
+    fs::read_to_string(root().join("docs").join(name)).unwrap()
+}
+
+#[test]
+fn every_metric_is_in_operations() {
+    let operations = page("operations.md");
+    let source = include_str!("../src/telemetry/metrics.rs");
+    let (declared, _tests) = source.split_once("#[cfg(test)]").unwrap();
+    let names: Vec<_> = declared.split('"').filter(|text| text.starts_with("vmcp_")).collect();
+    assert!(names.len() > 20, "{names:?}");
+    for name in names {
+        assert!(operations.contains(&format!("| `{name}` |")), "docs/operations.md does not explain {name}");
+    }
+}
+
+#[test]
+fn every_argument_of_our_tools_is_in_the_guide() {
+    let guide = page("guide.md");
+    let config = vmcp_model::config::load("", "vmcp.yaml", &|_| None).unwrap().config;
+    for definition in definitions(NameStyle::Dotted, &config) {
+        assert!(guide.contains(&definition.name), "{}", definition.name);
+        let value: Value = serde_json::from_str(definition.raw.get()).unwrap();
+        for argument in value["inputSchema"]["properties"].as_object().unwrap().keys() {
+            assert!(
+                guide.contains(&format!("| `{argument}` |")),
+                "docs/guide.md does not explain {argument} of {}",
+                definition.name
+            );
+        }
+    }
+}
+
+/// What a command prints about itself, at a width of its own.
+fn help(words: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmcp"));
+    command.args(words).arg("--help").env("COLUMNS", "100").stdin(Stdio::null());
+    // A variable that is set would show.
+    for name in ["CONFIG", "LOG_LEVEL", "LOG_FORMAT", "LISTEN", "ADMIN_LISTEN", "URL", "ADMIN_URL"] {
+        command.env_remove(format!("VMCP_{name}"));
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{words:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    // The options that every command has are said once.
+    let own = if words.is_empty() { text } else { without_global_options(&text) };
+    own.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+}
+
+/// The block ends where a line begins at the margin: with the examples, or never.
+fn without_global_options(help: &str) -> String {
+    let Some((own, rest)) = help.split_once("Global options:\n") else { return help.to_owned() };
+    let after = rest.lines().skip_while(|line| line.is_empty() || line.starts_with(' '));
+    own.to_owned() + &after.collect::<Vec<_>>().join("\n")
+}
+
+/// The names in the list of commands of a help.
+fn commands(help: &str) -> Vec<&str> {
+    let listed = help.split_once("\nCommands:\n").map_or("", |(_, list)| list);
+    let names =
+        listed.lines().take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").collect()
+}
+
+#[test]
+fn the_command_line_is_documented() {
+    let main = help(&[]);
+    let mut page = "\
+# Command line
+
+Generated from `vmcp --help`; do not edit: `make schema` writes it. What to do with the commands: [user guide](guide.md), [operations](operations.md).
+"
+    .to_owned();
+    let mut section = |title: &str, help: &str| {
+        write!(page, "\n## `{title}`\n\n```text\n{help}\n```\n").unwrap();
+    };
+    section("vmcp", &main);
+    for name in commands(&main) {
+        let text = help(&[name]);
+        section(&format!("vmcp {name}"), &text);
+        for inner in commands(&text) {
+            section(&format!("vmcp {name} {inner}"), &help(&[name, inner]));
+        }
+    }
+    let path = root().join("docs/cli.md");
+    if std::env::var_os("VMCP_UPDATE_SCHEMA").is_some() {
+        fs::write(&path, &page).unwrap();
+    }
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == page, "docs/cli.md is out of date; regenerate it: make schema");
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let pages = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let pages = pages.chain(["README.md", "ARCHITECTURE.md"].map(|name| root().join(name)));
+    for page in pages.filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
+        let text = fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+            if link.contains("://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            assert!(target.exists(), "{}: {link} leads nowhere", page.display());
+            assert!(
+                anchor.is_empty() || anchors(&target).contains(&anchor.to_owned()),
+                "{}: {link} has no such heading",
+                page.display()
+            );
+        }
+    }
+}
+
+/// The anchors of a page's headings, as GitHub makes them.
+fn anchors(page: &Path) -> Vec<String> {
+    let text = fs::read_to_string(page).unwrap();
+    let headings = text
+        .lines()
+        .filter_map(|line| line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#')));
+    let slug = |heading: &str| {
+        let kept = heading.to_lowercase();
+        let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(slug).collect()
+}
