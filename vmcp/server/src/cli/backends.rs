@@ -49,19 +49,25 @@ fn people(status: &Status, verbose: bool) -> String {
     if backends.is_empty() {
         return String::new();
     }
-    let header = ["NAME", "STATE", "TRANSPORT", "PROTOCOL", "TOOLS", "RESOURCES", "PROMPTS", "LAST ERROR"];
-    let table = output::table(header, backends.iter().map(row));
-    match issues.len() {
-        0 => table,
-        _ if verbose => format!("{table}\n\n{}", issues.join("\n")),
-        count => {
-            output::note(&format!("{count} definitions were renamed or left out; -v says which and why"));
-            table
-        }
+    let header = ["NAME", "STATE", "TRANSPORT", "PROTOCOL", "TOOLS", "RESOURCES", "PROMPTS"];
+    let mut parts = vec![output::table(header, backends.iter().map(row))];
+    let error = |backend: &Backend| Some(format!("{}: {}", backend.name, backend.last_error.as_ref()?));
+    let errors: Vec<_> = backends.iter().filter_map(error).collect();
+    if !errors.is_empty() {
+        parts.push(errors.join("\n"));
     }
+    if verbose && !issues.is_empty() {
+        parts.push(issues.join("\n"));
+    } else if !issues.is_empty() {
+        output::note(&format!(
+            "{} definitions were renamed or left out; -v says which and why",
+            issues.len()
+        ));
+    }
+    parts.join("\n\n")
 }
 
-fn row(backend: &Backend) -> [String; 8] {
+fn row(backend: &Backend) -> [String; 7] {
     let Backend {
         name,
         transport,
@@ -83,6 +89,5 @@ fn row(backend: &Backend) -> [String; 8] {
         format!("{tools}{rejected}"),
         resources.to_string(),
         prompts.to_string(),
-        last_error.clone().unwrap_or_default(),
     ]
 }

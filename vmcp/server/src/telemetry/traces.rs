@@ -68,9 +68,9 @@ impl Exporter {
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {
-        tracing_opentelemetry::layer()
-            .with_tracer(self.provider.tracer("vmcp"))
-            .with_filter(Targets::new().with_target(OWN, LevelFilter::INFO).with_target(BACKENDS, LevelFilter::OFF))
+        tracing_opentelemetry::layer().with_tracer(self.provider.tracer("vmcp")).with_filter(
+            Targets::new().with_target(OWN, LevelFilter::INFO).with_target(BACKENDS, LevelFilter::OFF),
+        )
     }
 
     pub(super) fn shutdown(self) {
