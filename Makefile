@@ -62,14 +62,11 @@ deny: $(DENY)
 bench: setup ## Measure, and print one table with ratios
 	cargo bench -p vmcp --bench vmcp
 
-schema: setup ## Write the reference pages that are generated: JSON schema and list of settings
-	cargo run --quiet -p vmcp --bin vmcp -- schema > docs/reference/vmcp.schema.json
-	cargo run --quiet -p vmcp --bin vmcp -- schema --markdown > docs/reference/configuration.md
-	VMCP_UPDATE_SCHEMA=1 cargo test --quiet -p vmcp --test docs
+schema: setup ## Write the pages that are generated: JSON schema, settings, command line
+	VMCP_UPDATE_SCHEMA=1 cargo test --quiet --workspace --test config_documents --test docs
 
-check-generated: setup ## Check that generated files are up to date
-	cargo test --quiet -p vmcp-model --test config_documents
-	cargo test --quiet -p vmcp --test docs
+check-generated: setup ## Check that generated pages are up to date
+	cargo test --quiet --workspace --test config_documents --test docs
 
 clean-cache: ## Remove everything that make put into the cache
 	rm -rf $(CACHE)
