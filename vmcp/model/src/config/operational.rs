@@ -40,7 +40,7 @@ pub struct CircuitBreaker {
 pub enum LogLevel {
     /// Everything, for development.
     Trace,
-    /// Each request.
+    /// What helps to find out why.
     Debug,
     /// What an operator wants to know.
     Info,

@@ -172,6 +172,9 @@ async fn searches_degrade_while_the_provider_is_down_and_recover() {
     service.restart().await.unwrap();
     eventually("the tools are embedded", || engine.embedding_status().state == EmbeddingState::Ready).await;
     assert_eq!(search().await.unwrap()["structuredContent"]["search_mode"], "hybrid");
+    let asked = r#"vmcp_embedding_duration_seconds_count{kind="query"} 1"#;
+    let metrics = engine.render_metrics();
+    assert!(metrics.lines().any(|line| line == asked), "only the search that reached it counts:\n{metrics}");
 
     // An outage that a query meets first.
     service.stop().await;

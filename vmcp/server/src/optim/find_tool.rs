@@ -47,6 +47,10 @@ async fn find(engine: &Engine, snapshot: &Snapshot, arguments: &RawValue) -> Res
     };
     let found = search(&searcher, request).await;
     let metrics = engine.metrics();
+    if let Some(took) = found.embedding_took {
+        let duration = metrics.embedding_duration.get_or_create(&EmbeddingLabels { kind: "query" });
+        duration.observe(took.as_secs_f64());
+    }
     if let Some(degraded) = &found.degraded {
         metrics.degraded_searches.inc();
         report(engine, degraded);

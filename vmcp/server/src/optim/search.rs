@@ -1,7 +1,7 @@
 //! The one search: find_tool, `vmcp find` and `vmcp eval` all come here.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 use tracing::field::Empty;
@@ -83,6 +83,8 @@ pub struct Found {
     pub outcome: Outcome,
     /// Why the search was less than it could be.
     pub degraded: Option<Degraded>,
+    /// How long the provider was asked for the query's vectors, if it was.
+    pub embedding_took: Option<Duration>,
 }
 
 /// Why a search had to do without something.
@@ -118,10 +120,12 @@ pub async fn search(searcher: &Searcher, request: Request<'_>) -> Found {
         keywords => format!("{description} {keywords}"),
     };
     let texts: Vec<String> = std::iter::once(whole).chain(split_clauses(description)).collect();
+    let asked = searcher.asks_provider().then(Instant::now);
     let (vectors, unembedded) = match embed(searcher, &texts).await {
         Ok(vectors) => (vectors, None),
         Err(reason) => (Vec::new(), Some(reason)),
     };
+    let embedding_took = asked.map(|asked| asked.elapsed());
     let scan = Arc::new(Scan {
         index: Arc::clone(&searcher.index),
         visible: request.visible.map(Arc::clone),
@@ -148,7 +152,7 @@ pub async fn search(searcher: &Searcher, request: Request<'_>) -> Found {
         }
         None => None,
     };
-    Found { outcome, degraded }
+    Found { outcome, degraded, embedding_took }
 }
 
 impl Searcher {
@@ -156,6 +160,12 @@ impl Searcher {
     fn wants_vectors(&self) -> bool {
         let off = matches!(self.vectors, QueryVectors::Off);
         !off && self.settings.semantic_ratio > 0.0 && !self.index.is_empty()
+    }
+
+    /// Whether a search asks the provider for anything.
+    fn asks_provider(&self) -> bool {
+        let reachable = matches!(self.vectors, QueryVectors::From(_));
+        reachable && self.wants_vectors() && self.index.vectors().count() > 0
     }
 }
 
