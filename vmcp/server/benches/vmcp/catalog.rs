@@ -32,7 +32,7 @@ pub(crate) async fn measure(bed: &Bed, report: &mut Report) -> Result<()> {
     };
     let offered: Vec<_> = sources.iter().map(read).collect();
 
-    let build = || {
+    let aggregate = || {
         let catalog = Catalog::build(&offered, &Aggregation::default());
         let documents: Vec<_> = catalog.tools.iter().map(|tool| document(tool)).collect();
         (Index::new(&documents), catalog)
@@ -42,7 +42,7 @@ pub(crate) async fn measure(bed: &Bed, report: &mut Report) -> Result<()> {
             bed.definitions.iter().map(|definition| serde_json::from_str::<Value>(definition.raw.get()));
         values.collect::<Result<Vec<_>, _>>()
     };
-    let (built, parsed) = interleaved(runs, async |_| Ok(build()), async |_| Ok(parse()?)).await?;
+    let (built, parsed) = interleaved(runs, async |_| Ok(aggregate()), async |_| Ok(parse()?)).await?;
     let what = format!("catalogue and index of {size} tools");
     report.row(
         Part::Catalog,
@@ -56,7 +56,7 @@ pub(crate) async fn measure(bed: &Bed, report: &mut Report) -> Result<()> {
     let (reloaded, built) = interleaved(
         runs,
         async |run| Ok(bed.engine.apply(if run % 2 == 0 { even.clone() } else { odd.clone() }).await),
-        async |_| Ok(build()),
+        async |_| Ok(aggregate()),
     )
     .await?;
     report.row(

@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::raw_client::Client;
 
 /// How long anything may take to start.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How often to look whether it has.
 const LOOK: Duration = Duration::from_micros(500);
 
