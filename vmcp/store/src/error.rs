@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum StoreError {
     /// The folder or the file cannot be created or written. Nothing is cached across restarts until that changes.
     #[error(
-        "cannot write the cache in {}: {reason}; set storageDir to a folder this user may write, or mount one there",
+        "cannot write the cache in {}: {reason}; set optimizer.storage.dir to a folder this user may write, or mount one there",
         dir.display()
     )]
     Unwritable {
