@@ -13,7 +13,7 @@ use url::Url;
 use vmcp_model::config::{Config, parse_duration};
 
 use super::failure::{Exit, Failure};
-use super::options::Global;
+use super::options::{Global, no_file};
 use super::status::Status;
 use super::{block_on, progress};
 pub(super) use own::{Need, Own};
@@ -25,9 +25,7 @@ const BEGUN: Duration = Duration::from_millis(200);
 
 /// Which server is asked.
 #[derive(Debug, Args)]
-#[command(
-    next_help_heading = "Which server (default: the one that runs with the configuration file; else its backends are started here)"
-)]
+#[command(next_help_heading = "Which server")]
 pub(super) struct Reach {
     /// MCP endpoint of a running server [default: of the one that runs with the configuration file; if none does, its
     /// backends are started here]
@@ -84,18 +82,11 @@ impl Connection {
         if !local && (url.is_some() || admin_url.is_some()) {
             return Ok(Connection::Server { mcp: url.clone(), admin: admin_url.clone() });
         }
-        let file = match global.load() {
-            Ok(file) => file,
-            // Without a file, there may still be a server at the usual place.
-            Err(failure) => {
-                let usual = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-                let found = if *local || global.config_path().is_ok() {
-                    None
-                } else {
-                    probe(usual(8080), usual(9090)).await
-                };
-                return found.map(|(server, _)| server).ok_or(failure);
-            }
+        let Some(file) = global.load_if_any()? else {
+            // There may still be a server at the usual place.
+            let usual = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            let found = if *local { None } else { probe(usual(8080), usual(9090)).await };
+            return found.map(|(server, _)| server).ok_or_else(no_file);
         };
         let server = &file.config.server;
         if !local

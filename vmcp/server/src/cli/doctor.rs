@@ -39,7 +39,10 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
         connection.look_again(reach.wait).await?;
         let status = connection.status().await?;
         let mut findings = Vec::new();
-        let file = global.load_if_any()?;
+        let file = global.load_if_any().unwrap_or_else(|failure| {
+            findings.push(Finding::broken("configuration", failure.message(), "mend the file"));
+            None
+        });
         if only.is_none() {
             if let Some(file) = &file {
                 let finding =

@@ -1,5 +1,6 @@
 //! How commands end.
 
+use std::io;
 use std::process::ExitCode;
 
 use super::output;
@@ -40,6 +41,17 @@ impl Failure {
         Failure { exit: Exit::Failed, message: message.into(), remedy: None, broken_pipe: false }
     }
 
+    /// Standard input or output failed.
+    pub(super) fn of_pipe(what: &str, error: &io::Error) -> Failure {
+        let broken_pipe = error.kind() == io::ErrorKind::BrokenPipe;
+        Failure { broken_pipe, ..Failure::new(format!("{what}: {error}")) }
+    }
+
+    /// Why.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// What to do about it.
     pub(super) fn remedy(mut self, remedy: impl Into<String>) -> Failure {
         self.remedy = Some(remedy.into());
@@ -69,13 +81,5 @@ impl Failure {
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::new(error.to_string())
-    }
-}
-
-/// Standard output could not be written.
-impl Failure {
-    pub(super) fn of_output(error: &std::io::Error) -> Failure {
-        let broken_pipe = error.kind() == std::io::ErrorKind::BrokenPipe;
-        Failure { broken_pipe, ..Failure::new(format!("cannot write the result: {error}")) }
     }
 }

@@ -71,12 +71,7 @@ impl Global {
         if let Some(path) = &self.config {
             return Ok(path.clone());
         }
-        let usual = usual_files();
-        usual.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
-            let usual: Vec<_> = usual.iter().map(|path| path.display().to_string()).collect();
-            Failure::new(format!("there is no configuration file (looked for {})", usual.join(" and ")))
-                .remedy("`vmcp init` writes one; or name one with --config")
-        })
+        usual_files().into_iter().find(|path| path.is_file()).ok_or_else(no_file)
     }
 
     /// Reads and validates the configuration file.
@@ -132,6 +127,13 @@ impl Global {
         };
         logs::Settings { filter: self.log_level.clone().unwrap_or_else(|| level.to_owned()), style }
     }
+}
+
+/// No file was named, and none is where it usually is.
+pub(super) fn no_file() -> Failure {
+    let usual: Vec<_> = usual_files().iter().map(|path| path.display().to_string()).collect();
+    Failure::new(format!("there is no configuration file (looked for {})", usual.join(" and ")))
+        .remedy("`vmcp init` writes one; or name one with --config")
 }
 
 /// The environment, as the configuration refers to it.

@@ -15,7 +15,7 @@ pub(super) fn result(text: &str) -> Result<(), Failure> {
     let end: &[u8] = if shown.is_empty() || shown.ends_with('\n') { b"" } else { b"\n" };
     let written =
         out.write_all(shown.as_bytes()).and_then(|()| out.write_all(end)).and_then(|()| out.flush());
-    written.map_err(|error| Failure::of_output(&error))
+    written.map_err(|error| Failure::of_pipe("cannot write the result", &error))
 }
 
 /// Writes a result in the wanted form; `people` makes the one that people read.

@@ -89,37 +89,59 @@ async fn serve(arguments: Arguments, file: File, people: bool) -> Result<(), Fai
     let admin = Admin::new(engine.clone(), Some(watch));
     let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));
     let stop = Stop::listen()?;
-    if stdio {
-        let _operators = match admin_listen {
-            Some(address) => Some(AbortOnDropHandle::new(serve_admin(address, admin.clone()).await?)),
-            None => None,
-        };
+    let outcome = if stdio {
         tracing::info!(config = %path.display(), "serving MCP on standard input and output");
-        let serving = stdio::serve(Arc::clone(&edge), tokio::io::stdin(), tokio::io::stdout());
-        let mut serving = std::pin::pin!(serving);
-        tokio::select! {
-            ended = &mut serving => ended.map_err(|error| Failure::of_output(&error))?,
-            () = stop.wait() => {
-                admin.draining();
-                edge.close();
-                let _ = tokio::time::timeout(drain_timeout(&engine), serving).await;
-            }
-        }
+        serve_stdio(&edge, &admin, admin_listen, stop).await
     } else {
-        let ports = Ports::open(edge, admin.clone(), &server).await.map_err(|error| {
-            Failure::new(error.to_string()).remedy(
+        match Ports::open(edge, admin.clone(), &server).await {
+            Ok(ports) => {
+                announce_ports(&ports, &path.display().to_string(), people);
+                serve_ports(ports, &engine, &admin, stop).await;
+                Ok(())
+            }
+            Err(error) => Err(Failure::new(error.to_string()).remedy(
                 "stop whatever listens there, or choose another port with --listen and --admin-listen",
-            )
-        })?;
-        announce_ports(&ports, &path.display().to_string(), people);
-        stop.wait().await;
-        admin.draining();
-        if !ports.drain(drain_timeout(&engine)).await {
-            tracing::warn!("some requests did not end in time (server.drainTimeout)");
+            )),
         }
-    }
+    };
     engine.shutdown(BACKEND_GRACE).await;
     tracing::info!("stopped");
+    outcome
+}
+
+/// Until a signal; then until requests in flight have ended.
+async fn serve_ports(ports: Ports, engine: &Engine, admin: &Admin, stop: Stop) {
+    stop.wait().await;
+    admin.draining();
+    if !ports.drain(drain_timeout(engine)).await {
+        tracing::warn!("some requests did not end in time (server.drainTimeout)");
+    }
+}
+
+/// Until standard input ends, or a signal.
+async fn serve_stdio(
+    edge: &Arc<Edge>,
+    admin: &Admin,
+    admin_listen: Option<SocketAddr>,
+    stop: Stop,
+) -> Result<(), Failure> {
+    let _operators = match admin_listen {
+        Some(address) => Some(AbortOnDropHandle::new(serve_admin(address, admin.clone()).await?)),
+        None => None,
+    };
+    let serving = stdio::serve(Arc::clone(edge), tokio::io::stdin(), tokio::io::stdout());
+    let mut serving = std::pin::pin!(serving);
+    tokio::select! {
+        ended = &mut serving => {
+            return ended.map_err(|error| Failure::of_pipe("standard input or output", &error));
+        }
+        () = stop.wait() => {}
+    }
+    admin.draining();
+    edge.close();
+    if tokio::time::timeout(drain_timeout(edge.engine()), serving).await.is_err() {
+        tracing::warn!("some requests did not end in time (server.drainTimeout)");
+    }
     Ok(())
 }
 
