@@ -133,7 +133,7 @@ fn a_folder_that_cannot_be_made_is_a_clear_error() {
     fs::write(&file, "").unwrap();
     let error = Store::open(&file.join("below")).err().unwrap();
     assert!(matches!(error, StoreError::Unwritable { .. }), "{error}");
-    assert!(error.to_string().contains("storageDir"), "{error}");
+    assert!(error.to_string().contains("optimizer.storage.dir"), "{error}");
 }
 
 /// Not a test of its own: the second process of the next one, which runs this binary again with the variable set.
