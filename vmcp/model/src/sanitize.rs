@@ -3,21 +3,40 @@
 /// The longest text that [`text`] returns, in bytes.
 pub const MAX_BYTES: usize = 8 * 1024;
 
+/// What stands between two paragraphs.
+const PARAGRAPH: &str = "\n\n";
+
 /// Drops control, zero-width, direction-changing and other invisible characters, turns every run of white space into one
 /// space, trims, and cuts at [`MAX_BYTES`] on a character's boundary.
 pub fn text(input: &str) -> String {
+    clean(input, " ")
+}
+
+/// Like [`text`], but a run of white space that holds an empty line stays one: what follows the first paragraph of a
+/// description is mostly about parameters, and the first sentence ends before it.
+pub fn paragraphs(input: &str) -> String {
+    clean(input, PARAGRAPH)
+}
+
+/// `break_between` is what a run of white space with an empty line becomes.
+fn clean(input: &str, break_between: &str) -> String {
     let mut out = String::with_capacity(input.len().min(MAX_BYTES));
-    let mut space = false;
+    let mut gap = "";
+    let mut line_feeds = 0;
     for c in input.chars() {
         if c.is_whitespace() {
-            space = !out.is_empty();
+            line_feeds += usize::from(c == '\n');
+            gap = match line_feeds {
+                _ if out.is_empty() => "",
+                0 | 1 => " ",
+                _ => break_between,
+            };
         } else if !is_invisible(c) {
-            if out.len() + usize::from(space) + c.len_utf8() > MAX_BYTES {
+            if out.len() + gap.len() + c.len_utf8() > MAX_BYTES {
                 break;
             }
-            if std::mem::take(&mut space) {
-                out.push(' ');
-            }
+            out.push_str(std::mem::take(&mut gap));
+            line_feeds = 0;
             out.push(c);
         }
     }
@@ -56,6 +75,12 @@ mod tests {
     }
 
     #[test]
+    fn paragraphs_stay_apart() {
+        assert_eq!(paragraphs("\n\n One\nline.\r\n \r\nArgs:\n  x \n\n"), "One line.\n\nArgs: x");
+        assert_eq!(text("One.\n\nTwo."), "One. Two.");
+    }
+
+    #[test]
     fn caps_on_a_boundary() {
         let long = text(&"日".repeat(100_000));
         assert_eq!(long.len(), MAX_BYTES - MAX_BYTES % 3);
@@ -68,6 +93,9 @@ mod tests {
             let clean = text(&input);
             prop_assert!(clean.len() <= MAX_BYTES && !clean.chars().any(is_invisible));
             prop_assert_eq!(text(&clean), clean);
+            let whole = paragraphs(&input);
+            prop_assert!(whole.len() <= MAX_BYTES);
+            prop_assert_eq!(paragraphs(&whole), whole);
         }
     }
 }

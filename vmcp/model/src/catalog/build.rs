@@ -144,7 +144,7 @@ fn catalog_tool(
     Ok(CatalogTool {
         size,
         tokens: size.div_ceil(4),
-        description: sanitize::text(description),
+        description: sanitize::paragraphs(description),
         title: title.map(sanitize::text),
         annotations,
         hash: tool.hash,

@@ -39,7 +39,7 @@ pub(super) fn page(
         hints: Hints::default(),
         server_info: (peer.era == Era::Modern).then_some(SERVER_INFO),
     };
-    Ok(pages::write(list, entries.iter().map(|entry| entry.raw.get()), &frame))
+    Ok(pages::write(list, entries.iter().map(|entry| entry.text(peer.era)), &frame))
 }
 
 /// The key behind which the page begins; none on the first one.

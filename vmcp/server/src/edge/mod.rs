@@ -22,6 +22,7 @@ mod sessions;
 pub mod stdio;
 mod streams;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -29,13 +30,22 @@ use tokio_util::sync::CancellationToken;
 use vmcp_model::config::Config;
 use vmcp_wire::envelope::Message;
 use vmcp_wire::era::Era;
+use vmcp_wire::meta::{Meta, Trace};
 use vmcp_wire::rpc;
 use vmcp_wire::sealed::KeyError;
 use vmcp_wire::translate::{self, NotificationPlan, Translated};
 
 use crate::engine::Engine;
+use crate::route::TraceContext;
 use in_flight::InFlight;
 use sessions::Sessions;
+
+/// The trace that a message carries in its `_meta`.
+fn carried_trace(meta: &Meta<'_>) -> TraceContext {
+    let Trace { traceparent, tracestate, baggage } = meta.trace();
+    let owned = |text: Option<Cow<'_, str>>| text.map(|text| Cow::Owned(text.into_owned()));
+    TraceContext { traceparent: owned(traceparent), tracestate: owned(tracestate), baggage: owned(baggage) }
+}
 
 /// A backend's notification in the terms of the client's era; `None` when it has none there.
 fn translated(message: &RawValue, era: Era) -> Option<Vec<u8>> {

@@ -21,8 +21,8 @@ use vmcp_wire::{codes, methods};
 use super::dispatch::{self, Handled};
 use super::peer::Peer;
 use super::streams::{self, Item, Wanted};
-use super::{Edge, handshake, translated};
-use crate::route::Caller;
+use super::{Edge, carried_trace, handshake, translated};
+use crate::route::{Caller, TraceContext};
 
 /// Messages that wait for a client that does not read; then whoever sends them waits.
 const QUEUE: usize = 256;
@@ -132,11 +132,15 @@ impl Connection {
                 Peer::legacy(session, style)
             }
         };
+        let trace = carried_trace(match era {
+            RequestEra::Modern(modern) => &modern.params.meta,
+            RequestEra::Legacy { params, .. } => &params.meta,
+        });
         // Both eras cancel by notification here.
         peer.session = Some(ONLY);
         let (edge, sender) = (Arc::clone(&self.edge), self.sender.clone());
         self.tasks.spawn(async move {
-            let handled = run(&edge, &peer, &line, sender.clone()).await;
+            let handled = run(&edge, &peer, trace, &line, sender.clone()).await;
             // The client is gone when this fails, and nobody waits.
             let _ = sender.send(handled.body).await;
         });
@@ -175,15 +179,16 @@ impl Connection {
 }
 
 /// One request, its notifications sent before its answer.
-async fn run(edge: &Arc<Edge>, peer: &Peer, line: &Bytes, sender: mpsc::Sender<Vec<u8>>) -> Handled {
+async fn run(
+    edge: &Arc<Edge>,
+    peer: &Peer,
+    trace: TraceContext,
+    line: &Bytes,
+    sender: mpsc::Sender<Vec<u8>>,
+) -> Handled {
     let (notifications, mut received) = mpsc::channel(64);
     let cancel = CancellationToken::new();
-    let caller = Caller {
-        client: peer.client.clone(),
-        notifications: Some(notifications),
-        cancel,
-        ..Caller::default()
-    };
+    let caller = Caller { client: peer.client.clone(), trace, notifications: Some(notifications), cancel };
     let era: Era = peer.era;
     let relay = async move {
         while let Some(message) = received.recv().await {

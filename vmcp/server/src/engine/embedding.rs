@@ -251,7 +251,10 @@ impl Worker {
         if missing.is_empty() {
             return self.probe(&snapshot).await;
         }
-        tracing::info!(tools = missing.len(), of = snapshot.texts.len(), model, "embedding tools");
+        // While the provider is down this is tried again and again; that it is down has been said.
+        if self.provider.down().is_none() {
+            tracing::info!(tools = missing.len(), of = snapshot.texts.len(), model, "embedding tools");
+        }
         let mut shown = Instant::now();
         for batch in missing.chunks(self.provider.embedder.batch_size().max(1)) {
             self.embed(&snapshot, &model, batch).await?;

@@ -8,6 +8,9 @@ use vmcp_model::catalog::{Catalog, CatalogTool};
 use vmcp_model::config::{Config, Exposure};
 use vmcp_model::tokens;
 use vmcp_search::Visible;
+use vmcp_wire::era::Era;
+use vmcp_wire::splice::Spliced;
+use vmcp_wire::translate;
 
 use crate::optim::definitions::{Definition, definitions};
 use crate::optim::names::NameStyle;
@@ -50,6 +53,28 @@ pub struct Entry {
     pub key: String,
     /// The entry as it is sent.
     pub raw: Arc<RawValue>,
+    /// The entry for clients of earlier revisions, where those would refuse it as it is.
+    legacy: Option<Arc<RawValue>>,
+}
+
+impl Entry {
+    /// An entry that is the same for all clients.
+    fn new(key: &str, raw: Arc<RawValue>) -> Entry {
+        Entry { key: key.to_owned(), raw, legacy: None }
+    }
+
+    fn tool(key: &str, raw: Arc<RawValue>) -> Entry {
+        let legacy = translate::tool(&raw, Era::Legacy).ok().map(Spliced::into_cow);
+        let legacy = legacy.filter(|text| text.as_ref() != raw.get());
+        let legacy = legacy.and_then(|text| RawValue::from_string(text.into_owned()).ok()).map(Arc::from);
+        Entry { legacy, ..Entry::new(key, raw) }
+    }
+
+    /// The entry for clients of an era.
+    pub fn text(&self, era: Era) -> &str {
+        let legacy = self.legacy.as_ref().filter(|_| era == Era::Legacy);
+        legacy.unwrap_or(&self.raw).get()
+    }
 }
 
 impl List {
@@ -104,13 +129,12 @@ impl View {
             };
         let shows = |tool: &CatalogTool| lists_everything || optimizer.pinned_tools.contains(&tool.name);
         let tools = |own: &[Definition]| {
-            let own = own.iter().map(|own| Entry { key: own.name.clone(), raw: own.raw.clone().into() });
+            let own = own.iter().map(|own| Entry::new(&own.name, own.raw.clone().into()));
             let backends = listed().filter(|(_, tool)| shows(tool));
-            let backends =
-                backends.map(|(_, tool)| Entry { key: tool.name.clone(), raw: Arc::clone(&tool.raw) });
+            let backends = backends.map(|(_, tool)| Entry::tool(&tool.name, Arc::clone(&tool.raw)));
             List::new(own.chain(backends).collect())
         };
-        let entry = |key: &str, raw: &RawValue| Entry { key: key.to_owned(), raw: raw.to_owned().into() };
+        let entry = |key: &str, raw: &RawValue| Entry::new(key, raw.to_owned().into());
         View {
             tools_dotted: tools(&dotted),
             tools_underscore: tools(&underscore),
@@ -125,11 +149,7 @@ impl View {
                     .collect(),
             ),
             prompts: List::new(
-                catalog
-                    .prompts
-                    .iter()
-                    .map(|p| Entry { key: p.name.clone(), raw: Arc::clone(&p.raw) })
-                    .collect(),
+                catalog.prompts.iter().map(|p| Entry::new(&p.name, Arc::clone(&p.raw))).collect(),
             ),
             visible_tools: visible.len(),
             visible: Arc::new(visible),
@@ -154,5 +174,23 @@ impl View {
             !self.resources.same_as(&before.resources) || !self.templates.same_as(&before.templates),
             !self.prompts.same_as(&before.prompts),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn legacy_clients_are_not_shown_an_output_schema_that_they_would_refuse() {
+        let entry = |schema: &str| {
+            let text = format!(r#"{{"name":"t","inputSchema":{{}},"outputSchema":{schema},"x":1e400}}"#);
+            Entry::tool("t", RawValue::from_string(text).unwrap().into())
+        };
+        let list = entry(r#"{"type":"array"}"#);
+        assert_eq!(list.text(Era::Legacy), r#"{"name":"t","inputSchema":{},"x":1e400}"#);
+        assert_eq!(list.text(Era::Modern), list.raw.get());
+        let object = entry(r#"{"type":"object"}"#);
+        assert!(object.legacy.is_none(), "shared by both");
     }
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use vmcp_wire::meta::{self, Meta};
 
+use crate::edge::carried_trace;
 use crate::route::TraceContext;
 
 /// Why there is no body.
@@ -30,14 +31,9 @@ pub(super) async fn read(body: Body, limit: usize) -> Result<Bytes, BodyError> {
 
 /// The trace of a message: `_meta` is the protocol's carrier, the HTTP header what proxies and other clients use.
 pub(super) fn trace(meta: &Meta<'_>, headers: &HeaderMap) -> TraceContext {
-    let carried = meta.trace();
+    let carried = carried_trace(meta);
     if carried.traceparent.is_some() {
-        let owned = |text: Option<Cow<'_, str>>| text.map(|text| Cow::Owned(text.into_owned()));
-        return TraceContext {
-            traceparent: owned(carried.traceparent),
-            tracestate: owned(carried.tracestate),
-            baggage: owned(carried.baggage),
-        };
+        return carried;
     }
     let header =
         |name| -> Option<Cow<'static, str>> { Some(headers.get(name)?.to_str().ok()?.to_owned().into()) };
