@@ -1,7 +1,7 @@
 //! `make bench`: what vmcp costs, in one table, each figure beside something named that was measured in the same go.
 //!
-//! `cargo bench --profile release -p vmcp --bench vmcp [-- --quick]`; `docs/benchmarks.md` explains the rows. The table goes to standard
-//! output, progress and targets to standard error.
+//! `cargo bench --profile release -p vmcp --bench vmcp [-- --quick] [STAGE…]`;
+//! `docs/benchmarks.md` explains the rows. The table goes to standard output, progress and targets to standard error.
 #![expect(clippy::print_stderr, reason = "progress is for whoever waits")]
 
 mod catalog;
@@ -19,6 +19,7 @@ mod start;
 mod table;
 
 use anyhow::Result;
+use clap::{Parser, ValueEnum};
 
 use find_tool::Bed;
 use table::Report;
@@ -26,29 +27,58 @@ use table::Report;
 /// Sizes of the catalogue.
 const SIZES: [usize; 4] = [100, 500, 5_000, 15_000];
 
+/// Measures vmcp.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// A fifth of the repetitions
+    #[arg(long, env = "VMCP_BENCH_QUICK")]
+    quick: bool,
+    /// What to measure [default: everything]
+    stages: Vec<Stage>,
+    /// Cargo adds it
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Stage {
+    Start,
+    Memory,
+    FindTool,
+    Sessions,
+    Embedding,
+}
+
 #[tokio::main]
 async fn main() -> Result<()> {
-    // Cargo itself adds `--bench`.
-    let quick = std::env::args().any(|argument| argument == "--quick")
-        || std::env::var_os("VMCP_BENCH_QUICK").is_some();
+    let Arguments { quick, stages, bench: _ } = Arguments::parse();
+    let wanted = |stage| stages.is_empty() || stages.contains(&stage);
     let mut report = Report::new(quick);
 
-    // First, while this process is small and nothing of it runs in the background.
-    start::measure(&mut report).await?;
-    memory::measure(&mut report).await?;
-    for size in SIZES {
-        progress(&format!("a catalogue of {size} tools: connecting, indexing, embedding"));
+    // Processes first, while nothing of this one runs in the background.
+    if wanted(Stage::Start) {
+        start::measure(&mut report).await?;
+    }
+    if wanted(Stage::Memory) {
+        memory::measure(&mut report).await?;
+    }
+    for size in SIZES.into_iter().filter(|_| wanted(Stage::FindTool)) {
+        progress(&format!("{size} tools: connecting, indexing, embedding"));
         let mut bed = Bed::new(size).await?;
-        progress(&format!("find_tool and search over {size} tools"));
+        progress(&format!("{size} tools: find_tool and search"));
         bed.measure(&mut report).await?;
         if size == 500 || size == 15_000 {
-            progress(&format!("building and reloading {size} tools"));
+            progress(&format!("{size} tools: building and reloading"));
             catalog::measure(&bed, &mut report).await?;
         }
         bed.end().await;
     }
-    sessions::measure(&mut report).await?;
-    embedding::measure(&mut report).await?;
+    if wanted(Stage::Sessions) {
+        sessions::measure(&mut report).await?;
+    }
+    if wanted(Stage::Embedding) {
+        embedding::measure(&mut report).await?;
+    }
     report.print();
     Ok(())
 }
