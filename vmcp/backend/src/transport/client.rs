@@ -1,11 +1,15 @@
 //! The pool of HTTP connections that all backends share.
 
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::client::legacy::{
+    Client,
+    connect::{Connect, HttpConnector},
+};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 use rustls::crypto::ring;
@@ -17,34 +21,23 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// Time to open one TCP connection; the overall limit is `Settings::connection_timeout`.
 const CONNECT: Duration = Duration::from_secs(10);
 
-type Pool = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+type Pool<C> = Client<C, Full<Bytes>>;
+type TlsPool = Pool<HttpsConnector<HttpConnector>>;
 
 /// A pooled HTTP/1.1 and HTTP/2 client with TLS. Clones share the pool. Redirects are not followed: a backend that
 /// moves is a change of configuration, and credentials must not travel to another host.
+///
+/// The system's certificates are read with the first request over TLS: that takes some milliseconds of every start,
+/// which only those shall pay who talk to a backend over TLS.
 #[derive(Clone, Debug)]
-pub struct HttpClient(Pool);
+pub struct HttpClient {
+    plain: Pool<HttpConnector>,
+    tls: Arc<LazyLock<TlsPool>>,
+}
 
 impl Default for HttpClient {
     fn default() -> Self {
-        let mut tcp = HttpConnector::new();
-        // TLS sits on top of this connector, so it must not refuse https.
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_keepalive(Some(KEEP_ALIVE));
-        tcp.set_connect_timeout(Some(CONNECT));
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls())
-            .https_or_http()
-            .enable_all_versions()
-            .wrap_connector(tcp);
-        let pool = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .http2_keep_alive_interval(KEEP_ALIVE)
-            .http2_keep_alive_while_idle(false)
-            .build(connector);
-        Self(pool)
+        Self { plain: pool(tcp()), tls: Arc::new(LazyLock::new(tls_pool)) }
     }
 }
 
@@ -53,8 +46,37 @@ impl HttpClient {
         &self,
         request: http::Request<Full<Bytes>>,
     ) -> Result<http::Response<hyper::body::Incoming>, hyper_util::client::legacy::Error> {
-        self.0.request(request).await
+        match request.uri().scheme_str() {
+            Some("https") => self.tls.request(request).await,
+            _ => self.plain.request(request).await,
+        }
     }
+}
+
+fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(KEEP_ALIVE));
+    tcp.set_connect_timeout(Some(CONNECT));
+    tcp
+}
+
+fn tls_pool() -> TlsPool {
+    let mut tcp = tcp();
+    // TLS sits on top of this connector, so it must not refuse https.
+    tcp.enforce_http(false);
+    let connector = HttpsConnectorBuilder::new().with_tls_config(tls()).https_only().enable_all_versions();
+    pool(connector.wrap_connector(tcp))
+}
+
+fn pool<C: Connect + Clone>(connector: C) -> Pool<C> {
+    Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE)
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .http2_keep_alive_while_idle(false)
+        .build(connector)
 }
 
 /// The system's certificates know private authorities; an image without any falls back to Mozilla's.
