@@ -17,6 +17,8 @@ mod build;
 pub struct CatalogTool {
     /// The resolved name.
     pub name: String,
+    /// The name after overrides and before the conflict strategy: what the tool is called among its backend's own.
+    pub own_name: String,
     /// The backend that has it.
     pub backend: Arc<str>,
     /// The definition as the backend sent it; its `name` is the one that the backend understands.

@@ -151,6 +151,7 @@ fn catalog_tool(
         raw: raw.into(),
         definition: Arc::clone(tool),
         backend: Arc::clone(backend),
+        own_name: candidate.wanted().to_owned(),
         name,
         listed,
     })

@@ -10,15 +10,13 @@ use vmcp_wire::object::Object;
 /// Parameters of one tool that are indexed; schemas with more are generated, and say little with each.
 const MAX_PARAMETERS: usize = 200;
 
-/// A catalogued tool as the index sees it. Its name is the backend's own where the listed one only adds a prefix: the
-/// prefix is the server's name, which has a field to itself.
+/// A catalogued tool as the index sees it. Its name is the one before prefixes and shortening: the prefix is the server's
+/// name, which has a field to itself.
 pub fn document(tool: &CatalogTool) -> Document {
-    let original = sanitize::text(&tool.definition.name);
-    let name = if tool.name.ends_with(&original) { original } else { tool.name.clone() };
     let schema = tool.definition.input_schema.as_deref();
     Document {
         server: tool.backend.to_string(),
-        name,
+        name: sanitize::text(&tool.own_name),
         description: tool.description.clone(),
         parameters: schema.map(parameters).unwrap_or_default(),
     }
