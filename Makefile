@@ -68,5 +68,5 @@ schema: setup ## Write the pages that are generated: JSON schema, settings, comm
 check-generated: setup ## Check that generated pages are up to date
 	cargo test --quiet --workspace --test config_documents --test docs
 
-clean-cache: ## Remove everything that make put into the cache
-	rm -rf $(CACHE)
+clean-cache: ## Remove what make put into the cache: builds, servers, tools, the model
+	rm -rf $(CARGO_TARGET_DIR) $(CACHE)/servers $(CACHE)/tools $(VMCP_MODEL_DIR)
