@@ -58,11 +58,6 @@ impl Process {
             .unwrap_or_else(|_| panic!("{} does not end:\n{}", self.name, self.output()))
             .expect("waiting for a child")
     }
-
-    /// Whether it still runs.
-    pub fn is_running(&mut self) -> bool {
-        self.child.try_wait().is_ok_and(|status| status.is_none())
-    }
 }
 
 impl Drop for Process {
