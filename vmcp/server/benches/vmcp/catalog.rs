@@ -10,7 +10,7 @@ use vmcp_model::discovered::{Discovered, Listing};
 use vmcp_model::rules::Aggregation;
 use vmcp_search::Index;
 
-use crate::find_tool::Bed;
+use crate::find_tool::{Bed, tools};
 use crate::samples::interleaved;
 use crate::table::{Part, Report, Unit};
 
@@ -43,7 +43,7 @@ pub(crate) async fn measure(bed: &Bed, report: &mut Report) -> Result<()> {
         values.collect::<Result<Vec<_>, _>>()
     };
     let (built, parsed) = interleaved(runs, async |_| Ok(aggregate()), async |_| Ok(parse()?)).await?;
-    let what = format!("catalogue and index of {size} tools");
+    let what = format!("catalogue and index of {}", tools(size));
     report.row(
         Part::Catalog,
         Unit::Seconds,
@@ -62,7 +62,7 @@ pub(crate) async fn measure(bed: &Bed, report: &mut Report) -> Result<()> {
     report.row(
         Part::Catalog,
         Unit::Seconds,
-        (format!("another configuration in force, {size} tools with vectors"), &reloaded),
+        (format!("another configuration in force, {} with vectors", tools(size)), &reloaded),
         (what, &built),
     );
     Ok(())

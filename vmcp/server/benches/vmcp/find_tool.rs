@@ -43,7 +43,7 @@ impl Bed {
         self.check().await?;
         let (size, engine, peer) = (self.definitions.len(), &self.engine, &mut self.peer);
         let runs = report.runs(if size > 1000 { 200 } else { 1000 });
-        let tools = format!("{size} tools");
+        let tools = tools(size);
         let calls: Vec<_> = (0..QUERIES.len()).map(find_call).collect::<Result<_, _>>()?;
         let calls: Vec<&RawValue> = calls.iter().map(Box::as_ref).collect();
 
@@ -131,6 +131,14 @@ impl Bed {
     /// Stops what runs in the background.
     pub(crate) async fn end(self) {
         self.engine.shutdown(Duration::from_secs(5)).await;
+    }
+}
+
+/// `15,000 tools`.
+pub(crate) fn tools(count: usize) -> String {
+    match (count / 1000, count % 1000) {
+        (0, rest) => format!("{rest} tools"),
+        (thousands, rest) => format!("{thousands},{rest:03} tools"),
     }
 }
 

@@ -21,7 +21,7 @@ mod table;
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
 
-use find_tool::Bed;
+use find_tool::{Bed, tools};
 use table::Report;
 
 /// Sizes of the catalogue.
@@ -63,12 +63,12 @@ async fn main() -> Result<()> {
         memory::measure(&mut report).await?;
     }
     for size in SIZES.into_iter().filter(|_| wanted(Stage::FindTool)) {
-        progress(&format!("{size} tools: connecting, indexing, embedding"));
+        progress(&format!("{}: connecting, indexing, embedding", tools(size)));
         let mut bed = Bed::new(size).await?;
-        progress(&format!("{size} tools: find_tool and search"));
+        progress(&format!("{}: find_tool and search", tools(size)));
         bed.measure(&mut report).await?;
         if size == 500 || size == 15_000 {
-            progress(&format!("{size} tools: building and reloading"));
+            progress(&format!("{}: building and reloading", tools(size)));
             catalog::measure(&bed, &mut report).await?;
         }
         bed.end().await;
