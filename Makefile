@@ -59,8 +59,9 @@ $(DENY):
 deny: $(DENY)
 	$(DENY) --log-level error check bans licenses sources
 
-bench: setup ## Measure, and print one table with ratios
-	cargo bench -p vmcp --bench vmcp
+bench: setup ## Measure, and print one table with ratios (QUICK=1 for a fifth of the repetitions)
+	cargo build --release --quiet -p vmcp-fixture
+	cargo bench --profile release -p vmcp --bench vmcp -- $(if $(QUICK),--quick)
 
 schema: setup ## Write the pages that are generated: JSON schema, settings, command line
 	VMCP_UPDATE_SCHEMA=1 cargo test --quiet --workspace --test config_documents --test docs
