@@ -1,6 +1,7 @@
 //! The local model: one query, and the texts of a catalogue.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::Result;
 use tokio_util::task::AbortOnDropHandle;
@@ -14,6 +15,8 @@ use crate::table::{Part, Report, Unit};
 
 /// Tools whose texts are embedded.
 const TOOLS: usize = 500;
+/// Turns of queries alone and queries beside other work.
+const BLOCKS: usize = 5;
 
 /// The rows.
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
@@ -51,29 +54,32 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     let other = format!("one by one ({:.0} texts/s)", TOOLS as f64 / singly.p50());
     report.row(Part::Embedding, Unit::Seconds, (what, &bulk), (other, &singly));
 
-    let alone = queries(&embedder, report.runs(200)).await?;
-    let busy = Arc::clone(&embedder);
-    let working =
-        AbortOnDropHandle::new(tokio::spawn(async move { while busy.embed(&texts).await.is_ok() {} }));
-    let beside = queries(&embedder, report.runs(100)).await?;
-    drop(working);
-    report.row(
-        Part::Embedding,
-        Unit::Seconds,
-        ("one query, local model, while tools are being embedded", &beside),
-        ("one query alone", &alone),
-    );
+    let [mut alone, mut beside] = [(); 2].map(|()| Samples::default());
+    for _ in 0..BLOCKS {
+        queries(&embedder, report.runs(40), &mut alone).await?;
+        let (busy, work) = (Arc::clone(&embedder), texts.clone());
+        let working = tokio::spawn(async move { while busy.embed(&work).await.is_ok() {} });
+        let working = AbortOnDropHandle::new(working);
+        queries(&embedder, report.runs(20), &mut beside).await?;
+        drop(working);
+        // Queues behind what is left of the work, so that the next queries are alone again.
+        embedder.embed(texts.get(..16).unwrap_or_default()).await?;
+    }
+    let each: Samples = [bulk.p50() / TOOLS as f64].into_iter().collect();
+    let query = "one query, local model";
+    report.row(Part::Embedding, Unit::Seconds, (query, &alone), ("one of the 500 texts in one call", &each));
+    let what = format!("{query}, while tools are being embedded");
+    report.row(Part::Embedding, Unit::Seconds, (what, &beside), ("one query alone", &alone));
     Ok(())
 }
 
-async fn queries(embedder: &LocalEmbedder, runs: usize) -> Result<Samples> {
-    let mut samples = Samples::default();
+async fn queries(embedder: &LocalEmbedder, runs: usize, samples: &mut Samples) -> Result<()> {
     for run in 0..runs {
         let (description, keywords) = query(run);
         let text = format!("{description} {keywords}");
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         embedder.embed(&[text]).await?;
         samples.push(started.elapsed());
     }
-    Ok(samples)
+    Ok(())
 }
