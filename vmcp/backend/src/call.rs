@@ -18,10 +18,7 @@ const MEANT: Duration = Duration::from_secs(1);
 /// Runs one call.
 pub(crate) async fn run(shared: &Shared, request: Request<'_>) -> Result<Response, CallError> {
     let permit = Permit::admit(shared)?;
-    let listener = Listener {
-        active: Arc::new(Mutex::new(Instant::now())),
-        notifications: request.notifications.clone(),
-    };
+    let listener = Listener { active: Arc::new(Mutex::new(Instant::now())), events: request.events.clone() };
     let result = tokio::select! {
         result = attempt(shared, &request, &listener) => result,
         () = request.cancel.cancelled() => Err(CallError::Cancelled),

@@ -129,7 +129,7 @@ impl Channel {
             edit.set(META, meta.finish());
         }
         let message = Bytes::from(rpc::request(id, request.method, Some(edit.finish())));
-        let listener = listener.filter(|listener| token.is_some() || listener.notifications.is_some());
+        let listener = listener.filter(|listener| token.is_some() || listener.events.is_some());
         let _route =
             listener.map(|listener| self.inbound.route(id, token.map(ToOwned::to_owned), listener.clone()));
         self.link.exchange(Outgoing { id, message, request, revision }).await

@@ -14,6 +14,7 @@ use vmcp_wire::object::Object;
 use vmcp_wire::rpc::RpcError;
 use vmcp_wire::{codes, methods, rpc};
 
+use crate::event::Event;
 use crate::lock::lock;
 
 /// One per connection, shared by everything that reads from it.
@@ -39,12 +40,12 @@ struct Route {
 pub(crate) struct Listener {
     /// When the backend last showed any.
     pub(crate) active: Arc<Mutex<Instant>>,
-    pub(crate) notifications: Option<mpsc::Sender<Box<RawValue>>>,
+    pub(crate) events: Option<mpsc::Sender<Event>>,
 }
 
 /// A notification on its way to the caller that it belongs to.
 pub(crate) struct Delivery {
-    to: mpsc::Sender<Box<RawValue>>,
+    to: mpsc::Sender<Event>,
     message: Box<RawValue>,
 }
 
@@ -52,12 +53,12 @@ impl Delivery {
     /// Waits for room: for a stream that belongs to one call, whose server may be slowed down.
     pub(crate) async fn send(self) {
         // A caller that stopped listening is no error.
-        let _ = self.to.send(self.message).await;
+        let _ = self.to.send(Event::Notification(self.message)).await;
     }
 
     /// Drops the message when there is no room: for a stream shared by many calls.
     pub(crate) fn try_send(self) {
-        if self.to.try_send(self.message).is_err() {
+        if self.to.try_send(Event::Notification(self.message)).is_err() {
             tracing::debug!("a caller reads its notifications too slowly or not at all, one was dropped");
         }
     }
@@ -100,7 +101,7 @@ impl Inbound {
                     None if routes.len() == 1 => routes.values().next()?,
                     None => return None,
                 };
-                let to = route.listener.notifications.clone()?;
+                let to = route.listener.events.clone()?;
                 Some(Delivery { to, message: serde_json::from_slice(whole).ok()? })
             }
             other => {
@@ -117,7 +118,7 @@ impl Inbound {
         // Late progress of a call that has ended finds nobody.
         let route = routes.get(&id)?;
         *lock(&route.listener.active) = Instant::now();
-        let to = route.listener.notifications.clone()?;
+        let to = route.listener.events.clone()?;
         let mut edit = params.edit();
         edit.set(PROGRESS_TOKEN, route.token.as_deref()?);
         let message = rpc::notification(methods::PROGRESS, Some(edit.finish()));

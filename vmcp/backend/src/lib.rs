@@ -12,6 +12,7 @@ mod connection;
 mod connector;
 mod era;
 mod error;
+mod event;
 mod inbound;
 mod list;
 mod listen;
@@ -24,6 +25,7 @@ mod status;
 mod transport;
 
 pub use backend::Backend;
+pub use event::{Downstream, Event, Question, SessionId};
 pub use request::{CallError, ClientFacts, DEFAULT_DEADLINE, Outcome, Request, Response};
 pub use settings::Settings;
 pub use status::{State, Status};

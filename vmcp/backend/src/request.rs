@@ -10,6 +10,8 @@ use tokio_util::sync::CancellationToken;
 use vmcp_wire::era::Era;
 use vmcp_wire::meta::Trace;
 
+use crate::event::{Event, SessionId};
+
 /// Tool calls may take this long by default (GMT-23).
 pub const DEFAULT_DEADLINE: Duration = Duration::from_mins(1);
 
@@ -30,9 +32,11 @@ pub struct Request<'a> {
     pub trace: Trace<'a>,
     /// Who asks, as far as a modern backend is told.
     pub client: ClientFacts,
-    /// Receives this request's notifications in order, as whole JSON-RPC messages carrying the caller's own
-    /// progress token.
-    pub notifications: Option<mpsc::Sender<Box<RawValue>>>,
+    /// The client's session. A backend that keeps state has one session of its own for each.
+    pub session: Option<SessionId>,
+    /// Receives, in order, what the backend sends before its answer: notifications carrying the caller's own progress
+    /// token, and questions. `None`: the caller can take neither.
+    pub events: Option<mpsc::Sender<Event>>,
     /// Cancels the request here and at the backend.
     pub cancel: CancellationToken,
     /// The request may be sent again after a connection died under it (reads, tools annotated idempotent). Others
@@ -51,7 +55,8 @@ impl<'a> Request<'a> {
             deadline: DEFAULT_DEADLINE,
             trace: Trace::default(),
             client: ClientFacts::default(),
-            notifications: None,
+            session: None,
+            events: None,
             cancel: CancellationToken::new(),
             idempotent: false,
         }

@@ -1,8 +1,10 @@
 //! Limits and intervals of a backend's connection, each with its default.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::breaker;
+use crate::event::{Downstream, Nobody};
 use crate::transport::client::HttpClient;
 
 /// How connections behave. Clone one value for all backends: they share its pool of HTTP connections.
@@ -38,6 +40,8 @@ pub struct Settings {
     pub drain_timeout: Duration,
     /// Time for a child process to exit by itself, and again after SIGTERM, before it is killed.
     pub kill_grace: Duration,
+    /// Takes what backends send outside of any request.
+    pub downstream: Arc<dyn Downstream>,
     /// Our version as told to backends in `clientInfo`.
     pub client_version: String,
     /// The pool of HTTP connections.
@@ -62,6 +66,7 @@ impl Default for Settings {
             stdio_probe_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(10),
             kill_grace: Duration::from_secs(2),
+            downstream: Arc::new(Nobody),
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
             http: HttpClient::default(),
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use vmcp_backend::{Backend, CallError, Request, Settings, State};
+use vmcp_backend::{Backend, CallError, Event, Request, Settings, State};
 use vmcp_model::config::Transport;
 use vmcp_wire::era::Era;
 
@@ -168,15 +168,13 @@ async fn progress_comes_in_order_and_cancellation_is_forwarded() {
     let backend = Backend::start(spec("b", shell(&handler)), settings(), None);
     let (sender, mut notifications) = mpsc::channel(8);
     let params = raw(r#"{"name":"echo","_meta":{"progressToken":"mine"}}"#);
-    backend
-        .request(Request { notifications: Some(sender), ..Request::new("tools/call", &params) })
-        .await
-        .unwrap();
+    backend.request(Request { events: Some(sender), ..Request::new("tools/call", &params) }).await.unwrap();
     for progress in 1..=3 {
         let expected = format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":"mine","progress":{progress}}}}}"#
         );
-        assert_eq!(notifications.recv().await.unwrap().get(), expected);
+        let Some(Event::Notification(notification)) = notifications.recv().await else { panic!("none") };
+        assert_eq!(notification.get(), expected);
     }
     assert!(notifications.recv().await.is_none());
     let params = raw(r#"{"name":"slow"}"#);

@@ -160,7 +160,8 @@ async fn answer(
     let caller = Caller {
         client: peer.client.clone(),
         trace: body::trace(&params.meta, headers),
-        notifications: refuse::accepts_streams(headers).then_some(sender),
+        session: peer.session,
+        events: refuse::accepts_streams(headers).then_some(sender),
         cancel: CancellationToken::new(),
     };
     let (era, edge) = (peer.era, Arc::clone(edge));

@@ -25,8 +25,8 @@ mod streams;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
+use vmcp_backend::Event;
 use vmcp_model::config::Config;
 use vmcp_wire::envelope::Message;
 use vmcp_wire::era::Era;
@@ -47,8 +47,10 @@ fn carried_trace(meta: &Meta<'_>) -> TraceContext {
     TraceContext { traceparent: owned(traceparent), tracestate: owned(tracestate), baggage: owned(baggage) }
 }
 
-/// A backend's notification in the terms of the client's era; `None` when it has none there.
-fn translated(message: &RawValue, era: Era) -> Option<Vec<u8>> {
+/// What a backend sent before its answer, in the terms of the client's era; `None` when there are none. A question is
+/// dropped, which tells the backend that nobody answers.
+fn translated(event: &Event, era: Era) -> Option<Vec<u8>> {
+    let Event::Notification(message) = event else { return None };
     let Ok(Message::Notification(notification)) = Message::parse(message.get().as_bytes()) else {
         return None;
     };

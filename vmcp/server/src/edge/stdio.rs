@@ -186,13 +186,14 @@ async fn run(
     line: &Bytes,
     sender: mpsc::Sender<Vec<u8>>,
 ) -> Handled {
-    let (notifications, mut received) = mpsc::channel(64);
+    let (events, mut received) = mpsc::channel(64);
     let cancel = CancellationToken::new();
-    let caller = Caller { client: peer.client.clone(), trace, notifications: Some(notifications), cancel };
+    let caller =
+        Caller { client: peer.client.clone(), session: peer.session, trace, events: Some(events), cancel };
     let era: Era = peer.era;
     let relay = async move {
-        while let Some(message) = received.recv().await {
-            if let Some(message) = translated(&message, era) {
+        while let Some(event) = received.recv().await {
+            if let Some(message) = translated(&event, era) {
                 let _ = sender.send(message).await;
             }
         }

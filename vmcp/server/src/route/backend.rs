@@ -86,7 +86,8 @@ pub(crate) async fn send(
         deadline: target.deadline,
         trace: traces::outgoing(&span, &caller.trace),
         client: caller.client.clone(),
-        notifications: caller.notifications.clone(),
+        session: caller.session,
+        events: caller.events.clone(),
         cancel: caller.cancel.clone(),
         idempotent: target.idempotent,
     };

@@ -11,7 +11,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use vmcp_backend::{CallError, ClientFacts, Outcome, Response};
+use vmcp_backend::{CallError, ClientFacts, Event, Outcome, Response, SessionId};
 use vmcp_model::catalog::ResourceTarget;
 use vmcp_wire::codes;
 use vmcp_wire::era::Era;
@@ -34,8 +34,10 @@ pub struct Caller {
     pub client: ClientFacts,
     /// The trace that the request belongs to.
     pub trace: TraceContext,
-    /// Receives the notifications of the request, as whole JSON-RPC messages. `None`: the caller cannot take any.
-    pub notifications: Option<mpsc::Sender<Box<RawValue>>>,
+    /// The session, in the legacy era.
+    pub session: Option<SessionId>,
+    /// Receives what a backend sends before its answer. `None`: the caller cannot take anything.
+    pub events: Option<mpsc::Sender<Event>>,
     /// Cancels the request.
     pub cancel: CancellationToken,
 }

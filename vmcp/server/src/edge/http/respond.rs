@@ -10,8 +10,8 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::{self, Stream};
-use serde_json::value::RawValue;
 use tokio::sync::mpsc;
+use vmcp_backend::Event;
 use vmcp_wire::era::Era;
 use vmcp_wire::sse;
 
@@ -19,7 +19,7 @@ use crate::edge::dispatch::Handled;
 use crate::edge::streams::Item;
 use crate::edge::translated;
 
-type Notifications = mpsc::Receiver<Box<RawValue>>;
+type Notifications = mpsc::Receiver<Event>;
 
 pub(super) fn json(handled: Handled) -> Response {
     let status = StatusCode::from_u16(handled.status).unwrap_or(StatusCode::OK);
@@ -49,7 +49,7 @@ struct Running {
     work: Option<Pin<Box<dyn Future<Output = Handled> + Send>>>,
     answer: Option<Handled>,
     notifications: Notifications,
-    first: Option<Box<RawValue>>,
+    first: Option<Event>,
     era: Era,
 }
 
@@ -105,6 +105,6 @@ fn event(message: &[u8]) -> Bytes {
 }
 
 /// A backend's notification in the terms of the client's era; a comment when it has none there.
-fn notification(message: &RawValue, era: Era) -> Bytes {
-    translated(message, era).map_or(Bytes::from_static(sse::KEEP_ALIVE), |message| event(&message))
+fn notification(before: &Event, era: Era) -> Bytes {
+    translated(before, era).map_or(Bytes::from_static(sse::KEEP_ALIVE), |message| event(&message))
 }
