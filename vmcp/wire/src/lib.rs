@@ -31,6 +31,7 @@ pub mod methods;
 pub mod object;
 pub mod pages;
 pub mod params;
+pub mod pieces;
 pub mod rpc;
 mod scan;
 pub mod sealed;

@@ -8,6 +8,7 @@ use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 use vmcp_wire::pages::List;
 use vmcp_wire::params::Params;
+use vmcp_wire::pieces::Pieces;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::splice::Spliced;
 use vmcp_wire::subject;
@@ -26,12 +27,12 @@ pub(super) struct Handled {
     /// The HTTP status; stdio has none.
     pub(super) status: u16,
     /// The JSON-RPC response.
-    pub(super) body: Vec<u8>,
+    pub(super) body: Pieces,
 }
 
 impl Handled {
-    pub(super) fn ok(body: Vec<u8>) -> Self {
-        Self { status: 200, body }
+    pub(super) fn ok(body: impl Into<Pieces>) -> Self {
+        Self { status: 200, body: body.into() }
     }
 
     /// An error of ours. The modern era has HTTP statuses for some.
@@ -41,7 +42,7 @@ impl Handled {
             (Era::Modern, codes::HEADER_MISMATCH | codes::MISSING_CLIENT_CAPABILITY) => 400,
             _ => 200,
         };
-        Self { status, body: rpc::error(Some(id), Spliced::from(error.to_json())) }
+        Self { status, body: rpc::error(Some(id), Spliced::from(error.to_json())).into() }
     }
 }
 
@@ -49,7 +50,7 @@ impl Handled {
 pub(super) fn internal_error() -> Handled {
     tracing::error!("a request ended without an answer");
     let error = RpcError::new(codes::INTERNAL_ERROR, "internal error; see the server's log");
-    Handled { status: 500, body: rpc::error(None, Spliced::from(error.to_json())) }
+    Handled { status: 500, body: rpc::error(None, Spliced::from(error.to_json())).into() }
 }
 
 /// Runs one request to its end, in a span of its own, within the reach of `notifications/cancelled`.

@@ -142,7 +142,7 @@ impl Connection {
         self.tasks.spawn(async move {
             let handled = run(&edge, &peer, trace, &line, sender.clone()).await;
             // The client is gone when this fails, and nobody waits.
-            let _ = sender.send(handled.body).await;
+            let _ = sender.send(handled.body.into_bytes().into()).await;
         });
     }
 

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -10,9 +11,11 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::{self, Stream};
+use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 use vmcp_backend::Event;
 use vmcp_wire::era::Era;
+use vmcp_wire::pieces::Pieces;
 use vmcp_wire::sse;
 
 use crate::edge::dispatch::Handled;
@@ -21,10 +24,33 @@ use crate::edge::translated;
 
 type Notifications = mpsc::Receiver<Event>;
 
+/// A document in pieces; its length is known.
+struct Whole(Pieces);
+
+impl http_body::Body for Whole {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.len() as u64)
+    }
+}
+
 pub(super) fn json(handled: Handled) -> Response {
     let status = StatusCode::from_u16(handled.status).unwrap_or(StatusCode::OK);
-    (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], handled.body)
-        .into_response()
+    let body = Body::new(Whole(handled.body));
+    (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }
 
 /// Waits for the answer or for the first notification, whichever comes first.
@@ -72,7 +98,7 @@ impl Running {
         if let Ok(next) = self.notifications.try_recv() {
             return Some(notification(&next, self.era));
         }
-        self.answer.take().map(|handled| event(&handled.body))
+        self.answer.take().map(|handled| event(&handled.body.into_bytes()))
     }
 }
 

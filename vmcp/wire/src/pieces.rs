@@ -1,0 +1,110 @@
+//! Bytes in pieces that are written one after another: what was received, and the little that goes between.
+
+use std::{collections::VecDeque, ops::Range};
+
+use bytes::{Bytes, BytesMut};
+
+/// A message or a part of one. Pieces are shared with whoever received them, never copied.
+#[derive(Debug, Clone, Default)]
+pub struct Pieces {
+    pieces: VecDeque<Bytes>,
+    length: usize,
+}
+
+impl Pieces {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Appends a piece.
+    pub fn push(&mut self, piece: impl Into<Bytes>) {
+        let piece = piece.into();
+        if !piece.is_empty() {
+            self.length += piece.len();
+            self.pieces.push_back(piece);
+        }
+    }
+
+    /// Appends the pieces of `other`.
+    pub fn append(&mut self, other: Pieces) {
+        self.length += other.length;
+        self.pieces.extend(other.pieces);
+    }
+
+    /// Takes the first piece away.
+    pub fn pop(&mut self) -> Option<Bytes> {
+        let piece = self.pieces.pop_front()?;
+        self.length -= piece.len();
+        Some(piece)
+    }
+
+    /// The bytes in `range`, as far as there are any.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Pieces {
+        let mut slice = Pieces::new();
+        let mut start = 0;
+        for piece in &self.pieces {
+            let end = start + piece.len();
+            let (from, to) = (range.start.max(start), range.end.min(end));
+            if from < to {
+                slice.push(piece.slice(from - start..to - start));
+            }
+            start = end;
+        }
+        slice
+    }
+
+    /// All bytes as one piece; copied only if there are several.
+    #[must_use]
+    pub fn into_bytes(mut self) -> Bytes {
+        if self.pieces.len() == 1 {
+            return self.pop().unwrap_or_default();
+        }
+        let mut all = BytesMut::with_capacity(self.length);
+        self.pieces.iter().for_each(|piece| all.extend_from_slice(piece));
+        all.freeze()
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for Pieces {
+    fn from(piece: T) -> Self {
+        let mut pieces = Self::new();
+        pieces.push(piece);
+        pieces
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_crosses_pieces_and_copies_nothing() {
+        let first = Bytes::from_static(b"abc");
+        let mut pieces = Pieces::from(first.clone());
+        pieces.push("");
+        pieces.push("defg");
+        assert_eq!(pieces.len(), 7);
+        let slice = pieces.slice(1..5);
+        assert_eq!(slice.clone().into_bytes(), "bcde");
+        assert_eq!(slice.clone().pop().map(|piece| piece.as_ptr()), Some(first[1..].as_ptr()));
+        assert!(pieces.slice(3..3).is_empty() && pieces.slice(9..12).is_empty());
+        assert_eq!(pieces.slice(0..3).into_bytes().as_ptr(), first.as_ptr());
+        assert_eq!(pieces.pop().map(|piece| piece.len()), Some(3));
+        assert_eq!(pieces.len(), 4);
+    }
+}
