@@ -8,14 +8,16 @@ use tokio_util::sync::DropGuard;
 use tracing::Instrument as _;
 use vmcp_model::config;
 use vmcp_model::discovered::Discovered;
+use vmcp_wire::level::Level;
 
 use crate::connector::Connector;
 use crate::error::LinkError;
-use crate::request::{CallError, Request, Response};
+use crate::event::SessionId;
+use crate::request::{CallError, Outcome, Request, Response};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::status::Status;
-use crate::{call, refresher};
+use crate::{call, refresher, subscriptions};
 
 /// One configured MCP server. Clones are handles of the same; when the last one is dropped, the connection ends.
 #[derive(Clone, Debug)]
@@ -84,6 +86,44 @@ impl Backend {
             // Every new connection is listed.
             shared.want(shared.rounds.borrow().ended + 1);
         }
+    }
+
+    /// Closes what is kept upstream for a client's session.
+    pub fn end_session(&self, session: SessionId) {
+        let _ = session;
+    }
+
+    /// A stream on which a client's session takes what belongs to no request was opened, or closed, here. Each opening
+    /// must be followed by one closing.
+    pub fn listen_session(&self, session: SessionId, open: bool) {
+        let _ = (session, open);
+    }
+
+    /// The client of a session asked for log messages of this level and above. Its calls must say so too, in
+    /// `ClientFacts::log_level`.
+    pub fn set_log_level(&self, session: SessionId, level: Level) {
+        let _ = (session, level);
+    }
+
+    /// Counts a subscriber of a resource: `notifications/resources/updated` goes to `Settings::downstream` until
+    /// [`Backend::unsubscribe`], across reconnections. Whatever is answered but a result counts nobody.
+    pub async fn subscribe(&self, uri: &str) -> Result<Outcome, CallError> {
+        subscriptions::subscribe(&self.0.shared, uri).await
+    }
+
+    /// Takes back what one successful [`Backend::subscribe`] counted.
+    pub fn unsubscribe(&self, uri: &str) {
+        subscriptions::unsubscribe(&self.0.shared, uri);
+    }
+
+    /// Counts a watcher of a task of a modern backend: its notifications go to `Settings::downstream`.
+    pub fn watch_task(&self, id: &str) -> Result<(), CallError> {
+        self.0.shared.subscriptions.watch(id)
+    }
+
+    /// Takes back what one successful [`Backend::watch_task`] counted.
+    pub fn unwatch_task(&self, id: &str) {
+        self.0.shared.subscriptions.unwatch(id);
     }
 
     /// Refuses new requests, lets those under way finish for a while, then ends the connection: a child process has

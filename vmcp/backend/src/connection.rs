@@ -64,6 +64,12 @@ impl Server {
             .is_some_and(|changed| changed.get() == "true")
     }
 
+    /// Whether resources can be subscribed to.
+    pub(crate) fn takes_subscriptions(&self) -> bool {
+        let resources = self.capability("resources").and_then(|declared| Object::parse(declared).ok());
+        resources.is_some_and(|resources| resources.text("subscribe") == Some("true"))
+    }
+
     fn capability(&self, name: &str) -> Option<&RawValue> {
         Object::parse(&self.capabilities).ok()?.get(name).filter(|value| value.get() != "null")
     }

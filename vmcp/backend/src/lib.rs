@@ -22,6 +22,7 @@ mod request;
 mod settings;
 mod shared;
 mod status;
+mod subscriptions;
 mod transport;
 
 pub use backend::Backend;

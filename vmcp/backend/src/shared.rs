@@ -18,6 +18,7 @@ use crate::error::LinkError;
 use crate::lock::lock;
 use crate::settings::Settings;
 use crate::status::{State, Status};
+use crate::subscriptions::Subscriptions;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) live: Mutex<Live>,
     /// The backend says that its definitions changed, or somebody asked for a listing.
     pub(crate) changed: Arc<Notify>,
+    pub(crate) subscriptions: Subscriptions,
     pub(crate) stop: CancellationToken,
     /// Calls under way.
     pub(crate) calls: TaskTracker,
@@ -77,6 +79,7 @@ impl Shared {
             discovered: watch::Sender::new(cached),
             live: Mutex::default(),
             changed: Arc::default(),
+            subscriptions: Subscriptions::default(),
             stop: CancellationToken::new(),
             calls: TaskTracker::new(),
         }

@@ -26,6 +26,7 @@ pub mod era;
 pub mod handshake;
 pub mod headers;
 pub mod json;
+pub mod level;
 pub mod meta;
 pub mod methods;
 pub mod object;

@@ -56,18 +56,24 @@ pub const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 pub const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
 /// A resource has new content.
 pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
+/// What an elicitation in URL mode asked for is done (legacy).
+pub const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
+/// A task has another status (the tasks extension).
+pub const TASK_CHANGED: &str = "notifications/tasks";
+/// A task has another status (2025-11-25).
+pub const TASK_STATUS: &str = "notifications/tasks/status";
 
 /// Whether a method exists in an era. Methods that neither era defines (extensions, vendors) may exist in both.
 #[must_use]
 pub fn exists(method: &str, era: Era) -> bool {
     let only = match method {
-        DISCOVER | LISTEN | ACKNOWLEDGED | "tasks/update" => Era::Modern,
+        DISCOVER | LISTEN | ACKNOWLEDGED | TASK_CHANGED | "tasks/update" => Era::Modern,
         INITIALIZE | INITIALIZED | PING | SET_LEVEL | SUBSCRIBE | UNSUBSCRIBE
         // Modern servers ask for these in their results instead.
         | ELICIT | SAMPLE | ROOTS_LIST
-        | "notifications/roots/list_changed" | "notifications/elicitation/complete"
+        | "notifications/roots/list_changed" | ELICITATION_COMPLETE
         // The experimental tasks of 2025-11-25; the extension has none of these.
-        | "tasks/list" | "tasks/result" | "notifications/tasks/status" => Era::Legacy,
+        | "tasks/list" | "tasks/result" | TASK_STATUS => Era::Legacy,
         _ => return true,
     };
     only == era
