@@ -92,17 +92,6 @@ pub struct Catalog {
     by_backend: HashMap<Arc<str>, Vec<usize>>,
 }
 
-/// The outcome of a search for a tool by its backend's names.
-#[derive(Debug)]
-pub enum Lookup<'a> {
-    /// The tool.
-    Found(&'a Arc<CatalogTool>),
-    /// Several differ from what was asked for only in case, and none is exact. Some may be hidden from the caller.
-    Ambiguous(Vec<&'a Arc<CatalogTool>>),
-    /// There is no such backend or tool.
-    Unknown,
-}
-
 /// The backend that serves a URI.
 #[derive(Debug, Clone, Copy)]
 pub enum ResourceTarget<'a> {
@@ -129,14 +118,14 @@ impl Catalog {
     }
 
     /// The tool that `backend` calls `name`, or that is listed under `name` and belongs to `backend`. Exact names win;
-    /// else case does not matter as long as only one tool fits (GMT-21). Hidden tools are found too.
-    pub fn tool_of(&self, backend: &str, name: &str) -> Lookup<'_> {
+    /// else all that differ only in case (GMT-21). Hidden tools are found too.
+    pub fn tool_of(&self, backend: &str, name: &str) -> Vec<&Arc<CatalogTool>> {
         let own = self.by_backend.get(backend).map(Vec::as_slice).unwrap_or_default();
         let name_at = |at: &usize| self.tools.get(*at).map(|tool| tool.definition.name.as_str());
         let exact = own.binary_search_by(|at| name_at(at).cmp(&Some(name)));
         let exact = exact.ok().and_then(|at| self.tools.get(*own.get(at)?));
         if let Some(tool) = exact.or_else(|| self.tool(name).filter(|tool| &*tool.backend == backend)) {
-            return Lookup::Found(tool);
+            return vec![tool];
         }
         let backends = self.by_backend.keys().filter(|key| key.eq_ignore_ascii_case(backend));
         let mut fits: Vec<_> = backends
@@ -146,11 +135,7 @@ impl Catalog {
             })
             .collect();
         fits.sort_by_key(|tool| &tool.name);
-        match fits.as_slice() {
-            [] => Lookup::Unknown,
-            [only] => Lookup::Found(only),
-            _ => Lookup::Ambiguous(fits),
-        }
+        fits
     }
 
     /// All tools of one backend, hidden ones too, sorted by the backend's own names.
@@ -168,15 +153,16 @@ impl Catalog {
         tokens::estimate(self.listed().map(|tool| tool.size))
     }
 
-    /// Who serves `uri`: the resource with that URI, else the first template that it fits.
-    pub fn resource(&self, uri: &str) -> Option<ResourceTarget<'_>> {
-        if let Ok(at) = self.resources.binary_search_by(|resource| resource.definition.uri.as_str().cmp(uri))
-        {
-            return self.resources.get(at).map(|resource| ResourceTarget::Resource(resource));
-        }
+    /// Who may serve `uri`: the resource with that URI, and only without one the templates that it fits.
+    pub fn resources_for(&self, uri: &str) -> impl Iterator<Item = ResourceTarget<'_>> {
+        let at = self.resources.binary_search_by(|resource| resource.definition.uri.as_str().cmp(uri)).ok();
+        let resource = at.and_then(|at| self.resources.get(at));
+        let templates = if resource.is_some() { &[][..] } else { &self.templates };
         let fits =
-            |template: &&Arc<CatalogTemplate>| uri_template::matches(&template.definition.uri_template, uri);
-        self.templates.iter().find(fits).map(|template| ResourceTarget::Template(template))
+            move |template: &&Arc<CatalogTemplate>| uri_template::matches(&template.definition.uri_template, uri);
+        let templates = templates.iter().filter(fits);
+        let resource = resource.into_iter().map(|resource| ResourceTarget::Resource(resource));
+        resource.chain(templates.map(|template| ResourceTarget::Template(template)))
     }
 
     /// The prompt with this resolved name.

@@ -10,6 +10,7 @@ pub mod cli;
 pub mod config_watch;
 pub mod edge;
 pub mod engine;
+pub mod identity;
 pub mod optim;
 pub mod route;
 pub mod telemetry;

@@ -7,15 +7,13 @@ use crate::pages::List;
 
 /// The longest cursor accepted, in characters; names and URIs longer than its three quarters cannot be resumed from.
 pub const MAX_LENGTH: usize = 16 * 1024;
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// A place in one of our lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor {
     /// The list.
     pub list: List,
-    /// Which state of the list the page came from; the caller may go on from another one or not.
-    pub generation: u64,
     /// The name (or URI) of the last entry sent. The next page begins behind it, whether or not it still exists.
     pub after: String,
 }
@@ -30,7 +28,6 @@ impl Cursor {
     #[must_use]
     pub fn encode(&self) -> String {
         let mut bytes = vec![VERSION, self.list.tag()];
-        bytes.extend_from_slice(&self.generation.to_be_bytes());
         bytes.extend_from_slice(self.after.as_bytes());
         BASE64_URL_SAFE_NO_PAD.encode(bytes)
     }
@@ -41,13 +38,12 @@ impl Cursor {
             return Err(BadCursor);
         }
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| BadCursor)?;
-        let (head, rest) = bytes.split_first_chunk().ok_or(BadCursor)?;
-        let (generation, after) = rest.split_first_chunk().ok_or(BadCursor)?;
+        let (head, after) = bytes.split_first_chunk().ok_or(BadCursor)?;
         if *head != [VERSION, list.tag()] {
             return Err(BadCursor);
         }
         let after = std::str::from_utf8(after).map_err(|_| BadCursor)?.to_owned();
-        Ok(Self { list, generation: u64::from_be_bytes(*generation), after })
+        Ok(Self { list, after })
     }
 }
 
@@ -57,7 +53,7 @@ mod tests {
 
     #[test]
     fn only_our_own_cursors_of_the_same_list_are_read() {
-        let cursor = Cursor { list: List::Tools, generation: u64::MAX, after: "größe".into() };
+        let cursor = Cursor { list: List::Tools, after: "größe".into() };
         let text = cursor.encode();
         assert_eq!(Cursor::decode(&text, List::Tools), Ok(cursor));
         assert_eq!(Cursor::decode(&text, List::Prompts), Err(BadCursor));

@@ -117,9 +117,9 @@ pub struct PageFrame<'a> {
     pub server_info: Option<&'a str>,
 }
 
-/// The `result` of a list request, from entries that are each one JSON value.
+/// The first part of the `result` of a list request: entries that are each one JSON value.
 #[must_use]
-pub fn write<'e>(list: List, entries: impl IntoIterator<Item = &'e str>, frame: &PageFrame<'_>) -> String {
+pub fn head<'e>(list: List, entries: impl IntoIterator<Item = &'e str>) -> String {
     let mut out = format!("{{\"{}\":[", list.key());
     let start = out.len();
     for entry in entries {
@@ -129,6 +129,14 @@ pub fn write<'e>(list: List, entries: impl IntoIterator<Item = &'e str>, frame: 
         out.push_str(entry);
     }
     out.push(']');
+    out.shrink_to_fit();
+    out
+}
+
+/// The rest of it.
+#[must_use]
+pub fn tail(frame: &PageFrame<'_>) -> String {
+    let mut out = String::new();
     if let Some(cursor) = frame.next_cursor {
         out.push_str(",\"nextCursor\":");
         out.push_str(&json::quoted(cursor));
@@ -148,7 +156,7 @@ mod tests {
     fn a_page_of_ours_holds_its_entries_byte_for_byte() {
         let entries = [r#"{ "name":"a","x":1e400 }"#, r#"{"name":"b"}"#];
         let legacy = PageFrame { next_cursor: Some("c\""), ..PageFrame::default() };
-        let text = write(List::Tools, entries, &legacy);
+        let text = head(List::Tools, entries) + &tail(&legacy);
         assert_eq!(text, r#"{"tools":[{ "name":"a","x":1e400 },{"name":"b"}],"nextCursor":"c\""}"#);
         let raw = RawValue::from_string(text).unwrap();
         let page = Page::parse(List::Tools, &raw).unwrap();
@@ -158,7 +166,7 @@ mod tests {
         let modern =
             PageFrame { era: Era::Modern, server_info: Some(r#"{"name":"v"}"#), ..PageFrame::default() };
         assert_eq!(
-            write(List::ResourceTemplates, [], &modern),
+            head(List::ResourceTemplates, []) + &tail(&modern),
             r#"{"resourceTemplates":[],"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"v"}}}"#
         );
     }

@@ -99,10 +99,10 @@ fn looks_up_by_the_backends_names() {
         tools("x", &[SEARCH]),
     ];
     let catalog = Catalog::build(&backends, &Aggregation::default());
-    let found = |backend: &str, name: &str| match catalog.tool_of(backend, name) {
-        Lookup::Found(tool) => tool.name.clone(),
-        Lookup::Ambiguous(tools) => format!("{} fit", tools.len()),
-        Lookup::Unknown => "none".to_owned(),
+    let found = |backend: &str, name: &str| match catalog.tool_of(backend, name).as_slice() {
+        [tool] => tool.name.clone(),
+        [] => "none".to_owned(),
+        several => format!("{} fit", several.len()),
     };
     assert_eq!(found("Db", "list_tables"), "Db_list_tables");
     assert_eq!(found("db", "LIST_TABLES"), "Db_list_tables");
@@ -123,7 +123,7 @@ fn resources_templates_and_prompts() {
     };
     let backends = [backend("b", listing("s://b")), backend("a", listing("s://a"))];
     let catalog = Catalog::build(&backends, &Aggregation::default());
-    let served = |uri: &str| catalog.resource(uri).map(|target| target.backend().to_string());
+    let served = |uri: &str| catalog.resources_for(uri).next().map(|target| target.backend().to_string());
     assert_eq!(served("s://b").as_deref(), Some("b"));
     assert_eq!(served("s://same").as_deref(), Some("a"), "the first by name");
     assert_eq!(served("t://1").as_deref(), Some("a"));

@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use vmcp::engine::Engine;
+use vmcp::identity::Identity;
 use vmcp::route::{self, Caller};
 use vmcp_search::{Clause, Query, split_clauses};
 
@@ -74,7 +75,7 @@ impl Bed {
             vector: vectors.get(run % vectors.len()).map(Vec::as_slice),
             ..Query::default()
         };
-        let visible = Some(&*snapshot.view.visible);
+        let visible = Some(&*snapshot.view(Identity::Anonymous).visible);
         let (search, theirs) = interleaved(
             runs,
             async |run| Ok(snapshot.index.search(&whole(run), visible)),

@@ -11,9 +11,12 @@ use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use vmcp_wire::pages::List;
 
 use crate::config_watch::{ConfigWatch, Refused};
 use crate::engine::{Changes, EmbeddingStatus, Engine};
+use crate::identity::Identity;
+use crate::optim::names::NameStyle;
 
 /// What the admin port needs.
 #[derive(Clone)]
@@ -97,6 +100,7 @@ struct BackendReport {
 async fn status(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
     let engine = &inner.engine;
     let snapshot = engine.snapshot();
+    let view = snapshot.view(Identity::Anonymous);
     let mut changes = engine.changes();
     let report =
         |status: vmcp_backend::Status| BackendReport { changes: changes.remove(&*status.name), status };
@@ -108,11 +112,11 @@ async fn status(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
         generation: snapshot.generation,
         refused_configuration: inner.watch.as_ref().and_then(ConfigWatch::refused),
         backends: engine.backend_status().into_iter().map(report).collect(),
-        tools: snapshot.view.visible_tools,
-        listed_tools: snapshot.view.tools_dotted.entries().len(),
-        baseline_tokens: snapshot.view.baseline_tokens,
+        tools: view.visible_tools,
+        listed_tools: view.list(List::Tools, NameStyle::Dotted).entries().len(),
+        baseline_tokens: view.baseline_tokens,
         embeddings: engine.embedding_status(),
-        issues: snapshot.catalog.issues.iter().map(ToString::to_string).collect(),
+        issues: snapshot.unfiltered().issues.iter().map(ToString::to_string).collect(),
     })
 }
 
@@ -124,7 +128,7 @@ struct Filter {
 async fn tools(State(Admin(inner)): State<Admin>, Query(filter): Query<Filter>) -> impl IntoResponse {
     let snapshot = inner.engine.snapshot();
     let wanted = |backend: &str| filter.backend.as_deref().is_none_or(|wanted| wanted == backend);
-    let tools = snapshot.catalog.tools.iter().filter(|tool| wanted(&tool.backend));
+    let tools = snapshot.unfiltered().tools.iter().filter(|tool| wanted(&tool.backend));
     let tools: Vec<_> = tools
         .map(|tool| {
             json!({

@@ -30,6 +30,7 @@ use super::guard::Guard;
 use super::peer::Peer;
 use super::streams::{self, Wanted};
 use super::{Edge, handshake};
+use crate::identity::Identity;
 use crate::route::Caller;
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
@@ -147,7 +148,7 @@ async fn answer(
     };
     if peer.era == Era::Modern {
         if request.method == methods::TOOLS_CALL
-            && let Err(refusal) = check_param_headers(edge, headers, params)
+            && let Err(refusal) = check_param_headers(edge, peer.identity, headers, params)
         {
             return refuse::protocol(Some(request.id), &refusal);
         }
@@ -158,6 +159,7 @@ async fn answer(
     }
     let (sender, receiver) = mpsc::channel(NOTIFICATIONS);
     let caller = Caller {
+        identity: peer.identity,
         client: peer.client.clone(),
         trace: body::trace(&params.meta, headers),
         session: peer.session,
@@ -179,9 +181,15 @@ async fn answer(
 }
 
 /// `Mcp-Param-*` against the arguments, by the definition that this client was given.
-fn check_param_headers(edge: &Edge, headers: &HeaderMap, params: &Params<'_>) -> Result<(), rpc::Refusal> {
+fn check_param_headers(
+    edge: &Edge,
+    identity: Identity,
+    headers: &HeaderMap,
+    params: &Params<'_>,
+) -> Result<(), rpc::Refusal> {
     let snapshot = edge.engine.snapshot();
-    let Some(tool) = params.object.get_str("name").and_then(|name| snapshot.tool(&name).cloned()) else {
+    let view = snapshot.view(identity);
+    let Some(tool) = params.object.get_str("name").and_then(|name| view.tool(&name)) else {
         return Ok(());
     };
     let Some(schema) =

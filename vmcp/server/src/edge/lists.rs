@@ -2,44 +2,24 @@
 
 use vmcp_wire::codes;
 use vmcp_wire::cursor::Cursor;
-use vmcp_wire::era::Era;
 use vmcp_wire::object::Object;
-use vmcp_wire::pages::{self, List, PageFrame};
+use vmcp_wire::pages::List;
 use vmcp_wire::rpc::RpcError;
-use vmcp_wire::translate::Hints;
 
 use super::handshake::SERVER_INFO;
 use super::peer::Peer;
-use crate::engine::Snapshot;
+use crate::engine::{Page, Snapshot};
 
-/// Entries on a page. Few clients follow cursors for tools, and even this many are far beyond what a model can use.
-const PAGE: usize = 1000;
-
-/// The result of a list request.
+/// The result of a list request, in pieces.
 pub(super) fn page(
     snapshot: &Snapshot,
     peer: &Peer,
     list: List,
     params: &Object<'_>,
-) -> Result<String, RpcError> {
+) -> Result<Page, RpcError> {
     let after = after(list, params)?;
-    let view = &snapshot.view;
-    let entries = match list {
-        List::Tools => view.tools(peer.style),
-        List::Prompts => &view.prompts,
-        List::Resources => &view.resources,
-        List::ResourceTemplates => &view.templates,
-    };
-    let (entries, next) = entries.page(after.as_deref(), PAGE);
-    let next =
-        next.map(|after| Cursor { list, generation: snapshot.generation, after: after.to_owned() }.encode());
-    let frame = PageFrame {
-        era: peer.era,
-        next_cursor: next.as_deref(),
-        hints: Hints::default(),
-        server_info: (peer.era == Era::Modern).then_some(SERVER_INFO),
-    };
-    Ok(pages::write(list, entries.iter().map(|entry| entry.text(peer.era)), &frame))
+    let list = snapshot.view(peer.identity).list(list, peer.style);
+    Ok(list.page(after.as_deref(), peer.era, SERVER_INFO))
 }
 
 /// The key behind which the page begins; none on the first one.

@@ -9,6 +9,7 @@ use vmcp_wire::era::{Era, Modern, Revision};
 use vmcp_wire::object::Object;
 use vmcp_wire::session::Session;
 
+use crate::identity::Identity;
 use crate::optim::names::NameStyle;
 
 /// Parts of the names of clients that refuse a whole server over a dot in one tool's name: Claude Desktop, Codex CLI
@@ -18,6 +19,7 @@ const REFUSE_DOTS: [&str; 5] = ["claude-ai", "claude-desktop", "codex", "copilot
 /// The sender of one message.
 #[derive(Debug, Clone)]
 pub(super) struct Peer {
+    pub(super) identity: Identity,
     pub(super) era: Era,
     pub(super) revision: Revision,
     /// How our own tools are spelled for it.
@@ -33,6 +35,7 @@ impl Peer {
     pub(super) fn modern(modern: &Modern<'_>, style: ToolNameStyle) -> Self {
         let meta = &modern.params.meta;
         Self {
+            identity: Identity::Anonymous,
             era: Era::Modern,
             revision: modern.revision,
             style: style_for(style, meta.client_name().as_deref()),
@@ -50,6 +53,7 @@ impl Peer {
         let name = Object::parse_str(&session.client_info).ok().and_then(|info| info.get_str("name"));
         let raw = |text: &str| RawValue::from_string(text.to_owned()).ok().map(Arc::from);
         Self {
+            identity: Identity::Anonymous,
             era: Era::Legacy,
             revision: session.revision,
             style: style_for(style, name.as_deref()),

@@ -9,13 +9,12 @@ use vmcp_model::config::Secret;
 use vmcp_wire::sealed::{KeyError, KeyRing};
 use vmcp_wire::session::{Session, SessionError};
 
+use crate::identity::Identity;
+
 /// How long a session lives, in seconds. A client whose session has ended opens another without its user noticing.
 const LIFETIME: u64 = 24 * 60 * 60;
 /// Ended sessions that are remembered; beyond it those that expire first are forgotten first.
 const MOST_ENDED: usize = 100_000;
-/// Everybody is the same until there is authentication.
-const ANONYMOUS: [u8; 32] = [0; 32];
-
 /// Opens and ends sessions.
 #[derive(Debug)]
 pub(super) struct Sessions {
@@ -47,7 +46,7 @@ impl Sessions {
     pub(super) fn open(&self, mut session: Session) -> Result<(Session, String), SessionError> {
         let now = now();
         session.id = random();
-        session.identity = ANONYMOUS;
+        session.identity = Identity::Anonymous.digest();
         session.issued = now;
         session.expires = now.saturating_add(LIFETIME);
         let id = session.seal(&self.ring, &random())?;
@@ -56,7 +55,7 @@ impl Sessions {
 
     /// The session with this id.
     pub(super) fn get(&self, id: &str) -> Result<Session, NoSession> {
-        let session = Session::open(&self.ring, id, &ANONYMOUS, now())?;
+        let session = Session::open(&self.ring, id, &Identity::Anonymous.digest(), now())?;
         if self.lock().contains_key(&session.id) { Err(NoSession::Ended) } else { Ok(session) }
     }
 

@@ -11,6 +11,7 @@ use vmcp_store::{ContentKey, Store, StoreError};
 use super::snapshot::{Snapshot, Sources};
 use super::texts::document;
 use super::view::View;
+use crate::identity::Identity;
 use crate::optim::validation::ArgumentCheck;
 
 /// The snapshot that follows `before`, without a generation of its own yet. `model` is the embedding model in use; with
@@ -22,8 +23,8 @@ pub(super) fn snapshot(
     store: &Store,
     model: Option<&str>,
 ) -> Snapshot {
-    let catalog = Catalog::build(&sources, &config.aggregation);
-    let view = View::new(&catalog, &config);
+    let catalog = Arc::new(Catalog::build(&sources, &config.aggregation));
+    let anonymous = View::new(Identity::Anonymous, &catalog, &config, Some(&before.anonymous));
     let searchable = config.optimizer.enabled;
     let documents = catalog.tools.iter().filter(|_| searchable);
     let documents: Vec<_> =
@@ -33,11 +34,11 @@ pub(super) fn snapshot(
         generation: before.generation,
         index: Arc::new(Index::new(&documents)),
         checks: Arc::new(checks(before, &catalog)),
-        view: Arc::new(view),
+        anonymous: Arc::new(anonymous),
         backends: Arc::clone(&before.backends),
         texts: Arc::new(texts),
         sources: Arc::new(sources),
-        catalog: Arc::new(catalog),
+        catalog,
         config,
     };
     if let Some(model) = model {

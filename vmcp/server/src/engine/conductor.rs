@@ -203,7 +203,7 @@ impl Task {
         snapshot.backends = Arc::new(self.fleet.handles());
         self.publish(snapshot);
         let took = started.elapsed();
-        tracing::debug!(tools = self.shared.snapshot.load().view.visible_tools, ?took, "snapshot published");
+        tracing::debug!(tools = self.shared.snapshot.load().anonymous.visible_tools, ?took, "snapshot published");
         self.build_again_after = Instant::now() + took.clamp(DEBOUNCE, LONGEST_DEBOUNCE);
         if let Some(provider) = self.shared.provider.load_full() {
             provider.wake();
@@ -237,7 +237,7 @@ impl Task {
     fn publish(&self, mut snapshot: Snapshot) {
         let before = self.shared.snapshot.load_full();
         snapshot.generation = before.generation + 1;
-        let changed = snapshot.view.changed_since(&before.view);
+        let changed = snapshot.anonymous.changed_since(&before.anonymous);
         let (wanted, embedded) = progress(&snapshot);
         self.shared.metrics.catalog_tools.set(i64::try_from(wanted).unwrap_or(i64::MAX));
         self.shared.metrics.catalog_embedded.set(i64::try_from(embedded).unwrap_or(i64::MAX));

@@ -6,6 +6,7 @@ mod changes;
 mod conductor;
 mod embedding;
 mod fleet;
+mod list;
 pub mod provider;
 mod refresh;
 mod shared;
@@ -24,7 +25,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use vmcp_backend::breaker::Position;
 use vmcp_backend::{State, Status};
 use vmcp_embed::Embedder;
-use vmcp_model::catalog::Catalog;
 use vmcp_model::config::{Backend, Config};
 use vmcp_model::discovered::Discovered;
 use vmcp_search::Index;
@@ -34,8 +34,10 @@ pub use changes::Changes;
 pub use embedding::{EmbeddingState, EmbeddingStatus};
 pub use refresh::RefreshError;
 pub use snapshot::Snapshot;
-pub use view::{Entry, List, View};
+pub use list::{Entry, List, Page};
+pub use view::View;
 
+use crate::identity::Identity;
 use crate::optim::search::{QueryVectors, Searcher};
 use crate::telemetry::metrics::{BackendLabels, Metrics};
 use conductor::{Behaviour, Conductor};
@@ -172,10 +174,11 @@ impl Engine {
             Storage::Configured => Some(provider::storage_dir(&config)),
         };
         let store = shared::open(dir.as_deref())?;
+        let catalog = Arc::default();
         let nothing = Snapshot {
             generation: 0,
-            view: Arc::default(),
-            catalog: Arc::new(Catalog::default()),
+            anonymous: Arc::new(View::new(Identity::Anonymous, &catalog, &config, None)),
+            catalog,
             index: Arc::new(Index::new(&[])),
             backends: Arc::default(),
             sources: Arc::default(),

@@ -11,24 +11,25 @@ use vmcp_model::discovered::Discovered;
 use vmcp_search::Index;
 
 use super::view::View;
+use crate::identity::Identity;
 use crate::optim::validation::ArgumentCheck;
 
 /// What backends offer, by name.
 pub(super) type Sources = Vec<(Arc<str>, Arc<Discovered>)>;
 
-/// Catalog, index, view and connections that belong together. Immutable; swapped whole.
+/// Catalog, index, views and connections that belong together. Immutable; swapped whole.
 #[derive(Clone)]
 pub struct Snapshot {
     /// Counts snapshots.
     pub generation: u64,
     /// The configuration in force.
     pub config: Arc<Config>,
-    /// What all backends offer.
-    pub catalog: Arc<Catalog>,
+    /// What all backends offer, hidden things too: for operators. Whatever acts for a client asks [`Snapshot::view`].
+    pub(super) catalog: Arc<Catalog>,
     /// The tools, searchable; documents are numbered by position in [`Catalog::tools`].
     pub index: Arc<Index>,
-    /// What clients may see of it.
-    pub view: Arc<View>,
+    /// What somebody without an identity may see of it.
+    pub(super) anonymous: Arc<View>,
     /// The enabled backends by name.
     pub backends: Arc<BTreeMap<Arc<str>, Backend>>,
     /// What each backend offered when this was built.
@@ -40,9 +41,16 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The tool with this name, if clients may see it.
-    pub fn tool(&self, name: &str) -> Option<&Arc<CatalogTool>> {
-        self.catalog.tool(name).filter(|tool| tool.listed)
+    /// What an identity may list, find and call.
+    pub fn view(&self, identity: Identity) -> &Arc<View> {
+        match identity {
+            Identity::Anonymous => &self.anonymous,
+        }
+    }
+
+    /// What all backends offer, whoever may see it. For operators only.
+    pub fn unfiltered(&self) -> &Catalog {
+        &self.catalog
     }
 
     /// The argument check of a tool of this snapshot.

@@ -6,13 +6,16 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use vmcp_embed::testing::FakeService;
 
+use vmcp_wire::pages::List;
+
 use super::*;
 use crate::optim::names::NameStyle;
 use crate::testing::{KEYWORDS, Scripted, backends, call, config, engine, eventually};
 
 fn listed(engine: &Engine) -> Vec<String> {
     let snapshot = engine.snapshot();
-    snapshot.view.tools(NameStyle::Dotted).entries().iter().map(|entry| entry.key.clone()).collect()
+    let view = snapshot.view(Identity::Anonymous);
+    view.list(List::Tools, NameStyle::Dotted).entries().iter().map(|entry| entry.key.clone()).collect()
 }
 
 async fn two_tools() -> Scripted {
@@ -31,14 +34,6 @@ async fn lists_are_sorted_and_hold_our_tools() {
         listed(&engine),
         ["a_alpha", "a_beta", "b_alpha", "b_beta", "optim.call_tool", "optim.find_tool"]
     );
-    let snapshot = engine.snapshot();
-    let (page, next) = snapshot.view.tools_underscore.page(Some("b_alpha"), 2);
-    assert_eq!(
-        page.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(),
-        ["b_beta", "optim_call_tool"]
-    );
-    assert_eq!(next, Some("optim_call_tool"));
-    assert_eq!(snapshot.view.tools_underscore.page(next, 2).1, None);
 }
 
 #[tokio::test]
@@ -47,7 +42,7 @@ async fn above_the_budget_only_our_tools_and_the_pinned_are_listed() {
     let auto = "optimizer: { autoTokenBudget: 100, pinnedTools: [s_beta], embeddings: { provider: none } }\n";
     let engine = engine(&backends(&[("s", &server.url)], auto)).await;
     assert_eq!(listed(&engine), ["optim.call_tool", "optim.find_tool", "s_beta"]);
-    assert_eq!(engine.snapshot().view.visible_tools, 2);
+    assert_eq!(engine.snapshot().view(Identity::Anonymous).visible_tools, 2);
     call(&engine, "s_alpha", json!({})).await.expect("what is not listed can still be called");
     let off = backends(&[("s", &server.url)], "optimizer: { enabled: false }\n");
     engine.apply(config(&off)).await;
@@ -272,7 +267,7 @@ async fn a_compiled_schema_outlives_a_rebuild_that_does_not_concern_it() {
     let engine = engine(&backends(&[("s", &server.url)], KEYWORDS)).await;
     let check = |name: &str| {
         let snapshot = engine.snapshot();
-        let tool = snapshot.tool(name).unwrap();
+        let tool = snapshot.view(Identity::Anonymous).tool(name).unwrap();
         snapshot.check(tool)
     };
     let (alpha, beta) = (check("s_alpha"), check("s_beta"));

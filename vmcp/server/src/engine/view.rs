@@ -1,124 +1,80 @@
-//! What clients may list, find and call. One view serves everybody for now; an identity's rights will narrow it here and
-//! nowhere else.
+//! What somebody may list, find and call. Whatever acts for a client goes through a view: an identity's rights narrow it
+//! in [`admits`] and nowhere else.
 
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use vmcp_model::catalog::{Catalog, CatalogTool};
+use vmcp_model::catalog::{Catalog, CatalogPrompt, CatalogTool, ResourceTarget};
 use vmcp_model::config::{Config, Exposure};
 use vmcp_model::tokens;
 use vmcp_search::Visible;
-use vmcp_wire::era::Era;
-use vmcp_wire::splice::Spliced;
-use vmcp_wire::translate;
+use vmcp_wire::pages;
+use vmcp_wire::translate::{Hints, Scope};
 
+use super::list::{Entry, List};
+use crate::identity::Identity;
 use crate::optim::definitions::{Definition, definitions};
 use crate::optim::names::NameStyle;
 
-/// The lists as clients get them, and what a search may find.
-#[derive(Debug, Default)]
+/// A client that follows `list_changed` drops its copy at once; one that does not is behind by no more than this.
+const LIST_TTL_MS: u64 = 1000;
+
+/// Something that an identity may or may not see.
+#[derive(Debug, Clone, Copy)]
+#[expect(dead_code, reason = "nobody is denied any of them yet; whoever denies needs to know what is asked for")]
+enum Item<'a> {
+    Backend(&'a str),
+    Tool(&'a CatalogTool),
+    Prompt(&'a CatalogPrompt),
+    Resource(ResourceTarget<'a>),
+}
+
+/// Whether an identity may see something: the one place that says so.
+fn admits(identity: Identity, item: Item<'_>) -> bool {
+    match (identity, item) {
+        (Identity::Anonymous, Item::Tool(tool)) => tool.listed,
+        (Identity::Anonymous, Item::Backend(_) | Item::Prompt(_) | Item::Resource(_)) => true,
+    }
+}
+
+/// The lists as an identity gets them, and what it may find and call.
+#[derive(Debug)]
 pub struct View {
+    identity: Identity,
+    catalog: Arc<Catalog>,
     /// `tools/list` with our own tools spelled `optim.find_tool`.
-    pub tools_dotted: List,
+    dotted: Arc<List>,
     /// `tools/list` with our own tools spelled `optim_find_tool`.
-    pub tools_underscore: List,
-    /// `resources/list`.
-    pub resources: List,
-    /// `resources/templates/list`.
-    pub templates: List,
-    /// `prompts/list`.
-    pub prompts: List,
+    underscore: Arc<List>,
+    prompts: Arc<List>,
+    resources: Arc<List>,
+    templates: Arc<List>,
     /// Tools that may be found and called, by position in [`Catalog::tools`]; the lists may show fewer.
     pub visible: Arc<Visible>,
     /// Number of visible tools.
     pub visible_tools: usize,
-    /// Whether the list shows every visible tool, or only our own and the pinned ones.
-    pub lists_everything: bool,
     /// Tokens that listing every visible tool costs.
     pub baseline_tokens: u64,
     /// Tokens that the definitions of our own tools cost.
     pub optimizer_tokens: u64,
 }
 
-/// Entries of a list, sorted by key, so that a page can begin behind any key.
-#[derive(Debug, Clone, Default)]
-pub struct List {
-    entries: Vec<Entry>,
-}
-
-/// One entry of a list.
-#[derive(Debug, Clone)]
-pub struct Entry {
-    /// The name or URI.
-    pub key: String,
-    /// The entry as it is sent.
-    pub raw: Arc<RawValue>,
-    /// The entry for clients of earlier revisions, where those would refuse it as it is.
-    legacy: Option<Arc<RawValue>>,
-}
-
-impl Entry {
-    /// An entry that is the same for all clients.
-    fn new(key: &str, raw: Arc<RawValue>) -> Entry {
-        Entry { key: key.to_owned(), raw, legacy: None }
-    }
-
-    fn tool(key: &str, raw: Arc<RawValue>) -> Entry {
-        let legacy = translate::tool(&raw, Era::Legacy).ok().map(Spliced::into_cow);
-        let legacy = legacy.filter(|text| text.as_ref() != raw.get());
-        let legacy = legacy.and_then(|text| RawValue::from_string(text.into_owned()).ok()).map(Arc::from);
-        Entry { legacy, ..Entry::new(key, raw) }
-    }
-
-    /// The entry for clients of an era.
-    pub fn text(&self, era: Era) -> &str {
-        let legacy = self.legacy.as_ref().filter(|_| era == Era::Legacy);
-        legacy.unwrap_or(&self.raw).get()
-    }
-}
-
-impl List {
-    fn new(mut entries: Vec<Entry>) -> List {
-        entries.sort_by(|one, other| one.key.cmp(&other.key));
-        List { entries }
-    }
-
-    /// All entries.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    /// At most `limit` entries behind the key `after` (from the start without one), and the key to go on behind when there
-    /// are more. The key need not exist any more.
-    pub fn page(&self, after: Option<&str>, limit: usize) -> (&[Entry], Option<&str>) {
-        let start =
-            after.map_or(0, |after| self.entries.partition_point(|entry| entry.key.as_str() <= after));
-        let rest = self.entries.get(start..).unwrap_or_default();
-        let page = rest.get(..limit.min(rest.len())).unwrap_or_default();
-        let next = page.last().filter(|_| page.len() < rest.len()).map(|entry| entry.key.as_str());
-        (page, next)
-    }
-
-    fn same_as(&self, other: &List) -> bool {
-        self.entries.len() == other.entries.len()
-            && self
-                .entries
-                .iter()
-                .zip(&other.entries)
-                .all(|(one, other)| Arc::ptr_eq(&one.raw, &other.raw) || one.raw.get() == other.raw.get())
-    }
-}
-
 impl View {
-    /// The view of somebody who may use everything that is listed.
-    pub fn new(catalog: &Catalog, config: &Config) -> View {
-        let listed = || catalog.tools.iter().enumerate().filter(|(_, tool)| tool.listed);
-        let visible: Visible = listed().map(|(position, _)| position).collect();
+    /// What `identity` may see of a catalog. Lists that are as they were `before` are shared with it.
+    pub(super) fn new(
+        identity: Identity,
+        catalog: &Arc<Catalog>,
+        config: &Config,
+        before: Option<&View>,
+    ) -> View {
+        let sees = |item| admits(identity, item);
+        let seen = || catalog.tools.iter().enumerate().filter(|(_, tool)| sees(Item::Tool(tool)));
+        let visible: Visible = seen().map(|(position, _)| position).collect();
         let optimizer = &config.optimizer;
         let own = |style| if optimizer.enabled { Vec::from(definitions(style, config)) } else { Vec::new() };
         let (dotted, underscore) = (own(NameStyle::Dotted), own(NameStyle::Underscore));
         let sizes = |own: &[Definition]| own.iter().map(|definition| definition.size).collect::<Vec<_>>();
-        let all = listed().map(|(_, tool)| tool.size);
+        let all = seen().map(|(_, tool)| tool.size);
         let lists_everything = !optimizer.enabled
             || match optimizer.exposure {
                 Exposure::All => true,
@@ -130,67 +86,113 @@ impl View {
         let shows = |tool: &CatalogTool| lists_everything || optimizer.pinned_tools.contains(&tool.name);
         let tools = |own: &[Definition]| {
             let own = own.iter().map(|own| Entry::new(&own.name, own.raw.clone().into()));
-            let backends = listed().filter(|(_, tool)| shows(tool));
+            let backends = seen().filter(|(_, tool)| shows(tool));
             let backends = backends.map(|(_, tool)| Entry::tool(&tool.name, Arc::clone(&tool.raw)));
-            List::new(own.chain(backends).collect())
+            own.chain(backends).collect()
         };
         let entry = |key: &str, raw: &RawValue| Entry::new(key, raw.to_owned().into());
+        let prompts = catalog.prompts.iter().filter(|prompt| sees(Item::Prompt(prompt)));
+        let resources = catalog.resources.iter();
+        let resources = resources.filter(|resource| sees(Item::Resource(ResourceTarget::Resource(resource))));
+        let templates = catalog.templates.iter();
+        let templates = templates.filter(|template| sees(Item::Resource(ResourceTarget::Template(template))));
+        // Who is anonymous sees what everybody sees.
+        let scope = if identity == Identity::Anonymous { Scope::Public } else { Scope::Private };
+        let list = |kind, entries, before: Option<&Arc<List>>| {
+            let list = List::new(kind, entries, Hints { ttl_ms: LIST_TTL_MS, scope });
+            match before {
+                Some(before) => list.or_same(before),
+                None => Arc::new(list),
+            }
+        };
         View {
-            tools_dotted: tools(&dotted),
-            tools_underscore: tools(&underscore),
-            resources: List::new(
-                catalog.resources.iter().map(|r| entry(&r.definition.uri, &r.definition.raw)).collect(),
+            dotted: list(pages::List::Tools, tools(&dotted), before.map(|before| &before.dotted)),
+            underscore: list(pages::List::Tools, tools(&underscore), before.map(|before| &before.underscore)),
+            prompts: list(
+                pages::List::Prompts,
+                prompts.map(|prompt| Entry::new(&prompt.name, Arc::clone(&prompt.raw))).collect(),
+                before.map(|before| &before.prompts),
             ),
-            templates: List::new(
-                catalog
-                    .templates
-                    .iter()
-                    .map(|t| entry(&t.definition.uri_template, &t.definition.raw))
-                    .collect(),
+            resources: list(
+                pages::List::Resources,
+                resources.map(|r| entry(&r.definition.uri, &r.definition.raw)).collect(),
+                before.map(|before| &before.resources),
             ),
-            prompts: List::new(
-                catalog.prompts.iter().map(|p| Entry::new(&p.name, Arc::clone(&p.raw))).collect(),
+            templates: list(
+                pages::List::ResourceTemplates,
+                templates.map(|t| entry(&t.definition.uri_template, &t.definition.raw)).collect(),
+                before.map(|before| &before.templates),
             ),
             visible_tools: visible.len(),
             visible: Arc::new(visible),
-            lists_everything,
-            baseline_tokens: tokens::estimate(listed().map(|(_, tool)| tool.size)),
+            baseline_tokens: tokens::estimate(seen().map(|(_, tool)| tool.size)),
             optimizer_tokens: tokens::estimate(sizes(&dotted)),
+            catalog: Arc::clone(catalog),
+            identity,
         }
     }
 
-    /// `tools/list` with our own tools spelled as this client can take them.
-    pub fn tools(&self, style: NameStyle) -> &List {
-        match style {
-            NameStyle::Dotted => &self.tools_dotted,
-            NameStyle::Underscore => &self.tools_underscore,
+    /// A list, with our own tools spelled as this client can take them.
+    pub fn list(&self, kind: pages::List, style: NameStyle) -> &List {
+        match (kind, style) {
+            (pages::List::Tools, NameStyle::Dotted) => &self.dotted,
+            (pages::List::Tools, NameStyle::Underscore) => &self.underscore,
+            (pages::List::Prompts, _) => &self.prompts,
+            (pages::List::Resources, _) => &self.resources,
+            (pages::List::ResourceTemplates, _) => &self.templates,
         }
+    }
+
+    /// The tool with this name.
+    pub fn tool(&self, name: &str) -> Option<&Arc<CatalogTool>> {
+        self.catalog.tool(name).filter(|tool| self.sees(Item::Tool(tool)))
+    }
+
+    /// The tools whose name differs from this one at most in case (GMT-21).
+    pub fn tools_like(&self, name: &str) -> Vec<&Arc<CatalogTool>> {
+        let like = self.catalog.tools.iter().filter(|tool| tool.name.eq_ignore_ascii_case(name));
+        like.filter(|tool| self.sees(Item::Tool(tool))).collect()
+    }
+
+    /// The tools that `backend` may mean by `name`: one, unless several differ only in case.
+    pub fn tools_of(&self, backend: &str, name: &str) -> Vec<&Arc<CatalogTool>> {
+        let found = self.catalog.tool_of(backend, name);
+        found.into_iter().filter(|tool| self.sees(Item::Tool(tool))).collect()
+    }
+
+    /// The tool that the index has under this number.
+    pub fn document(&self, number: usize) -> Option<&Arc<CatalogTool>> {
+        self.catalog.tools.get(number).filter(|_| self.visible.contains(number))
+    }
+
+    /// The prompt with this name.
+    pub fn prompt(&self, name: &str) -> Option<&Arc<CatalogPrompt>> {
+        self.catalog.prompt(name).filter(|prompt| self.sees(Item::Prompt(prompt)))
+    }
+
+    /// Who serves a URI.
+    pub fn resource(&self, uri: &str) -> Option<ResourceTarget<'_>> {
+        self.catalog.resources_for(uri).find(|target| self.sees(Item::Resource(*target)))
+    }
+
+    /// Who serves a resource template.
+    pub fn template(&self, template: &str) -> Option<ResourceTarget<'_>> {
+        let template = self.catalog.templates.iter().find(|t| t.definition.uri_template == template)?;
+        Some(ResourceTarget::Template(template)).filter(|target| self.sees(Item::Resource(*target)))
+    }
+
+    /// Whether there may be a backend of this name.
+    pub fn has_backend(&self, name: &str) -> bool {
+        self.sees(Item::Backend(name))
+    }
+
+    fn sees(&self, item: Item<'_>) -> bool {
+        admits(self.identity, item)
     }
 
     /// Which lists differ from those of `before`: tools, resources (or templates), prompts.
     pub(super) fn changed_since(&self, before: &View) -> [bool; 3] {
-        [
-            !self.tools_dotted.same_as(&before.tools_dotted),
-            !self.resources.same_as(&before.resources) || !self.templates.same_as(&before.templates),
-            !self.prompts.same_as(&before.prompts),
-        ]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn legacy_clients_are_not_shown_an_output_schema_that_they_would_refuse() {
-        let entry = |schema: &str| {
-            let text = format!(r#"{{"name":"t","inputSchema":{{}},"outputSchema":{schema},"x":1e400}}"#);
-            Entry::tool("t", RawValue::from_string(text).unwrap().into())
-        };
-        let list = entry(r#"{"type":"array"}"#);
-        assert_eq!(list.text(Era::Legacy), r#"{"name":"t","inputSchema":{},"x":1e400}"#);
-        assert_eq!(list.text(Era::Modern), list.raw.get());
-        let object = entry(r#"{"type":"object"}"#);
-        assert!(object.legacy.is_none(), "shared by both");
+        let is_new = |list: fn(&View) -> &Arc<List>| !Arc::ptr_eq(list(self), list(before));
+        [is_new(|v| &v.dotted), is_new(|v| &v.resources) || is_new(|v| &v.templates), is_new(|v| &v.prompts)]
     }
 }

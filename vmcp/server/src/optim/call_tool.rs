@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 use tracing::{Instrument, info_span};
 use vmcp_backend::{Outcome, Response};
-use vmcp_model::catalog::{CatalogTool, Lookup};
+use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::object::Object;
 
 use super::audit::Record;
@@ -13,7 +13,7 @@ use super::call_arguments::{CallArguments, ResponseFormat};
 use super::names::{CALL_TOOL, NameStyle, Own, own};
 use super::outcome::{Envelope, ErrorType, Failure};
 use super::{failed_call, outcome, response_limit};
-use crate::engine::{Engine, Snapshot};
+use crate::engine::{Engine, Snapshot, View};
 use crate::route::backend::is_tool_error;
 use crate::route::{self, Answer, Caller};
 
@@ -57,7 +57,7 @@ async fn call(
             return Answer::own(failure.to_result());
         }
     };
-    let tool = match resolve(snapshot, &call) {
+    let tool = match resolve(snapshot, snapshot.view(caller.identity), &call) {
         Ok(tool) => tool,
         Err(failure) => {
             if failure.error_type == ErrorType::NotFound {
@@ -90,7 +90,11 @@ async fn call(
 }
 
 /// The tool that is meant, if the caller may use it.
-fn resolve<'a>(snapshot: &'a Snapshot, call: &'a CallArguments) -> Result<&'a CatalogTool, Failure<'a>> {
+fn resolve<'a>(
+    snapshot: &'a Snapshot,
+    view: &'a View,
+    call: &'a CallArguments,
+) -> Result<&'a CatalogTool, Failure<'a>> {
     let server = call.server.as_deref();
     let fail = |kind, error: String| Failure::new(server, &call.tool, kind, error);
     // The same words for a tool that there is not and for one that this caller may not see (R022-14).
@@ -100,24 +104,18 @@ fn resolve<'a>(snapshot: &'a Snapshot, call: &'a CallArguments) -> Result<&'a Ca
         let error = "optimizer tools cannot be invoked through optim.call_tool";
         return Err(fail(ErrorType::InvalidInput, error.to_owned()));
     }
-    let lookup = match server {
+    let fits = match server {
         Some(server) => {
-            let known = snapshot.backends.keys().any(|backend| backend.eq_ignore_ascii_case(server));
-            if !known {
+            let backends = snapshot.backends.keys().filter(|backend| view.has_backend(backend));
+            if !backends.clone().any(|backend| backend.eq_ignore_ascii_case(server)) {
                 let mut failure = fail(ErrorType::NotFound, format!("server not found: {server}"));
-                failure.available_servers = Some(snapshot.backends.keys().map(AsRef::as_ref).collect());
+                failure.available_servers = Some(backends.map(AsRef::as_ref).collect());
                 return Err(failure);
             }
-            snapshot.catalog.tool_of(server, &call.tool)
+            view.tools_of(server, &call.tool)
         }
-        None => snapshot.tool(&call.tool).map_or_else(|| any_case(snapshot, &call.tool), Lookup::Found),
+        None => view.tool(&call.tool).map_or_else(|| view.tools_like(&call.tool), |tool| vec![tool]),
     };
-    let fits: Vec<&CatalogTool> = match lookup {
-        Lookup::Found(tool) => vec![tool],
-        Lookup::Ambiguous(tools) => tools.into_iter().map(AsRef::as_ref).collect(),
-        Lookup::Unknown => Vec::new(),
-    };
-    let fits: Vec<_> = fits.into_iter().filter(|tool| tool.listed).collect();
     match fits.as_slice() {
         [tool] => Ok(tool),
         [] if meant.is_some() => {
@@ -130,17 +128,6 @@ fn resolve<'a>(snapshot: &'a Snapshot, call: &'a CallArguments) -> Result<&'a Ca
             let error = format!("{} could be {}; use the exact name", call.tool, names.join(" or "));
             Err(fail(ErrorType::InvalidInput, error))
         }
-    }
-}
-
-/// Listed tools whose name differs at most in case (GMT-21).
-fn any_case<'a>(snapshot: &'a Snapshot, name: &str) -> Lookup<'a> {
-    let fits: Vec<_> =
-        snapshot.catalog.listed().filter(|tool| tool.name.eq_ignore_ascii_case(name)).collect();
-    match fits.as_slice() {
-        [] => Lookup::Unknown,
-        [only] => Lookup::Found(only),
-        _ => Lookup::Ambiguous(fits),
     }
 }
 

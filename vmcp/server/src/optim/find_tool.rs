@@ -16,14 +16,21 @@ use super::find_arguments::FindArguments;
 use super::outcome;
 use super::search::{Degraded, Found, Request, search};
 use crate::engine::{Engine, Snapshot, View};
+use crate::route::Caller;
 use crate::telemetry::metrics::{EmbeddingLabels, Metrics};
 
 /// Searches, and answers with a `CallToolResult`.
-pub(super) async fn run(engine: &Engine, snapshot: &Snapshot, arguments: &RawValue) -> Box<RawValue> {
+pub(super) async fn run(
+    engine: &Engine,
+    snapshot: &Snapshot,
+    caller: &Caller,
+    arguments: &RawValue,
+) -> Box<RawValue> {
     let metrics = engine.metrics();
     let started = Instant::now();
+    let view = snapshot.view(caller.identity);
     metrics.find_tool_requests.inc();
-    let found = find(engine, snapshot, arguments).instrument(info_span!("optimizer.find_tool")).await;
+    let found = find(engine, snapshot, view, arguments).instrument(info_span!("optimizer.find_tool")).await;
     metrics.find_tool_duration.observe(started.elapsed().as_secs_f64());
     match found {
         Ok(json) => outcome::structured(&json),
@@ -34,7 +41,12 @@ pub(super) async fn run(engine: &Engine, snapshot: &Snapshot, arguments: &RawVal
     }
 }
 
-async fn find(engine: &Engine, snapshot: &Snapshot, arguments: &RawValue) -> Result<Box<RawValue>, String> {
+async fn find(
+    engine: &Engine,
+    snapshot: &Snapshot,
+    view: &View,
+    arguments: &RawValue,
+) -> Result<Box<RawValue>, String> {
     let config = &snapshot.config.optimizer;
     let arguments = FindArguments::parse(arguments, &config.limits).map_err(|error| error.to_string())?;
     let searcher = engine.searcher(snapshot);
@@ -42,7 +54,7 @@ async fn find(engine: &Engine, snapshot: &Snapshot, arguments: &RawValue) -> Res
         description: &arguments.description,
         keywords: &arguments.keywords,
         limit: arguments.limit,
-        visible: Some(&snapshot.view.visible),
+        visible: Some(&view.visible),
         explain: arguments.explain,
     };
     let found = search(&searcher, request).await;
@@ -58,7 +70,7 @@ async fn find(engine: &Engine, snapshot: &Snapshot, arguments: &RawValue) -> Res
             return Err(format!("the search is not available: {degraded}"));
         }
     }
-    answer(snapshot, &found, arguments.explain, metrics).map_err(|error| error.to_string())
+    answer(&config.search, view, &found, arguments.explain, metrics).map_err(|error| error.to_string())
 }
 
 /// A failed query tells the provider's keeper, so that the next searches do not wait for the same failure.
@@ -145,16 +157,16 @@ impl TokenMetrics {
 }
 
 fn answer(
-    snapshot: &Snapshot,
+    settings: &vmcp_model::config::Search,
+    view: &View,
     found: &Found,
     explain: bool,
     metrics: &Metrics,
 ) -> Result<Box<RawValue>, serde_json::Error> {
     let outcome = &found.outcome;
-    let tool = |document: usize| snapshot.catalog.tools.get(document);
     let returned: Vec<&CatalogTool> =
-        outcome.hits.iter().filter_map(|hit| Some(tool(hit.document)?.as_ref())).collect();
-    let token_metrics = TokenMetrics::new(&snapshot.view, &returned);
+        outcome.hits.iter().filter_map(|hit| Some(view.document(hit.document)?.as_ref())).collect();
+    let token_metrics = TokenMetrics::new(view, &returned);
     metrics.find_tool_results.observe(returned.len() as f64);
     metrics.token_savings.observe(token_metrics.savings_percent);
     let listed: Vec<Object<'_>> =
@@ -170,7 +182,6 @@ fn answer(
         output_schema: listed.get("outputSchema"),
         explanation: hit.explanation.as_ref(),
     });
-    let settings = &snapshot.config.optimizer.search;
     to_raw_value(&Answer {
         tools: tools.collect(),
         token_metrics,

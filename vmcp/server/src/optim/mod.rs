@@ -19,7 +19,7 @@ use vmcp_backend::CallError;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::object::Object;
 
-use crate::engine::{Engine, Snapshot};
+use crate::engine::{Engine, Snapshot, View};
 use crate::route::{Answer, Caller};
 use audit::Record;
 use call_arguments::empty_object;
@@ -28,11 +28,11 @@ use outcome::Failure;
 
 /// Which of our tools a called name means, if any. Reserved names are ours whatever a backend offers (CARD-04); bare ones
 /// only while no backend's tool has them (R022-45).
-pub(crate) fn called(snapshot: &Snapshot, name: &str) -> Option<OptimTool> {
+pub(crate) fn called(snapshot: &Snapshot, view: &View, name: &str) -> Option<OptimTool> {
     let optimizer = &snapshot.config.optimizer;
     match own(name).filter(|_| optimizer.enabled)? {
         Own::Reserved(tool) => Some(tool),
-        Own::Bare(tool) => (optimizer.legacy_aliases && snapshot.tool(name).is_none()).then_some(tool),
+        Own::Bare(tool) => (optimizer.legacy_aliases && view.tool(name).is_none()).then_some(tool),
         Own::Unknown => None,
     }
 }
@@ -49,7 +49,7 @@ pub(crate) async fn run(
     let arguments: &RawValue = params.get("arguments").filter(|raw| raw.get() != "null").unwrap_or(&empty);
     let mut record = Record::start(tool);
     let answer = match tool {
-        OptimTool::Find => Answer::own(find_tool::run(engine, snapshot, arguments).await),
+        OptimTool::Find => Answer::own(find_tool::run(engine, snapshot, caller, arguments).await),
         OptimTool::Call => call_tool::run(engine, snapshot, caller, params, arguments, &mut record).await,
     };
     record.finish(&answer);

@@ -12,7 +12,6 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::{CallError, ClientFacts, Event, Outcome, Response, SessionId};
-use vmcp_model::catalog::ResourceTarget;
 use vmcp_wire::codes;
 use vmcp_wire::era::Era;
 use vmcp_wire::meta::Trace;
@@ -21,6 +20,7 @@ use vmcp_wire::object::Object;
 use vmcp_wire::rpc::RpcError;
 
 use crate::engine::{Engine, Snapshot};
+use crate::identity::Identity;
 use crate::optim;
 use backend::Target;
 
@@ -30,6 +30,8 @@ pub type TraceContext = Trace<'static>;
 /// Who asks, and how to reach them while their request runs.
 #[derive(Clone, Default)]
 pub struct Caller {
+    /// Whose view of the catalog counts.
+    pub identity: Identity,
     /// What a backend may be told about the client.
     pub client: ClientFacts,
     /// The trace that the request belongs to.
@@ -99,10 +101,11 @@ pub async fn call_tool(engine: &Engine, caller: &Caller, params: &RawValue) -> A
         Err(error) => return Answer::error(&error),
     };
     let snapshot = engine.snapshot();
-    if let Some(tool) = optim::called(&snapshot, &params.subject) {
+    let view = snapshot.view(caller.identity);
+    if let Some(tool) = optim::called(&snapshot, view, &params.subject) {
         return optim::run(engine, &snapshot, caller, tool, &params.object).await;
     }
-    let Some(tool) = snapshot.tool(&params.subject) else {
+    let Some(tool) = view.tool(&params.subject) else {
         return Answer::invalid(format!("Unknown tool: {}", shown(&params.subject)));
     };
     let deadline = snapshot.tool_timeout(&tool.backend);
@@ -119,7 +122,7 @@ pub async fn get_prompt(engine: &Engine, caller: &Caller, params: &RawValue) -> 
         Err(error) => return Answer::error(&error),
     };
     let snapshot = engine.snapshot();
-    let Some(prompt) = snapshot.catalog.prompt(&params.subject) else {
+    let Some(prompt) = snapshot.view(caller.identity).prompt(&params.subject) else {
         return Answer::invalid(format!("Unknown prompt: {}", shown(&params.subject)));
     };
     let original = &prompt.definition.name;
@@ -137,7 +140,9 @@ pub async fn read_resource(engine: &Engine, caller: &Caller, params: &RawValue) 
         Err(error) => return Answer::error(&error),
     };
     let snapshot = engine.snapshot();
-    let Some(resource) = snapshot.catalog.resource(&subject) else { return Answer::no_resource(&subject) };
+    let Some(resource) = snapshot.view(caller.identity).resource(&subject) else {
+        return Answer::no_resource(&subject);
+    };
     let target = read(&snapshot, resource.backend(), methods::RESOURCES_READ, Some(&subject));
     relay(engine, &snapshot, caller, target, params).await
 }
@@ -145,6 +150,7 @@ pub async fn read_resource(engine: &Engine, caller: &Caller, params: &RawValue) 
 /// `completion/complete`: goes to the backend of the prompt or resource template that it refers to.
 pub async fn complete(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer {
     let snapshot = engine.snapshot();
+    let view = snapshot.view(caller.identity);
     let parsed =
         Object::parse(params).ok().and_then(|object| Some((Object::parse(object.get("ref")?).ok()?, object)));
     let Some((reference, object)) = parsed else { return Answer::invalid("`ref` must be an object") };
@@ -152,7 +158,7 @@ pub async fn complete(engine: &Engine, caller: &Caller, params: &RawValue) -> An
     match &*text("type") {
         "ref/prompt" => {
             let name = text("name");
-            let Some(prompt) = snapshot.catalog.prompt(&name) else {
+            let Some(prompt) = view.prompt(&name) else {
                 return Answer::invalid(format!("Unknown prompt: {}", shown(&name)));
             };
             let target = read(&snapshot, &prompt.backend, methods::COMPLETE, None);
@@ -171,10 +177,10 @@ pub async fn complete(engine: &Engine, caller: &Caller, params: &RawValue) -> An
         }
         "ref/resource" => {
             let uri = text("uri");
-            let template = snapshot.catalog.templates.iter().find(|t| t.definition.uri_template == uri);
-            let backend = template.map(|template| &template.backend);
-            let backend = backend.or_else(|| snapshot.catalog.resource(&uri).map(ResourceTarget::backend));
-            let Some(backend) = backend else { return Answer::no_resource(&uri) };
+            let Some(resource) = view.template(&uri).or_else(|| view.resource(&uri)) else {
+                return Answer::no_resource(&uri);
+            };
+            let backend = resource.backend();
             let target = read(&snapshot, backend, methods::COMPLETE, None);
             relay(engine, &snapshot, caller, target, params).await
         }

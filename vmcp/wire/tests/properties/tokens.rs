@@ -56,8 +56,8 @@ proptest! {
     }
 
     #[test]
-    fn a_cursor_is_read_back(list in select(List::ALL.to_vec()), generation in any::<u64>(), after in ".{0,40}") {
-        let cursor = Cursor { list, generation, after };
+    fn a_cursor_is_read_back(list in select(List::ALL.to_vec()), after in ".{0,40}") {
+        let cursor = Cursor { list, after };
         let text = cursor.encode();
         prop_assert_eq!(Cursor::decode(&text, list), Ok(cursor));
     }

@@ -18,6 +18,7 @@ use crate::cli::failure::Failure;
 use crate::cli::{output, progress};
 use crate::edge::admin::{self, Admin};
 use crate::engine::{EmbeddingState, Engine, Options};
+use crate::identity::Identity;
 use crate::route::{self, Caller};
 
 const POLL: Duration = Duration::from_millis(10);
@@ -40,7 +41,7 @@ impl Need<'_> {
         match self {
             Need::Backends => settled,
             Need::Search => settled && engine.embedding_status().state != EmbeddingState::Working,
-            Need::Tool(name) => settled || engine.snapshot().tool(name).is_some(),
+            Need::Tool(name) => settled || engine.snapshot().view(Identity::Anonymous).tool(name).is_some(),
         }
     }
 }
