@@ -158,8 +158,9 @@ impl Catalog {
         let at = self.resources.binary_search_by(|resource| resource.definition.uri.as_str().cmp(uri)).ok();
         let resource = at.and_then(|at| self.resources.get(at));
         let templates = if resource.is_some() { &[][..] } else { &self.templates };
-        let fits =
-            move |template: &&Arc<CatalogTemplate>| uri_template::matches(&template.definition.uri_template, uri);
+        let fits = move |template: &&Arc<CatalogTemplate>| {
+            uri_template::matches(&template.definition.uri_template, uri)
+        };
         let templates = templates.iter().filter(fits);
         let resource = resource.into_iter().map(|resource| ResourceTarget::Resource(resource));
         resource.chain(templates.map(|template| ResourceTarget::Template(template)))

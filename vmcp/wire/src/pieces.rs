@@ -80,6 +80,14 @@ impl Pieces {
     }
 }
 
+impl FromIterator<Bytes> for Pieces {
+    fn from_iter<I: IntoIterator<Item = Bytes>>(pieces: I) -> Self {
+        let mut all = Self::new();
+        pieces.into_iter().for_each(|piece| all.push(piece));
+        all
+    }
+}
+
 impl<T: Into<Bytes>> From<T> for Pieces {
     fn from(piece: T) -> Self {
         let mut pieces = Self::new();

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::{codes, era::Era, json, splice::Spliced};
+use crate::{codes, era::Era, json, pieces::Pieces, splice::Spliced};
 
 /// An error that we author.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +96,15 @@ pub fn response<'a>(id: &RawValue, result: impl Into<Spliced<'a>>) -> Vec<u8> {
     message(&[",\"id\":", id.get()], "result", Some(result.into()))
 }
 
+/// The same, around a result in pieces, which are not copied.
+#[must_use]
+pub fn response_around(id: &RawValue, result: impl Into<Pieces>) -> Pieces {
+    let mut message = Pieces::from([HEAD, ",\"id\":", id.get(), ",\"result\":"].concat());
+    message.append(result.into());
+    message.push("}");
+    message
+}
+
 /// The error that answers the request that came with `id`; without an id when it could not be read. A relayed error is
 /// passed as its raw object, one of ours as [`RpcError::to_json`].
 #[must_use]
@@ -153,6 +162,7 @@ mod tests {
         assert_eq!(notification("n", None), br#"{"jsonrpc":"2.0","method":"n"}"#);
         let Ok(Message::Request(parsed)) = Message::parse(&request) else { panic!("a request") };
         assert_eq!(response(parsed.id, "{}"), br#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
+        assert_eq!(response_around(parsed.id, "{}").into_bytes(), response(parsed.id, "{}"));
         let problem = RpcError::new(codes::INVALID_PARAMS, "no \"such\" thing").with_data("[1]".into());
         let expected =
             r#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"no \"such\" thing","data":[1]}}"#;

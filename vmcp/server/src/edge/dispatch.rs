@@ -88,7 +88,7 @@ async fn handle(
     }
     if let Some(list) = List::of_method(method) {
         return match lists::page(&edge.engine.snapshot(), peer, list, &params.object) {
-            Ok(result) => Handled::ok(rpc::response(request.id, Spliced::from(result))),
+            Ok(page) => Handled::ok(rpc::response_around(request.id, page)),
             Err(error) => refuse(error),
         };
     }

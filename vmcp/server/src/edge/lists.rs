@@ -4,11 +4,12 @@ use vmcp_wire::codes;
 use vmcp_wire::cursor::Cursor;
 use vmcp_wire::object::Object;
 use vmcp_wire::pages::List;
+use vmcp_wire::pieces::Pieces;
 use vmcp_wire::rpc::RpcError;
 
 use super::handshake::SERVER_INFO;
 use super::peer::Peer;
-use crate::engine::{Page, Snapshot};
+use crate::engine::Snapshot;
 
 /// The result of a list request, in pieces.
 pub(super) fn page(
@@ -16,10 +17,10 @@ pub(super) fn page(
     peer: &Peer,
     list: List,
     params: &Object<'_>,
-) -> Result<Page, RpcError> {
+) -> Result<Pieces, RpcError> {
     let after = after(list, params)?;
     let list = snapshot.view(peer.identity).list(list, peer.style);
-    Ok(list.page(after.as_deref(), peer.era, SERVER_INFO))
+    Ok(list.page(after.as_deref(), peer.era, SERVER_INFO).into_iter().collect())
 }
 
 /// The key behind which the page begins; none on the first one.

@@ -188,15 +188,14 @@ async fn run(
 ) -> Handled {
     let (events, mut received) = mpsc::channel(64);
     let cancel = CancellationToken::new();
-    let caller =
-        Caller {
-            identity: peer.identity,
-            client: peer.client.clone(),
-            session: peer.session,
-            trace,
-            events: Some(events),
-            cancel,
-        };
+    let caller = Caller {
+        identity: peer.identity,
+        client: peer.client.clone(),
+        session: peer.session,
+        trace,
+        events: Some(events),
+        cancel,
+    };
     let era: Era = peer.era;
     let relay = async move {
         while let Some(event) = received.recv().await {

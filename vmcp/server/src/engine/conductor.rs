@@ -203,7 +203,11 @@ impl Task {
         snapshot.backends = Arc::new(self.fleet.handles());
         self.publish(snapshot);
         let took = started.elapsed();
-        tracing::debug!(tools = self.shared.snapshot.load().anonymous.visible_tools, ?took, "snapshot published");
+        tracing::debug!(
+            tools = self.shared.snapshot.load().anonymous.visible_tools,
+            ?took,
+            "snapshot published"
+        );
         self.build_again_after = Instant::now() + took.clamp(DEBOUNCE, LONGEST_DEBOUNCE);
         if let Some(provider) = self.shared.provider.load_full() {
             provider.wake();

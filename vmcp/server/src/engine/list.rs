@@ -10,8 +10,10 @@ use vmcp_wire::pages::{self, PageFrame};
 use vmcp_wire::splice::Spliced;
 use vmcp_wire::translate::{self, Hints};
 
-/// Entries on a page. Few clients follow cursors for tools, and even this many are far beyond what a model can use.
-const PAGE: usize = 1000;
+/// The most entries on a page. Few clients follow cursors for tools, and even this many are far beyond what a model can use.
+const MOST_ENTRIES: usize = 1000;
+/// The most bytes of entries on a page, unless it has only one.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
 
 /// Entries of a list, sorted by key, so that a page can begin behind any key.
 #[derive(Debug)]
@@ -20,7 +22,7 @@ pub struct List {
     entries: Vec<Entry>,
     /// How long a modern client may keep a page, and for whom.
     hints: Hints,
-    /// One for every [`PAGE`] entries; at least one.
+    /// The pages that are kept, by where they begin; at least one.
     pages: Vec<Written>,
 }
 
@@ -38,9 +40,11 @@ pub struct Entry {
 /// The `result` of a list request: two pieces, to be sent one behind the other.
 pub type Page = [Bytes; 2];
 
-/// What was asked for once is kept.
+/// A page, as far as somebody has asked for it.
 #[derive(Debug, Default)]
 struct Written {
+    /// The position of its first entry.
+    start: usize,
     modern: OnceLock<Page>,
     legacy: OnceLock<Page>,
 }
@@ -69,8 +73,16 @@ impl Entry {
 impl List {
     pub(super) fn new(kind: pages::List, mut entries: Vec<Entry>, hints: Hints) -> List {
         entries.sort_by(|one, other| one.key.cmp(&other.key));
-        let pages = entries.len().div_ceil(PAGE).max(1);
-        List { kind, entries, hints, pages: (0..pages).map(|_| Written::default()).collect() }
+        let mut pages = vec![Written::default()];
+        let (mut start, mut bytes) = (0, 0);
+        for (position, entry) in entries.iter().enumerate() {
+            bytes += entry.raw.get().len();
+            if position - start == MOST_ENTRIES || (bytes > MOST_BYTES && position > start) {
+                (start, bytes) = (position, entry.raw.get().len());
+                pages.push(Written { start, ..Written::default() });
+            }
+        }
+        List { kind, entries, hints, pages }
     }
 
     /// All entries.
@@ -83,17 +95,25 @@ impl List {
     pub fn page(&self, after: Option<&str>, era: Era, server_info: &str) -> Page {
         let start =
             after.map_or(0, |after| self.entries.partition_point(|entry| entry.key.as_str() <= after));
-        match self.pages.get(start / PAGE).filter(|_| start % PAGE == 0) {
-            Some(kept) => kept.get_or_write(era, |same| self.write(start, era, server_info, same)),
-            None => self.write(start, era, server_info, None),
+        let behind = self.pages.partition_point(|page| page.start <= start);
+        let end = self.pages.get(behind).map(|next| next.start);
+        match self.pages.get(behind.saturating_sub(1)).filter(|page| page.start == start) {
+            Some(kept) => kept.get_or_write(era, |same| self.write(start, end, era, server_info, same)),
+            None => self.write(start, end, era, server_info, None),
         }
     }
 
-    /// `same`: a page that may have the same entries, and is shared if it does.
-    fn write(&self, start: usize, era: Era, server_info: &str, same: Option<&Page>) -> Page {
-        let end = (start / PAGE + 1) * PAGE;
-        let page = self.entries.get(start..end.min(self.entries.len())).unwrap_or_default();
-        let next = page.last().filter(|_| end < self.entries.len());
+    /// The entries from `start` to `end`. `same`: a page that may have the same entries, and is shared if it does.
+    fn write(
+        &self,
+        start: usize,
+        end: Option<usize>,
+        era: Era,
+        server_info: &str,
+        same: Option<&Page>,
+    ) -> Page {
+        let page = self.entries.get(start..end.unwrap_or(self.entries.len())).unwrap_or_default();
+        let next = page.last().filter(|_| end.is_some());
         let next = next.map(|last| Cursor { list: self.kind, after: last.key.clone() }.encode());
         let frame = PageFrame {
             era,
@@ -128,5 +148,105 @@ impl Written {
             Era::Legacy => (&self.legacy, &self.modern),
         };
         own.get_or_init(|| write(other.get())).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn tool(name: &str, more: &str) -> Entry {
+        let raw = RawValue::from_string(format!(r#"{{"name":"{name}","inputSchema":{{}}{more}}}"#)).unwrap();
+        Entry::tool(name, raw.into())
+    }
+
+    fn list(entries: Vec<Entry>) -> Arc<List> {
+        Arc::new(List::new(pages::List::Tools, entries, Hints::default()))
+    }
+
+    fn many(names: impl Iterator<Item = usize>) -> Arc<List> {
+        list(names.map(|number| tool(&format!("t{number:05}"), "")).collect())
+    }
+
+    /// The names on the page behind a cursor, and the next cursor.
+    fn page(list: &List, cursor: Option<&str>, era: Era) -> (Vec<String>, Option<String>) {
+        let after = cursor.map(|cursor| Cursor::decode(cursor, pages::List::Tools).unwrap().after);
+        let page: Value =
+            serde_json::from_slice(&list.page(after.as_deref(), era, "{}").concat()).expect("JSON");
+        let names = page["tools"].as_array().unwrap().iter();
+        let names = names.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
+        (names, page["nextCursor"].as_str().map(str::to_owned))
+    }
+
+    /// All pages from a cursor on.
+    fn walk(list: &List, mut cursor: Option<String>) -> Vec<String> {
+        let mut all = Vec::new();
+        loop {
+            let (names, next) = page(list, cursor.as_deref(), Era::Modern);
+            all.extend(names);
+            cursor = next;
+            if cursor.is_none() {
+                return all;
+            }
+        }
+    }
+
+    #[test]
+    fn legacy_clients_are_not_shown_an_output_schema_that_they_would_refuse() {
+        let list = list(vec![tool("t", r#","outputSchema":{"type":"array"},"x":1e400"#)]);
+        let entry = &list.entries()[0];
+        assert_eq!(entry.text(Era::Legacy), r#"{"name":"t","inputSchema":{},"x":1e400}"#);
+        assert_eq!(entry.text(Era::Modern), entry.raw.get());
+        assert!(tool("t", r#","outputSchema":{"type":"object"}"#).legacy.is_none(), "shared by both");
+        assert_ne!(list.page(None, Era::Modern, "{}")[0], list.page(None, Era::Legacy, "{}")[0]);
+    }
+
+    #[test]
+    fn every_entry_is_on_one_page_and_a_page_is_written_once() {
+        for count in [0, 1, 999, 1000, 1001, 2500, 3000] {
+            let list = many(0..count);
+            let all = walk(&list, None);
+            assert_eq!(all.len(), count);
+            assert!(all.is_sorted());
+            assert_eq!(list.pages.len(), count.div_ceil(MOST_ENTRIES).max(1));
+            assert!(list.pages.iter().all(|page| page.legacy.get().is_none()), "nobody asked for these");
+            let (modern, legacy) = (list.page(None, Era::Modern, "{}"), list.page(None, Era::Legacy, "{}"));
+            assert_eq!(modern[0].as_ptr(), list.page(None, Era::Modern, "{}")[0].as_ptr());
+            assert_eq!(modern[0].as_ptr(), legacy[0].as_ptr(), "the entries are the same in both eras");
+        }
+    }
+
+    #[test]
+    fn a_cursor_of_another_snapshot_goes_on_behind_the_same_entry() {
+        let (_, cursor) = page(&many(0..2500), None, Era::Modern);
+        // Three come before, the entry that the cursor names goes, and so does every second one behind it.
+        let changed = list(
+            [tool("a1", ""), tool("a2", ""), tool("a3", "")]
+                .into_iter()
+                .chain((0..2500).filter(|n| *n < 999 || n % 2 == 0).map(|n| tool(&format!("t{n:05}"), "")))
+                .collect(),
+        );
+        let rest = walk(&changed, cursor.clone());
+        let expected: Vec<_> = (1000..2500).filter(|n| n % 2 == 0).map(|n| format!("t{n:05}")).collect();
+        assert_eq!(rest, expected);
+        assert_eq!(walk(&many(0..10), cursor), [""; 0], "a list that is shorter now ends there");
+    }
+
+    #[test]
+    fn a_page_of_large_entries_ends_early() {
+        let large = format!(r#","x":"{}""#, "x".repeat(MOST_BYTES / 2));
+        let entries = (0..5).map(|number| tool(&format!("t{number}"), &large)).collect();
+        let list = list(entries);
+        assert_eq!(list.pages.len(), 5);
+        assert_eq!(walk(&list, None).len(), 5);
+    }
+
+    #[test]
+    fn a_list_that_did_not_change_keeps_its_pages() {
+        let before = many(0..3);
+        assert!(Arc::ptr_eq(&Arc::into_inner(many(0..3)).unwrap().or_same(&before), &before));
+        assert!(!Arc::ptr_eq(&Arc::into_inner(many(0..4)).unwrap().or_same(&before), &before));
     }
 }

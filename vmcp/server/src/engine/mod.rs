@@ -32,9 +32,9 @@ use vmcp_store::StoreError;
 
 pub use changes::Changes;
 pub use embedding::{EmbeddingState, EmbeddingStatus};
+pub use list::{Entry, List, Page};
 pub use refresh::RefreshError;
 pub use snapshot::Snapshot;
-pub use list::{Entry, List, Page};
 pub use view::View;
 
 use crate::identity::Identity;

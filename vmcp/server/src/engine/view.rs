@@ -21,7 +21,10 @@ const LIST_TTL_MS: u64 = 1000;
 
 /// Something that an identity may or may not see.
 #[derive(Debug, Clone, Copy)]
-#[expect(dead_code, reason = "nobody is denied any of them yet; whoever denies needs to know what is asked for")]
+#[expect(
+    dead_code,
+    reason = "nobody is denied any of them yet; whoever denies needs to know what is asked for"
+)]
 enum Item<'a> {
     Backend(&'a str),
     Tool(&'a CatalogTool),
@@ -68,13 +71,13 @@ impl View {
         before: Option<&View>,
     ) -> View {
         let sees = |item| admits(identity, item);
-        let seen = || catalog.tools.iter().enumerate().filter(|(_, tool)| sees(Item::Tool(tool)));
-        let visible: Visible = seen().map(|(position, _)| position).collect();
+        let usable = || catalog.tools.iter().enumerate().filter(|(_, tool)| sees(Item::Tool(tool)));
+        let visible: Visible = usable().map(|(position, _)| position).collect();
         let optimizer = &config.optimizer;
         let own = |style| if optimizer.enabled { Vec::from(definitions(style, config)) } else { Vec::new() };
         let (dotted, underscore) = (own(NameStyle::Dotted), own(NameStyle::Underscore));
         let sizes = |own: &[Definition]| own.iter().map(|definition| definition.size).collect::<Vec<_>>();
-        let all = seen().map(|(_, tool)| tool.size);
+        let all = usable().map(|(_, tool)| tool.size);
         let lists_everything = !optimizer.enabled
             || match optimizer.exposure {
                 Exposure::All => true,
@@ -86,7 +89,7 @@ impl View {
         let shows = |tool: &CatalogTool| lists_everything || optimizer.pinned_tools.contains(&tool.name);
         let tools = |own: &[Definition]| {
             let own = own.iter().map(|own| Entry::new(&own.name, own.raw.clone().into()));
-            let backends = seen().filter(|(_, tool)| shows(tool));
+            let backends = usable().filter(|(_, tool)| shows(tool));
             let backends = backends.map(|(_, tool)| Entry::tool(&tool.name, Arc::clone(&tool.raw)));
             own.chain(backends).collect()
         };
@@ -96,7 +99,7 @@ impl View {
         let resources = resources.filter(|resource| sees(Item::Resource(ResourceTarget::Resource(resource))));
         let templates = catalog.templates.iter();
         let templates = templates.filter(|template| sees(Item::Resource(ResourceTarget::Template(template))));
-        // Who is anonymous sees what everybody sees.
+        // What nobody in particular sees may be shared by everybody.
         let scope = if identity == Identity::Anonymous { Scope::Public } else { Scope::Private };
         let list = |kind, entries, before: Option<&Arc<List>>| {
             let list = List::new(kind, entries, Hints { ttl_ms: LIST_TTL_MS, scope });
@@ -125,7 +128,7 @@ impl View {
             ),
             visible_tools: visible.len(),
             visible: Arc::new(visible),
-            baseline_tokens: tokens::estimate(seen().map(|(_, tool)| tool.size)),
+            baseline_tokens: tokens::estimate(usable().map(|(_, tool)| tool.size)),
             optimizer_tokens: tokens::estimate(sizes(&dotted)),
             catalog: Arc::clone(catalog),
             identity,
