@@ -1,0 +1,66 @@
+//! What the server offers: definitions, and the answers that are always the same.
+//!
+//! They are data, so that the code has only what behaves.
+
+use std::collections::HashMap;
+
+use rmcp::model::{JsonObject, Prompt, Resource, Tool};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A definition with its answer.
+#[derive(Deserialize)]
+pub struct Entry<D> {
+    /// What is listed.
+    pub definition: D,
+    /// A tool's content, a prompt's messages, a resource's contents; none where code gives it.
+    pub answer: Option<Value>,
+}
+
+/// Everything that is always there, in the order of the files.
+pub struct Catalog {
+    /// Tools.
+    pub tools: Vec<Entry<Tool>>,
+    /// Prompts. In the texts of an answer, `{name}` stands for the argument of that name.
+    pub prompts: Vec<Entry<Prompt>>,
+    /// Resources.
+    pub resources: Vec<Entry<Resource>>,
+}
+
+impl Catalog {
+    /// Reads the built-in files.
+    pub fn load() -> serde_json::Result<Self> {
+        Ok(Self {
+            tools: serde_json::from_str(include_str!("../data/tools.json"))?,
+            prompts: serde_json::from_str(include_str!("../data/prompts.json"))?,
+            resources: serde_json::from_str(include_str!("../data/resources.json"))?,
+        })
+    }
+}
+
+/// `answer`, with `{name}` replaced by each argument's text.
+pub fn fill<A: DeserializeOwned>(answer: &Value, arguments: &HashMap<&str, String>) -> serde_json::Result<A> {
+    serde_json::from_value(replace(answer, arguments))
+}
+
+/// The arguments that are texts.
+pub fn texts(arguments: Option<&JsonObject>) -> HashMap<&str, String> {
+    let texts = arguments.into_iter().flatten();
+    texts.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?.to_owned()))).collect()
+}
+
+fn replace(value: &Value, arguments: &HashMap<&str, String>) -> Value {
+    match value {
+        Value::String(text) => {
+            let fill =
+                |text: String, (name, value): (&&str, &String)| text.replace(&format!("{{{name}}}"), value);
+            arguments.iter().fold(text.clone(), fill).into()
+        }
+        Value::Array(items) => items.iter().map(|item| replace(item, arguments)).collect(),
+        Value::Object(entries) => {
+            entries.iter().map(|(key, value)| (key.clone(), replace(value, arguments))).collect()
+        }
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,258 @@
+//! The server: which method goes where.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+    CompleteResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, Prompt, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+    RequestStateCodec, ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
+    SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
+};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::task_manager::TaskManager;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+
+use crate::args::Era;
+use crate::catalog::Catalog;
+use crate::listeners::{Listeners, Session, lock};
+use crate::stop::Stop;
+use crate::{prompts, resources, tools};
+
+/// How long clients may keep a list or a resource, in milliseconds.
+const TTL_MS: u64 = 60_000;
+
+/// Nobody guards anything with it: it only has to be long enough.
+const SEALING_KEY: &[u8] = b"of a test server, and no secret of anybody";
+
+/// What all sessions and requests share.
+pub struct Shared {
+    /// What is always offered.
+    pub catalog: Catalog,
+    /// Whether the tool that comes and goes is there.
+    pub more_tools: AtomicBool,
+    /// Whether the prompt that comes and goes is there.
+    pub more_prompts: AtomicBool,
+    /// Who is told about changes.
+    pub listeners: Listeners,
+    /// Running and finished tasks.
+    pub tasks: TaskManager,
+    /// Seals what a modern client brings back.
+    pub seal: RequestStateCodec,
+    revisions: Vec<ProtocolVersion>,
+}
+
+impl Shared {
+    /// The state of a server that speaks the revisions of `era`.
+    pub fn new(era: Era) -> anyhow::Result<Self> {
+        Ok(Self {
+            catalog: Catalog::load()?,
+            more_tools: AtomicBool::new(false),
+            more_prompts: AtomicBool::new(false),
+            listeners: Listeners::default(),
+            tasks: TaskManager::new(),
+            seal: RequestStateCodec::try_new(SEALING_KEY)?,
+            revisions: era.revisions(),
+        })
+    }
+}
+
+/// The handler of one legacy session, or of one modern request.
+pub struct Server {
+    /// What all of them share.
+    pub shared: Arc<Shared>,
+    /// What belongs to a legacy session.
+    pub session: Arc<Session>,
+}
+
+impl Server {
+    /// A new handler.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, session: Arc::default() }
+    }
+
+    fn tools(&self) -> Vec<Tool> {
+        let mut tools: Vec<_> =
+            self.shared.catalog.tools.iter().map(|entry| entry.definition.clone()).collect();
+        if self.shared.more_tools.load(Ordering::Relaxed) {
+            tools.push(Tool::new("test_sometimes", "Comes and goes.", tools::no_arguments()));
+        }
+        tools
+    }
+
+    fn prompts(&self) -> Vec<Prompt> {
+        let mut prompts: Vec<_> =
+            self.shared.catalog.prompts.iter().map(|entry| entry.definition.clone()).collect();
+        if self.shared.more_prompts.load(Ordering::Relaxed) {
+            prompts.push(Prompt::new("test_sometimes", Some("Comes and goes."), None));
+        }
+        prompts
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_completions()
+            .enable_logging()
+            .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_resources()
+            .enable_resources_subscribe()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_tasks()
+            .build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("vmcp-rmcp-fixture", env!("CARGO_PKG_VERSION")))
+            .with_instructions("Everything here is for tests.")
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Owned(self.shared.revisions.clone())
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        if self.session.peer.set(context.peer).is_ok() {
+            self.shared.listeners.add(&self.session);
+        }
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.tools().into_iter().find(|tool| tool.name == name)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let list = ListToolsResult::with_all_items(self.tools());
+        Ok(list.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Public))
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        Stop::tool(tools::call(self, params, &context).await)
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let list = ListPromptsResult::with_all_items(self.prompts());
+        Ok(list.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Public))
+    }
+
+    async fn get_prompt(
+        &self,
+        params: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        Stop::prompt(prompts::get(self, params, &context).await)
+    }
+
+    async fn complete(
+        &self,
+        params: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        prompts::complete(&params)
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let entries = self.shared.catalog.resources.iter();
+        let list =
+            ListResourcesResult::with_all_items(entries.map(|entry| entry.definition.clone()).collect());
+        Ok(list.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Public))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let list = ListResourceTemplatesResult::with_all_items(vec![resources::template()]);
+        Ok(list.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Public))
+    }
+
+    async fn read_resource(
+        &self,
+        params: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let contents = resources::read(&self.shared.catalog, &params.uri)?;
+        Ok(contents.with_ttl_ms(TTL_MS).with_cache_scope(CacheScope::Public).into())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.shared.listeners.listen(context).await;
+        Ok(())
+    }
+
+    async fn subscribe(
+        &self,
+        params: SubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        lock(&self.session.watched).insert(params.uri);
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        params: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        lock(&self.session.watched).remove(&params.uri);
+        Ok(())
+    }
+
+    async fn set_level(
+        &self,
+        params: SetLevelRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        *lock(&self.session.level) = Some(params.level);
+        Ok(())
+    }
+
+    async fn get_task(
+        &self,
+        params: GetTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        Ok(GetTaskResult::new(self.shared.tasks.get_task(&params.task_id)?))
+    }
+
+    async fn update_task(
+        &self,
+        params: UpdateTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.shared.tasks.update_task(&params.task_id, params.input_responses)
+    }
+
+    async fn cancel_task(
+        &self,
+        params: CancelTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.shared.tasks.cancel_task(&params.task_id)
+    }
+}

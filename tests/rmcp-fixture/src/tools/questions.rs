@@ -1,0 +1,67 @@
+//! Tools that ask their client one thing.
+
+use rmcp::model::{CallToolResult, InputRequest};
+use serde_json::json;
+
+use super::{Call, text};
+use crate::answers::Answers;
+use crate::dialogue::{self, form, required_form};
+use crate::stop::Stop;
+
+const KEY: &str = "question";
+
+/// Has the client's model answer.
+pub async fn sampling(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+    let answers = ask(call, dialogue::sampling(call.text("prompt")?)).await?;
+    Ok(text(&format!("LLM response: {}", answers.said(KEY))))
+}
+
+/// Asks the user for a name and an address.
+pub async fn elicitation(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+    let properties = json!({
+        "username": {"type": "string", "description": "User's response"},
+        "email": {"type": "string", "description": "User's email address"},
+    });
+    report(call, required_form(call.text("message")?, &properties)?).await
+}
+
+/// A form in which everything has a default.
+pub async fn defaults(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+    let schema = json!({"type": "object", "properties": {
+        "name": {"type": "string", "default": "John Doe"},
+        "age": {"type": "integer", "default": 30},
+        "score": {"type": "number", "default": 95.5},
+        "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+        "verified": {"type": "boolean", "default": true},
+    }});
+    report(call, form("Everything has a default.", schema)?).await
+}
+
+/// A form with every kind of choice.
+pub async fn choices(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+    let titled = json!([
+        {"const": "value1", "title": "First"}, {"const": "value2", "title": "Second"}, {"const": "value3", "title": "Third"},
+    ]);
+    let schema = json!({"type": "object", "properties": {
+        "untitledSingle": {"type": "string", "enum": ["option1", "option2", "option3"]},
+        "titledSingle": {"type": "string", "oneOf": titled},
+        "legacyEnum": {"type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["One", "Two", "Three"]},
+        "untitledMulti": {"type": "array", "items": {"type": "string", "enum": ["option1", "option2", "option3"]}},
+        "titledMulti": {"type": "array", "items": {"anyOf": titled}},
+    }});
+    report(call, form("Choose.", schema)?).await
+}
+
+/// Asks for one value.
+pub async fn value(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+    report(call, required_form("Which value?", &json!({"value": {"type": "string"}}))?).await
+}
+
+async fn report(call: &Call<'_>, form: InputRequest) -> Result<CallToolResult, Stop> {
+    let answers = ask(call, form).await?;
+    Ok(text(&format!("The user answered: action={}, content={}", answers.action(KEY), answers.content(KEY))))
+}
+
+async fn ask(call: &Call<'_>, question: InputRequest) -> Result<Answers, Stop> {
+    call.dialogue.ask([(KEY.to_owned(), question)].into()).await
+}
