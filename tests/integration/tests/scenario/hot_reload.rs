@@ -1,7 +1,7 @@
 //! Edits to the configuration file take effect while the server runs, and a bad one changes nothing (invariant 9).
 
 use serde_json::json;
-use vmcp_integration::{Fixture, Vmcp, eventually};
+use vmcp_integration::{Client, Fixture, Vmcp, eventually};
 
 #[tokio::test]
 async fn backends_come_and_go_without_dropping_a_session_or_a_call() {
@@ -77,4 +77,31 @@ async fn rules_change_names_at_once() {
         vmcp.with_tool("echo_add").await.call_tool("echo_sleep", json!({"ms": 0})).await.error()["code"],
         -32602
     );
+}
+
+#[tokio::test]
+async fn a_session_key_is_replaced_while_nobody_notices() {
+    let old = "the old key, of more than enough characters";
+    let new = "the new key, of more than enough characters";
+    let keys = |keys: &[&str]| json!({"server": {"sessionKeys": keys}});
+    let mut vmcp = Vmcp::new().config(keys(&[old])).start().await;
+    let replica = Vmcp::new().config(keys(&[new])).start().await;
+    let is_served = async |vmcp: &Vmcp, client: &Client| {
+        let client = vmcp.legacy().await.with_session(client.session.as_deref().expect("a session"));
+        client.request("tools/list", json!({})).await.status == 200
+    };
+    let before = vmcp.legacy().await;
+    assert!(is_served(&vmcp, &before).await && !is_served(&replica, &before).await);
+
+    vmcp.reconfigure(keys(&[new, old]));
+    let after = eventually("the new key to seal", async || {
+        let client = vmcp.legacy().await;
+        is_served(&replica, &client).await.then_some(client)
+    })
+    .await;
+    assert!(is_served(&vmcp, &before).await, "sealed with the second key");
+
+    vmcp.reconfigure(keys(&[new]));
+    eventually("the old key to go", async || (!is_served(&vmcp, &before).await).then_some(())).await;
+    assert!(is_served(&vmcp, &after).await);
 }

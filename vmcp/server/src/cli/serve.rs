@@ -84,7 +84,7 @@ async fn serve(arguments: Arguments, file: File, people: bool) -> Result<(), Fai
     server.admin_listen = admin_listen.unwrap_or(server.admin_listen);
 
     let engine = Engine::start(config.clone(), Options::default()).await?;
-    let edge = Edge::new(engine.clone(), &config)?;
+    let edge = Edge::new(engine.clone())?;
     let watch = ConfigWatch::start(path.clone(), text, environment, engine.clone());
     let admin = Admin::new(engine.clone(), Some(watch));
     let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));

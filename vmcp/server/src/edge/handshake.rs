@@ -8,7 +8,7 @@ use vmcp_wire::rpc::RpcError;
 use vmcp_wire::session::Session;
 use vmcp_wire::translate::{Hints, Scope};
 
-use super::Edge;
+use super::{Edge, sessions};
 
 /// Our `Implementation`.
 pub(super) const SERVER_INFO: &str =
@@ -33,7 +33,7 @@ pub(super) fn initialize(edge: &Edge, params: &Params<'_>) -> Result<(Session, S
         client_info: hello.client_info.get().to_owned(),
         client_capabilities: hello.capabilities.get().to_owned(),
     };
-    let (session, id) = edge.sessions.open(session).map_err(|error| invalid(error.to_string()))?;
+    let (session, id) = sessions::open(&edge.ring(), session).map_err(|error| invalid(error.to_string()))?;
     let result = introduction(edge).initialize_result(session.revision);
     Ok((session, id, result))
 }

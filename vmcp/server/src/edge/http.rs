@@ -240,7 +240,7 @@ fn session(edge: &Edge, headers: &HeaderMap) -> Result<Session, Box<Response>> {
     let Field::One(id) = headers.field(headers::SESSION_ID) else {
         return Err(Box::new(refuse::session_required()));
     };
-    edge.sessions.get(id).map_err(|error| Box::new(refuse::session_not_found(&error)))
+    edge.sessions.get(&edge.ring(), id).map_err(|error| Box::new(refuse::session_not_found(&error)))
 }
 
 /// An error body without an id, with an HTTP status.

@@ -15,8 +15,10 @@ mod guard;
 mod handshake;
 mod http;
 mod in_flight;
+mod keys;
 mod lists;
 mod peer;
+mod random;
 pub mod serve;
 mod sessions;
 pub mod stdio;
@@ -27,17 +29,17 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::Event;
-use vmcp_model::config::Config;
 use vmcp_wire::envelope::Message;
 use vmcp_wire::era::Era;
 use vmcp_wire::meta::{Meta, Trace};
 use vmcp_wire::rpc;
-use vmcp_wire::sealed::KeyError;
+use vmcp_wire::sealed::{KeyError, KeyRing};
 use vmcp_wire::translate::{self, NotificationPlan, Translated};
 
 use crate::engine::Engine;
 use crate::route::TraceContext;
 use in_flight::InFlight;
+use keys::Keys;
 use sessions::Sessions;
 
 /// The trace that a message carries in its `_meta`.
@@ -64,6 +66,7 @@ fn translated(event: &Event, era: Era) -> Option<Vec<u8>> {
 /// What all connections share.
 pub struct Edge {
     engine: Engine,
+    keys: Keys,
     sessions: Sessions,
     in_flight: InFlight,
     closing: CancellationToken,
@@ -71,10 +74,11 @@ pub struct Edge {
 
 impl Edge {
     /// An edge in front of `engine`.
-    pub fn new(engine: Engine, config: &Config) -> Result<Arc<Edge>, KeyError> {
+    pub fn new(engine: Engine) -> Result<Arc<Edge>, KeyError> {
         Ok(Arc::new(Edge {
+            keys: Keys::new(&engine.snapshot().config)?,
             engine,
-            sessions: Sessions::new(&config.server.session_keys)?,
+            sessions: Sessions::default(),
             in_flight: InFlight::default(),
             closing: CancellationToken::new(),
         }))
@@ -83,6 +87,11 @@ impl Edge {
     /// The engine behind it.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Seals and opens what clients hand back to us.
+    fn ring(&self) -> Arc<KeyRing> {
+        self.keys.ring(&self.engine.snapshot().config)
     }
 
     /// Ends all streams, so that connections can drain. Requests in flight go on.

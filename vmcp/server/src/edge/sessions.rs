@@ -3,22 +3,20 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use vmcp_model::config::Secret;
-use vmcp_wire::sealed::{KeyError, KeyRing};
+use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::session::{Session, SessionError};
 
+use super::random::{now, random};
 use crate::identity::Identity;
 
 /// How long a session lives, in seconds. A client whose session has ended opens another without its user noticing.
 const LIFETIME: u64 = 24 * 60 * 60;
 /// Ended sessions that are remembered; beyond it those that expire first are forgotten first.
 const MOST_ENDED: usize = 100_000;
-/// Opens and ends sessions.
-#[derive(Debug)]
+/// Sessions that were ended.
+#[derive(Debug, Default)]
 pub(super) struct Sessions {
-    ring: KeyRing,
     ended: Mutex<HashMap<[u8; 16], u64>>,
 }
 
@@ -31,31 +29,21 @@ pub(super) enum NoSession {
     Ended,
 }
 
+/// Completes a session that begins now and seals it; the id goes into `Mcp-Session-Id`.
+pub(super) fn open(ring: &KeyRing, mut session: Session) -> Result<(Session, String), SessionError> {
+    let now = now();
+    session.id = random();
+    session.identity = Identity::Anonymous.digest();
+    session.issued = now;
+    session.expires = now.saturating_add(LIFETIME);
+    let id = session.seal(ring, &random())?;
+    Ok((session, id))
+}
+
 impl Sessions {
-    /// Sessions sealed with the first of `secrets`, or with a key of this process alone when there are none.
-    pub(super) fn new(secrets: &[Secret]) -> Result<Self, KeyError> {
-        let ring = if secrets.is_empty() {
-            KeyRing::from_secrets([random::<32>()])?
-        } else {
-            KeyRing::from_secrets(secrets.iter().map(Secret::expose))?
-        };
-        Ok(Self { ring, ended: Mutex::default() })
-    }
-
-    /// Completes a session that begins now and seals it; the id goes into `Mcp-Session-Id`.
-    pub(super) fn open(&self, mut session: Session) -> Result<(Session, String), SessionError> {
-        let now = now();
-        session.id = random();
-        session.identity = Identity::Anonymous.digest();
-        session.issued = now;
-        session.expires = now.saturating_add(LIFETIME);
-        let id = session.seal(&self.ring, &random())?;
-        Ok((session, id))
-    }
-
     /// The session with this id.
-    pub(super) fn get(&self, id: &str) -> Result<Session, NoSession> {
-        let session = Session::open(&self.ring, id, &Identity::Anonymous.digest(), now())?;
+    pub(super) fn get(&self, ring: &KeyRing, id: &str) -> Result<Session, NoSession> {
+        let session = Session::open(ring, id, &Identity::Anonymous.digest(), now())?;
         if self.lock().contains_key(&session.id) { Err(NoSession::Ended) } else { Ok(session) }
     }
 
@@ -79,21 +67,6 @@ impl Sessions {
     }
 }
 
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-/// Bytes from the operating system's generator.
-fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    #[expect(
-        clippy::expect_used,
-        reason = "without randomness no session can be made safely; the system is broken"
-    )]
-    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,14 +86,14 @@ mod tests {
 
     #[test]
     fn an_ended_session_is_gone_and_the_others_are_not() {
-        let sessions = Sessions::new(&[]).unwrap();
-        let (first, id) = sessions.open(session()).unwrap();
-        let (_, other) = sessions.open(session()).unwrap();
-        assert_eq!(sessions.get(&id), Ok(first.clone()));
+        let ring = KeyRing::from_secrets([b"a secret of enough bytes"]).unwrap();
+        let sessions = Sessions::default();
+        let (first, id) = open(&ring, session()).unwrap();
+        let (_, other) = open(&ring, session()).unwrap();
+        assert_eq!(sessions.get(&ring, &id), Ok(first.clone()));
         sessions.end(&first);
-        assert_eq!(sessions.get(&id), Err(NoSession::Ended));
-        assert!(sessions.get(&other).is_ok());
-        assert!(matches!(sessions.get("made-up"), Err(NoSession::Unknown(_))));
-        assert!(Sessions::new(&[]).unwrap().get(&other).is_err(), "another key");
+        assert_eq!(sessions.get(&ring, &id), Err(NoSession::Ended));
+        assert!(sessions.get(&ring, &other).is_ok());
+        assert!(matches!(sessions.get(&ring, "made-up"), Err(NoSession::Unknown(_))));
     }
 }

@@ -126,7 +126,6 @@ impl Applied {
             ("telemetry", before.telemetry == after.telemetry),
             ("server.allowedHosts", before.server.allowed_hosts == after.server.allowed_hosts),
             ("server.allowedOrigins", before.server.allowed_origins == after.server.allowed_origins),
-            ("server.sessionKeys", before.server.session_keys == after.server.session_keys),
             ("operational.logLevel", before.operational.log_level == after.operational.log_level),
         ];
         let needs_restart = fixed.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect();
