@@ -1,13 +1,14 @@
 //! One request from admission to answer: breaker, deadline, cancellation, and one retry where it is safe.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use vmcp_wire::level::Level;
 
 use crate::breaker::Verdict;
 use crate::error::LinkError;
-use crate::inbound::Listener;
+use crate::level;
+use crate::listener::Listener;
 use crate::lock::lock;
 use crate::request::{CallError, Request, Response};
 use crate::shared::Shared;
@@ -18,11 +19,11 @@ const MEANT: Duration = Duration::from_secs(1);
 /// Runs one call.
 pub(crate) async fn run(shared: &Shared, request: Request<'_>) -> Result<Response, CallError> {
     let permit = Permit::admit(shared)?;
-    let listener = Listener { active: Arc::new(Mutex::new(Instant::now())), events: request.events.clone() };
+    let listener = Listener::of(&request);
     let result = tokio::select! {
         result = attempt(shared, &request, &listener) => result,
         () = request.cancel.cancelled() => Err(CallError::Cancelled),
-        after = expiry(&listener.active, request.deadline, shared.settings.max_call) => {
+        after = listener.clock.expiry(request.deadline, shared.settings.max_call) => {
             Err(CallError::Timeout { after })
         }
     };
@@ -33,10 +34,17 @@ pub(crate) async fn run(shared: &Shared, request: Request<'_>) -> Result<Respons
     result
 }
 
-async fn attempt(shared: &Shared, request: &Request<'_>, listener: &Listener) -> Result<Response, CallError> {
+async fn attempt(
+    shared: &Shared,
+    request: &Request<'_>,
+    listener: &Arc<Listener>,
+) -> Result<Response, CallError> {
     let mut retried = false;
     loop {
         let connection = shared.connected().await?;
+        if let Some(level) = request.client.log_level.as_deref().and_then(Level::parse) {
+            level::ensure(&connection, level).await;
+        }
         let error = match connection.call(request, listener).await {
             Ok(outcome) => return Ok(Response { outcome, era: connection.server.era() }),
             Err(error) => error,
@@ -51,20 +59,6 @@ async fn attempt(shared: &Shared, request: &Request<'_>, listener: &Listener) ->
             return Err(error.into());
         }
         retried = true;
-    }
-}
-
-/// Ends when nothing has happened for `deadline`, or after `cap` whatever happens. Returns which of them it was.
-async fn expiry(active: &Mutex<Instant>, deadline: Duration, cap: Duration) -> Duration {
-    // A caller who allows more than the cap means it.
-    let cap = cap.max(deadline);
-    let last = Instant::now() + cap;
-    loop {
-        let idle = *lock(active) + deadline;
-        if idle.min(last) <= Instant::now() {
-            return if idle < last { deadline } else { cap };
-        }
-        sleep_until(idle.min(last)).await;
     }
 }
 

@@ -9,8 +9,10 @@ use tokio::time::timeout;
 use vmcp_model::config::Transport;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::handshake::{self, Introduction};
+use vmcp_wire::object::Object;
 use vmcp_wire::{methods, rpc};
 
+use crate::abilities::DECLARED;
 use crate::connection::{Channel, Connection, Server, empty_object};
 use crate::error::LinkError;
 use crate::listen;
@@ -50,7 +52,7 @@ pub(crate) async fn connect(shared: &Shared, hint: Hint) -> Result<Connection, L
     } else {
         negotiate(shared, channel).await?
     };
-    let connection = Connection { channel: Arc::new(channel), server };
+    let connection = Connection { channel: Arc::new(channel), server: Arc::new(server) };
     listen::start(&connection);
     Ok(connection)
 }
@@ -109,7 +111,7 @@ fn discovered(result: &RawValue) -> Option<Server> {
 
 /// The legacy handshake.
 async fn initialize(channel: &Channel, hint: Hint) -> Result<Server, LinkError> {
-    let params = handshake::initialize_params(Revision::LATEST_LEGACY, &channel.client_info, "{}");
+    let params = handshake::initialize_params(Revision::LATEST_LEGACY, &channel.client_info, DECLARED);
     let params = RawValue::from_string(params).map_err(|error| LinkError::Protocol(error.to_string()))?;
     let request = Request::new(methods::INITIALIZE, &params);
     let result = match channel.exchange(Revision::LATEST_LEGACY, &request, None).await? {
@@ -133,8 +135,10 @@ async fn initialize(channel: &Channel, hint: Hint) -> Result<Server, LinkError> 
 }
 
 fn server(revision: Revision, introduction: Introduction<'_>, hint: Hint) -> Server {
+    let capabilities = Object::parse(introduction.capabilities).unwrap_or_default();
     Server {
         revision,
+        logs: capabilities.text("logging").is_some_and(|logging| logging != "null"),
         capabilities: introduction.capabilities.to_owned(),
         info: introduction.server_info.map(ToOwned::to_owned),
         instructions: introduction.instructions.map(Cow::into_owned),

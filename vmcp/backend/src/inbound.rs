@@ -3,70 +3,105 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc};
-use tokio::time::Instant;
 use vmcp_wire::envelope::{Notification, Request};
-use vmcp_wire::meta::PROGRESS_TOKEN;
+use vmcp_wire::meta::{PROGRESS_TOKEN, SUBSCRIPTION_ID};
 use vmcp_wire::object::Object;
-use vmcp_wire::rpc::RpcError;
-use vmcp_wire::{codes, methods, rpc};
+use vmcp_wire::params::Params;
+use vmcp_wire::{methods, rpc};
 
-use crate::event::Event;
+use crate::abilities::Abilities;
+use crate::event::{Downstream, Event, SessionId};
+use crate::level::Chosen;
+use crate::listener::Listener;
 use crate::lock::lock;
+use crate::questions::{self, Questions, Refused, Waiting};
+use crate::shared::Shared;
 
 /// One per connection, shared by everything that reads from it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Inbound {
+    backend: Arc<str>,
+    downstream: Arc<dyn Downstream>,
+    /// How long a client may take to answer.
+    patience: Duration,
     /// Woken when the backend says that its definitions changed.
     pub(crate) changed: Arc<Notify>,
+    /// Whose upstream session this is; `None` for the connection that all share.
+    pub(crate) owner: Option<Owner>,
+    /// The log level that was set on this connection.
+    pub(crate) level: Chosen,
     last_id: AtomicU64,
     /// Calls under way, by request id. It is also their progress token upstream: tokens of different clients may be
     /// equal.
     routes: Mutex<HashMap<u64, Route>>,
+    questions: Arc<Questions>,
+}
+
+/// The clients that have an upstream session of their own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    /// The only client, or `None` for all that can be asked the same.
+    pub(crate) session: Option<SessionId>,
+    pub(crate) abilities: Abilities,
 }
 
 #[derive(Debug)]
 struct Route {
     /// The caller's own token.
     token: Option<Box<RawValue>>,
-    listener: Listener,
+    listener: Arc<Listener>,
 }
 
-/// Who hears of a call's progress.
-#[derive(Clone, Debug)]
-pub(crate) struct Listener {
-    /// When the backend last showed any.
-    pub(crate) active: Arc<Mutex<Instant>>,
-    pub(crate) events: Option<mpsc::Sender<Event>>,
-}
-
-/// A notification on its way to the caller that it belongs to.
+/// A message on its way to the caller that it belongs to.
+#[derive(Debug)]
 pub(crate) struct Delivery {
     to: mpsc::Sender<Event>,
-    message: Box<RawValue>,
+    event: Event,
 }
 
 impl Delivery {
     /// Waits for room: for a stream that belongs to one call, whose server may be slowed down.
     pub(crate) async fn send(self) {
         // A caller that stopped listening is no error.
-        let _ = self.to.send(Event::Notification(self.message)).await;
+        let _ = self.to.send(self.event).await;
     }
 
     /// Drops the message when there is no room: for a stream shared by many calls.
     pub(crate) fn try_send(self) {
-        if self.to.try_send(Event::Notification(self.message)).is_err() {
-            tracing::debug!("a caller reads its notifications too slowly or not at all, one was dropped");
+        if self.to.try_send(self.event).is_err() {
+            tracing::debug!("a caller reads its messages too slowly or not at all, one was dropped");
         }
     }
 }
 
+/// What to do about a request of the backend's.
+#[derive(Debug)]
+pub(crate) enum Reaction {
+    /// Send this back.
+    Answer(Bytes),
+    /// Hand the question over, unless that has been done, and send back what becomes of it.
+    Ask(Option<Delivery>, Waiting),
+    Ignore,
+}
+
 impl Inbound {
-    pub(crate) fn new(changed: Arc<Notify>) -> Self {
-        Self { changed, ..Self::default() }
+    pub(crate) fn new(shared: &Shared, owner: Option<Owner>) -> Self {
+        Self {
+            backend: Arc::clone(&shared.spec.name),
+            downstream: Arc::clone(&shared.settings.downstream),
+            patience: shared.settings.max_call,
+            changed: Arc::clone(&shared.changed),
+            owner,
+            level: Chosen::default(),
+            last_id: AtomicU64::default(),
+            routes: Mutex::default(),
+            questions: Arc::default(),
+        }
     }
 
     /// Ids start at 1 and are never used again on the connection.
@@ -74,40 +109,99 @@ impl Inbound {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Notifications of request `id` go to `listener` until the guard is dropped.
-    pub(crate) fn route(&self, id: u64, token: Option<Box<RawValue>>, listener: Listener) -> RouteGuard<'_> {
+    /// What comes before the answer to request `id` goes to `listener` until the guard is dropped.
+    pub(crate) fn route(
+        &self,
+        id: u64,
+        token: Option<Box<RawValue>>,
+        listener: Arc<Listener>,
+    ) -> RouteGuard<'_> {
         lock(&self.routes).insert(id, Route { token, listener });
         RouteGuard { inbound: self, id }
     }
 
-    /// Sorts a notification. `of` is the request on whose own stream it came; without it a log message can be
-    /// attributed only while a single call is under way.
+    /// Sorts a request. `of` is the request on whose own stream it came.
+    pub(crate) fn request(&self, request: &Request<'_>, of: Option<u64>) -> Reaction {
+        let (id, method) = (request.id, request.method.as_ref());
+        if method == methods::PING {
+            return Reaction::Answer(rpc::response(id, "{}").into());
+        }
+        let caller = self.caller(of);
+        let session = self.session();
+        let abilities = match (&caller, &self.owner) {
+            (Some((_, listener)), _) => Abilities::read(listener.client.capabilities.as_deref()),
+            (None, Some(owner)) if owner.session.is_some() => owner.abilities,
+            (None, _) if method == methods::ROOTS_LIST => {
+                return Reaction::Answer(rpc::response(id, r#"{"roots":[]}"#).into());
+            }
+            (None, _) => {
+                let reason = "the client cannot be asked: no request of a single client is under way here";
+                return Reaction::Answer(questions::refused(id, reason));
+            }
+        };
+        if let Some(reason) = abilities.refusal(method, request.params) {
+            return Reaction::Answer(questions::refused(id, reason));
+        }
+        let call = caller.as_ref().map(|(id, listener)| (*id, listener));
+        match self.questions.open(request, call, self.patience) {
+            Ok((question, waiting)) => {
+                let event = Event::Question(question);
+                let to = caller.and_then(|(_, listener)| listener.events.clone());
+                let Some(to) = to else {
+                    self.downstream.deliver(&self.backend, session, event);
+                    return Reaction::Ask(None, waiting);
+                };
+                Reaction::Ask(Some(Delivery { to, event }), waiting)
+            }
+            Err(Refused::TooMany) => {
+                let reason = "the client cannot be asked: too many of your requests wait for an answer";
+                Reaction::Answer(questions::refused(id, reason))
+            }
+            Err(Refused::Duplicate) => {
+                tracing::debug!(id = id.get(), "ignored a request whose id is in use by another");
+                Reaction::Ignore
+            }
+        }
+    }
+
+    /// Sorts a notification. `of` is the request on whose own stream it came.
     pub(crate) fn notification(
         &self,
         notification: &Notification<'_>,
         whole: &[u8],
         of: Option<u64>,
     ) -> Option<Delivery> {
+        let params = notification.params;
         match notification.method.as_ref() {
             methods::TOOLS_CHANGED | methods::RESOURCES_CHANGED | methods::PROMPTS_CHANGED => {
                 self.changed.notify_one();
                 None
             }
-            methods::PROGRESS => self.progress(notification.params?),
-            methods::LOG_MESSAGE => {
-                let routes = lock(&self.routes);
-                let route = match of {
-                    Some(id) => routes.get(&id)?,
-                    None if routes.len() == 1 => routes.values().next()?,
-                    None => return None,
-                };
-                let to = route.listener.events.clone()?;
-                Some(Delivery { to, message: serde_json::from_slice(whole).ok()? })
-            }
-            other => {
-                tracing::trace!(method = other, "notification ignored");
+            methods::PROGRESS => self.progress(params?),
+            methods::CANCELLED => {
+                self.questions.take_back(Object::parse(params?).ok()?.get("requestId")?);
                 None
             }
+            methods::LOG_MESSAGE => match self.caller(of) {
+                Some((_, listener)) if !listener.wants_log(params, self.level.is_set()) => None,
+                Some((_, listener)) => deliver(&listener, whole),
+                None => self.deliver_to_session(whole),
+            },
+            // The first message of a subscription: over a shared link its own id tells which.
+            methods::ACKNOWLEDGED => {
+                let of =
+                    of.or_else(|| Params::parse(params).ok()?.meta.get(SUBSCRIPTION_ID)?.get().parse().ok());
+                deliver(&self.caller(Some(of?))?.1, whole)
+            }
+            methods::RESOURCE_UPDATED | methods::TASK_CHANGED | methods::TASK_STATUS => {
+                self.deliver_downstream(whole);
+                None
+            }
+            other => match of.and_then(|of| self.caller(Some(of))) {
+                Some((_, listener)) => deliver(&listener, whole),
+                None if other == methods::ELICITATION_COMPLETE => self.deliver_downstream(whole),
+                None => self.deliver_to_session(whole),
+            },
         }
     }
 
@@ -117,25 +211,55 @@ impl Inbound {
         let routes = lock(&self.routes);
         // Late progress of a call that has ended finds nobody.
         let route = routes.get(&id)?;
-        *lock(&route.listener.active) = Instant::now();
+        route.listener.clock.touch();
         let to = route.listener.events.clone()?;
         let mut edit = params.edit();
         edit.set(PROGRESS_TOKEN, route.token.as_deref()?);
         let message = rpc::notification(methods::PROGRESS, Some(edit.finish()));
-        Some(Delivery { to, message: serde_json::from_slice(&message).ok()? })
+        Some(Delivery { to, event: Event::Notification(serde_json::from_slice(&message).ok()?) })
+    }
+
+    /// The caller that a message is for, if it can take one: the one on whose stream it came, or, on a shared stream,
+    /// the latest of the calls under way if all are of one client.
+    fn caller(&self, of: Option<u64>) -> Option<(u64, Arc<Listener>)> {
+        let routes = lock(&self.routes);
+        let id = of.or_else(|| latest_of_one_client(&routes))?;
+        let route = routes.get(&id)?;
+        route.listener.events.as_ref()?;
+        Some((id, Arc::clone(&route.listener)))
+    }
+
+    fn session(&self) -> Option<SessionId> {
+        self.owner.and_then(|owner| owner.session)
+    }
+
+    /// For the client whose upstream session this is. What comes to several clients and belongs to none of their calls
+    /// is nobody's.
+    fn deliver_to_session(&self, whole: &[u8]) -> Option<Delivery> {
+        self.session()?;
+        self.deliver_downstream(whole)
+    }
+
+    fn deliver_downstream(&self, whole: &[u8]) -> Option<Delivery> {
+        let message = serde_json::from_slice(whole).ok()?;
+        self.downstream.deliver(&self.backend, self.session(), Event::Notification(message));
+        None
     }
 }
 
-/// The answer to a request from a backend to its client. All but `ping` need a client, and none is asked yet.
-pub(crate) fn reply(request: &Request<'_>) -> Bytes {
-    Bytes::from(match request.method.as_ref() {
-        methods::PING => rpc::response(request.id, "{}"),
-        method => {
-            let refusal =
-                RpcError::new(codes::METHOD_NOT_FOUND, format!("{method} is not supported by this client"));
-            rpc::error(Some(request.id), refusal.to_json())
-        }
-    })
+/// The latest of the calls under way that can take messages, if all are of one client.
+fn latest_of_one_client(routes: &HashMap<u64, Route>) -> Option<u64> {
+    let session = routes.values().next()?.listener.session;
+    let of_one = session.is_some() && routes.values().all(|route| route.listener.session == session);
+    if routes.len() > 1 && !of_one {
+        return None;
+    }
+    routes.iter().filter(|(_, route)| route.listener.events.is_some()).map(|(id, _)| *id).max()
+}
+
+fn deliver(listener: &Listener, whole: &[u8]) -> Option<Delivery> {
+    let to = listener.events.clone()?;
+    Some(Delivery { to, event: Event::Notification(serde_json::from_slice(whole).ok()?) })
 }
 
 /// Tells a backend to stop working on request `id`.
@@ -144,7 +268,7 @@ pub(crate) fn cancelled(id: u64) -> Bytes {
     Bytes::from(rpc::notification(methods::CANCELLED, Some(params.into())))
 }
 
-/// Ends the routing of one request's notifications.
+/// Ends the routing of what comes before one answer.
 #[derive(Debug)]
 pub(crate) struct RouteGuard<'a> {
     inbound: &'a Inbound,
@@ -154,5 +278,6 @@ pub(crate) struct RouteGuard<'a> {
 impl Drop for RouteGuard<'_> {
     fn drop(&mut self) {
         lock(&self.inbound.routes).remove(&self.id);
+        self.inbound.questions.end_call(self.id);
     }
 }

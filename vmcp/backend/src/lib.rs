@@ -4,6 +4,7 @@
 //! the refresher keeps the definitions. Calls go straight to the connection; they wait for the connector only while
 //! there is none.
 
+mod abilities;
 mod backend;
 mod backoff;
 pub mod breaker;
@@ -14,9 +15,12 @@ mod era;
 mod error;
 mod event;
 mod inbound;
+mod level;
 mod list;
 mod listen;
+mod listener;
 mod lock;
+mod questions;
 mod refresher;
 mod request;
 mod settings;

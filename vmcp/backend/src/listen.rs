@@ -29,7 +29,8 @@ pub(crate) fn start(connection: &Connection) {
     match (connection.server.era(), &channel.link) {
         (Era::Legacy, Link::Http(http)) => {
             let http = http.clone();
-            let follow = async move { http.follow().await };
+            let changed = Arc::clone(&channel.inbound.changed);
+            let follow = async move { http.follow(|| changed.notify_one()).await };
             tokio::spawn(closed.run_until_cancelled_owned(follow).in_current_span());
         }
         (Era::Legacy, Link::Duplex(_)) => {}

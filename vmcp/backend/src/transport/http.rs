@@ -1,36 +1,28 @@
 //! Streamable HTTP, both eras: one POST a request, answered as JSON or as a stream of events.
 
 mod receive;
+mod stream;
 
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use tokio::time::sleep;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use vmcp_wire::envelope::Message;
 use vmcp_wire::era::{Era, Revision};
-use vmcp_wire::{headers, methods, sse};
+use vmcp_wire::{headers, methods};
 
-use crate::backoff;
 use crate::error::LinkError;
 use crate::inbound::{self, Inbound};
 use crate::request::{Outcome, Request};
 use crate::transport::Outgoing;
-use crate::transport::body::{self, Events};
-use crate::transport::endpoint::{Endpoint, is_event_stream};
+use crate::transport::body;
+use crate::transport::endpoint::Endpoint;
 
 const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 const REVISION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
 const LAST_EVENT: HeaderName = HeaderName::from_static(headers::LAST_EVENT_ID);
-/// How long to wait before a stream of notifications is opened again.
-const REOPEN_PAUSE: Duration = Duration::from_secs(1);
-/// A server that ends its streams this often at once has no use for them, and each costs a listing.
-const MOST_SHORT_STREAMS: u32 = 5;
-/// A stream of notifications that ends sooner is reopened with longer pauses.
-const STABLE: Duration = Duration::from_secs(30);
 /// How long ending a session may take; the server forgets it some day anyway.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -44,6 +36,8 @@ struct Inner {
     inbound: Arc<Inbound>,
     limit: usize,
     closed: CancellationToken,
+    /// Answers on their way to the server.
+    answers: Arc<Semaphore>,
     /// What a legacy server wants with each request after `initialize`; the session only if it has them.
     session: OnceLock<HeaderValue>,
     revision: OnceLock<HeaderValue>,
@@ -57,7 +51,8 @@ impl Http {
         closed: CancellationToken,
     ) -> Self {
         let (session, revision) = (OnceLock::new(), OnceLock::new());
-        Self(Arc::new(Inner { endpoint, inbound, limit, closed, session, revision }))
+        let answers = Arc::new(Semaphore::new(stream::MOST_ANSWERS));
+        Self(Arc::new(Inner { endpoint, inbound, limit, closed, answers, session, revision }))
     }
 
     pub(crate) async fn exchange(&self, outgoing: Outgoing<'_>) -> Result<Outcome, LinkError> {
@@ -134,50 +129,9 @@ impl Http {
         Ok(all)
     }
 
-    /// Follows the stream on which a legacy server sends what belongs to no request, until the connection ends. Most
-    /// servers have none and say so at once.
-    pub(crate) async fn follow(&self) {
-        let mut failures = 0;
-        let mut opened = false;
-        loop {
-            let since = Instant::now();
-            match self.0.endpoint.get_events(self.session_headers()).await {
-                Ok(response) if response.status().is_success() && is_event_stream(response.headers()) => {
-                    if opened {
-                        // What was announced meanwhile was announced to nobody.
-                        self.0.inbound.changed.notify_one();
-                    }
-                    opened = true;
-                    let mut events = Events::new(response.into_body(), self.0.limit);
-                    while let Ok(Some(event)) = events.next().await {
-                        self.unasked(&event).await;
-                    }
-                    if failures >= MOST_SHORT_STREAMS && since.elapsed() < STABLE {
-                        return tracing::info!("the backend keeps no stream open for its announcements");
-                    }
-                }
-                Ok(_) if !opened => return,
-                // The server was restarted, or is gone: the connector finds out which.
-                Ok(response) if response.status() == StatusCode::NOT_FOUND => return self.0.closed.cancel(),
-                Err(LinkError::Connect { .. }) => return self.0.closed.cancel(),
-                Ok(_) | Err(_) => {}
-            }
-            failures = if since.elapsed() < STABLE { failures + 1 } else { 1 };
-            sleep(backoff::delay(REOPEN_PAUSE, failures)).await;
-        }
-    }
-
-    async fn unasked(&self, event: &sse::Event) {
-        let bytes = event.data.as_bytes();
-        match Message::parse(bytes) {
-            Ok(Message::Notification(notification)) => {
-                if let Some(delivery) = self.0.inbound.notification(&notification, bytes, None) {
-                    delivery.try_send();
-                }
-            }
-            Ok(Message::Request(request)) => self.reply(&request).await,
-            _ => tracing::debug!("ignored an event that is neither notification nor request"),
-        }
+    /// Whether the server gave us a session.
+    pub(crate) fn has_session(&self) -> bool {
+        self.0.session.get().is_some()
     }
 }
 

@@ -84,7 +84,7 @@ impl Link {
 pub(crate) async fn open(shared: &Shared) -> Result<Channel, LinkError> {
     let settings = &shared.settings;
     let closed = CancellationToken::new();
-    let inbound = Arc::new(Inbound::new(Arc::clone(&shared.changed)));
+    let inbound = Arc::new(Inbound::new(shared, None));
     let limit = settings.max_message_bytes;
     let link = match &shared.spec.transport {
         Transport::Http { url, headers } => {

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use vmcp_wire::envelope::Message;
+use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::methods;
 
 use crate::error::LinkError;
-use crate::inbound::{self, Inbound};
+use crate::inbound::{self, Inbound, Reaction};
 use crate::lock::lock;
 use crate::request::Outcome;
 use crate::transport::Outgoing;
@@ -90,12 +90,28 @@ impl Mux {
                     delivery.try_send();
                 }
             }
-            Ok(Message::Request(request)) => {
-                let message = inbound::reply(&request);
-                // A backend that asks without reading gets no answers.
-                let _ = self.outgoing.try_send(Outbox { id: None, message });
-            }
+            Ok(Message::Request(request)) => self.asked(&request),
             Err(error) => self.ignore(&error.to_string(), bytes),
+        }
+    }
+
+    fn asked(&self, request: &Request<'_>) {
+        match self.inbound.request(request, None) {
+            // A backend that asks without reading gets no answers.
+            Reaction::Answer(message) => drop(self.outgoing.try_send(Outbox { id: None, message })),
+            Reaction::Ask(delivery, waiting) => {
+                if let Some(delivery) = delivery {
+                    delivery.try_send();
+                }
+                let outgoing = self.outgoing.clone();
+                let answer = async move {
+                    if let Some(message) = waiting.answer().await {
+                        let _ = outgoing.send(Outbox { id: None, message }).await;
+                    }
+                };
+                tokio::spawn(self.closed.clone().run_until_cancelled_owned(answer));
+            }
+            Reaction::Ignore => {}
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use vmcp_backend::{Backend, CallError, Event, Outcome, Request, Settings};
+use vmcp_backend::{Backend, CallError, ClientFacts, Event, Outcome, Request, Settings};
 
 use crate::support::scripts::{echo, legacy, modern};
 use crate::support::server::{Reply, Seen, Server, event};
@@ -71,7 +71,8 @@ async fn a_stream_in_odd_pieces_brings_all_notifications_in_order_with_the_calle
         let backend = Backend::start(spec("b", server.transport()), settings(), None);
         let (sender, mut notifications) = mpsc::channel(1);
         let params = raw(PARAMS);
-        let request = Request { events: Some(sender), ..Request::new("tools/call", &params) };
+        let client = ClientFacts { log_level: Some("info".into()), ..ClientFacts::default() };
+        let request = Request { events: Some(sender), client, ..Request::new("tools/call", &params) };
         let reader = tokio::spawn(async move {
             let mut all = Vec::new();
             while let Some(notification) = notifications.recv().await {

@@ -5,14 +5,13 @@ use std::time::Duration;
 use http::header::HeaderValue;
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
-use tokio::time::{sleep, timeout};
-use vmcp_wire::envelope::{self, EnvelopeError, Message};
+use tokio::time::sleep;
+use vmcp_wire::envelope::{EnvelopeError, Message};
 use vmcp_wire::era::Era;
 use vmcp_wire::{methods, sse};
 
 use super::{Http, LAST_EVENT, SESSION};
 use crate::error::LinkError;
-use crate::inbound;
 use crate::request::Outcome;
 use crate::transport::body::{self, Events};
 use crate::transport::endpoint::is_event_stream;
@@ -20,8 +19,6 @@ use crate::transport::endpoint::is_event_stream;
 /// How long to wait before continuing a broken stream, when the server does not say, and at most.
 const RESUME_PAUSE: Duration = Duration::from_secs(1);
 const MAX_RESUME_PAUSE: Duration = Duration::from_secs(30);
-/// How long a backend may take to accept an answer of ours.
-const REPLY: Duration = Duration::from_secs(5);
 
 type Parsed<'a> = Result<Message<'a>, EnvelopeError>;
 
@@ -134,16 +131,11 @@ impl Http {
                 Ok(None)
             }
             Message::Request(request) => {
-                self.reply(&request).await;
+                self.asked(&request, Some(id)).await;
                 Ok(None)
             }
             Message::Response(_) | Message::Error(_) => Ok(None),
         }
-    }
-
-    /// Answers a request of the backend's. The stream waits for it: a backend that asks much is slowed down.
-    pub(super) async fn reply(&self, request: &envelope::Request<'_>) {
-        let _ = timeout(REPLY, self.notify(inbound::reply(request))).await;
     }
 }
 

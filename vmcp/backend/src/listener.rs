@@ -1,0 +1,158 @@
+//! A call under way, as far as the messages that come before its answer are concerned.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use vmcp_wire::level::Level;
+use vmcp_wire::object::Object;
+
+use crate::event::{Event, SessionId};
+use crate::lock::lock;
+use crate::request::{ClientFacts, Request};
+
+/// Who waits for the answer, and hears and answers what comes before it.
+#[derive(Debug, Default)]
+pub(crate) struct Listener {
+    pub(crate) clock: Clock,
+    pub(crate) events: Option<mpsc::Sender<Event>>,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) client: ClientFacts,
+}
+
+impl Listener {
+    pub(crate) fn of(request: &Request<'_>) -> Arc<Self> {
+        Arc::new(Self {
+            clock: Clock::default(),
+            events: request.events.clone(),
+            session: request.session,
+            client: request.client.clone(),
+        })
+    }
+
+    /// Whether the caller wants this log message. A session that named no level leaves the choice to the server, as
+    /// long as nobody else chose for it; `chosen` says that somebody did.
+    pub(crate) fn wants_log(&self, params: Option<&RawValue>, chosen: bool) -> bool {
+        let wanted = self.client.log_level.as_deref().and_then(Level::parse);
+        let least = match wanted {
+            Some(level) => level,
+            None if self.session.is_none() => return false,
+            None if chosen => Level::Info,
+            None => return true,
+        };
+        let params = params.and_then(|params| Object::parse(params).ok());
+        let level = params.and_then(|params| Level::parse(&params.get_str("level")?));
+        level.is_none_or(|level| level >= least)
+    }
+}
+
+/// When a call has taken too long.
+#[derive(Debug)]
+pub(crate) struct Clock(Mutex<Reading>);
+
+#[derive(Debug)]
+struct Reading {
+    /// When the backend last showed that it works on it.
+    active: Instant,
+    /// Questions that the client has not answered yet: meanwhile nobody waits for the backend.
+    questions: usize,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self(Mutex::new(Reading { active: Instant::now(), questions: 0 }))
+    }
+}
+
+impl Clock {
+    /// The backend shows that it works.
+    pub(crate) fn touch(&self) {
+        lock(&self.0).active = Instant::now();
+    }
+
+    /// `None` while a question is open.
+    fn idle_since(&self) -> Option<Instant> {
+        let reading = lock(&self.0);
+        (reading.questions == 0).then_some(reading.active)
+    }
+
+    /// Stands still until the pause is dropped.
+    pub(crate) fn pause(listener: &Arc<Listener>) -> Pause {
+        lock(&listener.clock.0).questions += 1;
+        Pause(Arc::clone(listener))
+    }
+
+    /// Ends when nothing has happened for `deadline`, or after `cap` whatever happens. Returns which of them it was.
+    pub(crate) async fn expiry(&self, deadline: Duration, cap: Duration) -> Duration {
+        // A caller who allows more than the cap means it.
+        let cap = cap.max(deadline);
+        let last = Instant::now() + cap;
+        loop {
+            let now = Instant::now();
+            let idle = self.idle_since().unwrap_or(now) + deadline;
+            if idle.min(last) <= now {
+                return if idle < last { deadline } else { cap };
+            }
+            sleep_until(idle.min(last)).await;
+        }
+    }
+}
+
+/// A question that is open.
+#[derive(Debug)]
+pub(crate) struct Pause(Arc<Listener>);
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        let mut reading = lock(&self.0.clock.0);
+        reading.questions -= 1;
+        reading.active = Instant::now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_millis(40);
+
+    #[tokio::test]
+    async fn a_question_stops_the_clock_and_its_answer_starts_it_anew() {
+        let listener = Arc::new(Listener::default());
+        let started = Instant::now();
+        let pause = Clock::pause(&listener);
+        let answer = async {
+            tokio::time::sleep(DEADLINE * 3).await;
+            drop(pause);
+        };
+        let (after, ()) = tokio::join!(listener.clock.expiry(DEADLINE, Duration::from_mins(1)), answer);
+        assert_eq!(after, DEADLINE);
+        assert!(started.elapsed() >= DEADLINE * 4);
+    }
+
+    #[tokio::test]
+    async fn nothing_stops_it_for_ever() {
+        let listener = Arc::new(Listener::default());
+        let _pause = Clock::pause(&listener);
+        let cap = DEADLINE * 3;
+        assert_eq!(listener.clock.expiry(DEADLINE, cap).await, cap);
+    }
+
+    #[test]
+    fn log_messages_are_filtered_by_the_callers_own_level() {
+        let message = |level: &str| RawValue::from_string(format!(r#"{{"level":"{level}"}}"#)).unwrap();
+        let wants = |session: Option<SessionId>, wanted: Option<&str>, chosen, level: &str| {
+            let client = ClientFacts { log_level: wanted.map(Arc::from), ..ClientFacts::default() };
+            Listener { session, client, ..Listener::default() }.wants_log(Some(&message(level)), chosen)
+        };
+        let session = Some([0; 16]);
+        assert!(
+            wants(session, Some("warning"), true, "error") && !wants(session, Some("warning"), true, "info")
+        );
+        assert!(wants(None, Some("debug"), true, "debug"));
+        assert!(!wants(None, None, false, "emergency"), "a modern client must ask for them");
+        assert!(wants(session, None, false, "debug") && !wants(session, None, true, "debug"));
+    }
+}

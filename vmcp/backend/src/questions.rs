@@ -1,0 +1,228 @@
+//! Requests of a backend's to its client that wait for an answer.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+use vmcp_wire::codes;
+use vmcp_wire::envelope::Request;
+use vmcp_wire::rpc::{self, RpcError};
+
+use crate::event::Question;
+use crate::listener::{Clock, Listener, Pause};
+use crate::lock::lock;
+use crate::request::Outcome;
+
+/// Questions open at a time on one connection, and their bytes. A backend that asks more is refused.
+const MOST: usize = 64;
+const MOST_BYTES: usize = 16 * 1024 * 1024;
+
+/// The open questions of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Questions(Mutex<Open>);
+
+#[derive(Debug, Default)]
+struct Open {
+    /// By the backend's id, as written.
+    by_id: HashMap<Box<str>, Entry>,
+    bytes: usize,
+    /// Tells questions with the same id apart that follow each other.
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    serial: u64,
+    bytes: usize,
+    /// The call that it belongs to.
+    call: Option<u64>,
+    /// Ends the waiting.
+    end: oneshot::Sender<End>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// The backend took it back and wants no answer.
+    TakenBack,
+    /// The call that it belongs to has ended.
+    CallEnded,
+}
+
+/// Why a question cannot be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// One with this id is open: whatever is answered would be taken for its answer.
+    Duplicate,
+    TooMany,
+}
+
+impl Questions {
+    /// Opens a question. `call` is the one that it belongs to, and ends with.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        request: &Request<'_>,
+        call: Option<(u64, &Arc<Listener>)>,
+        patience: Duration,
+    ) -> Result<(Question, Waiting), Refused> {
+        let (answer, answered) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        let bytes = request.id.get().len() + request.params.map_or(0, |params| params.get().len());
+        let serial = {
+            let mut open = lock(&self.0);
+            if open.by_id.contains_key(request.id.get()) {
+                return Err(Refused::Duplicate);
+            }
+            if open.by_id.len() >= MOST || open.bytes + bytes > MOST_BYTES {
+                return Err(Refused::TooMany);
+            }
+            open.last += 1;
+            open.bytes += bytes;
+            let entry = Entry { serial: open.last, bytes, call: call.map(|(id, _)| id), end };
+            open.by_id.insert(request.id.get().into(), entry);
+            open.last
+        };
+        let question = Question {
+            method: request.method.as_ref().into(),
+            params: request.params.map(ToOwned::to_owned),
+            answer,
+        };
+        let pause = call.map(|(_, listener)| Clock::pause(listener));
+        let (questions, id) = (Arc::clone(self), request.id.to_owned());
+        Ok((question, Waiting { questions, id, serial, answered, ended, patience, _pause: pause }))
+    }
+
+    /// The backend took a question back.
+    pub(crate) fn take_back(&self, id: &RawValue) {
+        if let Some(entry) = lock(&self.0).remove(id) {
+            let _ = entry.end.send(End::TakenBack);
+        }
+    }
+
+    /// Ends the questions of a call.
+    pub(crate) fn end_call(&self, call: u64) {
+        let mut open = lock(&self.0);
+        let Open { by_id, bytes, .. } = &mut *open;
+        for (_, entry) in by_id.extract_if(|_, entry| entry.call == Some(call)) {
+            *bytes -= entry.bytes;
+            let _ = entry.end.send(End::CallEnded);
+        }
+    }
+
+    fn close(&self, id: &RawValue, serial: u64) {
+        let mut open = lock(&self.0);
+        if open.by_id.get(id.get()).is_some_and(|entry| entry.serial == serial) {
+            open.remove(id);
+        }
+    }
+}
+
+impl Open {
+    fn remove(&mut self, id: &RawValue) -> Option<Entry> {
+        let entry = self.by_id.remove(id.get())?;
+        self.bytes -= entry.bytes;
+        Some(entry)
+    }
+}
+
+/// Waits for the answer to one question.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    questions: Arc<Questions>,
+    id: Box<RawValue>,
+    serial: u64,
+    answered: oneshot::Receiver<Outcome>,
+    ended: oneshot::Receiver<End>,
+    patience: Duration,
+    _pause: Option<Pause>,
+}
+
+impl Waiting {
+    /// The message that answers the question; `None` when the backend wants none any more.
+    pub(crate) async fn answer(mut self) -> Option<Bytes> {
+        let refusal = tokio::select! {
+            answered = &mut self.answered => match answered {
+                Ok(Outcome::Result(result)) => return Some(rpc::response(&self.id, &*result).into()),
+                Ok(Outcome::Error(error)) => return Some(rpc::error(Some(&self.id), &*error).into()),
+                Err(_) => "the client cannot be asked: it is not listening or did not answer",
+            },
+            end = &mut self.ended => match end {
+                Ok(End::CallEnded) => "the client cannot be asked: the request that this belongs to has ended",
+                Ok(End::TakenBack) | Err(_) => return None,
+            },
+            () = sleep(self.patience) => "the client did not answer in time",
+        };
+        Some(refused(&self.id, refusal))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.questions.close(&self.id, self.serial);
+    }
+}
+
+/// The answer to a question that nobody is asked.
+pub(crate) fn refused(id: &RawValue, reason: &str) -> Bytes {
+    rpc::error(Some(id), RpcError::new(codes::METHOD_NOT_FOUND, reason).to_json()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(questions: &Arc<Questions>, id: &str, call: Option<u64>) -> Result<(Question, Waiting), Refused> {
+        let id = RawValue::from_string(id.to_owned()).unwrap();
+        let request = Request { id: &id, method: "roots/list".into(), params: None };
+        let listener = Arc::new(Listener::default());
+        questions.open(&request, call.map(|call| (call, &listener)), Duration::from_mins(1))
+    }
+
+    fn text(answer: Option<Bytes>) -> String {
+        String::from_utf8(answer.expect("an answer").into()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_answer_carries_the_backends_id() {
+        let questions = Arc::default();
+        let (question, waiting) = ask(&questions, r#""q\u00e9""#, None).unwrap();
+        let roots = RawValue::from_string(r#"{"roots":[]}"#.to_owned()).unwrap();
+        question.answer.send(Outcome::Result(roots)).unwrap();
+        let expected = r#"{"jsonrpc":"2.0","id":"q\u00e9","result":{"roots":[]}}"#;
+        assert_eq!(text(waiting.answer().await), expected);
+        let (question, waiting) = ask(&questions, "7", None).unwrap();
+        drop(question);
+        let refusal = text(waiting.answer().await);
+        assert!(refusal.contains(r#""id":7"#) && refusal.contains("-32601"), "{refusal}");
+        let open = lock(&questions.0);
+        assert_eq!((open.by_id.len(), open.bytes), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn it_ends_with_its_call_or_when_it_is_taken_back() {
+        let questions = Arc::default();
+        let (of_call, waiting_of_call) = ask(&questions, "1", Some(7)).unwrap();
+        let (taken, waiting_taken) = ask(&questions, "2", Some(8)).unwrap();
+        questions.end_call(7);
+        questions.take_back(&waiting_taken.id);
+        // The id is free again while the first one that had it still ends.
+        let (again, _waiting_again) = ask(&questions, "2", None).unwrap();
+        assert!(text(waiting_of_call.answer().await).contains("has ended"));
+        assert_eq!(waiting_taken.answer().await, None);
+        assert!(of_call.answer.is_closed() && taken.answer.is_closed() && !again.answer.is_closed());
+        assert_eq!(lock(&questions.0).by_id.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn ids_are_unique_and_questions_bounded() {
+        let questions = Arc::default();
+        let open: Vec<_> = (0..MOST).map(|id| ask(&questions, &id.to_string(), None).unwrap()).collect();
+        assert_eq!(ask(&questions, "3", None).unwrap_err(), Refused::Duplicate);
+        assert_eq!(ask(&questions, "1000", None).unwrap_err(), Refused::TooMany);
+        drop(open);
+        assert!(ask(&questions, "3", None).is_ok());
+    }
+}

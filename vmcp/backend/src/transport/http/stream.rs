@@ -1,0 +1,152 @@
+//! What comes on a legacy server's GET stream, and what is answered to its requests.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::HeaderValue;
+use tokio::time::{sleep, timeout};
+use vmcp_wire::envelope::{Message, Request};
+use vmcp_wire::sse;
+
+use super::{Http, LAST_EVENT};
+use crate::backoff;
+use crate::error::LinkError;
+use crate::inbound::Reaction;
+use crate::transport::body::Events;
+use crate::transport::endpoint::is_event_stream;
+
+/// How long to wait before a stream is opened again, and at most when the server says how long.
+const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+const MAX_REOPEN_PAUSE: Duration = Duration::from_secs(30);
+/// A stream that ends sooner is reopened with longer pauses.
+const STABLE: Duration = Duration::from_secs(30);
+/// How long a server may take to accept an answer of ours.
+const ACCEPT: Duration = Duration::from_secs(30);
+/// Answers that travel side by side. A server that asks more waits for the next one to be accepted.
+pub(super) const MOST_ANSWERS: usize = 16;
+
+/// Where a stream broke off.
+type LastEvent = Option<HeaderValue>;
+
+impl Http {
+    /// Follows the stream on which a legacy server sends what belongs to no request, until the connection ends. Most
+    /// servers have none and say so at once. `missed` is called when something may have been announced to nobody.
+    pub(crate) async fn follow(&self, missed: impl Fn()) {
+        let mut failures = 0;
+        let mut opened = false;
+        let mut last_event = LastEvent::None;
+        loop {
+            let since = Instant::now();
+            let mut pause = None;
+            let mut headers = self.session_headers();
+            if let Some(last) = &last_event {
+                headers.insert(LAST_EVENT, last.clone());
+            }
+            match self.0.endpoint.get_events(headers).await {
+                Ok(response) if response.status().is_success() && is_event_stream(response.headers()) => {
+                    // A stream that continues where it broke off has missed nothing.
+                    if opened && last_event.is_none() {
+                        missed();
+                    }
+                    opened = true;
+                    let mut events = Events::new(response.into_body(), self.0.limit);
+                    self.read(&mut events, &mut last_event).await;
+                    pause = events.retry();
+                }
+                Ok(_) if !opened => return,
+                // The server was restarted, or is gone: the connector finds out which.
+                Ok(response) if response.status() == StatusCode::NOT_FOUND => return self.0.closed.cancel(),
+                Err(LinkError::Connect { .. }) if !self.is_owned() => return self.0.closed.cancel(),
+                // Where it broke off may mean nothing to the server any more.
+                Ok(_) => last_event = None,
+                Err(_) => {}
+            }
+            failures = if since.elapsed() < STABLE { failures + 1 } else { 1 };
+            let wanted = pause.unwrap_or_default().min(MAX_REOPEN_PAUSE);
+            sleep(backoff::delay(REOPEN_PAUSE, failures).max(wanted)).await;
+        }
+    }
+
+    /// Whether this is a session of a client's own: it may live on at a server that cannot be reached for a while.
+    fn is_owned(&self) -> bool {
+        self.0.inbound.owner.is_some()
+    }
+
+    async fn read(&self, events: &mut Events, last_event: &mut LastEvent) {
+        loop {
+            match events.next().await {
+                Ok(Some(event)) => {
+                    if let Some(id) = &event.id {
+                        *last_event = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
+                    }
+                    self.unasked(&event).await;
+                }
+                Ok(None) => return,
+                Err(error) => return tracing::debug!(error = error.detail(), "the GET stream broke"),
+            }
+        }
+    }
+
+    async fn unasked(&self, event: &sse::Event) {
+        let bytes = event.data.as_bytes();
+        // Some servers begin with an event that has an id and nothing else.
+        if bytes.is_empty() {
+            return;
+        }
+        match Message::parse(bytes) {
+            Ok(Message::Notification(notification)) => {
+                if let Some(delivery) = self.0.inbound.notification(&notification, bytes, None) {
+                    delivery.try_send();
+                }
+            }
+            Ok(Message::Request(request)) => self.asked(&request, None).await,
+            _ => tracing::debug!("ignored an event that is neither notification nor request"),
+        }
+    }
+
+    /// Takes a request of the server's; `of` is the request of ours on whose stream it came. Nobody waits here for the
+    /// client's answer.
+    pub(super) async fn asked(&self, request: &Request<'_>, of: Option<u64>) {
+        match self.0.inbound.request(request, of) {
+            Reaction::Answer(message) => self.send_answer(message).await,
+            Reaction::Ask(delivery, waiting) => {
+                match delivery {
+                    Some(delivery) if of.is_some() => delivery.send().await,
+                    Some(delivery) => delivery.try_send(),
+                    None => {}
+                }
+                let http = self.clone();
+                let answer = async move {
+                    if let Some(message) = waiting.answer().await {
+                        http.post_answer(message).await;
+                    }
+                };
+                tokio::spawn(self.0.closed.clone().run_until_cancelled_owned(answer));
+            }
+            Reaction::Ignore => {}
+        }
+    }
+
+    async fn send_answer(&self, message: Bytes) {
+        match Arc::clone(&self.0.answers).try_acquire_owned() {
+            Ok(permit) => {
+                let http = self.clone();
+                tokio::spawn(async move {
+                    http.post_answer(message).await;
+                    drop(permit);
+                });
+            }
+            Err(_) => self.post_answer(message).await,
+        }
+    }
+
+    async fn post_answer(&self, message: Bytes) {
+        match timeout(ACCEPT, self.notify(message)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::info!(error = error.detail(), "an answer did not reach the backend"),
+            Err(_) => tracing::info!("the backend did not accept an answer in time"),
+        }
+    }
+}
