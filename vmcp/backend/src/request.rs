@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use vmcp_wire::era::Era;
 use vmcp_wire::meta::Trace;
+use vmcp_wire::payload::{Payload, Reply};
 
 use crate::event::{Event, SessionId};
 
@@ -87,9 +88,30 @@ pub struct Response {
 #[derive(Debug)]
 pub enum Outcome {
     /// The `result` member.
-    Result(Box<RawValue>),
+    Result(Payload),
     /// The `error` member. The backend is alive; this is not a failure of the connection.
-    Error(Box<RawValue>),
+    Error(Payload),
+}
+
+impl Outcome {
+    /// A result.
+    pub fn result(result: &RawValue) -> Self {
+        Self::Result(result.to_owned().into())
+    }
+
+    /// An error.
+    pub fn error(error: &RawValue) -> Self {
+        Self::Error(error.to_owned().into())
+    }
+}
+
+impl From<Reply> for Outcome {
+    fn from(reply: Reply) -> Self {
+        match reply {
+            Reply::Result(result) => Self::Result(result),
+            Reply::Error(error) => Self::Error(error),
+        }
+    }
 }
 
 /// Why there is no answer. No variant shows a URL, a port, a command or what a server printed; `Status::last_error`

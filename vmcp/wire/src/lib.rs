@@ -32,6 +32,7 @@ pub mod methods;
 pub mod object;
 pub mod pages;
 pub mod params;
+pub mod payload;
 pub mod pieces;
 pub mod rpc;
 mod scan;

@@ -11,6 +11,7 @@
 
 mod entry;
 mod error;
+mod forward;
 mod hints;
 mod notification;
 mod request;
@@ -18,6 +19,7 @@ mod result;
 
 pub use entry::tool;
 pub use error::{error, url_elicitation};
+pub use forward::forward;
 pub use hints::{Hints, Scope};
 pub use notification::{NotificationPlan, Translated, notification};
 pub use request::{RequestPlan, RequestState, request};

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use tokio::time::timeout;
+use vmcp_wire::payload::{Found, ScanError, Scanner};
+use vmcp_wire::pieces::Pieces;
 use vmcp_wire::sse;
 
 use crate::error::{LinkError, chain};
@@ -14,25 +16,25 @@ use crate::error::{LinkError, chain};
 /// How long the end of a stream may take after the message that we wanted.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// The whole body. One that came in one piece is not copied.
-pub(super) async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, LinkError> {
+/// The whole body in the pieces that came, read as an answer on the way.
+pub(super) async fn collect(
+    mut body: Incoming,
+    limit: usize,
+) -> Result<(Pieces, Result<Found, ScanError>), LinkError> {
     if body.size_hint().lower() > limit as u64 {
         return Err(LinkError::TooLarge { limit });
     }
-    let first = next(&mut body).await?.unwrap_or_default();
-    let Some(second) = next(&mut body).await? else { return Ok(first) };
-    let expected = first.len() + second.len() + body.size_hint().lower() as usize;
-    let mut all = BytesMut::with_capacity(expected.min(limit));
-    all.extend_from_slice(&first);
-    let mut piece = Some(second);
-    while let Some(bytes) = piece {
-        if all.len() + bytes.len() > limit {
+    let mut pieces = Pieces::new();
+    let mut scanner = Scanner::default();
+    let mut scanned = Ok(());
+    while let Some(piece) = next(&mut body).await? {
+        if pieces.len() + piece.len() > limit {
             return Err(LinkError::TooLarge { limit });
         }
-        all.extend_from_slice(&bytes);
-        piece = next(&mut body).await?;
+        scanned = scanned.and_then(|()| scanner.push(&piece));
+        pieces.push(piece);
     }
-    Ok(all.freeze())
+    Ok((pieces, scanned.and_then(|()| scanner.finish())))
 }
 
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, LinkError> {

@@ -82,9 +82,9 @@ impl Mux {
     pub(crate) fn receive(&self, bytes: &[u8]) {
         match Message::parse(bytes) {
             Ok(Message::Response(response)) => {
-                self.settle(Some(response.id), Outcome::Result(response.result.to_owned()));
+                self.settle(Some(response.id), Outcome::result(response.result));
             }
-            Ok(Message::Error(error)) => self.settle(error.id, Outcome::Error(error.error.to_owned())),
+            Ok(Message::Error(error)) => self.settle(error.id, Outcome::error(error.error)),
             Ok(Message::Notification(notification)) => {
                 if let Some(delivery) = self.inbound.notification(&notification, bytes, None) {
                     delivery.try_send();

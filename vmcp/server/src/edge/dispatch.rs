@@ -119,6 +119,11 @@ fn finish(peer: &Peer, request: &Request<'_>, params: &Params<'_>, answer: &Answ
                 server_info: (peer.era == Era::Modern).then_some(SERVER_INFO),
                 ..ResultPlan::default()
             };
+            let forwarded =
+                result.received().and_then(|received| translate::forward(method, received, &plan));
+            if let Some(result) = forwarded {
+                return Handled::ok(rpc::response_around(request.id, result));
+            }
             translate::result(method, result, &plan).map(|result| rpc::response(request.id, result))
         }
         Err(error) => {

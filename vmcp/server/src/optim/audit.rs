@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use super::names::{NameStyle, OptimTool};
 use crate::route::Answer;
-use crate::route::backend::is_tool_error;
 
 /// The target of the lines, for those who route them to a place of their own.
 const TARGET: &str = "vmcp::audit";
@@ -28,7 +27,7 @@ impl Record {
     /// Writes the line.
     pub(super) fn finish(self, answer: &Answer) {
         let outcome = match &answer.outcome {
-            Ok(result) if is_tool_error(result) => "tool_error",
+            Ok(result) if result.is_tool_error() => "tool_error",
             Ok(_) => "ok",
             Err(_) => "rpc_error",
         };

@@ -7,6 +7,7 @@ use tracing::{Instrument, info_span};
 use vmcp_backend::{Outcome, Response};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::object::Object;
+use vmcp_wire::payload::Payload;
 
 use super::audit::Record;
 use super::call_arguments::{CallArguments, ResponseFormat};
@@ -14,7 +15,6 @@ use super::names::{CALL_TOOL, NameStyle, Own, own};
 use super::outcome::{Envelope, ErrorType, Failure};
 use super::{failed_call, outcome, response_limit};
 use crate::engine::{Engine, Snapshot, View};
-use crate::route::backend::is_tool_error;
 use crate::route::{self, Answer, Caller};
 
 /// Calls the tool that the arguments name. `params` are those of the call of call_tool itself: what else they carry (the
@@ -33,7 +33,7 @@ pub(super) async fn run(
     let span = info_span!("optimizer.call_tool", tool = tracing::field::Empty);
     let answer = call(engine, snapshot, caller, params, arguments, record).instrument(span).await;
     metrics.call_tool_duration.observe(started.elapsed().as_secs_f64());
-    if answer.outcome.as_ref().map_or(true, |result| is_tool_error(result)) {
+    if answer.outcome.as_ref().map_or(true, |result| result.is_tool_error()) {
         metrics.call_tool_errors.inc();
     }
     answer
@@ -146,12 +146,13 @@ fn shaped(snapshot: &Snapshot, tool: &CatalogTool, format: ResponseFormat, respo
         }
     };
     let limit = snapshot.config.optimizer.max_tool_response_tokens;
-    let result = limit.and_then(|limit| response_limit::cut(&result, u64::from(limit))).unwrap_or(result);
+    let cut = limit.and_then(|limit| response_limit::cut(&result, u64::from(limit)));
+    let result = cut.map_or(result, Payload::from);
     match format {
         // A question to the client is no result yet; it must reach the client as it is.
         _ if is_question(&result) => Answer { outcome: Ok(result), era },
         ResponseFormat::Mcp => Answer { outcome: Ok(result), era },
-        ResponseFormat::Envelope if is_tool_error(&result) => {
+        ResponseFormat::Envelope if result.is_tool_error() => {
             Answer::own(failure(tool, ErrorType::BackendError, first_text(&result)).to_result())
         }
         ResponseFormat::Envelope => {

@@ -95,7 +95,7 @@ pub(crate) async fn send(
     let answer = backend.request(request).instrument(span).await;
     let backend = target.backend.to_owned();
     let outcome = match &answer {
-        Ok(Response { outcome: Outcome::Result(result), .. }) if is_tool_error(result) => "tool_error",
+        Ok(Response { outcome: Outcome::Result(result), .. }) if result.is_tool_error() => "tool_error",
         Ok(Response { outcome: Outcome::Result(_), .. }) => "ok",
         Ok(Response { outcome: Outcome::Error(_), .. }) => "rpc_error",
         Err(error) => error.category(),
@@ -104,13 +104,6 @@ pub(crate) async fn send(
     duration.observe(started.elapsed().as_secs_f64());
     metrics.backend_calls.get_or_create(&CallLabels { backend, outcome }).inc();
     answer
-}
-
-/// Whether a tool says that it failed. Most results do not have the word.
-pub(crate) fn is_tool_error(result: &RawValue) -> bool {
-    result.get().contains("isError")
-        && Object::parse(result)
-            .is_ok_and(|object| object.get("isError").is_some_and(|flag| flag.get() == "true"))
 }
 
 fn param_headers(tool: &CatalogTool, params: &RawValue) -> Vec<(String, String)> {

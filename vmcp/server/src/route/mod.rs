@@ -17,6 +17,7 @@ use vmcp_wire::era::Era;
 use vmcp_wire::meta::Trace;
 use vmcp_wire::methods;
 use vmcp_wire::object::Object;
+use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::RpcError;
 
 use crate::engine::{Engine, Snapshot};
@@ -48,7 +49,7 @@ pub struct Caller {
 #[derive(Debug)]
 pub struct Answer {
     /// The `result` or the `error` object; a backend's are as the backend wrote them.
-    pub outcome: Result<Box<RawValue>, Box<RawValue>>,
+    pub outcome: Result<Payload, Payload>,
     /// The era in whose terms it is written; the edge translates.
     pub era: Era,
 }
@@ -57,12 +58,13 @@ impl Answer {
     /// A result of our own. It has no key that differs between the eras, and says that it is of the older one, so that
     /// translation adds what the newer one wants.
     pub fn own(result: Box<RawValue>) -> Answer {
-        Answer { outcome: Ok(result), era: Era::Legacy }
+        Answer { outcome: Ok(result.into()), era: Era::Legacy }
     }
 
     /// An error of our own.
     pub fn error(error: &RpcError) -> Answer {
-        Answer { outcome: Err(RawValue::from_string(error.to_json()).unwrap_or_default()), era: Era::Modern }
+        let error = RawValue::from_string(error.to_json()).unwrap_or_default();
+        Answer { outcome: Err(error.into()), era: Era::Modern }
     }
 
     fn invalid(message: impl Into<String>) -> Answer {

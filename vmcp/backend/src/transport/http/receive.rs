@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use tokio::time::sleep;
 use vmcp_wire::envelope::{EnvelopeError, Message};
 use vmcp_wire::era::Era;
+use vmcp_wire::payload;
 use vmcp_wire::{methods, sse};
 
 use super::{Http, LAST_EVENT, SESSION};
@@ -45,7 +46,15 @@ impl Http {
         if status.is_success() && is_event_stream(&parts.headers) {
             return self.stream(id, Events::new(body, self.0.limit)).await;
         }
-        let bytes = body::collect(body, self.0.limit).await?;
+        let (pieces, scanned) = body::collect(body, self.0.limit).await?;
+        let bytes = match scanned {
+            Ok(found) if status.is_success() => match payload::reply(pieces, found, &id.to_string()) {
+                Ok(reply) => return Ok(reply.into()),
+                Err(pieces) => pieces.into_bytes(),
+            },
+            Ok(_) | Err(_) => pieces.into_bytes(),
+        };
+        // Whatever this is, it is rare, and deserves the words of a parser.
         let message = Message::parse(&bytes);
         let knows_us = match era {
             Era::Legacy => self.0.session.get().is_none() || !is_lost_session(status, &message, &bytes),
@@ -56,9 +65,9 @@ impl Http {
         }
         match message {
             Ok(Message::Response(response)) if status.is_success() && response.id.get() == id.to_string() => {
-                Ok(Outcome::Result(response.result.to_owned()))
+                Ok(Outcome::result(response.result))
             }
-            Ok(Message::Error(error)) => Ok(Outcome::Error(error.error.to_owned())),
+            Ok(Message::Error(error)) => Ok(Outcome::error(error.error)),
             _ if !status.is_success() => Err(LinkError::Status(status)),
             Ok(_) => Err(LinkError::Protocol("the answer is not the response to our request".to_owned())),
             Err(_) if bytes.is_empty() => {
@@ -119,10 +128,10 @@ impl Http {
         }
         match Message::parse(bytes).map_err(|error| LinkError::Protocol(error.to_string()))? {
             Message::Response(response) if response.id.get() == id.to_string() => {
-                Ok(Some(Outcome::Result(response.result.to_owned())))
+                Ok(Some(Outcome::result(response.result)))
             }
             Message::Error(error) if error.id.is_none_or(|of| of.get() == id.to_string()) => {
-                Ok(Some(Outcome::Error(error.error.to_owned())))
+                Ok(Some(Outcome::error(error.error)))
             }
             Message::Notification(notification) => {
                 if let Some(delivery) = self.0.inbound.notification(&notification, bytes, Some(id)) {

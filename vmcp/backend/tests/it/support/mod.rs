@@ -58,7 +58,7 @@ pub async fn call(backend: &Backend, name: &str) -> Result<Response, CallError> 
 pub fn result(response: &Response) -> &str {
     match &response.outcome {
         Outcome::Result(result) => result.get(),
-        Outcome::Error(error) => panic!("answered with the error {error}"),
+        Outcome::Error(error) => panic!("answered with the error {}", error.get()),
     }
 }
 

@@ -1,0 +1,164 @@
+//! The `result` or `error` of an answer: text of ours, or bytes as they were received.
+
+mod found;
+mod grammar;
+mod scanner;
+mod text;
+
+use std::ops::{Deref, Range};
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+pub use found::{Found, Key};
+pub use scanner::{ScanError, Scanner};
+
+use crate::json;
+use crate::pieces::Pieces;
+
+/// One JSON object. It can be read as a [`RawValue`]; a received one is parsed when somebody does, which the way of an
+/// answer that needs no change avoids.
+#[derive(Debug, Clone)]
+pub struct Payload(Inner);
+
+#[derive(Debug, Clone)]
+enum Inner {
+    Text(Box<RawValue>),
+    Received(Received),
+}
+
+/// A payload within the answer that it arrived in.
+#[derive(Debug, Clone)]
+pub struct Received {
+    /// The whole answer.
+    message: Pieces,
+    found: Found,
+    range: Range<usize>,
+    parsed: OnceLock<Box<RawValue>>,
+}
+
+/// What an answer holds.
+#[derive(Debug, Clone)]
+pub enum Reply {
+    /// The `result`.
+    Result(Payload),
+    /// The `error`.
+    Error(Payload),
+}
+
+/// The bytes of an answer and what [`Scanner`] found in them, told apart; the bytes again when they are no JSON-RPC answer to
+/// the request with `id`.
+pub fn reply(message: Pieces, found: Found, id: &str) -> Result<Reply, Pieces> {
+    let text = |key| found.range(key).map(|range| message.slice(range).into_bytes());
+    let is_answer = text(Key::Version).is_some_and(|version| version == "\"2.0\"")
+        && text(Key::Id).is_some_and(|text| text == id)
+        && !found.has(Key::Method);
+    let key = match (found.has(Key::Result), found.has(Key::Error)) {
+        (true, false) => Key::Result,
+        (false, true) => Key::Error,
+        _ => return Err(message),
+    };
+    let Some(range) = found.range(key).filter(|_| is_answer && found.is_object(key)) else {
+        return Err(message);
+    };
+    let payload = Payload(Inner::Received(Received { message, found, range, parsed: OnceLock::new() }));
+    Ok(if key == Key::Result { Reply::Result(payload) } else { Reply::Error(payload) })
+}
+
+impl Payload {
+    /// The payload as received, if it was.
+    #[must_use]
+    pub fn received(&self) -> Option<&Received> {
+        match &self.0 {
+            Inner::Received(received) => Some(received),
+            Inner::Text(_) => None,
+        }
+    }
+
+    /// Whether a tool says with its result that it failed.
+    #[must_use]
+    pub fn is_tool_error(&self) -> bool {
+        match &self.0 {
+            Inner::Received(received) => received.found.is_true(Key::IsError),
+            Inner::Text(text) => {
+                let object = crate::object::Object::parse(text);
+                object.is_ok_and(|object| object.text("isError") == Some("true"))
+            }
+        }
+    }
+
+    /// The payload as an owned raw value.
+    #[must_use]
+    pub fn into_raw(self) -> Box<RawValue> {
+        match self.0 {
+            Inner::Text(text) => text,
+            Inner::Received(received) => {
+                received.raw();
+                received.parsed.into_inner().unwrap_or_default()
+            }
+        }
+    }
+}
+
+impl Received {
+    /// Where the keys of the whole answer are.
+    #[must_use]
+    pub fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// The text of a key.
+    #[must_use]
+    pub fn text(&self, key: Key) -> Option<Bytes> {
+        Some(self.message.slice(self.found.range(key)?).into_bytes())
+    }
+
+    /// The plain text of a key whose value is a string.
+    #[must_use]
+    pub fn string(&self, key: Key) -> Option<String> {
+        let bytes = self.text(key)?;
+        json::unquoted(std::str::from_utf8(&bytes).ok()?).map(std::borrow::Cow::into_owned)
+    }
+
+    /// The payload with `insertions` (offsets in the whole answer, ascending, and what goes there).
+    pub(crate) fn with(&self, insertions: impl IntoIterator<Item = (usize, String)>) -> Pieces {
+        let mut out = Pieces::new();
+        let mut start = self.range.start;
+        for (at, text) in insertions {
+            out.append(self.message.slice(start..at));
+            out.push(text);
+            start = at;
+        }
+        out.append(self.message.slice(start..self.range.end));
+        out
+    }
+
+    fn raw(&self) -> &RawValue {
+        self.parsed.get_or_init(|| {
+            let bytes = self.message.slice(self.range.clone()).into_bytes();
+            // The scanner has read it; a parser that disagrees would find nothing.
+            serde_json::from_slice(&bytes).unwrap_or_default()
+        })
+    }
+}
+
+impl Deref for Payload {
+    type Target = RawValue;
+
+    fn deref(&self) -> &RawValue {
+        match &self.0 {
+            Inner::Text(text) => text,
+            Inner::Received(received) => received.raw(),
+        }
+    }
+}
+
+impl From<Box<RawValue>> for Payload {
+    fn from(text: Box<RawValue>) -> Self {
+        Self(Inner::Text(text))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+use proptest::{collection::vec, prelude::*, sample::select};
+
+use super::*;
+
+fn scan(bytes: &[u8], size: usize) -> Result<Found, ScanError> {
+    let mut scanner = Scanner::default();
+    bytes.chunks(size).try_for_each(|piece| scanner.push(piece))?;
+    scanner.finish()
+}
+
+fn text<'a>(bytes: &'a str, found: &Found, key: Key) -> Option<&'a str> {
+    bytes.get(found.range(key)?)
+}
+
+const ANSWER: &str = r#" {"id" : "a\"1","jsonrpc":"2.0","x":[{"result":1}], "result":{"content":[{"text":"résumé \u00e9 \\","isError":true}],
+    "isError" : false,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"x"},"n":-1.5e+3},"resultType":"complete"} } "#;
+
+#[test]
+fn finds_the_keys_that_matter_however_the_bytes_arrive() {
+    for size in [1, 2, 3, 7, 64, 1000] {
+        let found = scan(ANSWER.as_bytes(), size).unwrap();
+        assert_eq!(text(ANSWER, &found, Key::Id), Some(r#""a\"1""#));
+        assert_eq!(text(ANSWER, &found, Key::Version), Some(r#""2.0""#));
+        assert_eq!(text(ANSWER, &found, Key::ResultType), Some(r#""complete""#));
+        assert_eq!(text(ANSWER, &found, Key::ServerInfo), Some(r#"{"name":"x"}"#));
+        assert_eq!(text(ANSWER, &found, Key::IsError), Some("false"));
+        assert!(text(ANSWER, &found, Key::Result).unwrap().ends_with(r#""complete"}"#));
+        assert!(!found.is_true(Key::IsError) && found.has_entries(Key::Meta) && !found.has(Key::TtlMs));
+    }
+}
+
+#[test]
+fn an_answer_is_told_from_what_is_none() {
+    let read = |text: &'static str, id: &str| {
+        let found = scan(text.as_bytes(), 1000).unwrap();
+        reply(Pieces::from(text), found, id)
+    };
+    let result = read(r#"{"jsonrpc":"2.0","id":7,"result":{"isError":true}}"#, "7");
+    let Ok(Reply::Result(payload)) = result else { panic!("a result") };
+    assert!(payload.is_tool_error());
+    assert_eq!(payload.get(), r#"{"isError":true}"#);
+    assert_eq!(payload.into_raw().get(), r#"{"isError":true}"#);
+    let error = read(r#"{"error":{"code":1,"message":"x"},"jsonrpc":"2.0","id":7}"#, "7");
+    assert!(matches!(error, Ok(Reply::Error(payload)) if payload.get() == r#"{"code":1,"message":"x"}"#));
+    for (text, id) in [
+        (r#"{"jsonrpc":"2.0","id":7,"result":{}}"#, "8"),
+        (r#"{"jsonrpc":"2.0","id":"7","result":{}}"#, "7"),
+        (r#"{"jsonrpc":"1.0","id":7,"result":{}}"#, "7"),
+        (r#"{"jsonrpc":"2.0","id":7,"result":[]}"#, "7"),
+        (r#"{"jsonrpc":"2.0","id":7,"result":{},"error":{}}"#, "7"),
+        (r#"{"jsonrpc":"2.0","id":7,"method":"x"}"#, "7"),
+        (r#"{"id":7,"result":{}}"#, "7"),
+    ] {
+        assert!(read(text, id).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_answer_is_refused_where_it_goes_wrong() {
+    assert_eq!(scan(b"[]", 9), Err(ScanError::Syntax(0)));
+    assert_eq!(scan(br#"{"a":tru}"#, 9), Err(ScanError::Syntax(8)));
+    assert_eq!(scan(br#"{"a":"b"#, 3), Err(ScanError::Truncated(7)));
+    assert_eq!(scan(b"", 1), Err(ScanError::Truncated(0)));
+    assert_eq!(scan(b"{\"a\":\"\xff\"}", 4), Err(ScanError::Encoding(6)));
+    assert_eq!(scan(br#"{"id":1,"id":2}"#, 9), Err(ScanError::Duplicate(Key::Id)));
+    assert_eq!(scan(br#"{"result":{"_meta":{},"_meta":{}}}"#, 9), Err(ScanError::Duplicate(Key::Meta)));
+    let deep = |levels: usize| format!("{{\"a\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
+    assert!(scan(deep(10_000).as_bytes(), 100).is_ok());
+    assert!(scan(deep(100).replacen(']', "}", 1).as_bytes(), 7).is_err());
+}
+
+proptest! {
+    /// The scanner and serde_json agree on what JSON is.
+    #[test]
+    fn accepts_what_a_parser_accepts(
+        tokens in vec(select(vec!["{", "}", "[", "]", ",", ":", "\"a\"", "\"", "\\", "\\n", "\\u00", "é", "1", "-", "0", ".5", "e", "+", "true", "nul", "null", " ", "\n", "\u{1}"]), 0..14),
+        size in 1..9_usize,
+    ) {
+        let text = format!("{{\"x\":{}}}", tokens.concat());
+        let parsed = serde_json::from_str::<&RawValue>(&text).is_ok();
+        prop_assert_eq!(scan(text.as_bytes(), size).is_ok(), parsed, "{}", text);
+    }
+}
