@@ -185,7 +185,7 @@ async fn ask(shared: &Arc<Shared>, topic: &Topic) -> Result<Outcome, CallError> 
     let connection = shared.connected().await?;
     if !connection.server.takes_subscriptions() {
         let error = RpcError::new(codes::METHOD_NOT_FOUND, "the server does not offer subscriptions");
-        return Ok(Outcome::Error(RawValue::from_string(error.to_json()).unwrap_or_default()));
+        return Ok(Outcome::Error(RawValue::from_string(error.to_json()).unwrap_or_default().into()));
     }
     match connection.server.era() {
         Era::Legacy => tell(shared, topic).await,
@@ -200,7 +200,7 @@ async fn ask(shared: &Arc<Shared>, topic: &Topic) -> Result<Outcome, CallError> 
 async fn tell(shared: &Arc<Shared>, topic: &Topic) -> Result<Outcome, CallError> {
     let mut told = topic.told.lock().await;
     if *told {
-        return Ok(Outcome::Result(empty_object().to_owned()));
+        return Ok(Outcome::result(empty_object()));
     }
     let outcome = send(shared, methods::SUBSCRIBE, &topic.uri).await?;
     *told = matches!(outcome, Outcome::Result(_));
@@ -214,8 +214,8 @@ async fn confirmed(subscriptions: &Subscriptions) -> Result<Outcome, CallError> 
     let reached = timeout(CONFIRM, in_force.wait_for(|in_force| in_force.version >= version)).await;
     match reached {
         Ok(Ok(in_force)) => Ok(match &in_force.refusal {
-            Some(error) => Outcome::Error(error.clone()),
-            None => Outcome::Result(empty_object().to_owned()),
+            Some(error) => Outcome::error(error),
+            None => Outcome::result(empty_object()),
         }),
         Ok(Err(_)) => Err(LinkError::Stopped.into()),
         Err(_) => Err(CallError::Timeout { after: CONFIRM }),
