@@ -190,7 +190,7 @@ mod tests {
         let questions = Arc::default();
         let (question, waiting) = ask(&questions, r#""q\u00e9""#, None).unwrap();
         let roots = RawValue::from_string(r#"{"roots":[]}"#.to_owned()).unwrap();
-        question.answer.send(Outcome::Result(roots)).unwrap();
+        question.answer.send(Outcome::Result(roots.into())).unwrap();
         let expected = r#"{"jsonrpc":"2.0","id":"q\u00e9","result":{"roots":[]}}"#;
         assert_eq!(text(waiting.answer().await), expected);
         let (question, waiting) = ask(&questions, "7", None).unwrap();
