@@ -1,86 +1,100 @@
 //! `make bench`: what vmcp costs, in one table, each figure beside something named that was measured in the same go.
 //!
-//! `cargo bench --profile release -p vmcp --bench vmcp [-- --quick] [STAGE…]`;
-//! `docs/benchmarks.md` explains the rows. The table goes to standard output, progress and targets to standard error.
+//! ```console
+//! cargo bench -p vmcp --bench vmcp [-- [--quick] [STAGE…]]
+//! cargo bench -p vmcp --bench vmcp -- calls --target vmcp --target hyper --size 1k --clients 16 --era modern
+//! cargo bench -p vmcp --bench vmcp -- calls --target vmcp --size 1k --clients 16 --era modern --seconds 20
+//! ```
+//!
+//! The last one is for profilers: one target is asked for 20 seconds, and its process is named. `--profile release` builds
+//! without symbols; `VMCP_BIN` measures another binary than the one just built. `docs/benchmarks.md` explains the rows.
+//! The table goes to standard output, progress and targets to standard error.
 #![expect(clippy::print_stderr, reason = "progress is for whoever waits")]
 
+mod bed;
+mod calls;
 mod catalog;
 mod corpus;
 mod embedding;
 mod find_tool;
 mod memory;
+mod options;
 mod peer_sqlite;
 mod process;
 mod raw_client;
 mod samples;
 mod servers;
 mod sessions;
+mod stand;
 mod start;
 mod table;
+mod traffic;
+
+use std::future::Future;
 
 use anyhow::Result;
-use clap::{Parser, ValueEnum};
+use clap::Parser as _;
+use tokio::runtime::Builder;
 
 use find_tool::{Bed, tools};
+use options::{Options, Stage};
 use table::Report;
 
 /// Sizes of the catalogue.
 const SIZES: [usize; 4] = [100, 500, 5_000, 15_000];
 
-/// Measures vmcp.
-#[derive(Debug, Parser)]
-struct Arguments {
-    /// A fifth of the repetitions
-    #[arg(long, env = "VMCP_BENCH_QUICK")]
-    quick: bool,
-    /// What to measure [default: everything]
-    stages: Vec<Stage>,
-    /// Cargo adds it
-    #[arg(long, hide = true)]
-    bench: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Stage {
-    Start,
-    Memory,
-    FindTool,
-    Sessions,
-    Embedding,
-}
-
-#[tokio::main]
-async fn main() -> Result<()> {
-    let Arguments { quick, stages, bench: _ } = Arguments::parse();
-    let wanted = |stage| stages.is_empty() || stages.contains(&stage);
-    let mut report = Report::new(quick);
-
+fn main() -> Result<()> {
+    let options = Options::parse();
+    if let Some(role) = options.part.role {
+        return stand::play(role, options.part.listen, options.part.upstream);
+    }
+    let mut report = Report::new(options.quick);
     // Processes first, while nothing of this one runs in the background.
-    if wanted(Stage::Start) {
-        start::measure(&mut report).await?;
+    on_one_thread(second_part(&mut report, &options))?;
+    Builder::new_multi_thread().enable_all().build()?.block_on(first_part(&mut report, &options))?;
+    report.print();
+    Ok(())
+}
+
+/// What vmcp does by itself.
+async fn first_part(report: &mut Report, options: &Options) -> Result<()> {
+    if options.runs(Stage::Start) {
+        start::measure(report).await?;
     }
-    if wanted(Stage::Memory) {
-        memory::measure(&mut report).await?;
+    if options.runs(Stage::Memory) {
+        memory::measure(report).await?;
     }
-    for size in SIZES.into_iter().filter(|_| wanted(Stage::FindTool)) {
+    for size in SIZES.into_iter().filter(|_| options.runs(Stage::FindTool)) {
         progress(&format!("{}: connecting, indexing, embedding", tools(size)));
         let mut bed = Bed::new(size).await?;
         progress(&format!("{}: find_tool and search", tools(size)));
-        bed.measure(&mut report).await?;
+        bed.measure(report).await?;
         if size == 500 || size == 15_000 {
             progress(&format!("{}: building and reloading", tools(size)));
-            catalog::measure(&bed, &mut report).await?;
+            catalog::measure(&bed, report).await?;
         }
         bed.end().await;
     }
-    if wanted(Stage::Sessions) {
-        sessions::measure(&mut report).await?;
+    if options.runs(Stage::Sessions) {
+        sessions::measure(report).await?;
     }
-    if wanted(Stage::Embedding) {
-        embedding::measure(&mut report).await?;
+    if options.runs(Stage::Embedding) {
+        embedding::measure(report).await?;
     }
-    report.print();
     Ok(())
+}
+
+/// What it costs to have vmcp in between.
+async fn second_part(report: &mut Report, options: &Options) -> Result<()> {
+    if options.runs(Stage::Calls) {
+        calls::measure(report, options).await?;
+    }
+    Ok(())
+}
+
+/// Runs clients on one thread: they must not take more of the machine than they need.
+fn on_one_thread<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
 /// Says what is going on.

@@ -82,12 +82,16 @@ pub(crate) struct Vmcp {
 impl Vmcp {
     /// Starts it over these backends, with keyword search alone and an empty cache.
     pub(crate) fn spawn(backends: &[&Value]) -> Result<Vmcp> {
+        Vmcp::configured(json!({"backends": backends, "optimizer": {"embeddings": {"provider": "none"}}}))
+    }
+
+    /// Starts it with this configuration and an empty cache.
+    pub(crate) fn configured(mut config: Value) -> Result<Vmcp> {
         let home = tempfile::tempdir()?;
         let file = home.path().join("vmcp.yaml");
-        let config = json!({
-            "backends": backends,
-            "optimizer": {"embeddings": {"provider": "none"}, "storage": {"dir": home.path().join("cache")}},
-        });
+        let optimizer =
+            config.pointer_mut("/optimizer").and_then(Value::as_object_mut).context("optimizer")?;
+        optimizer.insert("storage".into(), json!({"dir": home.path().join("cache")}));
         // JSON is YAML.
         std::fs::write(&file, config.to_string())?;
         let (clients, admin) = (free_address()?, free_address()?);
@@ -122,7 +126,7 @@ impl Vmcp {
             let answer: Value = serde_json::from_slice(&client.request("tools/list", json!({})).await?)?;
             let listed = answer.pointer("/result/tools").and_then(Value::as_array).context("a list")?;
             let named = listed.iter().filter_map(|tool| tool.get("name")?.as_str());
-            if named.filter(|name| name.starts_with("quick_")).count() == tools {
+            if named.filter(|name| !name.starts_with("optim")).count() == tools {
                 return Ok(self.started.elapsed());
             }
             self.look_again("a complete list").await?;
@@ -133,6 +137,11 @@ impl Vmcp {
         ensure!(self.started.elapsed() < PATIENCE, "waited in vain for {what}");
         sleep(LOOK).await;
         Ok(())
+    }
+
+    /// Its number.
+    pub(crate) fn pid(&self) -> Result<u32> {
+        self.child.id().context("the process has ended")
     }
 
     /// Ends it.

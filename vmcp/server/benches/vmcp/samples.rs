@@ -32,10 +32,24 @@ impl Samples {
 
     /// The nearest rank: the smallest value that so large a share does not exceed.
     fn quantile(&self, share: f64) -> f64 {
+        let [quantile] = self.quantiles([share]);
+        quantile
+    }
+
+    /// Several of them.
+    pub(crate) fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [f64; N] {
         let mut sorted = self.0.clone();
         sorted.sort_unstable_by(f64::total_cmp);
-        let rank = (share * sorted.len() as f64).ceil() as usize;
-        sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+        shares.map(|share| {
+            let rank = (share * sorted.len() as f64).ceil() as usize;
+            sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+        })
+    }
+}
+
+impl Extend<f64> for Samples {
+    fn extend<I: IntoIterator<Item = f64>>(&mut self, values: I) {
+        self.0.extend(values);
     }
 }
 

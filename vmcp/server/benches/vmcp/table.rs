@@ -16,6 +16,7 @@ pub(crate) enum Part {
     Start,
     Catalog,
     Memory,
+    Calls,
 }
 
 /// What the values of a row are.
@@ -23,21 +24,38 @@ pub(crate) enum Part {
 pub(crate) enum Unit {
     Seconds,
     Bytes,
+    /// Of one to another.
+    Ratio,
 }
 
-struct Row {
-    part: Part,
-    what: String,
-    unit: Unit,
-    samples: Samples,
-    yardstick: String,
-    yardstick_p50: f64,
+/// A row: what is not known of it stays empty.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Row {
+    /// What was measured.
+    pub(crate) what: String,
+    /// How often.
+    pub(crate) n: usize,
+    /// Median and 99th percentile, in words.
+    pub(crate) p50: String,
+    pub(crate) p99: String,
+    /// How many a second.
+    pub(crate) rate: Option<f64>,
+    /// Seconds of CPU that the process in the middle took for each.
+    pub(crate) cpu: Option<f64>,
+    /// Bytes that it holds.
+    pub(crate) memory: Option<f64>,
+    /// Requests to the backend for each, and new connections.
+    pub(crate) upstream: Option<(f64, f64)>,
+    /// What it is compared with, and by which figure.
+    pub(crate) yardstick: String,
+    /// That figure, in words, and the ratio to it.
+    pub(crate) compared: Option<(String, f64)>,
 }
 
 /// Collects rows, and promises.
 pub(crate) struct Report {
     quick: bool,
-    rows: Vec<Row>,
+    rows: Vec<(Part, Row)>,
     targets: Vec<String>,
 }
 
@@ -45,6 +63,11 @@ impl Report {
     /// An empty one; `quick` for fewer repetitions.
     pub(crate) fn new(quick: bool) -> Report {
         Report { quick, rows: Vec::new(), targets: Vec::new() }
+    }
+
+    /// Whether there is little time.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.quick
     }
 
     /// How often to repeat what is worth `runs` repetitions.
@@ -60,46 +83,77 @@ impl Report {
         (what, samples): (impl Into<String>, &Samples),
         (yardstick, of_yardstick): (impl Into<String>, &Samples),
     ) {
-        self.rows.push(Row {
-            part,
+        let (p50, other) = (samples.p50(), of_yardstick.p50());
+        let row = Row {
             what: what.into(),
-            unit,
-            samples: samples.clone(),
+            n: samples.len(),
+            p50: show(p50, unit),
+            p99: show(samples.p99(), unit),
             yardstick: yardstick.into(),
-            yardstick_p50: of_yardstick.p50(),
-        });
+            compared: Some((show(other, unit), p50 / other)),
+            ..Row::default()
+        };
+        self.add(part, row);
+    }
+
+    /// Adds a row of any kind.
+    pub(crate) fn add(&mut self, part: Part, row: Row) {
+        self.rows.push((part, row));
     }
 
     /// Holds a median against what was promised.
     pub(crate) fn target(&mut self, what: &str, unit: Unit, samples: &Samples, at_most: f64) {
-        let median = samples.p50();
-        let verdict = if median <= at_most { "met" } else { "MISSED" };
-        self.targets.push(format!(
-            "{verdict}: {what}: {}, promised {}",
-            show(median, unit),
-            show(at_most, unit)
-        ));
+        self.promise(what, unit, samples.p50(), at_most);
+    }
+
+    /// Holds a figure against what was promised.
+    pub(crate) fn promise(&mut self, what: &str, unit: Unit, figure: f64, at_most: f64) {
+        let verdict = if figure <= at_most { "met" } else { "MISSED" };
+        let (figure, at_most) = (show(figure, unit), show(at_most, unit));
+        self.targets.push(format!("{verdict}: {what}: {figure}, promised {at_most}"));
+    }
+
+    /// Says beside the table what could not be measured, or only so.
+    pub(crate) fn remark(&mut self, what: &str) {
+        self.targets.push(format!("note: {what}"));
     }
 
     /// Prints all of it.
     pub(crate) fn print(mut self) {
-        self.rows.sort_by_key(|row| row.part);
+        self.rows.sort_by_key(|(part, _)| *part);
         let mut table = Table::new();
         table.load_style(ASCII_MARKDOWN);
-        table.set_header(["what", "n", "p50", "p99", "compared with", "its p50", "ratio"]);
-        for row in &self.rows {
-            let (p50, other) = (row.samples.p50(), row.yardstick_p50);
+        let titles = [
+            "what",
+            "n",
+            "p50",
+            "p99",
+            "per s",
+            "CPU",
+            "memory",
+            "upstream",
+            "compared with",
+            "its",
+            "ratio",
+        ];
+        table.set_header(titles);
+        for (_, row) in self.rows {
+            let (other, ratio) = row.compared.unzip();
             table.add_row([
-                row.what.clone(),
-                row.samples.len().to_string(),
-                show(p50, row.unit),
-                show(row.samples.p99(), row.unit),
-                row.yardstick.clone(),
-                show(other, row.unit),
-                significant(p50 / other),
+                row.what,
+                row.n.to_string(),
+                row.p50,
+                row.p99,
+                row.rate.map(significant).unwrap_or_default(),
+                row.cpu.map(|cpu| show(cpu, Unit::Seconds)).unwrap_or_default(),
+                row.memory.map(|memory| show(memory, Unit::Bytes)).unwrap_or_default(),
+                row.upstream.map(|(requests, new)| format!("{requests:.2}, {new:.2}")).unwrap_or_default(),
+                row.yardstick,
+                other.unwrap_or_default(),
+                ratio.map(significant).unwrap_or_default(),
             ]);
         }
-        for column in [1, 2, 3, 5, 6] {
+        for column in (1..8).chain([9, 10]) {
             if let Some(column) = table.column_mut(column) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
@@ -109,10 +163,12 @@ impl Report {
     }
 }
 
-fn show(value: f64, unit: Unit) -> String {
+/// A value with its unit.
+pub(crate) fn show(value: f64, unit: Unit) -> String {
     let units: &[(f64, &str)] = match unit {
         Unit::Seconds => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")],
         Unit::Bytes => &[(1024.0 * 1024.0, "MiB"), (1024.0, "KiB")],
+        Unit::Ratio => &[(1.0, "×")],
     };
     let fitting = units.iter().find(|(size, _)| value.abs() >= *size).or(units.last());
     fitting.map_or_else(String::new, |(size, name)| format!("{} {name}", significant(value / size)))

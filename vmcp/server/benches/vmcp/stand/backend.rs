@@ -1,0 +1,289 @@
+//! The backend: MCP servers that answer from memory, on one thread, and count what they are asked.
+//!
+//! | path | server |
+//! |---|---|
+//! | `/dual/mcp` | both eras; tools whose results have 1 KB, 100 KB and 1 MB |
+//! | `/legacy/mcp` | the same of 2025-11-25 only; keeps sessions |
+//! | `/tools-N/mcp` | both eras; N tools |
+//! | `/changing/mcp`, `/changing-legacy/mcp` | 20 tools that a storm changes |
+//! | `GET /counts` | how often it was asked and connected to |
+//! | `POST /storm?changes=N&rate=PER_SECOND` | changes the tools, tells the listeners, answers when done |
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+use vmcp_wire::era::Era;
+use vmcp_wire::{headers, meta, methods};
+
+use super::answer::Answer;
+use super::{process, served};
+
+/// Events that a listener may leave unread before it is cut off.
+const UNREAD: usize = 4096;
+
+/// How often it was asked.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    /// Messages by POST.
+    pub(crate) requests: u64,
+    /// Connections.
+    pub(crate) connections: u64,
+}
+
+/// When a storm changed something for the last time, and what it is now.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Calm {
+    /// Nanoseconds since 1970.
+    pub(crate) last_change: u128,
+    /// The version of the tools.
+    pub(crate) version: u64,
+    /// Streams that were told, by the gateway.
+    pub(crate) listeners: usize,
+}
+
+#[derive(Default)]
+struct Backend {
+    requests: AtomicU64,
+    connections: AtomicU64,
+    sessions: AtomicU64,
+    version: AtomicU64,
+    /// What is sent again and again, by what was asked for.
+    prepared: Mutex<HashMap<String, Bytes>>,
+    /// Each with what it is told when the tools change.
+    listeners: Mutex<Vec<(mpsc::Sender<Bytes>, Bytes)>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct Params<'a> {
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    cursor: Option<Cow<'a, str>>,
+}
+
+/// Serves until killed.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn run(listen: SocketAddr) -> Result<()> {
+    let backend = Arc::new(Backend::default());
+    let listener = process::announce(TcpListener::bind(listen).await?)?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        backend.connections.fetch_add(1, Ordering::Relaxed);
+        let backend = Arc::clone(&backend);
+        let serve = service_fn(move |request| serve(Arc::clone(&backend), request));
+        // A connection that breaks is its client's matter.
+        tokio::spawn(
+            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), serve),
+        );
+    }
+}
+
+async fn serve(backend: Arc<Backend>, request: Request<Incoming>) -> Result<Response<Answer>> {
+    let (parts, body) = request.into_parts();
+    match (&parts.method, parts.uri.path()) {
+        (&Method::GET, "/counts") => {
+            let requests = backend.requests.load(Ordering::Relaxed);
+            let connections = backend.connections.load(Ordering::Relaxed);
+            respond(StatusCode::OK, plain(&Counts { requests, connections })?)
+        }
+        (&Method::POST, "/storm") => {
+            let query = parts.uri.query().unwrap_or_default();
+            let number = |key| -> Option<u32> {
+                query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
+            };
+            let calm = backend.storm(number("changes").context("changes")?, number("rate").context("rate")?);
+            respond(StatusCode::OK, plain(&calm.await)?)
+        }
+        (&Method::POST, path) => {
+            backend.requests.fetch_add(1, Ordering::Relaxed);
+            let body = body.collect().await?.to_bytes();
+            let server = path.trim_start_matches('/').trim_end_matches("/mcp").to_owned();
+            backend.message(&server, &parts.headers, &body)
+        }
+        (&Method::GET, path) if path.starts_with("/changing") => {
+            let told = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, methods::TOOLS_CHANGED);
+            backend.listener(None, &told)
+        }
+        (&Method::DELETE, _) => respond(StatusCode::OK, Answer::empty()),
+        _ => respond(StatusCode::METHOD_NOT_ALLOWED, Answer::empty()),
+    }
+}
+
+impl Backend {
+    fn message(&self, server: &str, headers: &HeaderMap, body: &[u8]) -> Result<Response<Answer>> {
+        let message: Message<'_> = serde_json::from_slice(body)?;
+        let Some(id) = message.id.map(RawValue::get) else {
+            return respond(StatusCode::ACCEPTED, Answer::empty());
+        };
+        let modern = headers.get(headers::PROTOCOL_VERSION).is_some_and(|value| value == "2026-07-28");
+        let legacy_only = server.ends_with("legacy");
+        if modern && legacy_only {
+            return respond(StatusCode::BAD_REQUEST, error(id));
+        }
+        let era = if modern { Era::Modern } else { Era::Legacy };
+        let params =
+            message.params.map_or(Ok(Params::default()), |params| serde_json::from_str(params.get()))?;
+        let version = self.version.load(Ordering::Relaxed);
+        let member = match &*message.method {
+            methods::INITIALIZE => {
+                let session = format!("session-{}", self.sessions.fetch_add(1, Ordering::Relaxed));
+                let mut response = respond(StatusCode::OK, Answer::document(id, introduction(server, None)))?;
+                response.headers_mut().insert(headers::SESSION_ID, session.parse()?);
+                return Ok(response);
+            }
+            methods::DISCOVER => introduction(server, Some(())),
+            methods::PING => Bytes::from_static(br#""result":{}"#),
+            methods::TOOLS_CALL => {
+                let name = params.name.as_deref().unwrap_or_default();
+                let Some((_, bytes, _)) = served::RESULTS.iter().find(|(tool, ..)| *tool == name) else {
+                    return respond(StatusCode::OK, error(id));
+                };
+                self.prepared(format!("{name} {era:?}"), || served::result(*bytes, era))
+            }
+            methods::TOOLS_LIST => {
+                let cursor = params.cursor.as_deref().unwrap_or("0");
+                let key = format!("{server} {cursor} {version} {era:?}");
+                self.prepared(key, || list(server, cursor, version, era))
+            }
+            methods::LISTEN => {
+                let subscription = format!(r#""_meta":{{"{}":{id}}}"#, meta::SUBSCRIPTION_ID);
+                let acknowledged = format!(
+                    r#"{{"jsonrpc":"2.0","method":"{}","params":{{"notifications":{{"toolsListChanged":true}},{subscription}}}}}"#,
+                    methods::ACKNOWLEDGED
+                );
+                let told = format!(
+                    r#"{{"jsonrpc":"2.0","method":"{}","params":{{{subscription}}}}}"#,
+                    methods::TOOLS_CHANGED
+                );
+                return self.listener(Some(&acknowledged), &told);
+            }
+            _ if modern => return respond(StatusCode::NOT_FOUND, error(id)),
+            _ => return respond(StatusCode::OK, error(id)),
+        };
+        respond(StatusCode::OK, Answer::document(id, member))
+    }
+
+    /// A `result` member that is made once.
+    fn prepared(&self, key: String, make: impl FnOnce() -> String) -> Bytes {
+        let mut prepared = lock(&self.prepared);
+        if prepared.len() > 100 {
+            // Lists of versions that are gone.
+            prepared.clear();
+        }
+        prepared.entry(key).or_insert_with(|| format!(r#""result":{}"#, make()).into()).clone()
+    }
+
+    fn listener(&self, first: Option<&str>, told: &str) -> Result<Response<Answer>> {
+        let (sender, events) = mpsc::channel(UNREAD);
+        if let Some(first) = first {
+            sender.try_send(event(first))?;
+        }
+        lock(&self.listeners).push((sender, event(told)));
+        let mut response = respond(StatusCode::OK, Answer::Events(events))?;
+        response.headers_mut().insert(CONTENT_TYPE, "text/event-stream".parse()?);
+        Ok(response)
+    }
+
+    async fn storm(&self, changes: u32, rate: u32) -> Calm {
+        let mut ticks = interval(Duration::from_secs(1) / rate.max(1));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let mut last_change = 0;
+        for _ in 0..changes {
+            ticks.tick().await;
+            self.version.fetch_add(1, Ordering::Relaxed);
+            last_change = now();
+            // Who is gone, or does not read, is cut off.
+            lock(&self.listeners).retain(|(listener, told)| listener.try_send(told.clone()).is_ok());
+        }
+        let version = self.version.load(Ordering::Relaxed);
+        Calm { last_change, version, listeners: lock(&self.listeners).len() }
+    }
+}
+
+/// Nanoseconds since 1970, by the clock that all processes here share.
+pub(crate) fn now() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
+}
+
+/// The result of `initialize`, or of `server/discover`.
+fn introduction(server: &str, discovered: Option<()>) -> Bytes {
+    let changes = server.starts_with("changing");
+    let capabilities = format!(r#""capabilities":{{"tools":{{"listChanged":{changes}}}}}"#);
+    let info = served::INFO;
+    Bytes::from(match discovered {
+        None => format!(r#""result":{{"protocolVersion":"2025-11-25",{capabilities},"serverInfo":{info}}}"#),
+        Some(()) => format!(
+            r#""result":{{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],{capabilities},"ttlMs":0,"cacheScope":"private","_meta":{{"{}":{info}}}}}"#,
+            meta::SERVER_INFO
+        ),
+    })
+}
+
+/// The result of `tools/list`. A cursor is the number of the first tool.
+fn list(server: &str, cursor: &str, version: u64, era: Era) -> String {
+    let first = cursor.parse().unwrap_or_default();
+    let tools = server.strip_prefix("tools-").and_then(|tools| tools.parse().ok());
+    let (entries, more) = match tools {
+        Some(tools) => served::page(tools, first, 0),
+        None if server.starts_with("changing") => served::page(served::CHANGING, first, version),
+        None => (served::callable(), false),
+    };
+    let mut result = format!(r#"{{"tools":[{entries}]"#);
+    if more {
+        let _ = write!(result, r#","nextCursor":"{}""#, first + served::PAGE);
+    }
+    if era == Era::Modern {
+        result.push_str(r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#);
+    }
+    result.push('}');
+    result
+}
+
+fn error(id: &str) -> Answer {
+    Answer::document(id, Bytes::from_static(br#""error":{"code":-32601,"message":"not known here"}"#))
+}
+
+fn event(message: &str) -> Bytes {
+    format!("data: {message}\n\n").into()
+}
+
+fn plain(value: &impl Serialize) -> Result<Answer> {
+    Ok(Answer::Pieces(vec![serde_json::to_vec(value)?.into()]))
+}
+
+fn respond(status: StatusCode, answer: Answer) -> Result<Response<Answer>> {
+    Ok(Response::builder().status(status).header(CONTENT_TYPE, "application/json").body(answer)?)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

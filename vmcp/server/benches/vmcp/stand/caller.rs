@@ -1,0 +1,214 @@
+//! An MCP client of either era that says the same thing again and again.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use vmcp_wire::era::Era;
+use vmcp_wire::{headers, methods};
+
+use super::connection::{Connection, Received};
+
+const LEGACY: &str = "2025-11-25";
+const MODERN: &str = "2026-07-28";
+/// Ids have as many digits as this, so that every request is as long as the first.
+const FIRST_ID: u64 = 100_000_000;
+const DIGITS: usize = 9;
+
+/// Where an MCP endpoint is.
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) address: SocketAddr,
+    pub(crate) path: String,
+}
+
+/// A client with one connection.
+pub(crate) struct Caller {
+    pub(crate) connection: Connection,
+    endpoint: Endpoint,
+    era: Era,
+    session: Option<String>,
+    next_id: u64,
+}
+
+/// A request that is sent again and again with a new id.
+pub(crate) struct Prepared {
+    bytes: Vec<u8>,
+    id_at: usize,
+    /// The first answer, once it was found to be right, and where its id is.
+    right: Option<(Vec<u8>, usize)>,
+}
+
+/// What an answer must be.
+#[derive(Debug, Clone)]
+pub(crate) struct Expected {
+    /// The result as the backend sends it to a client of this era.
+    pub(crate) result: String,
+    /// How like it an answer must be.
+    pub(crate) exactness: Exactness,
+}
+
+/// What a gateway may do to a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exactness {
+    /// Nothing.
+    Same,
+    /// Translate it to another era: `_meta` and the order of members may differ.
+    Translated,
+    /// Anything but to `content`: a gateway that is not ours.
+    Content,
+}
+
+#[derive(Deserialize)]
+struct Response<'a> {
+    id: u64,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+}
+
+type Members<'a> = BTreeMap<&'a str, &'a RawValue>;
+
+impl Caller {
+    /// Connects; a legacy client opens its session. `number` tells its ids from those of others.
+    pub(crate) async fn connect(endpoint: &Endpoint, era: Era, number: u64) -> Result<Caller> {
+        let connection = Connection::open(endpoint.address).await?;
+        let next_id = FIRST_ID + number * 1_000_000;
+        let mut caller = Caller { connection, endpoint: endpoint.clone(), era, session: None, next_id };
+        if era == Era::Legacy {
+            caller.open_session().await?;
+        }
+        Ok(caller)
+    }
+
+    /// Opens a session; from now on this client's requests belong to it.
+    pub(crate) async fn open_session(&mut self) -> Result<()> {
+        self.session = None;
+        let hello = format!(
+            r#"{{"protocolVersion":"{LEGACY}","capabilities":{{}},"clientInfo":{{"name":"bench","version":"1"}}}}"#
+        );
+        let mut initialize = self.prepare(methods::INITIALIZE, &hello)?;
+        let received = self.ask(&mut initialize).await?;
+        ensure!(received.status == 200, "initialize: {}", text(received.body));
+        self.session = received.header(headers::SESSION_ID).map(str::to_owned);
+        let body = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, methods::INITIALIZED);
+        let request = self.post(methods::INITIALIZED, None, &body);
+        let received = self.connection.exchange(&request).await?;
+        ensure!(received.status == 202, "initialized: {} {}", received.status, text(received.body));
+        Ok(())
+    }
+
+    /// A request with these parameters, an object.
+    pub(crate) fn prepare(&self, method: &str, params: &str) -> Result<Prepared> {
+        let params = match self.era {
+            Era::Legacy => params.to_owned(),
+            Era::Modern => {
+                let open = params.strip_suffix('}').context("parameters are an object")?;
+                let comma = if open.len() > 1 { "," } else { "" };
+                format!(
+                    r#"{open}{comma}"_meta":{{"io.modelcontextprotocol/protocolVersion":"{MODERN}","io.modelcontextprotocol/clientCapabilities":{{}},"io.modelcontextprotocol/clientInfo":{{"name":"bench","version":"1"}}}}}}"#
+                )
+            }
+        };
+        let before = r#"{"jsonrpc":"2.0","id":"#;
+        let body = format!(r#"{before}{FIRST_ID},"method":"{method}","params":{params}}}"#);
+        let named: BTreeMap<&str, &RawValue> = serde_json::from_str(&params)?;
+        let name = named.get("name").map(|name| serde_json::from_str::<String>(name.get())).transpose()?;
+        let bytes = self.post(method, name.as_deref(), &body);
+        let id_at = bytes.len() - body.len() + before.len();
+        Ok(Prepared { bytes, id_at, right: None })
+    }
+
+    /// Sends it with the next id.
+    pub(crate) async fn ask(&mut self, request: &mut Prepared) -> Result<Received<'_>> {
+        self.next_id += 1;
+        let id = self.next_id.to_string();
+        let place = request.bytes.get_mut(request.id_at..request.id_at + DIGITS).context("an id")?;
+        place.copy_from_slice(id.as_bytes());
+        self.connection.exchange(&request.bytes).await
+    }
+
+    /// Sends it with the next id and checks the answer byte for byte: the first against what the backend sends, the
+    /// others against the first, ids apart.
+    pub(crate) async fn call(&mut self, request: &mut Prepared, expected: &Expected) -> Result<()> {
+        let asked = self.next_id + 1;
+        let mut right = request.right.take();
+        let received = self.ask(request).await?;
+        ensure!(received.status == 200, "HTTP {}: {}", received.status, text(received.body));
+        let document = received.document()?;
+        if let Some((first, id_at)) = &right {
+            let (before, rest) = document.split_at_checked(*id_at).context("a shorter answer")?;
+            let (id, after) = rest.split_at_checked(DIGITS).context("a shorter answer")?;
+            let (as_before, as_after) = (first.get(..*id_at), first.get(id_at + DIGITS..));
+            let same = Some(before) == as_before && Some(after) == as_after;
+            ensure!(same, "another answer than the first: {}", text(document));
+            ensure!(id == asked.to_string().as_bytes(), "the answer to another request");
+        } else {
+            let first = document.to_vec();
+            expected.check(&first, asked)?;
+            let id_at = memchr::memmem::find(&first, asked.to_string().as_bytes()).context("an id")?;
+            right = Some((first, id_at));
+        }
+        request.right = right;
+        Ok(())
+    }
+
+    fn post(&self, method: &str, name: Option<&str>, body: &str) -> Vec<u8> {
+        let Endpoint { address, path } = &self.endpoint;
+        let mut request = format!(
+            "POST {path} HTTP/1.1\r\nhost: {address}\r\naccept: application/json, text/event-stream\r\ncontent-type: application/json\r\n"
+        );
+        let mut header = |key: &str, value: &str| request.extend([key, ": ", value, "\r\n"]);
+        match (self.era, &self.session) {
+            (Era::Modern, _) => {
+                header(headers::PROTOCOL_VERSION, MODERN);
+                header(headers::METHOD, method);
+                if let Some(name) = name {
+                    header(headers::NAME, name);
+                }
+            }
+            (Era::Legacy, Some(session)) => {
+                header(headers::PROTOCOL_VERSION, LEGACY);
+                header(headers::SESSION_ID, session);
+            }
+            (Era::Legacy, None) => {}
+        }
+        header("content-length", &body.len().to_string());
+        request.push_str("\r\n");
+        request.push_str(body);
+        request.into_bytes()
+    }
+}
+
+impl Expected {
+    /// Whether a document is the response to request `id` with this result. Members may be in another order.
+    fn check(&self, document: &[u8], id: u64) -> Result<()> {
+        let response: Response<'_> = serde_json::from_slice(document)?;
+        ensure!(response.id == id, "the answer to another request");
+        let Some(result) = response.result else { bail!("no result: {}", text(document)) };
+        if result.get() == self.result {
+            return Ok(());
+        }
+        ensure!(self.exactness != Exactness::Same, "not what the backend sent: {}", text(document));
+        let (mut found, mut wanted): (Members<'_>, Members<'_>) =
+            (serde_json::from_str(result.get())?, serde_json::from_str(&self.result)?);
+        for members in [&mut found, &mut wanted] {
+            members.retain(|key, _| match self.exactness {
+                Exactness::Content => *key == "content",
+                _ => *key != "_meta",
+            });
+        }
+        let same = found.len() == wanted.len()
+            && wanted
+                .iter()
+                .all(|(key, value)| found.get(key).is_some_and(|found| found.get() == value.get()));
+        ensure!(same, "not what the backend sent: {}", text(document));
+        Ok(())
+    }
+}
+
+/// The beginning of a body, for a message.
+pub(crate) fn text(body: &[u8]) -> String {
+    String::from_utf8_lossy(body.get(..300).unwrap_or(body)).into_owned()
+}

@@ -1,0 +1,142 @@
+//! HTTP/1.1 by hand over one kept-alive connection: one write, as few reads as the kernel allows, no allocation once warm.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use memchr::memmem;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// Least room for a read.
+const ROOM: usize = 16 << 10;
+
+/// A connection that carries one request at a time.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    input: Vec<u8>,
+    /// A body that came in chunks, put together.
+    joined: Vec<u8>,
+}
+
+/// A response.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Received<'a> {
+    pub(crate) status: u16,
+    pub(crate) head: &'a [u8],
+    pub(crate) body: &'a [u8],
+}
+
+impl<'a> Received<'a> {
+    /// A header's value.
+    pub(crate) fn header(&self, name: &str) -> Option<&'a str> {
+        header(self.head, name)
+    }
+
+    /// The JSON document: the body, or the data of the last event when it is a stream.
+    pub(crate) fn document(&self) -> Result<&'a [u8]> {
+        if !self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream")) {
+            return Ok(self.body);
+        }
+        let start = memmem::rfind(self.body, b"data:").context("a stream without data")?;
+        let data = self.body.get(start + 5..).unwrap_or_default();
+        let line = data.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        Ok(line.trim_ascii())
+    }
+}
+
+impl Connection {
+    /// Connects.
+    pub(crate) async fn open(address: SocketAddr) -> Result<Connection> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Connection { stream, input: Vec::with_capacity(ROOM), joined: Vec::new() })
+    }
+
+    /// Sends a request and reads the whole response to it.
+    pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<Received<'_>> {
+        let head = self.begin(request).await?;
+        let text = self.input.get(..head).unwrap_or_default();
+        let status = status(text)?;
+        if header(text, "transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
+            self.joined.clear();
+            let mut at = head;
+            while let Some(next) = self.chunk(at).await? {
+                at = next;
+            }
+            return Ok(Received {
+                status,
+                head: self.input.get(..head).unwrap_or_default(),
+                body: &self.joined,
+            });
+        }
+        let length: usize = match header(text, "content-length") {
+            Some(length) => length.parse()?,
+            None if status == 204 || status == 202 => 0,
+            None => bail!("a response that says not how long it is"),
+        };
+        let whole = head + length;
+        self.fill(whole).await?;
+        ensure!(self.input.len() == whole, "more than one response");
+        let (head, body) = self.input.split_at(head);
+        Ok(Received { status, head, body })
+    }
+
+    /// Sends a request and reads the head of the response.
+    async fn begin(&mut self, request: &[u8]) -> Result<usize> {
+        self.input.clear();
+        self.stream.write_all(request).await?;
+        loop {
+            if let Some(end) = memmem::find(&self.input, b"\r\n\r\n") {
+                return Ok(end + 4);
+            }
+            self.read().await?;
+        }
+    }
+
+    /// Appends the chunk at `at` to the body. Returns where the next one is; none after the last.
+    async fn chunk(&mut self, at: usize) -> Result<Option<usize>> {
+        let (start, size) = loop {
+            let line = self.input.get(at..).unwrap_or_default();
+            if let Some(end) = memmem::find(line, b"\r\n") {
+                let text = std::str::from_utf8(line.get(..end).unwrap_or_default())?;
+                let size = text.split(';').next().unwrap_or_default();
+                break (at + end + 2, usize::from_str_radix(size.trim(), 16)?);
+            }
+            self.read().await?;
+        };
+        let end = start + size;
+        self.fill(end + 2).await?;
+        self.joined.extend_from_slice(self.input.get(start..end).unwrap_or_default());
+        Ok((size > 0).then_some(end + 2))
+    }
+
+    /// Reads until so many bytes are there.
+    async fn fill(&mut self, whole: usize) -> Result<()> {
+        self.input.reserve((whole + 1).saturating_sub(self.input.len()));
+        while self.input.len() < whole {
+            self.read().await?;
+        }
+        Ok(())
+    }
+
+    async fn read(&mut self) -> Result<()> {
+        if self.input.capacity() == self.input.len() {
+            self.input.reserve(ROOM);
+        }
+        ensure!(self.stream.read_buf(&mut self.input).await? > 0, "the connection was closed");
+        Ok(())
+    }
+}
+
+fn status(head: &[u8]) -> Result<u16> {
+    let digits = head.get(9..12).context("no status line")?;
+    Ok(std::str::from_utf8(digits)?.parse()?)
+}
+
+fn header<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
+    head.split(|byte| *byte == b'\n').skip(1).find_map(|line| {
+        let (key, value) = line.split_at_checked(name.len())?;
+        let value = value.strip_prefix(b":")?;
+        key.eq_ignore_ascii_case(name.as_bytes()).then(|| std::str::from_utf8(value.trim_ascii()).ok())?
+    })
+}

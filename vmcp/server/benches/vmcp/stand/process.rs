@@ -1,0 +1,52 @@
+//! This program, started again in another role.
+
+use std::env;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum as _;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
+
+use super::Role;
+
+/// A process in a role; killed when dropped.
+pub(crate) struct Played {
+    child: Child,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+}
+
+impl Played {
+    /// Starts it, and waits until it listens.
+    pub(crate) async fn start(
+        role: Role,
+        listen: SocketAddr,
+        upstream: Option<SocketAddr>,
+    ) -> Result<Played> {
+        let mut command = Command::new(env::current_exe()?);
+        let name = role.to_possible_value().context("a role")?;
+        command.arg("--role").arg(name.get_name()).arg("--listen").arg(listen.to_string());
+        if let Some(upstream) = upstream {
+            command.arg("--upstream").arg(upstream.to_string());
+        }
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+        let mut lines = BufReader::new(child.stdout.take().context("its output")?).lines();
+        let Some(address) = lines.next_line().await? else { bail!("the {} ended", name.get_name()) };
+        Ok(Played { child, address: address.parse()? })
+    }
+
+    /// Its number.
+    pub(crate) fn pid(&self) -> Result<u32> {
+        self.child.id().context("the process has ended")
+    }
+}
+
+/// Prints where a listener listens, for the one that started this process.
+pub(crate) fn announce(listener: TcpListener) -> Result<TcpListener> {
+    writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
+    Ok(listener)
+}
