@@ -9,6 +9,7 @@ use vmcp::engine::Engine;
 use vmcp::identity::Identity;
 use vmcp::route::{self, Caller};
 use vmcp_search::{Clause, Query, split_clauses};
+use vmcp_wire::payload::Payload;
 
 use crate::corpus::{self, COMPOUND_QUERY, Definition, QUERIES, find_arguments, query, unit_vector};
 use crate::peer_sqlite::SqlitePeer;
@@ -149,7 +150,7 @@ fn find_call(run: usize) -> Result<Box<RawValue>> {
 }
 
 /// The way of every call behind the edge, to the bytes of the result.
-async fn find_tool(engine: &Engine, call: Option<&RawValue>) -> Result<Box<RawValue>> {
+async fn find_tool(engine: &Engine, call: Option<&RawValue>) -> Result<Payload> {
     let answer = route::call_tool(engine, &Caller::default(), call.unwrap_or(RawValue::NULL)).await;
     answer.outcome.map_err(|error| anyhow::anyhow!("find_tool: {}", error.get()))
 }
