@@ -19,6 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod asking;
 pub mod codes;
 pub mod cursor;
 pub mod envelope;
@@ -40,5 +41,6 @@ pub mod sealed;
 pub mod session;
 pub mod splice;
 pub mod sse;
+pub mod state;
 pub mod subject;
 pub mod translate;

@@ -42,6 +42,24 @@ pub const ELICIT: &str = "elicitation/create";
 pub const SAMPLE: &str = "sampling/createMessage";
 /// Asks a client for its roots.
 pub const ROOTS_LIST: &str = "roots/list";
+/// Looks at a task.
+pub const TASKS_GET: &str = "tasks/get";
+/// Waits for a task and fetches its result (legacy).
+pub const TASKS_RESULT: &str = "tasks/result";
+/// Lists tasks (legacy).
+pub const TASKS_LIST: &str = "tasks/list";
+/// Gives a task the input that it asks for (modern).
+pub const TASKS_UPDATE: &str = "tasks/update";
+/// Cancels a task.
+pub const TASKS_CANCEL: &str = "tasks/cancel";
+/// A task has another status (legacy).
+pub const TASK_STATUS: &str = "notifications/tasks/status";
+/// A task has another status (modern).
+pub const TASK_CHANGED: &str = "notifications/tasks";
+/// The client's roots have changed (legacy).
+pub const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
+/// A user has done what a URL was shown for (legacy).
+pub const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
 /// Cancels a request.
 pub const CANCELLED: &str = "notifications/cancelled";
 /// Reports progress.
@@ -56,24 +74,18 @@ pub const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 pub const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
 /// A resource has new content.
 pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
-/// What an elicitation in URL mode asked for is done (legacy).
-pub const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
-/// A task has another status (the tasks extension).
-pub const TASK_CHANGED: &str = "notifications/tasks";
-/// A task has another status (2025-11-25).
-pub const TASK_STATUS: &str = "notifications/tasks/status";
 
 /// Whether a method exists in an era. Methods that neither era defines (extensions, vendors) may exist in both.
 #[must_use]
 pub fn exists(method: &str, era: Era) -> bool {
     let only = match method {
-        DISCOVER | LISTEN | ACKNOWLEDGED | TASK_CHANGED | "tasks/update" => Era::Modern,
+        DISCOVER | LISTEN | ACKNOWLEDGED | TASKS_UPDATE | TASK_CHANGED => Era::Modern,
         INITIALIZE | INITIALIZED | PING | SET_LEVEL | SUBSCRIBE | UNSUBSCRIBE
         // Modern servers ask for these in their results instead.
         | ELICIT | SAMPLE | ROOTS_LIST
-        | "notifications/roots/list_changed" | ELICITATION_COMPLETE
+        | ROOTS_CHANGED | ELICITATION_COMPLETE
         // The experimental tasks of 2025-11-25; the extension has none of these.
-        | "tasks/list" | "tasks/result" | TASK_STATUS => Era::Legacy,
+        | TASKS_LIST | TASKS_RESULT | TASK_STATUS => Era::Legacy,
         _ => return true,
     };
     only == era

@@ -84,6 +84,12 @@ pub fn request(id: u64, method: &str, params: Option<Spliced<'_>>) -> Vec<u8> {
     message(&[",\"id\":", &id, ",\"method\":", &json::quoted(method)], "params", params)
 }
 
+/// A request with an id that is text.
+#[must_use]
+pub fn question(id: &str, method: &str, params: Option<Spliced<'_>>) -> Vec<u8> {
+    message(&[",\"id\":", &json::quoted(id), ",\"method\":", &json::quoted(method)], "params", params)
+}
+
 /// A notification.
 #[must_use]
 pub fn notification(method: &str, params: Option<Spliced<'_>>) -> Vec<u8> {

@@ -114,6 +114,11 @@ impl KeyRing {
         if token.len() > MAX_TOKEN_LENGTH {
             return Err(OpenError::Malformed);
         }
+        self.open_long(token, associated, now)
+    }
+
+    /// As [`KeyRing::open`], for a token that travels in a body, whose reader bounds it.
+    pub fn open_long(&self, token: &str, associated: &[u8], now: u64) -> Result<Opened, OpenError> {
         let raw = BASE64_URL_SAFE_NO_PAD.decode(token).map_err(|_| OpenError::Malformed)?;
         let rest = raw.strip_prefix(&[VERSION]).ok_or(OpenError::Malformed)?;
         let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_LENGTH>().ok_or(OpenError::Malformed)?;

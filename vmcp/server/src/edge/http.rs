@@ -14,8 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
+use vmcp_backend::Outcome;
 use vmcp_wire::envelope::{Message, Notification, Request};
 use vmcp_wire::era::{self, Era, RequestEra};
 use vmcp_wire::headers::{self, Field, HeaderSource};
@@ -23,19 +22,17 @@ use vmcp_wire::params::Params;
 use vmcp_wire::rpc;
 use vmcp_wire::session::Session;
 use vmcp_wire::splice::Spliced;
-use vmcp_wire::{json, methods};
+use vmcp_wire::{codes, json, methods};
 
-use super::dispatch::{self, Handled};
+use super::conversation::Conversation;
+use super::dispatch::Handled;
 use super::guard::Guard;
 use super::peer::Peer;
 use super::streams::{self, Wanted};
 use super::{Edge, handshake};
 use crate::identity::Identity;
-use crate::route::Caller;
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
-/// Notifications of one request that wait for a slow client; then the backend waits.
-const NOTIFICATIONS: usize = 64;
 
 #[derive(Clone)]
 struct Port {
@@ -106,8 +103,10 @@ async fn receive(State(port): State<Port>, request: HttpRequest<Body>) -> Respon
             notified(&port.edge, &peer, notification);
             StatusCode::ACCEPTED.into_response()
         }
-        // We ask clients nothing yet, so nobody waits for this.
-        Message::Response(_) | Message::Error(_) => StatusCode::ACCEPTED.into_response(),
+        Message::Response(response) => {
+            answered(&port.edge, &peer, Some(response.id), Outcome::result(response.result))
+        }
+        Message::Error(error) => answered(&port.edge, &peer, error.id, Outcome::error(error.error)),
     }
 }
 
@@ -134,6 +133,18 @@ fn notified(edge: &Edge, peer: &Peer, notification: &Notification<'_>) {
     }
 }
 
+/// What a client says to a question.
+fn answered(edge: &Edge, peer: &Peer, id: Option<&RawValue>, outcome: Outcome) -> Response {
+    // An error without an id is about something that we sent and it could not read; there is nobody to tell.
+    let (Some(session), Some(id)) = (peer.session, id) else { return StatusCode::ACCEPTED.into_response() };
+    match edge.questions.answer(session, id, outcome) {
+        Ok(()) => StatusCode::ACCEPTED.into_response(),
+        Err(problem) => {
+            error_response(StatusCode::BAD_REQUEST, Some(id), codes::INVALID_REQUEST, &problem.to_string())
+        }
+    }
+}
+
 async fn answer(
     edge: &Arc<Edge>,
     peer: Peer,
@@ -157,27 +168,8 @@ async fn answer(
             return respond::stream(changes);
         }
     }
-    let (sender, receiver) = mpsc::channel(NOTIFICATIONS);
-    let caller = Caller {
-        identity: peer.identity,
-        client: peer.client.clone(),
-        trace: body::trace(&params.meta, headers),
-        session: peer.session,
-        events: refuse::accepts_streams(headers).then_some(sender),
-        cancel: CancellationToken::new(),
-    };
-    let (era, edge) = (peer.era, Arc::clone(edge));
-    let work = async move { dispatch::run(&edge, &peer, caller, &bytes).await };
-    match era {
-        // Closing the connection cancels.
-        Era::Modern => respond::json_or_stream(work, receiver, era).await,
-        // It does not; only `notifications/cancelled` does. The task outlives the connection.
-        Era::Legacy => {
-            let task = tokio::spawn(work);
-            let work = async move { task.await.unwrap_or_else(|_| dispatch::internal_error()) };
-            respond::json_or_stream(work, receiver, era).await
-        }
-    }
+    let (trace, streams) = (body::trace(&params.meta, headers), refuse::accepts_streams(headers));
+    respond::json_or_stream(Conversation::begin(edge, peer, trace, bytes, streams)).await
 }
 
 /// `Mcp-Param-*` against the arguments, by the definition that this client was given.

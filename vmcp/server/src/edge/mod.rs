@@ -10,6 +10,7 @@
 //! A transport turns bytes into a message and a [`peer::Peer`]; everything behind `dispatch` is the same for all of them.
 
 pub mod admin;
+mod conversation;
 mod dispatch;
 mod guard;
 mod handshake;
@@ -18,6 +19,7 @@ mod in_flight;
 mod keys;
 mod lists;
 mod peer;
+mod questions;
 mod random;
 pub mod serve;
 mod sessions;
@@ -28,18 +30,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use vmcp_backend::Event;
-use vmcp_wire::envelope::Message;
-use vmcp_wire::era::Era;
 use vmcp_wire::meta::{Meta, Trace};
-use vmcp_wire::rpc;
 use vmcp_wire::sealed::{KeyError, KeyRing};
-use vmcp_wire::translate::{self, NotificationPlan, Translated};
 
 use crate::engine::Engine;
 use crate::route::TraceContext;
 use in_flight::InFlight;
 use keys::Keys;
+use questions::Questions;
 use sessions::Sessions;
 
 /// The trace that a message carries in its `_meta`.
@@ -49,26 +47,13 @@ fn carried_trace(meta: &Meta<'_>) -> TraceContext {
     TraceContext { traceparent: owned(traceparent), tracestate: owned(tracestate), baggage: owned(baggage) }
 }
 
-/// What a backend sent before its answer, in the terms of the client's era; `None` when there are none. A question is
-/// dropped, which tells the backend that nobody answers.
-fn translated(event: &Event, era: Era) -> Option<Vec<u8>> {
-    let Event::Notification(message) = event else { return None };
-    let Ok(Message::Notification(notification)) = Message::parse(message.get().as_bytes()) else {
-        return None;
-    };
-    let plan = NotificationPlan { to: era, ..NotificationPlan::default() };
-    match translate::notification(&notification.method, notification.params, &plan) {
-        Ok(Translated::Params(params)) => Some(rpc::notification(&notification.method, params)),
-        Ok(Translated::Dropped) | Err(_) => None,
-    }
-}
-
 /// What all connections share.
 pub struct Edge {
     engine: Engine,
     keys: Keys,
     sessions: Sessions,
     in_flight: InFlight,
+    questions: Arc<Questions>,
     closing: CancellationToken,
 }
 
@@ -80,6 +65,7 @@ impl Edge {
             engine,
             sessions: Sessions::default(),
             in_flight: InFlight::default(),
+            questions: Arc::new(Questions::new()),
             closing: CancellationToken::new(),
         }))
     }

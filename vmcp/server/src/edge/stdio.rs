@@ -5,24 +5,24 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
+use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use vmcp_backend::Outcome;
 use vmcp_wire::envelope::{Message, Request};
-use vmcp_wire::era::{self, Era, RequestEra};
+use vmcp_wire::era::{self, RequestEra};
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::session::Session;
 use vmcp_wire::splice::Spliced;
 use vmcp_wire::{codes, methods};
 
-use super::dispatch::{self, Handled};
+use super::conversation::{Conversation, Step};
 use super::peer::Peer;
 use super::streams::{self, Item, Wanted};
-use super::{Edge, carried_trace, handshake, translated};
-use crate::route::{Caller, TraceContext};
+use super::{Edge, carried_trace, handshake};
 
 /// Messages that wait for a client that does not read; then whoever sends them waits.
 const QUEUE: usize = 256;
@@ -108,7 +108,19 @@ impl Connection {
                     self.edge.in_flight.cancel(ONLY, id);
                 }
             }
-            Message::Notification(_) | Message::Response(_) | Message::Error(_) => {}
+            Message::Notification(_) => {}
+            Message::Response(response) => {
+                self.answered(Some(response.id), Outcome::result(response.result));
+            }
+            Message::Error(error) => self.answered(error.id, Outcome::error(error.error)),
+        }
+    }
+
+    /// What the client says to a question. Who answers what nobody asked cannot be told here.
+    fn answered(&self, id: Option<&RawValue>, outcome: Outcome) {
+        let answered = id.map(|id| self.edge.questions.answer(ONLY, id, outcome));
+        if let Some(Err(problem)) = answered {
+            tracing::debug!(%problem, "a response of the client was ignored");
         }
     }
 
@@ -138,11 +150,17 @@ impl Connection {
         });
         // Both eras cancel by notification here.
         peer.session = Some(ONLY);
-        let (edge, sender) = (Arc::clone(&self.edge), self.sender.clone());
+        let mut conversation = Conversation::begin(&self.edge, peer, trace, line, true);
+        let sender = self.sender.clone();
         self.tasks.spawn(async move {
-            let handled = run(&edge, &peer, trace, &line, sender.clone()).await;
-            // The client is gone when this fails, and nobody waits.
-            let _ = sender.send(handled.body.into_bytes().into()).await;
+            while let Some(step) = conversation.next().await {
+                let message = match step {
+                    Step::Message(message) => message,
+                    Step::Answer(handled) => handled.body.into_bytes().into(),
+                };
+                // The client is gone when this fails; its requests in flight go on.
+                let _ = sender.send(message).await;
+            }
         });
     }
 
@@ -173,37 +191,7 @@ impl Connection {
         });
     }
 
-    async fn refuse(&self, id: Option<&serde_json::value::RawValue>, error: &RpcError) {
+    async fn refuse(&self, id: Option<&RawValue>, error: &RpcError) {
         let _ = self.sender.send(rpc::error(id, Spliced::from(error.to_json()))).await;
     }
-}
-
-/// One request, its notifications sent before its answer.
-async fn run(
-    edge: &Arc<Edge>,
-    peer: &Peer,
-    trace: TraceContext,
-    line: &Bytes,
-    sender: mpsc::Sender<Vec<u8>>,
-) -> Handled {
-    let (events, mut received) = mpsc::channel(64);
-    let cancel = CancellationToken::new();
-    let caller = Caller {
-        identity: peer.identity,
-        client: peer.client.clone(),
-        session: peer.session,
-        trace,
-        events: Some(events),
-        cancel,
-    };
-    let era: Era = peer.era;
-    let relay = async move {
-        while let Some(event) = received.recv().await {
-            if let Some(message) = translated(&event, era) {
-                let _ = sender.send(message).await;
-            }
-        }
-    };
-    let (handled, ()) = tokio::join!(dispatch::run(edge, peer, caller, line), relay);
-    handled
 }

@@ -1,0 +1,242 @@
+//! What a modern client carries for us between two rounds of a request: sealed into `requestState`, good only for a repeat
+//! of the same request by the same client, for a while.
+
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    object::Object,
+    sealed::{KeyRing, Nonce, OpenError},
+    subject,
+};
+
+/// The most bytes that a backend's own state may have.
+pub const MAX_STATE: usize = 256 * 1024;
+
+const CONTEXT: &[u8] = b"request state";
+const VERSION: u8 = 1;
+const RELAYED: u8 = 0;
+const RELAYED_EMPTY: u8 = 1;
+const PARKED: u8 = 2;
+
+/// Whose turn it is when the request comes again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Continuation {
+    /// The backend's, which keeps what it needs in a state of its own.
+    Relayed {
+        /// The backend's name.
+        backend: String,
+        /// Its own state.
+        state: Option<String>,
+    },
+    /// A call's that waits in one of our processes.
+    Parked {
+        /// The process.
+        process: [u8; 8],
+        /// The call.
+        call: [u8; 16],
+    },
+}
+
+/// The request that a state belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Binding {
+    /// Digest of the identity that asks.
+    pub identity: [u8; 32],
+    /// [`digest`] of the request.
+    pub request: [u8; 32],
+}
+
+/// Why a state is not taken; the client's mistake (-32602).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    /// Not one of ours, or no longer.
+    #[error("`requestState`: {0}; repeat the request without requestState and inputResponses")]
+    Token(#[from] OpenError),
+    /// Ours, but of a form that this version does not read.
+    #[error("`requestState` was issued by another version of this server; repeat the request without it")]
+    Content,
+    /// Somebody else's.
+    #[error("`requestState` belongs to another identity")]
+    Identity,
+    /// Of another request.
+    #[error("`requestState` belongs to another request: method, name and arguments must be the same")]
+    Request,
+    /// The backend's own state does not fit.
+    #[error("the backend's `requestState` has {length} bytes; the limit is {MAX_STATE}")]
+    TooLarge {
+        /// The bytes it has.
+        length: usize,
+    },
+}
+
+impl Continuation {
+    /// The text that goes to the client. `nonce` must be fresh and random; `expires` is in seconds since the Unix epoch.
+    pub fn seal(
+        &self,
+        ring: &KeyRing,
+        nonce: &Nonce,
+        to: &Binding,
+        expires: u64,
+    ) -> Result<String, StateError> {
+        let mut out = vec![VERSION];
+        out.extend_from_slice(&to.identity);
+        out.extend_from_slice(&to.request);
+        match self {
+            Self::Relayed { backend, state } => {
+                let length = state.as_ref().map_or(0, String::len);
+                if length > MAX_STATE {
+                    return Err(StateError::TooLarge { length });
+                }
+                out.push(if state.is_some() { RELAYED } else { RELAYED_EMPTY });
+                out.extend_from_slice(&(backend.len() as u16).to_be_bytes());
+                out.extend_from_slice(backend.as_bytes());
+                out.extend_from_slice(state.as_deref().unwrap_or_default().as_bytes());
+            }
+            Self::Parked { process, call } => {
+                out.push(PARKED);
+                out.extend_from_slice(process);
+                out.extend_from_slice(call);
+            }
+        }
+        Ok(ring.seal(nonce, &out, CONTEXT, expires))
+    }
+
+    /// What a client carried back. `now` is in seconds since the Unix epoch.
+    pub fn open(ring: &KeyRing, text: &str, from: &Binding, now: u64) -> Result<Self, StateError> {
+        let opened = ring.open_long(text, CONTEXT, now)?;
+        let (to, continuation) = decode(&opened.content).ok_or(StateError::Content)?;
+        if to.identity != from.identity {
+            return Err(StateError::Identity);
+        }
+        if to.request != from.request { Err(StateError::Request) } else { Ok(continuation) }
+    }
+}
+
+fn decode(content: &[u8]) -> Option<(Binding, Continuation)> {
+    let ([version], rest) = content.split_first_chunk()?;
+    let (identity, rest) = rest.split_first_chunk()?;
+    let (request, rest) = rest.split_first_chunk()?;
+    let ([kind], rest) = rest.split_first_chunk()?;
+    let continuation = match *kind {
+        RELAYED | RELAYED_EMPTY => {
+            let (length, rest) = rest.split_first_chunk()?;
+            let (backend, state) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+            let state = if *kind == RELAYED { Some(text(state)?) } else { None };
+            Continuation::Relayed { backend: text(backend)?, state }
+        }
+        PARKED => {
+            let (process, rest) = rest.split_first_chunk()?;
+            Continuation::Parked { process: *process, call: rest.try_into().ok()? }
+        }
+        _ => return None,
+    };
+    (*version == VERSION).then_some((Binding { identity: *identity, request: *request }, continuation))
+}
+
+/// What a request asks for, whatever is carried beside it: its method, the name or URI, and the arguments. That these are
+/// written in another way, with other space or in another order, makes no difference.
+#[must_use]
+pub fn digest(method: &str, params: &Object<'_>) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    let subject = subject::get(method, params).unwrap_or_default();
+    for part in [method, &subject] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    if let Some(arguments) = params.get("arguments") {
+        absorb(&mut hash, arguments);
+    }
+    hash.finalize().into()
+}
+
+fn absorb(hash: &mut Sha256, raw: &RawValue) {
+    match serde_json::from_str::<serde_json::Value>(raw.get()) {
+        Ok(value) => canonical(hash, &value),
+        // A number beyond what can be held is compared as it is written.
+        Err(_) => hash.update(raw.get().as_bytes()),
+    }
+}
+
+/// Hashes a value whose depth the envelope has bounded.
+fn canonical(hash: &mut Sha256, value: &serde_json::Value) {
+    use serde_json::Value;
+    match value {
+        Value::Object(object) => {
+            hash.update([b'{']);
+            hash.update((object.len() as u64).to_be_bytes());
+            let mut entries: Vec<_> = object.iter().collect();
+            entries.sort_unstable_by_key(|(key, _)| *key);
+            for (key, value) in entries {
+                hash.update((key.len() as u64).to_be_bytes());
+                hash.update(key.as_bytes());
+                canonical(hash, value);
+            }
+        }
+        Value::Array(array) => {
+            hash.update([b'[']);
+            hash.update((array.len() as u64).to_be_bytes());
+            array.iter().for_each(|value| canonical(hash, value));
+        }
+        leaf => {
+            let text = leaf.to_string();
+            hash.update((text.len() as u64).to_be_bytes());
+            hash.update(text.as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BINDING: Binding = Binding { identity: [1; 32], request: [2; 32] };
+
+    fn ring() -> KeyRing {
+        KeyRing::from_secrets([b"a secret of enough bytes"]).unwrap()
+    }
+
+    #[test]
+    fn a_state_comes_back_to_where_it_came_from() {
+        for continuation in [
+            Continuation::Relayed { backend: "größe".into(), state: Some("x".repeat(20_000)) },
+            Continuation::Relayed { backend: "b".into(), state: Some(String::new()) },
+            Continuation::Relayed { backend: String::new(), state: None },
+            Continuation::Parked { process: [3; 8], call: [4; 16] },
+        ] {
+            let text = continuation.seal(&ring(), &[7; 24], &BINDING, 100).unwrap();
+            let open = |text: &str, binding, now| Continuation::open(&ring(), text, &binding, now);
+            assert_eq!(open(&text, BINDING, 99), Ok(continuation));
+            assert_eq!(open(&text, Binding { identity: [9; 32], ..BINDING }, 99), Err(StateError::Identity));
+            assert_eq!(open(&text, Binding { request: [9; 32], ..BINDING }, 99), Err(StateError::Request));
+            assert!(matches!(open(&text, BINDING, 100), Err(StateError::Token(OpenError::Expired { .. }))));
+            let cut = &text[..text.len() - 2];
+            assert!(matches!(open(cut, BINDING, 99), Err(StateError::Token(_))));
+        }
+        let large = Continuation::Relayed { backend: "b".into(), state: Some("x".repeat(MAX_STATE + 1)) };
+        let refused = large.seal(&ring(), &[7; 24], &BINDING, 100);
+        assert_eq!(refused, Err(StateError::TooLarge { length: MAX_STATE + 1 }));
+    }
+
+    #[test]
+    fn a_digest_is_of_what_is_asked_and_not_of_how_it_is_written() {
+        let of = |params: &str| digest("tools/call", &Object::parse_str(params).unwrap());
+        let first = of(r#"{"name":"t","arguments":{"a":[1,{}],"b":"é"}}"#);
+        let same =
+            r#"{"_meta":{}, "arguments": {"b":"\u00e9", "a":[ 1, {} ]}, "name":"t","requestState":"x"}"#;
+        assert_eq!(first, of(same));
+        for other in [
+            r#"{"name":"u","arguments":{"a":[1,{}],"b":"é"}}"#,
+            r#"{"name":"t","arguments":{"a":[1],"b":"é"}}"#,
+            r#"{"name":"t","arguments":{"a":[1,[]],"b":"é"}}"#,
+            r#"{"name":"t"}"#,
+        ] {
+            assert_ne!(first, of(other), "{other}");
+        }
+        assert_ne!(
+            of(r#"{"name":"t","arguments":{"a":1e400}}"#),
+            of(r#"{"name":"t","arguments":{"a":2e400}}"#)
+        );
+    }
+}
