@@ -161,7 +161,8 @@ mod tests {
         let other = Arc::new(Questions::new());
         assert_eq!(answer([1; 16], other.ask([1; 16]).unwrap().id()), Err(NotAsked::Elsewhere));
         drop(asked);
-        assert_eq!((questions.lock().count, questions.lock().sessions.len()), (0, 0));
+        let open = questions.lock();
+        assert_eq!((open.count, open.sessions.len()), (0, 0));
     }
 
     #[test]
