@@ -40,13 +40,11 @@ impl Abilities {
     }
 
     /// Whether there is nothing that the client could be asked.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the next commit opens sessions by it"))]
     pub(crate) fn is_empty(self) -> bool {
         self == Self::default()
     }
 
     /// `ClientCapabilities` with just these.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the next commit opens sessions by it"))]
     pub(crate) fn declaration(self) -> String {
         let Self { form, url, sampling, roots } = self;
         let mut entries = Vec::new();
@@ -78,6 +76,17 @@ impl Abilities {
         };
         (!able).then_some(refusal)
     }
+}
+
+/// `ClientCapabilities` as a legacy server may know them: all but the tasks of 2025-11-25, whose requests to the client
+/// are not relayed.
+pub(crate) fn relayed(capabilities: Option<&RawValue>) -> String {
+    let Some(capabilities) = capabilities.and_then(|raw| Object::parse(raw).ok()) else {
+        return "{}".to_owned();
+    };
+    let mut edit = capabilities.edit();
+    edit.remove("tasks");
+    edit.finish().into_cow().into_owned()
 }
 
 fn is_url_mode(params: Option<&RawValue>) -> bool {
@@ -116,6 +125,13 @@ mod tests {
             assert_eq!(abilities.is_empty(), bits == 0);
         }
         assert_eq!(read(DECLARED), Abilities { form: true, url: true, sampling: true, roots: true });
+    }
+
+    #[test]
+    fn tasks_are_not_relayed() {
+        let raw = RawValue::from_string(r#"{"tasks":{"list":{}},"x":{"y":[1]}}"#.to_owned()).unwrap();
+        assert_eq!(relayed(Some(&raw)), r#"{"x":{"y":[1]}}"#);
+        assert_eq!(relayed(None), "{}");
     }
 
     #[test]

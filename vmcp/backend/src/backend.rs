@@ -17,7 +17,7 @@ use crate::request::{CallError, Outcome, Request, Response};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::status::Status;
-use crate::{call, refresher, subscriptions};
+use crate::{call, refresher, sessions, subscriptions};
 
 /// One configured MCP server. Clones are handles of the same; when the last one is dropped, the connection ends.
 #[derive(Clone, Debug)]
@@ -88,21 +88,26 @@ impl Backend {
         }
     }
 
-    /// Closes what is kept upstream for a client's session.
+    /// A client's session has ended: so does the one kept upstream for it.
     pub fn end_session(&self, session: SessionId) {
-        let _ = session;
+        self.0.shared.sessions.end(session);
     }
 
     /// A stream on which a client's session takes what belongs to no request was opened, or closed, here. Each opening
     /// must be followed by one closing.
     pub fn listen_session(&self, session: SessionId, open: bool) {
-        let _ = (session, open);
+        self.0.shared.sessions.listen(session, open);
     }
 
     /// The client of a session asked for log messages of this level and above. Its calls must say so too, in
     /// `ClientFacts::log_level`.
     pub fn set_log_level(&self, session: SessionId, level: Level) {
-        let _ = (session, level);
+        sessions::set_level(&self.0.shared, session, level);
+    }
+
+    /// The client of a session says that its roots have changed.
+    pub fn roots_changed(&self, session: SessionId) {
+        self.0.shared.sessions.roots_changed(session);
     }
 
     /// Counts a subscriber of a resource: `notifications/resources/updated` goes to `Settings::downstream` until

@@ -6,18 +6,20 @@ use std::time::Duration;
 use vmcp_wire::level::Level;
 
 use crate::breaker::Verdict;
+use crate::connection::Connection;
 use crate::error::LinkError;
 use crate::level;
 use crate::listener::Listener;
 use crate::lock::lock;
 use crate::request::{CallError, Request, Response};
+use crate::sessions;
 use crate::shared::Shared;
 
 /// A client that allows less does not open the breaker for all others: its haste says nothing about the backend.
 const MEANT: Duration = Duration::from_secs(1);
 
 /// Runs one call.
-pub(crate) async fn run(shared: &Shared, request: Request<'_>) -> Result<Response, CallError> {
+pub(crate) async fn run(shared: &Arc<Shared>, request: Request<'_>) -> Result<Response, CallError> {
     let permit = Permit::admit(shared)?;
     let listener = Listener::of(&request);
     let result = tokio::select! {
@@ -35,30 +37,52 @@ pub(crate) async fn run(shared: &Shared, request: Request<'_>) -> Result<Respons
 }
 
 async fn attempt(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     request: &Request<'_>,
     listener: &Arc<Listener>,
 ) -> Result<Response, CallError> {
-    let mut retried = false;
+    let mut retries = 0;
     loop {
-        let connection = shared.connected().await?;
-        if let Some(level) = request.client.log_level.as_deref().and_then(Level::parse) {
-            level::ensure(&connection, level).await;
-        }
-        let error = match connection.call(request, listener).await {
-            Ok(outcome) => return Ok(Response { outcome, era: connection.server.era() }),
-            Err(error) => error,
+        let main = shared.connected().await?;
+        let (error, lost) = match once(shared, &main, request, listener).await {
+            Ok(response) => return Ok(response),
+            Err(failure) => failure,
         };
-        if error.ends(&connection.channel.link) {
-            shared.discard(&connection, &error);
+        if let Some(session) = lost {
+            tracing::debug!("the backend has ended a client's session, another is opened");
+            session.channel.closed.cancel();
+        } else if error.ends(&main.channel.link) {
+            shared.discard(&main, &error);
         } else if !matches!(error, LinkError::Unsendable(_)) {
             shared.remember_error(format!("{} failed: {}", request.method, error.detail()));
         }
         let safe = error.nothing_executed() || (request.idempotent && error.answer_lost());
-        if retried || !safe {
+        // A server that was restarted ends the connection first, and then the client's session on it.
+        if retries == if main.keeps_state() { 2 } else { 1 } || !safe {
             return Err(error.into());
         }
-        retried = true;
+        retries += 1;
+    }
+}
+
+/// Why a call failed, and the client's upstream session if that is what the server does not know any more.
+type Failure = (LinkError, Option<Arc<Connection>>);
+
+async fn once(
+    shared: &Arc<Shared>,
+    main: &Arc<Connection>,
+    request: &Request<'_>,
+    listener: &Arc<Listener>,
+) -> Result<Response, Failure> {
+    let leased = sessions::lease(shared, main, request).await.map_err(|error| (error, None))?;
+    let connection = leased.as_ref().map_or(main, |(_, connection)| connection);
+    if let Some(level) = request.client.log_level.as_deref().and_then(Level::parse) {
+        level::ensure(connection, level).await;
+    }
+    match connection.call(request, listener).await {
+        Ok(outcome) => Ok(Response { outcome, era: connection.server.era() }),
+        Err(error @ LinkError::SessionLost) => Err((error, leased.map(|(_, connection)| connection))),
+        Err(error) => Err((error, None)),
     }
 }
 

@@ -94,7 +94,6 @@ impl Connection {
     }
 
     /// Whether the server tells sessions apart, and may keep state in each.
-    #[expect(dead_code, reason = "the next commit opens sessions by it")]
     pub(crate) fn keeps_state(&self) -> bool {
         matches!(&self.channel.link, Link::Http(http) if http.has_session())
     }
@@ -145,9 +144,13 @@ impl Channel {
         }
         let message = Bytes::from(rpc::request(id, request.method, Some(edit.finish())));
         // A legacy server may ask meanwhile, and whom it asks depends on all who have calls under way.
+        let legacy = revision.era() == Era::Legacy;
         let listener = match listener {
-            Some(listener) if token.is_some() || listener.events.is_some() => Some(Arc::clone(listener)),
-            _ => (revision.era() == Era::Legacy).then(Arc::default),
+            Some(listener) if legacy || token.is_some() || listener.events.is_some() => {
+                Some(Arc::clone(listener))
+            }
+            Some(_) => None,
+            None => legacy.then(Arc::default),
         };
         let _route = listener.map(|listener| self.inbound.route(id, token.map(ToOwned::to_owned), listener));
         self.link.exchange(Outgoing { id, message, request, revision }).await

@@ -36,6 +36,7 @@ impl Connector {
     pub(crate) async fn run(mut self) {
         let stop = self.shared.stop.clone();
         let _ = stop.run_until_cancelled(self.keep_connected()).await;
+        self.shared.sessions.end_all().await;
         if let Some(connection) = self.shared.current.swap(None) {
             connection.close().await;
         }

@@ -109,12 +109,23 @@ fn discovered(result: &RawValue) -> Option<Server> {
     Some(server(Revision::MODERN, introduction, Hint::Unknown))
 }
 
-/// The legacy handshake.
+/// The legacy handshake of the main connection.
 async fn initialize(channel: &Channel, hint: Hint) -> Result<Server, LinkError> {
-    let params = handshake::initialize_params(Revision::LATEST_LEGACY, &channel.client_info, DECLARED);
+    let server = introduce(channel, Revision::LATEST_LEGACY, &channel.client_info, DECLARED).await?;
+    Ok(Server { hint, ..server })
+}
+
+/// The legacy handshake: `info` and `capabilities` are the client's, as JSON.
+pub(crate) async fn introduce(
+    channel: &Channel,
+    revision: Revision,
+    info: &str,
+    capabilities: &str,
+) -> Result<Server, LinkError> {
+    let params = handshake::initialize_params(revision, info, capabilities);
     let params = RawValue::from_string(params).map_err(|error| LinkError::Protocol(error.to_string()))?;
     let request = Request::new(methods::INITIALIZE, &params);
-    let result = match channel.exchange(Revision::LATEST_LEGACY, &request, None).await? {
+    let result = match channel.exchange(revision, &request, None).await? {
         Outcome::Result(result) => result,
         Outcome::Error(error) => {
             tracing::warn!(error = error.get(), "initialize was refused");
@@ -131,7 +142,7 @@ async fn initialize(channel: &Channel, hint: Hint) -> Result<Server, LinkError> 
         http.negotiated(revision);
     }
     channel.link.notify(rpc::notification(methods::INITIALIZED, None).into()).await?;
-    Ok(server(revision, introduction, hint))
+    Ok(server(revision, introduction, Hint::Legacy))
 }
 
 fn server(revision: Revision, introduction: Introduction<'_>, hint: Hint) -> Server {

@@ -23,6 +23,7 @@ mod lock;
 mod questions;
 mod refresher;
 mod request;
+mod sessions;
 mod settings;
 mod shared;
 mod status;

@@ -40,6 +40,11 @@ pub struct Settings {
     pub drain_timeout: Duration,
     /// Time for a child process to exit by itself, and again after SIGTERM, before it is killed.
     pub kill_grace: Duration,
+    /// Sessions kept at one legacy backend that keeps state, one for each client session. Of more, the one that has been
+    /// idle longest is ended.
+    pub max_sessions: usize,
+    /// A session there that has not been used for this long is ended, unless its client listens.
+    pub session_idle: Duration,
     /// Takes what backends send outside of any request.
     pub downstream: Arc<dyn Downstream>,
     /// Our version as told to backends in `clientInfo`.
@@ -66,6 +71,8 @@ impl Default for Settings {
             stdio_probe_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(10),
             kill_grace: Duration::from_secs(2),
+            max_sessions: 10_000,
+            session_idle: Duration::from_mins(30),
             downstream: Arc::new(Nobody),
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
             http: HttpClient::default(),

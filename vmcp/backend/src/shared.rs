@@ -16,6 +16,7 @@ use crate::breaker::Breaker;
 use crate::connection::Connection;
 use crate::error::LinkError;
 use crate::lock::lock;
+use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::status::{State, Status};
 use crate::subscriptions::Subscriptions;
@@ -36,6 +37,7 @@ pub(crate) struct Shared {
     /// The backend says that its definitions changed, or somebody asked for a listing.
     pub(crate) changed: Arc<Notify>,
     pub(crate) subscriptions: Subscriptions,
+    pub(crate) sessions: Sessions,
     pub(crate) stop: CancellationToken,
     /// Calls under way.
     pub(crate) calls: TaskTracker,
@@ -80,6 +82,7 @@ impl Shared {
             live: Mutex::default(),
             changed: Arc::default(),
             subscriptions: Subscriptions::default(),
+            sessions: Sessions::default(),
             stop: CancellationToken::new(),
             calls: TaskTracker::new(),
         }

@@ -55,6 +55,11 @@ impl Http {
         Self(Arc::new(Inner { endpoint, inbound, limit, closed, answers, session, revision }))
     }
 
+    /// A link of its own to the same server.
+    pub(crate) fn sibling(&self, inbound: Arc<Inbound>, closed: CancellationToken) -> Self {
+        Self::new(self.0.endpoint.clone(), inbound, self.0.limit, closed)
+    }
+
     pub(crate) async fn exchange(&self, outgoing: Outgoing<'_>) -> Result<Outcome, LinkError> {
         let Outgoing { id, message, request, revision } = outgoing;
         let headers = self.headers(request, revision)?;

@@ -18,9 +18,9 @@ use vmcp_model::config::Transport;
 use vmcp_wire::era::Revision;
 use vmcp_wire::json;
 
-use crate::connection::Channel;
+use crate::connection::{Channel, Connection};
 use crate::error::LinkError;
-use crate::inbound::Inbound;
+use crate::inbound::{Inbound, Owner};
 use crate::request::{Outcome, Request};
 use crate::shared::Shared;
 use crate::transport::endpoint::Endpoint;
@@ -105,6 +105,20 @@ pub(crate) async fn open(shared: &Shared) -> Result<Channel, LinkError> {
             Link::Duplex(Duplex::new(mux, task))
         }
     };
-    let client_info = format!(r#"{{"name":"vmcp","version":{}}}"#, json::quoted(&settings.client_version));
-    Ok(Channel { link, inbound, client_info, closed })
+    Ok(Channel { link, inbound, client_info: client_info(shared), closed })
+}
+
+/// Another session at the server of `main`.
+pub(crate) fn sibling(shared: &Shared, main: &Connection, owner: Owner) -> Result<Channel, LinkError> {
+    let Link::Http(http) = &main.channel.link else {
+        return Err(LinkError::Unsendable("this transport has no sessions".to_owned()));
+    };
+    let closed = CancellationToken::new();
+    let inbound = Arc::new(Inbound::new(shared, Some(owner)));
+    let link = Link::Http(http.sibling(Arc::clone(&inbound), closed.clone()));
+    Ok(Channel { link, inbound, client_info: client_info(shared), closed })
+}
+
+fn client_info(shared: &Shared) -> String {
+    format!(r#"{{"name":"vmcp","version":{}}}"#, json::quoted(&shared.settings.client_version))
 }

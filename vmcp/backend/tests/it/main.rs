@@ -14,5 +14,7 @@ mod connecting;
 mod discovery;
 mod eras;
 mod processes;
+mod questions;
+mod sessions;
 mod sse;
 mod support;

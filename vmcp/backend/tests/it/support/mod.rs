@@ -3,12 +3,15 @@
 pub mod scripts;
 pub mod server;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use vmcp_backend::{Backend, CallError, Outcome, Request, Response, Settings, State, Status};
+use vmcp_backend::{
+    Backend, CallError, ClientFacts, Downstream, Event, Outcome, Request, Response, SessionId, Settings,
+    State, Status,
+};
 use vmcp_model::config;
 use vmcp_model::discovered::{Discovered, Listing};
 
@@ -45,6 +48,38 @@ pub fn cached() -> Arc<Discovered> {
 
 pub fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap()
+}
+
+/// What a client declares.
+pub fn client(capabilities: &str) -> ClientFacts {
+    let info = raw(r#"{"name":"the-client","version":"7"}"#);
+    ClientFacts { info: Some(info.into()), capabilities: Some(raw(capabilities).into()), log_level: None }
+}
+
+/// The client that everything below comes from, unless it says otherwise.
+pub const SESSION: SessionId = [7; 16];
+
+/// Remembers what belongs to no call; drops the questions.
+#[derive(Clone, Debug, Default)]
+pub struct Mailbox(Arc<Mutex<Vec<Mail>>>);
+
+/// Whose session it came on, and the message, or the method of the question.
+pub type Mail = (Option<SessionId>, String);
+
+impl Downstream for Mailbox {
+    fn deliver(&self, _: &str, session: Option<SessionId>, event: Event) {
+        let text = match event {
+            Event::Notification(message) => message.get().to_owned(),
+            Event::Question(question) => question.method.into(),
+        };
+        self.0.lock().unwrap().push((session, text));
+    }
+}
+
+impl Mailbox {
+    pub fn all(&self) -> Vec<Mail> {
+        self.0.lock().unwrap().clone()
+    }
 }
 
 /// A `tools/call` of the tool `name`.

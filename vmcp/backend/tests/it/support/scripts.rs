@@ -1,5 +1,7 @@
 //! How a small server of either era answers the handshake and lists; calls are up to the test.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use serde_json::json;
 
 use super::server::{Reply, Seen};
@@ -34,6 +36,35 @@ pub fn legacy(
         // An answer of ours to a request of the server's.
         "" => Reply::Status(202, String::new()),
         _ => call(seen),
+    }
+}
+
+/// A legacy server that opens a session `s1`, `s2`, … at each `initialize`; GET streams are up to `rest` too.
+pub fn stateful(
+    rest: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+) -> impl Fn(&Seen) -> Reply + Send + Sync {
+    let sessions = AtomicU32::new(0);
+    move |seen| match (seen.http.as_str(), seen.method()) {
+        ("GET", _) => rest(seen),
+        (_, "initialize") => {
+            let id = format!("s{}", sessions.fetch_add(1, Ordering::SeqCst) + 1);
+            let result = json!({
+                "protocolVersion": "2025-11-25", "serverInfo": {"name": "stateful", "version": "1"},
+                "capabilities": {"tools": {}, "logging": {}, "resources": {"subscribe": true}},
+            });
+            Reply::Session(id, seen.answer(result))
+        }
+        (_, "server/discover") => Reply::Status(400, "no session".to_owned()),
+        (_, "tools/list") => Reply::Json(seen.answer(TOOLS)),
+        (_, "resources/list") => Reply::Json(seen.answer(r#"{"resources":[]}"#)),
+        (_, "resources/templates/list") => Reply::Json(seen.answer(r#"{"resourceTemplates":[]}"#)),
+        (_, "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe") => {
+            Reply::Json(seen.answer("{}"))
+        }
+        (_, "" | "notifications/initialized" | "notifications/cancelled") => {
+            Reply::Status(202, String::new())
+        }
+        _ => rest(seen),
     }
 }
 

@@ -51,6 +51,8 @@ impl Seen {
 /// What to answer.
 pub enum Reply {
     Json(String),
+    /// With this session id.
+    Session(String, String),
     /// With these headers.
     With(&'static [(&'static str, &'static str)], String),
     Status(u16, String),
@@ -173,6 +175,12 @@ async fn respond(reply: Reply, count: Arc<Mutex<u32>>) -> Response {
         Reply::Json(body) => {
             watch.finish();
             json(StatusCode::OK, body)
+        }
+        Reply::Session(id, body) => {
+            watch.finish();
+            let mut response = json(StatusCode::OK, body);
+            response.headers_mut().insert("mcp-session-id", id.parse().unwrap());
+            response
         }
         Reply::With(headers, body) => {
             watch.finish();

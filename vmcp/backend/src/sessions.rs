@@ -1,0 +1,326 @@
+//! Upstream sessions at a legacy server that keeps state: one for each client session, opened at its first call and
+//! closed with it; and one for all clients without a session that can be asked the same.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use futures::StreamExt as _;
+use serde_json::value::RawValue;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
+use vmcp_wire::level::Level;
+use vmcp_wire::{methods, rpc};
+
+use crate::abilities::{self, Abilities};
+use crate::connection::Connection;
+use crate::era;
+use crate::error::LinkError;
+use crate::event::SessionId;
+use crate::inbound::Owner;
+use crate::level;
+use crate::lock::lock;
+use crate::request::{ClientFacts, Request};
+use crate::shared::Shared;
+use crate::transport::{self, Link};
+
+/// How often sessions that nobody uses are looked for, at most and at least.
+const SWEEP: (Duration, Duration) = (Duration::from_millis(50), Duration::from_mins(1));
+/// Sessions that are ended side by side when a backend stops, and how long all of them may take.
+const FAREWELLS: usize = 32;
+const FAREWELL: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    slots: Mutex<HashMap<Key, Arc<Slot>>>,
+    /// How many streams are open here on which a client's session takes what belongs to no request.
+    listening: Mutex<HashMap<SessionId, usize>>,
+    sweeping: AtomicBool,
+}
+
+/// Who shares an upstream session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Client(SessionId),
+    Able(Abilities),
+}
+
+/// Where an upstream session is, or will be.
+#[derive(Debug)]
+struct Slot {
+    owner: Owner,
+    connection: ArcSwapOption<Connection>,
+    /// Held while it is opened: who comes meanwhile waits and shares it.
+    opening: tokio::sync::Mutex<()>,
+    usage: Mutex<Usage>,
+    /// Reads the GET stream.
+    follower: Mutex<Option<AbortOnDropHandle<()>>>,
+    /// Set when the slot was removed, perhaps while it was opened.
+    ended: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Usage {
+    calls: usize,
+    last: Instant,
+}
+
+/// An upstream session in use.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    slot: Arc<Slot>,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut usage = lock(&self.slot.usage);
+        usage.calls -= 1;
+        usage.last = Instant::now();
+    }
+}
+
+impl Key {
+    /// `None`: the connection that all share will do.
+    fn of(request: &Request<'_>) -> Option<Self> {
+        if let Some(session) = request.session {
+            return Some(Self::Client(session));
+        }
+        let abilities = Abilities::read(request.client.capabilities.as_deref());
+        (!abilities.is_empty()).then_some(Self::Able(abilities))
+    }
+}
+
+impl Slot {
+    fn new(owner: Owner) -> Self {
+        Self {
+            owner,
+            connection: ArcSwapOption::empty(),
+            opening: tokio::sync::Mutex::default(),
+            usage: Mutex::new(Usage { calls: 0, last: Instant::now() }),
+            follower: Mutex::default(),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// The session, if it is open.
+    fn live(&self) -> Option<Arc<Connection>> {
+        self.connection.load_full().filter(|connection| !connection.channel.closed.is_cancelled())
+    }
+
+    /// Since when nobody has used it.
+    fn idle_since(&self) -> Option<Instant> {
+        let usage = lock(&self.usage);
+        (usage.calls == 0).then_some(usage.last)
+    }
+
+    /// Ends the session here; the server is told in the background.
+    fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+        lock(&self.follower).take();
+        if let (Some(connection), Ok(runtime)) = (self.connection.swap(None), Handle::try_current()) {
+            runtime.spawn(async move { connection.close().await });
+        }
+    }
+}
+
+/// The upstream session for a request, opened if need be; `None` when the main connection serves it.
+pub(crate) async fn lease(
+    shared: &Arc<Shared>,
+    main: &Arc<Connection>,
+    request: &Request<'_>,
+) -> Result<Option<(Lease, Arc<Connection>)>, LinkError> {
+    if !main.keeps_state() {
+        return Ok(None);
+    }
+    let Some(key) = Key::of(request) else { return Ok(None) };
+    let lease = shared.sessions.take(shared, key, request)?;
+    if let Some(connection) = lease.slot.live() {
+        return Ok(Some((lease, connection)));
+    }
+    // Who opened it may go away; the session is for others, too.
+    let slot = Arc::clone(&lease.slot);
+    let opening = open(Arc::clone(shared), Arc::clone(main), slot, request.client.clone());
+    let opened = tokio::spawn(opening.in_current_span()).await;
+    let connection = opened.unwrap_or(Err(LinkError::Stopped))?;
+    Ok(Some((lease, connection)))
+}
+
+async fn open(
+    shared: Arc<Shared>,
+    main: Arc<Connection>,
+    slot: Arc<Slot>,
+    client: ClientFacts,
+) -> Result<Arc<Connection>, LinkError> {
+    let _opening = slot.opening.lock().await;
+    if let Some(connection) = slot.live() {
+        return Ok(connection);
+    }
+    let channel = transport::sibling(&shared, &main, slot.owner)?;
+    let (info, capabilities) = match slot.owner.session {
+        Some(_) => (client.info.as_deref(), abilities::relayed(client.capabilities.as_deref())),
+        None => (None, slot.owner.abilities.declaration()),
+    };
+    let info = info.map_or(&*channel.client_info, RawValue::get);
+    let after = shared.settings.connection_timeout;
+    let opened = timeout(after, era::introduce(&channel, main.server.revision, info, &capabilities)).await;
+    let server = opened.unwrap_or(Err(LinkError::ConnectTimeout { after }))?;
+    // All sessions say the same about the server, and there may be thousands.
+    let same = server.revision == main.server.revision && server.logs == main.server.logs;
+    let server = if same { Arc::clone(&main.server) } else { Arc::new(server) };
+    let connection = Arc::new(Connection { channel: Arc::new(channel), server });
+    slot.connection.store(Some(Arc::clone(&connection)));
+    if slot.ended.load(Ordering::SeqCst) {
+        slot.end();
+        return Err(LinkError::Stopped);
+    }
+    shared.sessions.follow(&slot);
+    Ok(connection)
+}
+
+impl Sessions {
+    fn take(&self, shared: &Arc<Shared>, key: Key, request: &Request<'_>) -> Result<Lease, LinkError> {
+        let mut slots = lock(&self.slots);
+        let slot = if let Some(slot) = slots.get(&key) {
+            Arc::clone(slot)
+        } else {
+            let limit = shared.settings.max_sessions;
+            if slots.len() >= limit {
+                let idle = slots.iter().filter_map(|(key, slot)| Some((slot.idle_since()?, *key)));
+                let Some((_, oldest)) = idle.min_by_key(|(since, _)| *since) else {
+                    return Err(LinkError::Unsendable(format!(
+                        "all {limit} sessions at the backend are in use"
+                    )));
+                };
+                if let Some(slot) = slots.remove(&oldest) {
+                    slot.end();
+                }
+            }
+            let abilities = Abilities::read(request.client.capabilities.as_deref());
+            let slot = Arc::new(Slot::new(Owner { session: request.session, abilities }));
+            slots.insert(key, Arc::clone(&slot));
+            self.start_sweeping(shared);
+            slot
+        };
+        // Under the lock of the slots: who looks for idle ones must see it.
+        lock(&slot.usage).calls += 1;
+        Ok(Lease { slot })
+    }
+
+    fn start_sweeping(&self, shared: &Arc<Shared>) {
+        if self.sweeping.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let idle = shared.settings.session_idle;
+        let (stop, shared) = (shared.stop.clone(), Arc::clone(shared));
+        let sweep = async move {
+            loop {
+                sleep((idle / 4).clamp(SWEEP.0, SWEEP.1)).await;
+                shared.sessions.end_idle(idle);
+            }
+        };
+        tokio::spawn(stop.run_until_cancelled_owned(sweep).in_current_span());
+    }
+
+    fn end_idle(&self, idle: Duration) {
+        let mut slots = lock(&self.slots);
+        let ended = slots.extract_if(|_, slot| {
+            let unused = slot.idle_since().is_some_and(|since| since.elapsed() >= idle);
+            unused && !self.is_listening(slot.owner)
+        });
+        for (_, slot) in ended {
+            slot.end();
+        }
+    }
+
+    fn is_listening(&self, owner: Owner) -> bool {
+        owner.session.is_some_and(|session| lock(&self.listening).contains_key(&session))
+    }
+
+    fn of_client(&self, session: SessionId) -> Option<Arc<Slot>> {
+        lock(&self.slots).get(&Key::Client(session)).cloned()
+    }
+
+    /// Ends the upstream session of a client's session.
+    pub(crate) fn end(&self, session: SessionId) {
+        let removed = lock(&self.slots).remove(&Key::Client(session));
+        if let Some(slot) = removed {
+            slot.end();
+        }
+    }
+
+    /// Ends all, and waits for that.
+    pub(crate) async fn end_all(&self) {
+        let slots = std::mem::take(&mut *lock(&self.slots));
+        let farewells =
+            futures::stream::iter(slots.into_values()).for_each_concurrent(FAREWELLS, async |slot| {
+                slot.ended.store(true, Ordering::SeqCst);
+                if let Some(connection) = slot.connection.swap(None) {
+                    connection.close().await;
+                }
+            });
+        let _ = timeout(FAREWELL, farewells).await;
+    }
+
+    /// One more, or one less, stream is open on which the client's session takes what belongs to no request.
+    pub(crate) fn listen(&self, session: SessionId, open: bool) {
+        {
+            let mut listening = lock(&self.listening);
+            let streams = listening.entry(session).or_default();
+            *streams = if open { *streams + 1 } else { streams.saturating_sub(1) };
+            if *streams == 0 {
+                listening.remove(&session);
+            }
+        }
+        if let Some(slot) = self.of_client(session) {
+            self.follow(&slot);
+        }
+    }
+
+    /// Reads the GET stream of a session that is open while somebody can take what comes on it.
+    fn follow(&self, slot: &Slot) {
+        let wanted = !slot.owner.abilities.is_empty() || self.is_listening(slot.owner);
+        let mut follower = lock(&slot.follower);
+        if !wanted {
+            follower.take();
+            return;
+        }
+        let runs = follower.as_ref().is_some_and(|follower| !follower.is_finished());
+        let (Some(connection), Ok(runtime)) = (slot.live(), Handle::try_current()) else { return };
+        let Link::Http(http) = &connection.channel.link else { return };
+        if !runs {
+            let (http, closed) = (http.clone(), connection.channel.closed.clone());
+            // The main connection hears of changes to the lists.
+            let follow = async move {
+                let _ = closed.run_until_cancelled(http.follow(|| {})).await;
+            };
+            *follower = Some(AbortOnDropHandle::new(runtime.spawn(follow.in_current_span())));
+        }
+    }
+
+    /// Tells the server that the client's roots have changed, if it knows the client.
+    pub(crate) fn roots_changed(&self, session: SessionId) {
+        let connection = self.of_client(session).and_then(|slot| slot.live());
+        if let (Some(connection), Ok(runtime)) = (connection, Handle::try_current()) {
+            let message = Bytes::from(rpc::notification(methods::ROOTS_CHANGED, None));
+            runtime.spawn(async move { connection.channel.link.notify(message).await });
+        }
+    }
+}
+
+/// Sets a client's log level where it is told messages already; elsewhere its next call does.
+pub(crate) fn set_level(shared: &Shared, session: SessionId, level: Level) {
+    let Some(main) = shared.current.load_full() else { return };
+    let connection = if main.keeps_state() {
+        shared.sessions.of_client(session).and_then(|slot| slot.live())
+    } else {
+        Some(main)
+    };
+    if let (Some(connection), Ok(runtime)) = (connection, Handle::try_current()) {
+        runtime.spawn(async move { level::ensure(&connection, level).await }.in_current_span());
+    }
+}

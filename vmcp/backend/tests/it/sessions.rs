@@ -1,0 +1,204 @@
+//! Upstream sessions: one for each client session at a server that keeps state.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use vmcp_backend::{Backend, CallError, ClientFacts, Request, Response, SessionId, Settings};
+use vmcp_wire::level::Level;
+
+use crate::support::scripts::{echo, modern, stateful};
+use crate::support::server::{Reply, Seen, Server};
+use crate::support::{Mailbox, SESSION, client, eventually, raw, result, settings, spec};
+
+const CAPABILITIES: &str = r#"{"elicitation":{},"tasks":{"list":{}}}"#;
+
+async fn call_as(
+    backend: &Backend,
+    session: Option<SessionId>,
+    client: ClientFacts,
+) -> Result<Response, CallError> {
+    let params = raw(r#"{"name":"echo"}"#);
+    let request = Request { session, client, ..Request::new("tools/call", &params) };
+    backend.request(request).await
+}
+
+/// The session in which each call came.
+fn sessions_of_calls(server: &Server) -> Vec<String> {
+    let calls = server.asked("tools/call");
+    calls.iter().map(|seen| seen.header("mcp-session-id").unwrap_or("none").to_owned()).collect()
+}
+
+fn get_denied(seen: &Seen) -> Reply {
+    if seen.http == "POST" { echo(seen) } else { Reply::Status(405, String::new()) }
+}
+
+#[tokio::test]
+async fn each_client_session_has_one_upstream_opened_as_that_client() {
+    let server = Server::start(stateful(get_denied)).await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    // Callers that come together share one opening.
+    let together = (0..5).map(|_| call_as(&backend, Some(SESSION), client(CAPABILITIES)));
+    for answer in futures::future::join_all(together).await {
+        result(&answer.unwrap());
+    }
+    call_as(&backend, Some([8; 16]), client("{}")).await.unwrap();
+    assert_eq!(sessions_of_calls(&server), ["s2", "s2", "s2", "s2", "s2", "s3"]);
+    let opened = server.asked("initialize");
+    assert_eq!(opened.len(), 3, "ours, and one for each");
+    assert_eq!(opened[0].body["params"]["clientInfo"]["name"], "vmcp");
+    let declared = &opened[0].body["params"]["capabilities"];
+    assert_eq!(
+        *declared,
+        json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}})
+    );
+    let params = &opened[1].body["params"];
+    assert_eq!(params["clientInfo"], json!({"name": "the-client", "version": "7"}));
+    assert_eq!(params["capabilities"], json!({"elicitation": {}}), "tasks are not relayed");
+    assert_eq!(server.asked("notifications/initialized").len(), 3);
+    let before = server.seen().len();
+    call_as(&backend, Some(SESSION), client(CAPABILITIES)).await.unwrap();
+    let seen = server.seen().into_iter().skip(before).filter(|seen| seen.http == "POST").count();
+    assert_eq!(seen, 1, "one call, one request");
+
+    backend.end_session(SESSION);
+    let ended =
+        |id: &str| server.seen().iter().any(|s| s.http == "DELETE" && s.header("mcp-session-id") == Some(id));
+    eventually("the end of the session", || ended("s2").then_some(())).await;
+    call_as(&backend, Some(SESSION), client(CAPABILITIES)).await.unwrap();
+    assert_eq!(sessions_of_calls(&server).last().unwrap(), "s4");
+    backend.stop().await;
+    assert!(["s1", "s3", "s4"].into_iter().all(ended), "a backend that stops leaves no session behind");
+}
+
+#[tokio::test]
+async fn clients_without_a_session_share_one_with_those_that_can_be_asked_the_same() {
+    let server = Server::start(stateful(get_denied)).await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    for capabilities in
+        ["{}", r#"{"elicitation":{}}"#, r#"{"elicitation":{"form":{}},"x":{}}"#, r#"{"sampling":{}}"#]
+    {
+        call_as(&backend, None, client(capabilities)).await.unwrap();
+    }
+    assert_eq!(sessions_of_calls(&server), ["s1", "s2", "s2", "s3"]);
+    let opened = server.asked("initialize");
+    assert_eq!(opened[1].body["params"]["clientInfo"]["name"], "vmcp", "not one of the clients");
+    assert_eq!(opened[1].body["params"]["capabilities"], json!({"elicitation": {"form": {}}}));
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_modern_server_has_no_sessions() {
+    let server = Server::start(modern(echo)).await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    call_as(&backend, Some(SESSION), client(CAPABILITIES)).await.unwrap();
+    assert_eq!(sessions_of_calls(&server), ["none"]);
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_lost_session_is_opened_again_and_the_call_repeated() {
+    let server = Server::start(stateful(|seen| match seen.header("mcp-session-id") {
+        Some("s2") => Reply::Status(404, String::new()),
+        _ => get_denied(seen),
+    }))
+    .await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    call_as(&backend, Some(SESSION), client("{}")).await.unwrap();
+    assert_eq!(sessions_of_calls(&server), ["s2", "s3"]);
+    assert_eq!(backend.status().restarts, 0, "the main connection stays");
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn sessions_end_when_idle_and_the_oldest_when_there_are_too_many() {
+    let server = Server::start(stateful(get_denied)).await;
+    let few = Settings { max_sessions: 2, session_idle: Duration::from_millis(200), ..settings() };
+    let backend = Backend::start(spec("b", server.transport()), few, None);
+    backend.listen_session([2; 16], true);
+    for session in [1, 2, 3] {
+        call_as(&backend, Some([session; 16]), client("{}")).await.unwrap();
+    }
+    let ended = || {
+        let all = server.seen().into_iter().filter(|seen| seen.http == "DELETE");
+        all.map(|seen| seen.header("mcp-session-id").unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    eventually("the end of the idle one", || (ended() == ["s2", "s4"]).then_some(())).await;
+    // Its client listens.
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert_eq!(ended(), ["s2", "s4"]);
+    backend.listen_session([2; 16], false);
+    eventually("the end of the other", || (ended().len() == 3).then_some(())).await;
+    backend.stop().await;
+}
+
+/// A GET stream that says what it is.
+fn streaming(seen: &Seen) -> Reply {
+    if seen.http != "GET" {
+        return get_denied(seen);
+    }
+    let message = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
+    let text = format!("id: e1\nretry: 1\ndata: {message}\n\n");
+    match (seen.header("mcp-session-id"), seen.header("last-event-id")) {
+        (Some("s2"), None) => Reply::Pieces(vec![text]),
+        (Some("s2"), Some("e1")) => Reply::Hang,
+        _ => Reply::Status(405, String::new()),
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_listened_to_while_its_client_listens() {
+    let server = Server::start(stateful(streaming)).await;
+    let mailbox = Mailbox::default();
+    let settings = Settings { downstream: Arc::new(mailbox.clone()), ..settings() };
+    let backend = Backend::start(spec("b", server.transport()), settings, None);
+    call_as(&backend, Some(SESSION), client("{}")).await.unwrap();
+    let streams = || {
+        let gets = server.seen().into_iter().filter(|seen| seen.http == "GET");
+        gets.filter(|seen| seen.header("mcp-session-id") == Some("s2")).collect::<Vec<_>>()
+    };
+    assert_eq!(streams().len(), 0, "nobody could take what comes");
+    backend.listen_session(SESSION, true);
+    let message = eventually("the message", || mailbox.all().pop()).await;
+    assert_eq!(message.0, Some(SESSION));
+    assert!(message.1.contains("notifications/message"), "{}", message.1);
+    // The server closed the stream: it is continued where it ended.
+    eventually("the second stream", || (streams().len() == 2).then_some(())).await;
+    assert_eq!(streams()[1].header("last-event-id"), Some("e1"));
+    assert_eq!(mailbox.all().len(), 1);
+    backend.listen_session(SESSION, false);
+    eventually("the end of the stream", || (server.streams_closed_by_client() >= 1).then_some(())).await;
+    // A client that can be asked is always listened to.
+    call_as(&backend, Some([9; 16]), client(r#"{"roots":{}}"#)).await.unwrap();
+    let asked =
+        || server.seen().into_iter().find(|s| s.http == "GET" && s.header("mcp-session-id") == Some("s3"));
+    eventually("a stream", asked).await;
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn log_levels_are_set_for_each_session_and_once_on_a_shared_connection() {
+    let server = Server::start(stateful(get_denied)).await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    let at = |level: &str| ClientFacts { log_level: Some(level.into()), ..client("{}") };
+    call_as(&backend, Some(SESSION), at("error")).await.unwrap();
+    call_as(&backend, Some(SESSION), at("error")).await.unwrap();
+    backend.set_log_level(SESSION, Level::Alert);
+    let levels = || {
+        let all = server.asked("logging/setLevel").into_iter();
+        let all = all.map(|seen| {
+            let level = seen.body["params"]["level"].as_str().unwrap().to_owned();
+            (seen.header("mcp-session-id").unwrap().to_owned(), level)
+        });
+        all.collect::<Vec<_>>()
+    };
+    let pair = |session: &str, level: &str| (session.to_owned(), level.to_owned());
+    eventually("the second level", || (levels().len() == 2).then_some(())).await;
+    assert_eq!(levels(), [pair("s2", "error"), pair("s2", "alert")]);
+    // Clients without a session share the connection, and the most verbose level.
+    for level in ["warning", "critical", "debug", "info"] {
+        call_as(&backend, None, at(level)).await.unwrap();
+    }
+    assert_eq!(levels()[2..], [pair("s1", "warning"), pair("s1", "debug")]);
+    backend.stop().await;
+}
