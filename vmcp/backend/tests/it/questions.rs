@@ -118,7 +118,7 @@ async fn a_question_on_the_stream_of_a_call_goes_to_its_caller() {
     stream.send(event(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#)).unwrap();
     assert_eq!(answered(&server, "p").await["result"], json!({}));
     tokio::time::sleep(Duration::from_millis(700)).await;
-    let outcome = Outcome::Result(raw(r#"{"action":"accept","content":{"name":"x"}}"#));
+    let outcome = Outcome::result(&raw(r#"{"action":"accept","content":{"name":"x"}}"#));
     asked.answer.send(outcome).unwrap();
     let answer = answered(&server, "q1").await;
     assert_eq!(answer["result"], json!({"action": "accept", "content": {"name": "x"}}));
@@ -193,7 +193,7 @@ async fn on_a_shared_connection_a_question_goes_to_the_only_client_that_it_can_b
         question(&mut others)
             .await
             .answer
-            .send(Outcome::Error(raw(r#"{"code":-1,"message":"no"}"#)))
+            .send(Outcome::error(&raw(r#"{"code":-1,"message":"no"}"#)))
             .unwrap();
         assert_eq!(answered(&server, "q1").await["error"], json!({"code": -1, "message": "no"}));
         // Somebody else calls as well: nobody knows who is meant.
@@ -241,7 +241,7 @@ async fn a_question_on_a_clients_own_session_goes_to_that_client() {
     let own = streams.of("s2").await;
     streams.of("a").await;
     own.send(event(ELICIT)).unwrap();
-    question(&mut events).await.answer.send(Outcome::Result(raw(r#"{"action":"decline"}"#))).unwrap();
+    question(&mut events).await.answer.send(Outcome::result(&raw(r#"{"action":"decline"}"#))).unwrap();
     assert_eq!(answered(&server, "q1").await["result"]["action"], "decline");
     let posted = server.seen().into_iter().find(|seen| seen.body["id"] == "q1").unwrap();
     assert_eq!(posted.header("mcp-session-id"), Some("s2"));
