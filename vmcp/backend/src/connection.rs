@@ -9,7 +9,8 @@ use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::meta::{self, META, ProgressToken, Stamp};
 use vmcp_wire::object::Object;
 use vmcp_wire::params::Params;
-use vmcp_wire::rpc;
+use vmcp_wire::translate::{INPUT_RESPONSES, REQUEST_STATE};
+use vmcp_wire::{methods, rpc};
 
 use crate::era::Hint;
 use crate::error::LinkError;
@@ -141,6 +142,15 @@ impl Channel {
             edit.remove(META);
         } else if !meta.is_unchanged() {
             edit.set(META, meta.finish());
+        }
+        match revision.era() {
+            // These are for modern servers.
+            Era::Legacy if methods::may_require_input(request.method) => {
+                edit.remove(INPUT_RESPONSES).remove(REQUEST_STATE);
+            }
+            // Asks for a task by the rules of 2025-11-25; the modern extension leaves that to the server.
+            Era::Modern if request.method == methods::TOOLS_CALL => _ = edit.remove("task"),
+            _ => {}
         }
         let message = Bytes::from(rpc::request(id, request.method, Some(edit.finish())));
         // A legacy server may ask meanwhile, and whom it asks depends on all who have calls under way.

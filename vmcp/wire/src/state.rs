@@ -16,8 +16,7 @@ pub const MAX_STATE: usize = 256 * 1024;
 const CONTEXT: &[u8] = b"request state";
 const VERSION: u8 = 1;
 const RELAYED: u8 = 0;
-const RELAYED_EMPTY: u8 = 1;
-const PARKED: u8 = 2;
+const PARKED: u8 = 1;
 
 /// Whose turn it is when the request comes again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +26,7 @@ pub enum Continuation {
         /// The backend's name.
         backend: String,
         /// Its own state.
-        state: Option<String>,
+        state: String,
     },
     /// A call's that waits in one of our processes.
     Parked {
@@ -84,14 +83,13 @@ impl Continuation {
         out.extend_from_slice(&to.request);
         match self {
             Self::Relayed { backend, state } => {
-                let length = state.as_ref().map_or(0, String::len);
-                if length > MAX_STATE {
-                    return Err(StateError::TooLarge { length });
+                if state.len() > MAX_STATE {
+                    return Err(StateError::TooLarge { length: state.len() });
                 }
-                out.push(if state.is_some() { RELAYED } else { RELAYED_EMPTY });
+                out.push(RELAYED);
                 out.extend_from_slice(&(backend.len() as u16).to_be_bytes());
                 out.extend_from_slice(backend.as_bytes());
-                out.extend_from_slice(state.as_deref().unwrap_or_default().as_bytes());
+                out.extend_from_slice(state.as_bytes());
             }
             Self::Parked { process, call } => {
                 out.push(PARKED);
@@ -119,12 +117,11 @@ fn decode(content: &[u8]) -> Option<(Binding, Continuation)> {
     let (request, rest) = rest.split_first_chunk()?;
     let ([kind], rest) = rest.split_first_chunk()?;
     let continuation = match *kind {
-        RELAYED | RELAYED_EMPTY => {
+        RELAYED => {
             let (length, rest) = rest.split_first_chunk()?;
             let (backend, state) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
-            let state = if *kind == RELAYED { Some(text(state)?) } else { None };
-            Continuation::Relayed { backend: text(backend)?, state }
+            Continuation::Relayed { backend: text(backend)?, state: text(state)? }
         }
         PARKED => {
             let (process, rest) = rest.split_first_chunk()?;
@@ -200,9 +197,8 @@ mod tests {
     #[test]
     fn a_state_comes_back_to_where_it_came_from() {
         for continuation in [
-            Continuation::Relayed { backend: "größe".into(), state: Some("x".repeat(20_000)) },
-            Continuation::Relayed { backend: "b".into(), state: Some(String::new()) },
-            Continuation::Relayed { backend: String::new(), state: None },
+            Continuation::Relayed { backend: "größe".into(), state: "x".repeat(20_000) },
+            Continuation::Relayed { backend: String::new(), state: String::new() },
             Continuation::Parked { process: [3; 8], call: [4; 16] },
         ] {
             let text = continuation.seal(&ring(), &[7; 24], &BINDING, 100).unwrap();
@@ -214,7 +210,7 @@ mod tests {
             let cut = &text[..text.len() - 2];
             assert!(matches!(open(cut, BINDING, 99), Err(StateError::Token(_))));
         }
-        let large = Continuation::Relayed { backend: "b".into(), state: Some("x".repeat(MAX_STATE + 1)) };
+        let large = Continuation::Relayed { backend: "b".into(), state: "x".repeat(MAX_STATE + 1) };
         let refused = large.seal(&ring(), &[7; 24], &BINDING, 100);
         assert_eq!(refused, Err(StateError::TooLarge { length: MAX_STATE + 1 }));
     }

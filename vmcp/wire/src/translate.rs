@@ -23,7 +23,7 @@ pub use forward::forward;
 pub use hints::{Hints, Scope};
 pub use notification::{NotificationPlan, Translated, notification};
 pub use request::{RequestPlan, RequestState, request};
-pub use result::{ResultPlan, ResultType, result, result_type};
+pub use result::{ResultPlan, ResultType, payload_type, result, result_type};
 
 use crate::object::ObjectError;
 

@@ -16,18 +16,25 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::{Event, Outcome, Question, SessionId};
-use vmcp_wire::asking;
-use vmcp_wire::envelope::Message;
+use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::era::Era;
-use vmcp_wire::methods;
-use vmcp_wire::rpc;
+use vmcp_wire::object::Object;
+use vmcp_wire::params::Params;
+use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::splice::Spliced;
-use vmcp_wire::translate::{self, NotificationPlan, Translated};
+use vmcp_wire::state::{Continuation, StateError};
+use vmcp_wire::translate::{self, INPUT_RESPONSES, NotificationPlan, REQUEST_STATE, ResultPlan, Translated};
+use vmcp_wire::{asking, codes, json, methods};
 
 use super::Edge;
-use super::dispatch::{self, Handled};
+use super::dispatch::{self, Handled, Relayed};
+use super::handshake::SERVER_INFO;
+use super::in_flight::Entered;
+use super::parked::{self, Call};
 use super::peer::Peer;
-use super::questions::{Asked, Questions};
+use super::questions::Asked;
+use super::random::{now, random};
+use crate::identity::Identity;
 use crate::route::{Caller, TraceContext};
 
 /// Messages of one request that wait for a slow client; then the backend waits.
@@ -42,27 +49,39 @@ pub(super) enum Step {
     Answer(Handled),
 }
 
-type Work = Pin<Box<dyn Future<Output = Handled> + Send>>;
+/// What a request does until it has its answer.
+pub(super) type Work = Pin<Box<dyn Future<Output = Handled> + Send>>;
 
 /// A request under way; a stream of [`Step`]s.
 pub(super) struct Conversation {
     client: Client,
-    /// Gone when it is done.
-    work: Option<Work>,
-    events: mpsc::Receiver<Event>,
+    call: Call,
+    /// Questions that a client of an earlier revision has on its screen.
     open: Vec<OpenQuestion>,
-    answer: Option<Handled>,
 }
 
 /// What has to be known of the client after the request has begun.
 struct Client {
-    questions: Arc<Questions>,
+    edge: Arc<Edge>,
+    identity: Identity,
     era: Era,
     session: Option<SessionId>,
     capabilities: Option<Arc<RawValue>>,
+    /// Its request.
+    message: Bytes,
+    /// How it took up a call that had been parked.
+    resumed: Option<Resumed>,
 }
 
-/// A question that the client has on its screen.
+/// A call that began with another request.
+struct Resumed {
+    /// The id of the present request.
+    id: Box<RawValue>,
+    /// Its progress token.
+    token: Option<Box<RawValue>>,
+    _entered: Option<Entered>,
+}
+
 struct OpenQuestion {
     asked: Asked,
     /// The way back to the backend.
@@ -70,32 +89,80 @@ struct OpenQuestion {
 }
 
 impl Conversation {
-    /// Begins to serve `message`, a request of `peer`. With `streams` the client takes messages before the answer.
-    pub(super) fn begin(
+    /// Begins to serve `request`, which came as `message` from `peer`. With `streams` the client takes messages before the
+    /// answer.
+    pub(super) async fn begin(
         edge: &Arc<Edge>,
         peer: Peer,
         trace: TraceContext,
+        (request, params): (&Request<'_>, &Params<'_>),
         message: Bytes,
         streams: bool,
     ) -> Self {
+        let client = Client {
+            edge: Arc::clone(edge),
+            identity: peer.identity,
+            era: peer.era,
+            session: peer.session,
+            capabilities: peer.client.capabilities.clone(),
+            message: message.clone(),
+            resumed: None,
+        };
+        let continues = match client.continuation(request, params) {
+            Ok(None) => None,
+            Ok(Some(Continuation::Relayed { backend, state })) => {
+                Some(Relayed { backend: backend.into(), state })
+            }
+            Ok(Some(Continuation::Parked { process, call })) => {
+                return match edge.parked.take(process, call).await {
+                    Ok(call) => Self::resume(client, call, request, params),
+                    Err(error) => client.refused(request, error.to_string()),
+                };
+            }
+            Err(error) => return client.refused(request, error.to_string()),
+        };
         let (sender, events) = mpsc::channel(QUEUE);
+        let cancel = CancellationToken::new();
         let caller = Caller {
             identity: peer.identity,
+            era: peer.era,
             client: peer.client.clone(),
             trace,
             session: peer.session,
             events: streams.then_some(sender),
-            cancel: CancellationToken::new(),
-        };
-        let client = Client {
-            questions: Arc::clone(&edge.questions),
-            era: peer.era,
-            session: peer.session,
-            capabilities: peer.client.capabilities.clone(),
+            cancel: cancel.clone(),
+            continues: continues.as_ref().map(|relayed| Arc::clone(&relayed.backend)),
         };
         let edge = Arc::clone(edge);
-        let work = async move { dispatch::run(&edge, &peer, caller, &message).await };
-        Self { client, work: Some(Box::pin(work)), events, open: Vec::new(), answer: None }
+        let work = async move { dispatch::run(&edge, &peer, caller, continues, &message).await };
+        Self { client, call: Call::new(Box::pin(work), events, cancel), open: Vec::new() }
+    }
+
+    /// Goes on with a call that waited for this request.
+    fn resume(mut client: Client, mut call: Call, request: &Request<'_>, params: &Params<'_>) -> Self {
+        let responses =
+            params.object.get(INPUT_RESPONSES).and_then(|responses| Object::parse(responses).ok());
+        call.asked.answer(&responses.unwrap_or_default());
+        client.resumed = Some(Resumed {
+            id: request.id.to_owned(),
+            token: params.meta.progress_token().map(ToOwned::to_owned),
+            _entered: client
+                .session
+                .map(|session| client.edge.in_flight.enter(session, request.id, &call.cancel)),
+        });
+        Self { client, call, open: Vec::new() }
+    }
+
+    /// Lets the call wait until the client has answered what it is asked with this answer.
+    fn park(&mut self) -> Handled {
+        let result = self.call.asked.result();
+        let call = std::mem::replace(&mut self.call, Call::answered(None));
+        let parked = self.client.edge.parked.park(call);
+        let sealed = parked.map_err(|_| None).and_then(|continuation| {
+            let until = now().saturating_add(parked::PATIENCE.as_secs());
+            self.client.seal(&continuation, until).map_err(Some)
+        });
+        self.client.asks(result, sealed)
     }
 
     /// Passes on what the client answered, and takes back what nobody waits for any more.
@@ -121,8 +188,13 @@ impl Conversation {
     fn message(&mut self, event: Event) -> Option<Vec<u8>> {
         match event {
             Event::Notification(message) => self.client.notification(&message),
+            Event::Question(question) if !self.client.may_be_asked(&question) => None,
+            Event::Question(question) if self.client.era == Era::Modern => {
+                self.call.asked.push(question);
+                None
+            }
             Event::Question(question) => {
-                let asked = self.client.ask(&question)?;
+                let asked = self.client.edge.questions.ask(self.client.session?)?;
                 let params = question.params.as_deref().map(Spliced::from);
                 let message = rpc::question(asked.id(), &question.method, params);
                 self.open.push(OpenQuestion { asked, answer: question.answer });
@@ -133,23 +205,95 @@ impl Conversation {
 }
 
 impl Client {
+    fn refused(self, request: &Request<'_>, message: String) -> Conversation {
+        let answer = Handled::error(self.era, request.id, &RpcError::new(codes::INVALID_PARAMS, message));
+        Conversation { client: self, call: Call::answered(Some(answer)), open: Vec::new() }
+    }
+
+    /// What a modern client carried back, if this is the repetition of a request.
+    fn continuation(
+        &self,
+        request: &Request<'_>,
+        params: &Params<'_>,
+    ) -> Result<Option<Continuation>, StateError> {
+        if self.era == Era::Legacy || !methods::may_require_input(&request.method) {
+            return Ok(None);
+        }
+        let Some(state) = params.object.text(REQUEST_STATE) else { return Ok(None) };
+        // What is no string is no state of ours either.
+        let state = json::unquoted(state).unwrap_or_default();
+        let binding = dispatch::binding(self.identity, request, params);
+        Continuation::open(&self.edge.ring(), &state, &binding, now()).map(Some)
+    }
+
+    fn seal(&self, continuation: &Continuation, until: u64) -> Result<String, StateError> {
+        let Ok(Message::Request(request)) = Message::parse(&self.message) else {
+            return Err(StateError::Content);
+        };
+        let Ok(params) = Params::parse(request.params) else { return Err(StateError::Content) };
+        let binding = dispatch::binding(self.identity, &request, &params);
+        continuation.seal(&self.edge.ring(), &random(), &binding, until)
+    }
+
+    /// The answer that asks, with the state that the client is to carry; an error without one.
+    fn asks(&self, result: Spliced<'_>, sealed: Result<String, Option<StateError>>) -> Handled {
+        let Ok(Message::Request(request)) = Message::parse(&self.message) else {
+            return dispatch::internal_error();
+        };
+        let state = match sealed {
+            Ok(state) => state,
+            Err(problem) => {
+                let message = problem.map_or_else(
+                    || "too many calls wait for input from their clients; try again later".to_owned(),
+                    |problem| problem.to_string(),
+                );
+                return Handled::error(self.era, request.id, &RpcError::new(codes::INTERNAL_ERROR, message));
+            }
+        };
+        let Ok(result) = result.into_raw() else { return dispatch::internal_error() };
+        let plan = ResultPlan {
+            from: Era::Modern,
+            to: Era::Modern,
+            server_info: Some(SERVER_INFO),
+            request_state: Some(&state),
+            ..ResultPlan::default()
+        };
+        match translate::result(&request.method, &result, &plan) {
+            Ok(result) => Handled::ok(rpc::response(request.id, result)),
+            Err(_) => dispatch::internal_error(),
+        }
+    }
+
     /// A notification in the terms of the client's era, if there are any.
     fn notification(&self, message: &RawValue) -> Option<Vec<u8>> {
         let Ok(Message::Notification(notification)) = Message::parse(message.get().as_bytes()) else {
             return None;
         };
-        let plan = NotificationPlan { to: self.era, ..NotificationPlan::default() };
+        let mut plan = NotificationPlan { to: self.era, ..NotificationPlan::default() };
+        if let Some(resumed) = self.resumed.as_ref().filter(|_| notification.method == methods::PROGRESS) {
+            plan.progress_token = Some(resumed.token.as_deref()?);
+        }
         match translate::notification(&notification.method, notification.params, &plan) {
             Ok(Translated::Params(params)) => Some(rpc::notification(&notification.method, params)),
             Ok(Translated::Dropped) | Err(_) => None,
         }
     }
 
-    fn ask(&self, question: &Question) -> Option<Asked> {
-        let session = self.session.filter(|_| self.era == Era::Legacy)?;
-        let declared = self.capabilities.as_deref();
-        let may = asking::may_ask(declared, &question.method, question.params.as_deref());
-        may.then(|| self.questions.ask(session)).flatten()
+    fn may_be_asked(&self, question: &Question) -> bool {
+        asking::may_ask(self.capabilities.as_deref(), &question.method, question.params.as_deref())
+    }
+
+    /// An answer under the id of the present request.
+    fn under_present_id(&self, handled: Handled) -> Handled {
+        let Some(resumed) = &self.resumed else { return handled };
+        let Handled { status, body } = handled;
+        let body = body.into_bytes();
+        let body = match Message::parse(&body) {
+            Ok(Message::Response(response)) => rpc::response(&resumed.id, response.result),
+            Ok(Message::Error(error)) => rpc::error(Some(&resumed.id), error.error),
+            _ => return dispatch::internal_error(),
+        };
+        Handled { status, body: body.into() }
     }
 }
 
@@ -163,26 +307,30 @@ impl Stream for Conversation {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Step>> {
         let this = self.get_mut();
-        while let Some(work) = &mut this.work {
+        while let Some(work) = &mut this.call.work {
             // In this order: what the work sent before it ended goes before its answer.
             let done = work.as_mut().poll(cx);
             if let Some(message) = this.poll_questions(cx) {
                 return Poll::Ready(Some(Step::Message(message)));
             }
-            match (this.events.poll_recv(cx), done) {
+            match (this.call.events.poll_recv(cx), done) {
                 (Poll::Ready(Some(event)), done) => {
                     if let Poll::Ready(handled) = done {
-                        (this.work, this.answer) = (None, Some(handled));
+                        (this.call.work, this.call.answer) = (None, Some(handled));
                     }
                     if let Some(message) = this.message(event) {
                         return Poll::Ready(Some(Step::Message(message)));
                     }
                 }
-                (_, Poll::Ready(handled)) => (this.work, this.answer) = (None, Some(handled)),
+                (_, Poll::Ready(handled)) => (this.call.work, this.call.answer) = (None, Some(handled)),
+                // All that the backend asked so far is asked at once.
+                (_, Poll::Pending) if !this.call.asked.is_empty() => {
+                    return Poll::Ready(Some(Step::Answer(this.park())));
+                }
                 (_, Poll::Pending) => return Poll::Pending,
             }
         }
-        while let Ok(event) = this.events.try_recv() {
+        while let Ok(event) = this.call.events.try_recv() {
             if let Event::Notification(message) = event
                 && let Some(message) = this.client.notification(&message)
             {
@@ -192,14 +340,14 @@ impl Stream for Conversation {
         if let Some(question) = this.open.pop() {
             return Poll::Ready(Some(Step::Message(taken_back(question.asked.id()))));
         }
-        Poll::Ready(this.answer.take().map(Step::Answer))
+        Poll::Ready(this.call.answer.take().map(|answer| Step::Answer(this.client.under_present_id(answer))))
     }
 }
 
 impl Drop for Conversation {
     fn drop(&mut self) {
         if self.client.era == Era::Legacy
-            && let Some(work) = self.work.take()
+            && let Some(work) = self.call.work.take()
             && let Ok(runtime) = Handle::try_current()
         {
             runtime.spawn(work);

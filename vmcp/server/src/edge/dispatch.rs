@@ -1,25 +1,33 @@
 //! From a request to its answer, whatever carried it.
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 use tracing::Instrument as _;
-use vmcp_wire::codes;
 use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::era::Era;
-use vmcp_wire::methods;
+use vmcp_wire::object::Object;
 use vmcp_wire::pages::List;
 use vmcp_wire::params::Params;
+use vmcp_wire::payload::Payload;
 use vmcp_wire::pieces::Pieces;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::splice::Spliced;
-use vmcp_wire::subject;
-use vmcp_wire::translate::{self, ResultPlan, TranslateError};
+use vmcp_wire::state::{self, Binding, Continuation};
+use vmcp_wire::translate::{self, REQUEST_STATE, ResultPlan, ResultType, TranslateError};
+use vmcp_wire::{codes, json, methods, subject};
 
 use super::Edge;
 use super::handshake::{self, SERVER_INFO};
 use super::lists;
 use super::peer::Peer;
+use super::random::{now, random};
+use crate::identity::Identity;
 use crate::route::{self, Answer, Caller};
 use crate::telemetry::traces;
+
+/// How long a client may take to answer what a backend asks, in seconds.
+const STATE_LIFETIME: u64 = 10 * 60;
 
 /// An answer, ready to be sent.
 #[derive(Debug)]
@@ -37,12 +45,10 @@ impl Handled {
 
     /// An error of ours. The modern era has HTTP statuses for some.
     pub(super) fn error(era: Era, id: &RawValue, error: &RpcError) -> Self {
-        let status = match (era, error.code) {
-            (Era::Modern, codes::METHOD_NOT_FOUND) => 404,
-            (Era::Modern, codes::HEADER_MISMATCH | codes::MISSING_CLIENT_CAPABILITY) => 400,
-            _ => 200,
-        };
-        Self { status, body: rpc::error(Some(id), Spliced::from(error.to_json())).into() }
+        Self {
+            status: codes::http_status(error.code, era),
+            body: rpc::error(Some(id), Spliced::from(error.to_json())).into(),
+        }
     }
 }
 
@@ -53,8 +59,26 @@ pub(super) fn internal_error() -> Handled {
     Handled { status: 500, body: rpc::error(None, Spliced::from(error.to_json())).into() }
 }
 
+/// What a modern client carried back for its backend.
+#[derive(Debug)]
+pub(super) struct Relayed {
+    pub(super) backend: Arc<str>,
+    pub(super) state: String,
+}
+
+/// What a state that is sealed for this request is bound to.
+pub(super) fn binding(identity: Identity, request: &Request<'_>, params: &Params<'_>) -> Binding {
+    Binding { identity: identity.digest(), request: state::digest(&request.method, &params.object) }
+}
+
 /// Runs one request to its end, in a span of its own, within the reach of `notifications/cancelled`.
-pub(super) async fn run(edge: &Edge, peer: &Peer, caller: Caller, message: &[u8]) -> Handled {
+pub(super) async fn run(
+    edge: &Edge,
+    peer: &Peer,
+    caller: Caller,
+    continues: Option<Relayed>,
+    message: &[u8],
+) -> Handled {
     let Ok(Message::Request(request)) = Message::parse(message) else { return internal_error() };
     let Ok(params) = Params::parse(request.params) else { return internal_error() };
     let name = subject::get(&request.method, &params.object).unwrap_or_default();
@@ -70,7 +94,7 @@ pub(super) async fn run(edge: &Edge, peer: &Peer, caller: Caller, message: &[u8]
     // A client that closes the connection drops this future; the backend is told.
     let _cancelled_when_dropped = caller.cancel.clone().drop_guard();
     let _entered = peer.session.map(|session| edge.in_flight.enter(session, request.id, &caller.cancel));
-    handle(edge, peer, &request, &params, &caller).instrument(span).await
+    handle(edge, peer, &request, &params, &caller, continues).instrument(span).await
 }
 
 /// Answers every request but `initialize` and `subscriptions/listen`, which belong to their transports.
@@ -80,6 +104,7 @@ async fn handle(
     request: &Request<'_>,
     params: &Params<'_>,
     caller: &Caller,
+    continues: Option<Relayed>,
 ) -> Handled {
     let method = request.method.as_ref();
     let refuse = |error: RpcError| Handled::error(peer.era, request.id, &error);
@@ -93,7 +118,8 @@ async fn handle(
         };
     }
     let none = RawValue::from_string("{}".to_owned()).unwrap_or_default();
-    let raw = request.params.unwrap_or(&none);
+    let carried = continues.and_then(|relayed| unwrapped(params, relayed));
+    let raw = carried.as_deref().or(request.params).unwrap_or(&none);
     let answer = match method {
         methods::PING => return Handled::ok(rpc::response(request.id, "{}")),
         methods::DISCOVER => {
@@ -105,48 +131,94 @@ async fn handle(
         methods::COMPLETE => route::complete(&edge.engine, caller, raw).await,
         _ => return refuse(unknown_method(method)),
     };
-    finish(peer, request, params, &answer)
+    finish(edge, peer, request, params, &answer)
+}
+
+/// The parameters with the backend's own state in place of ours.
+fn unwrapped(params: &Params<'_>, relayed: Relayed) -> Option<Box<RawValue>> {
+    let mut edit = params.object.edit();
+    edit.set(REQUEST_STATE, json::quoted(&relayed.state));
+    edit.finish().into_raw().ok()
 }
 
 /// The answer in the terms of the client's era.
-fn finish(peer: &Peer, request: &Request<'_>, params: &Params<'_>, answer: &Answer) -> Handled {
+fn finish(edge: &Edge, peer: &Peer, request: &Request<'_>, params: &Params<'_>, answer: &Answer) -> Handled {
     let method = request.method.as_ref();
-    let translated = match &answer.outcome {
-        Ok(result) => {
-            let plan = ResultPlan {
-                from: answer.era,
-                to: peer.era,
-                server_info: (peer.era == Era::Modern).then_some(SERVER_INFO),
-                ..ResultPlan::default()
-            };
-            let forwarded =
-                result.received().and_then(|received| translate::forward(method, received, &plan));
-            if let Some(result) = forwarded {
-                return Handled::ok(rpc::response_around(request.id, result));
-            }
-            translate::result(method, result, &plan).map(|result| rpc::response(request.id, result))
-        }
+    let refuse = |error: RpcError| Handled::error(peer.era, request.id, &error);
+    let result = match &answer.outcome {
+        Ok(result) => result,
         Err(error) => {
             let uri = subject::get(method, &params.object);
-            translate::error(method, error, answer.era, peer.era, uri.as_deref())
-                .map(|error| rpc::error(Some(request.id), error))
+            let error = translate::error(method, error, answer.era, peer.era, uri.as_deref());
+            return match error.map(Spliced::into_cow) {
+                Ok(error) => Handled {
+                    status: codes::http_status(code(&error), peer.era),
+                    body: rpc::error(Some(request.id), &*error).into(),
+                },
+                Err(problem) => refuse(untranslatable(&problem)),
+            };
         }
     };
-    match translated {
-        Ok(body) => Handled::ok(body),
-        Err(problem) => Handled::error(peer.era, request.id, &untranslatable(&problem)),
+    let state = match answer
+        .pending
+        .as_deref()
+        .map(|backend| carried(edge, peer, request, params, backend, result))
+    {
+        None => None,
+        Some(Ok(state)) => state,
+        Some(Err(error)) => return refuse(error),
+    };
+    let plan = ResultPlan {
+        from: answer.era,
+        to: peer.era,
+        server_info: (peer.era == Era::Modern).then_some(SERVER_INFO),
+        request_state: state.as_deref(),
+        ..ResultPlan::default()
+    };
+    if let Some(received) = result.received()
+        && let Some(result) = translate::forward(method, received, &plan)
+    {
+        return Handled::ok(rpc::response_around(request.id, result));
+    }
+    match translate::result(method, result, &plan) {
+        Ok(result) => Handled::ok(rpc::response(request.id, result)),
+        Err(problem) => refuse(untranslatable(&problem)),
     }
 }
 
-fn untranslatable(problem: &TranslateError) -> RpcError {
-    let message = match problem {
-        TranslateError::NotComplete(kind) if kind == "input_required" => {
-            "the tool needs input from the user, which this server cannot relay to a client of this revision"
-                .to_owned()
+/// What a client carries in place of the state of a backend that asks, if it has one. An error where the client must not
+/// get the result.
+fn carried(
+    edge: &Edge,
+    peer: &Peer,
+    request: &Request<'_>,
+    params: &Params<'_>,
+    backend: &str,
+    result: &Payload,
+) -> Result<Option<String>, RpcError> {
+    let object = Object::parse(result).unwrap_or_default();
+    match translate::result_type(&object) {
+        ResultType::InputRequired if peer.era == Era::Modern => {
+            let Some(state) = object.get_str(REQUEST_STATE) else { return Ok(None) };
+            let continuation =
+                Continuation::Relayed { backend: backend.to_owned(), state: state.into_owned() };
+            let binding = binding(peer.identity, request, params);
+            let until = now().saturating_add(STATE_LIFETIME);
+            let sealed = continuation.seal(&edge.ring(), &random(), &binding, until);
+            sealed.map(Some).map_err(|error| RpcError::new(codes::INTERNAL_ERROR, error.to_string()))
         }
-        other => other.to_string(),
-    };
-    RpcError::new(codes::INTERNAL_ERROR, message)
+        _ => Ok(None),
+    }
+}
+
+/// The code of an error object.
+fn code(error: &str) -> i64 {
+    let code = Object::parse_str(error).ok().and_then(|error| error.text("code")?.parse().ok());
+    code.unwrap_or(codes::INTERNAL_ERROR)
+}
+
+fn untranslatable(problem: &TranslateError) -> RpcError {
+    RpcError::new(codes::INTERNAL_ERROR, problem.to_string())
 }
 
 fn unknown_method(method: &str) -> RpcError {

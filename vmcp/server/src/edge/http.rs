@@ -169,7 +169,8 @@ async fn answer(
         }
     }
     let (trace, streams) = (body::trace(&params.meta, headers), refuse::accepts_streams(headers));
-    respond::json_or_stream(Conversation::begin(edge, peer, trace, bytes, streams)).await
+    let conversation = Conversation::begin(edge, peer, trace, (request, params), bytes, streams).await;
+    respond::json_or_stream(conversation).await
 }
 
 /// `Mcp-Param-*` against the arguments, by the definition that this client was given.

@@ -1,7 +1,7 @@
 //! Requests of legacy sessions that `notifications/cancelled` can reach. Modern clients close the stream instead.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -17,17 +17,22 @@ pub(super) struct InFlight {
 
 /// Forgets its request when it is dropped.
 #[derive(Debug)]
-pub(super) struct Entered<'a> {
-    in_flight: &'a InFlight,
+pub(super) struct Entered {
+    in_flight: Arc<InFlight>,
     key: Key,
 }
 
 impl InFlight {
     /// Remembers a request until the guard is dropped. A second request with the id of a running one takes its place.
-    pub(super) fn enter(&self, session: [u8; 16], id: &RawValue, token: &CancellationToken) -> Entered<'_> {
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        session: [u8; 16],
+        id: &RawValue,
+        token: &CancellationToken,
+    ) -> Entered {
         let key = (session, Box::from(id.get()));
         self.lock().insert(key.clone(), token.clone());
-        Entered { in_flight: self, key }
+        Entered { in_flight: Arc::clone(self), key }
     }
 
     /// Cancels a request, if it still runs.
@@ -42,7 +47,7 @@ impl InFlight {
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for Entered {
     fn drop(&mut self) {
         self.in_flight.lock().remove(&self.key);
     }
@@ -54,7 +59,7 @@ mod tests {
 
     #[test]
     fn only_the_named_request_of_the_same_session_is_cancelled() {
-        let in_flight = InFlight::default();
+        let in_flight = Arc::new(InFlight::default());
         let id = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
         let (one, other) = (CancellationToken::new(), CancellationToken::new());
         let entered = in_flight.enter([1; 16], &id("1"), &one);

@@ -18,6 +18,7 @@ mod http;
 mod in_flight;
 mod keys;
 mod lists;
+mod parked;
 mod peer;
 mod questions;
 mod random;
@@ -37,6 +38,7 @@ use crate::engine::Engine;
 use crate::route::TraceContext;
 use in_flight::InFlight;
 use keys::Keys;
+use parked::Parked;
 use questions::Questions;
 use sessions::Sessions;
 
@@ -52,8 +54,9 @@ pub struct Edge {
     engine: Engine,
     keys: Keys,
     sessions: Sessions,
-    in_flight: InFlight,
+    in_flight: Arc<InFlight>,
     questions: Arc<Questions>,
+    parked: Arc<Parked>,
     closing: CancellationToken,
 }
 
@@ -64,8 +67,9 @@ impl Edge {
             keys: Keys::new(&engine.snapshot().config)?,
             engine,
             sessions: Sessions::default(),
-            in_flight: InFlight::default(),
+            in_flight: Arc::default(),
             questions: Arc::new(Questions::new()),
+            parked: Arc::new(Parked::new(parked::PATIENCE)),
             closing: CancellationToken::new(),
         }))
     }

@@ -144,13 +144,15 @@ impl Connection {
                 Peer::legacy(session, style)
             }
         };
-        let trace = carried_trace(match era {
-            RequestEra::Modern(modern) => &modern.params.meta,
-            RequestEra::Legacy { params, .. } => &params.meta,
-        });
         // Both eras cancel by notification here.
         peer.session = Some(ONLY);
-        let mut conversation = Conversation::begin(&self.edge, peer, trace, line, true);
+        let params = match era {
+            RequestEra::Modern(modern) => &modern.params,
+            RequestEra::Legacy { params, .. } => params,
+        };
+        let trace = carried_trace(&params.meta);
+        let begin = Conversation::begin(&self.edge, peer, trace, (request, params), line.clone(), true);
+        let mut conversation = begin.await;
         let sender = self.sender.clone();
         self.tasks.spawn(async move {
             while let Some(step) = conversation.next().await {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::value::RawValue;
 use tracing::{Instrument, info_span};
-use vmcp_backend::{Outcome, Response};
+use vmcp_backend::Response;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::object::Object;
 use vmcp_wire::payload::Payload;
@@ -137,11 +137,16 @@ fn failure(tool: &CatalogTool, kind: ErrorType, error: String) -> Failure<'_> {
 
 /// The answer in the shape that was asked for.
 fn shaped(snapshot: &Snapshot, tool: &CatalogTool, format: ResponseFormat, response: Response) -> Answer {
-    let era = response.era;
-    let result = match response.outcome {
-        Outcome::Result(result) => result,
+    // A question to the client is no result yet; it must reach the client as it is.
+    let answer = Answer::relayed(&tool.backend, response);
+    if answer.pending.is_some() {
+        return answer;
+    }
+    let era = answer.era;
+    let result = match answer.outcome {
+        Ok(result) => result,
         // The inner call failed, not the outer one: say so where a model reads it.
-        Outcome::Error(error) => {
+        Err(error) => {
             return Answer::own(failure(tool, ErrorType::BackendError, message_of(&error)).to_result());
         }
     };
@@ -149,9 +154,7 @@ fn shaped(snapshot: &Snapshot, tool: &CatalogTool, format: ResponseFormat, respo
     let cut = limit.and_then(|limit| response_limit::cut(&result, u64::from(limit)));
     let result = cut.map_or(result, Payload::from);
     match format {
-        // A question to the client is no result yet; it must reach the client as it is.
-        _ if is_question(&result) => Answer { outcome: Ok(result), era },
-        ResponseFormat::Mcp => Answer { outcome: Ok(result), era },
+        ResponseFormat::Mcp => Answer { outcome: Ok(result), era, pending: None },
         ResponseFormat::Envelope if result.is_tool_error() => {
             Answer::own(failure(tool, ErrorType::BackendError, first_text(&result)).to_result())
         }
@@ -165,11 +168,6 @@ fn shaped(snapshot: &Snapshot, tool: &CatalogTool, format: ResponseFormat, respo
             Answer::own(envelope.to_result())
         }
     }
-}
-
-fn is_question(result: &RawValue) -> bool {
-    Object::parse(result)
-        .is_ok_and(|object| object.get_str("resultType").is_some_and(|kind| kind != "complete"))
 }
 
 /// The text of a JSON-RPC error.

@@ -6,11 +6,12 @@ use serde_json::value::RawValue;
 use tracing::{Instrument, info_span};
 use vmcp_backend::{CallError, Outcome, Request, Response};
 use vmcp_model::catalog::CatalogTool;
+use vmcp_wire::era::Era;
 use vmcp_wire::headers::{ParamHeader, build_param_headers};
-use vmcp_wire::methods;
 use vmcp_wire::object::Object;
+use vmcp_wire::{asking, methods, translate};
 
-use super::Caller;
+use super::{Caller, rounds};
 use crate::engine::Snapshot;
 use crate::telemetry::metrics::{BackendLabels, CallLabels, Metrics};
 use crate::telemetry::traces;
@@ -64,12 +65,54 @@ pub(crate) fn renamed(params: &Object<'_>, key: &str, subject: &str) -> Result<B
     edit.finish().into_raw().map_err(|error| CallError::Protocol { reason: error.to_string() })
 }
 
-/// Sends a request.
+/// Sends a request, and again with the client's answers as long as the backend asks and the client can be asked meanwhile.
 pub(crate) async fn send(
     snapshot: &Snapshot,
     caller: &Caller,
     metrics: &Metrics,
     target: Target<'_>,
+    params: &RawValue,
+) -> Result<Response, CallError> {
+    if caller.continues.as_deref().is_some_and(|backend| backend != target.backend) {
+        let reason = "`requestState` belongs to another backend; repeat the request without it".to_owned();
+        return Err(CallError::InvalidRequest { reason });
+    }
+    let response = send_once(snapshot, caller, metrics, &target, params).await?;
+    match caller.era {
+        Era::Legacy if rounds::asks(&response) => {
+            let (patience, target) = (snapshot.config.proxy.max_tool_timeout, &target);
+            let again = |params: Box<RawValue>| async move {
+                send_once(snapshot, caller, metrics, target, &params).await
+            };
+            Box::pin(rounds::run(caller, params, response, patience, again)).await
+        }
+        Era::Legacy => Ok(response),
+        Era::Modern => Ok(visit_first(caller, &target, response)),
+    }
+}
+
+/// A legacy backend's demand to visit a URL first, as the question that a modern client understands.
+fn visit_first(caller: &Caller, target: &Target<'_>, response: Response) -> Response {
+    let Response { outcome: Outcome::Error(error), era: Era::Legacy } = &response else { return response };
+    let declared = caller.client.capabilities.as_deref();
+    let url = RawValue::from_string(r#"{"mode":"url"}"#.to_owned()).ok();
+    if !methods::may_require_input(target.method)
+        || !asking::may_ask(declared, methods::ELICIT, url.as_deref())
+    {
+        return response;
+    }
+    let question = translate::url_elicitation(error).ok().flatten();
+    match question.and_then(|question| RawValue::from_string(question).ok()) {
+        Some(question) => Response { outcome: Outcome::Result(question.into()), era: Era::Modern },
+        None => response,
+    }
+}
+
+async fn send_once(
+    snapshot: &Snapshot,
+    caller: &Caller,
+    metrics: &Metrics,
+    target: &Target<'_>,
     params: &RawValue,
 ) -> Result<Response, CallError> {
     // The catalog outlives a removed backend by one snapshot at most.
@@ -82,7 +125,7 @@ pub(crate) async fn send(
         method: target.method,
         params,
         routing_name: target.subject,
-        param_headers: target.param_headers,
+        param_headers: target.param_headers.clone(),
         deadline: target.deadline,
         trace: traces::outgoing(&span, &caller.trace),
         client: caller.client.clone(),

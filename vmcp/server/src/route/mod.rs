@@ -4,8 +4,10 @@
 //! front of the target that will really run.
 
 pub(crate) mod backend;
+mod rounds;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -19,6 +21,7 @@ use vmcp_wire::methods;
 use vmcp_wire::object::Object;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::RpcError;
+use vmcp_wire::translate::{ResultType, payload_type};
 
 use crate::engine::{Engine, Snapshot};
 use crate::identity::Identity;
@@ -33,6 +36,8 @@ pub type TraceContext = Trace<'static>;
 pub struct Caller {
     /// Whose view of the catalog counts.
     pub identity: Identity,
+    /// How it is asked for input: a modern client by the result, an older one while its request is under way.
+    pub era: Era,
     /// What a backend may be told about the client.
     pub client: ClientFacts,
     /// The trace that the request belongs to.
@@ -43,6 +48,8 @@ pub struct Caller {
     pub events: Option<mpsc::Sender<Event>>,
     /// Cancels the request.
     pub cancel: CancellationToken,
+    /// The backend that this request goes on with, when it carries that backend's state.
+    pub continues: Option<Arc<str>>,
 }
 
 /// What a request came to.
@@ -52,19 +59,21 @@ pub struct Answer {
     pub outcome: Result<Payload, Payload>,
     /// The era in whose terms it is written; the edge translates.
     pub era: Era,
+    /// The backend that said so, when it is no complete result but a question or a task.
+    pub pending: Option<Box<str>>,
 }
 
 impl Answer {
     /// A result of our own. It has no key that differs between the eras, and says that it is of the older one, so that
     /// translation adds what the newer one wants.
     pub fn own(result: Box<RawValue>) -> Answer {
-        Answer { outcome: Ok(result.into()), era: Era::Legacy }
+        Answer { outcome: Ok(result.into()), era: Era::Legacy, pending: None }
     }
 
     /// An error of our own.
     pub fn error(error: &RpcError) -> Answer {
         let error = RawValue::from_string(error.to_json()).unwrap_or_default();
-        Answer { outcome: Err(error.into()), era: Era::Modern }
+        Answer { outcome: Err(error.into()), era: Era::Modern, pending: None }
     }
 
     fn invalid(message: impl Into<String>) -> Answer {
@@ -79,12 +88,16 @@ impl Answer {
     }
 
     /// What a backend answered.
-    pub(crate) fn relayed(response: Response) -> Answer {
-        let outcome = match response.outcome {
-            Outcome::Result(result) => Ok(result),
-            Outcome::Error(error) => Err(error),
+    pub(crate) fn relayed(backend: &str, response: Response) -> Answer {
+        let era = response.era;
+        let (outcome, complete) = match response.outcome {
+            Outcome::Result(result) => {
+                let complete = era == Era::Legacy || payload_type(&result) == ResultType::Complete;
+                (Ok(result), complete)
+            }
+            Outcome::Error(error) => (Err(error), true),
         };
-        Answer { outcome, era: response.era }
+        Answer { outcome, era, pending: (!complete).then(|| backend.into()) }
     }
 
     /// A backend that did not answer.
@@ -112,7 +125,7 @@ pub async fn call_tool(engine: &Engine, caller: &Caller, params: &RawValue) -> A
     };
     let deadline = snapshot.tool_timeout(&tool.backend);
     match backend::call_tool(&snapshot, caller, engine.metrics(), tool, &params.object, deadline).await {
-        Ok(response) => Answer::relayed(response),
+        Ok(response) => Answer::relayed(&tool.backend, response),
         Err(error) => optim::failed_call(tool, &error),
     }
 }
@@ -205,7 +218,7 @@ async fn relay(
 ) -> Answer {
     let backend = target.backend;
     match backend::send(snapshot, caller, engine.metrics(), target, params).await {
-        Ok(response) => Answer::relayed(response),
+        Ok(response) => Answer::relayed(backend, response),
         Err(error) => Answer::unanswered(backend, &error),
     }
 }

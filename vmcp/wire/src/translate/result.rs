@@ -11,6 +11,7 @@ use crate::{
     meta::{self, META},
     methods,
     object::{Edit, Object},
+    payload::{Key, Payload},
     splice::Spliced,
 };
 
@@ -47,12 +48,30 @@ pub struct ResultPlan<'a> {
 #[must_use]
 pub fn result_type<'a>(result: &Object<'a>) -> ResultType<'a> {
     let Some(raw) = result.text(RESULT_TYPE) else { return ResultType::Complete };
-    match json::unquoted(raw) {
-        Some(name) if name == "complete" => ResultType::Complete,
-        Some(name) if name == "input_required" => ResultType::InputRequired,
-        Some(name) if name == "task" => ResultType::Task,
-        Some(name) => ResultType::Other(name),
-        None => ResultType::Other(Cow::Borrowed(raw)),
+    json::unquoted(raw).map_or(ResultType::Other(Cow::Borrowed(raw)), named)
+}
+
+/// The kind of a modern result, without parsing it when it was read as it arrived.
+#[must_use]
+pub fn payload_type(result: &Payload) -> ResultType<'static> {
+    match result.received() {
+        Some(received) if !received.found().has(Key::ResultType) => ResultType::Complete,
+        Some(received) => named(received.string(Key::ResultType).unwrap_or_default().into()),
+        None => match Object::parse(result).as_ref().map(result_type) {
+            Ok(ResultType::Other(name)) => ResultType::Other(Cow::Owned(name.into_owned())),
+            Ok(ResultType::InputRequired) => ResultType::InputRequired,
+            Ok(ResultType::Task) => ResultType::Task,
+            Ok(ResultType::Complete) | Err(_) => ResultType::Complete,
+        },
+    }
+}
+
+fn named(name: Cow<'_, str>) -> ResultType<'_> {
+    match name.as_ref() {
+        "complete" => ResultType::Complete,
+        "input_required" => ResultType::InputRequired,
+        "task" => ResultType::Task,
+        _ => ResultType::Other(name),
     }
 }
 

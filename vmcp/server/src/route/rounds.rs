@@ -1,0 +1,226 @@
+//! A modern backend that needs input answers with questions (`input_required`). A client of an earlier revision is asked
+//! them one by one on its stream, and the request is repeated with its answers until the backend has what it needs.
+
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+use vmcp_backend::{CallError, Event, Outcome, Question, Response};
+use vmcp_wire::era::Era;
+use vmcp_wire::object::Object;
+use vmcp_wire::payload::Payload;
+use vmcp_wire::rpc::RpcError;
+use vmcp_wire::translate::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE, ResultType, payload_type};
+use vmcp_wire::{asking, codes, json};
+
+use super::Caller;
+
+/// How often a request is repeated before its backend is given up.
+const MOST_ROUNDS: usize = 10;
+/// Questions in one round.
+const MOST_QUESTIONS: usize = 32;
+/// A backend that asks nothing but wants its request again is given this time, and twice as much each time.
+const STATE_ONLY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Whether a response asks.
+pub(super) fn asks(response: &Response) -> bool {
+    question(response).is_some()
+}
+
+/// Answers `response`, which is to a request with `params`, and repeats the request with `send` until it asks no more.
+pub(super) async fn run<F>(
+    caller: &Caller,
+    params: &RawValue,
+    mut response: Response,
+    patience: Duration,
+    send: impl Fn(Box<RawValue>) -> F,
+) -> Result<Response, CallError>
+where
+    F: Future<Output = Result<Response, CallError>>,
+{
+    for round in 0..MOST_ROUNDS {
+        let Some(question) = question(&response) else { return Ok(response) };
+        let answered = tokio::select! {
+            answered = timeout(patience, answer(caller, params, question, round)) => answered,
+            () = caller.cancel.cancelled() => return Err(CallError::Cancelled),
+        };
+        let repeated = match answered {
+            Ok(Ok(repeated)) => repeated,
+            Ok(Err(ended)) => return Ok(Response { outcome: Outcome::error(&ended), era: Era::Legacy }),
+            Err(_) => return Err(CallError::Timeout { after: patience }),
+        };
+        response = send(repeated).await?;
+    }
+    if !asks(&response) {
+        return Ok(response);
+    }
+    let ended =
+        refused(format!("the backend asked for input {MOST_ROUNDS} times and did not come to an end"));
+    Ok(Response { outcome: Outcome::error(&ended), era: Era::Legacy })
+}
+
+fn question(response: &Response) -> Option<&Payload> {
+    match &response.outcome {
+        Outcome::Result(result) if response.era == Era::Modern => {
+            (payload_type(result) == ResultType::InputRequired).then_some(result)
+        }
+        _ => None,
+    }
+}
+
+/// The parameters of the next round: those of the first one, with the answers and the backend's own state. An error
+/// object where the client does not answer.
+async fn answer(
+    caller: &Caller,
+    params: &RawValue,
+    question: &RawValue,
+    round: usize,
+) -> Result<Box<RawValue>, Box<RawValue>> {
+    let unreadable =
+        |what: &str| refused(format!("the backend asked for input in a way that cannot be read: {what}"));
+    let question = Object::parse(question).map_err(|error| unreadable(&error.to_string()))?;
+    let requests = question.get(INPUT_REQUESTS);
+    let requests = requests.map(Object::parse).transpose().map_err(|error| unreadable(&error.to_string()))?;
+    let requests = requests.unwrap_or_default();
+    if requests.len() > MOST_QUESTIONS {
+        return Err(refused(format!("the backend asks more than {MOST_QUESTIONS} questions at once")));
+    }
+    if requests.is_empty() {
+        if question.text(REQUEST_STATE).is_none() {
+            return Err(unreadable("it has neither `inputRequests` nor `requestState`"));
+        }
+        sleep(STATE_ONLY_PAUSE * (1 << round.min(6))).await;
+    }
+    let mut open = Vec::with_capacity(requests.len());
+    for (key, request) in requests.iter() {
+        open.push((json::quoted(key), ask(caller, request).await?));
+    }
+    let answers = try_join_all(open.into_iter().map(async |(key, answered)| match answered.await {
+        Ok(Outcome::Result(result)) => Ok(format!("{key}:{}", result.get())),
+        // What the client says instead of an answer is what its request comes to.
+        Ok(Outcome::Error(error)) => Err(error.into_raw()),
+        Err(_) => Err(refused("the backend needs input, and the client could not be asked".to_owned())),
+    }));
+    let answers = answers.await?;
+    let params = Object::parse(params).map_err(|error| refused(error.to_string()))?;
+    let mut edit = params.edit();
+    edit.remove(INPUT_RESPONSES).remove(REQUEST_STATE);
+    if !answers.is_empty() {
+        edit.set(INPUT_RESPONSES, format!("{{{}}}", answers.join(",")));
+    }
+    if let Some(state) = question.text(REQUEST_STATE) {
+        edit.set(REQUEST_STATE, state.to_owned());
+    }
+    edit.finish().into_raw().map_err(|error| refused(error.to_string()))
+}
+
+/// Puts one question to the client.
+async fn ask(caller: &Caller, request: &RawValue) -> Result<oneshot::Receiver<Outcome>, Box<RawValue>> {
+    let request = Object::parse(request).unwrap_or_default();
+    let method = request.get_str("method").unwrap_or_default();
+    let params = request.get("params");
+    let may = asking::may_ask(caller.client.capabilities.as_deref(), &method, params);
+    let Some(events) = caller.events.as_ref().filter(|_| may) else {
+        let shown: String = method.chars().take(64).collect();
+        let why = if may { "takes no stream of events" } else { "did not declare that it answers that" };
+        return Err(refused(format!("the backend needs an answer to {shown}, and the client {why}")));
+    };
+    let (answer, answered) = oneshot::channel();
+    let question = Question { method: (*method).into(), params: params.map(ToOwned::to_owned), answer };
+    let sent = events.send(Event::Question(question)).await;
+    sent.map_err(|_| refused("the backend needs input, and the client is gone".to_owned()))?;
+    Ok(answered)
+}
+
+fn refused(message: String) -> Box<RawValue> {
+    let error = RpcError::new(codes::INTERNAL_ERROR, message).to_json();
+    RawValue::from_string(error).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use tokio::sync::mpsc;
+    use vmcp_backend::ClientFacts;
+
+    fn raw(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
+    fn modern(result: &str) -> Response {
+        Response { outcome: Outcome::result(&raw(result)), era: Era::Modern }
+    }
+
+    /// Runs a request whose backend gives `results` one after another; the client answers `answer` to everything. What
+    /// came out, and what the backend was sent.
+    async fn run_with(results: &[&str], answer: Option<Outcome>) -> (String, Vec<String>) {
+        let (events, mut asked) = mpsc::channel(8);
+        let capabilities = Some(Arc::from(raw(r#"{"elicitation":{}}"#)));
+        let client = ClientFacts { capabilities, ..ClientFacts::default() };
+        let caller = Caller { client, events: Some(events), ..Caller::default() };
+        let user = tokio::spawn(async move {
+            while let Some(Event::Question(question)) = asked.recv().await {
+                match &answer {
+                    Some(Outcome::Result(result)) => drop(question.answer.send(Outcome::result(result))),
+                    Some(Outcome::Error(error)) => drop(question.answer.send(Outcome::error(error))),
+                    None => {}
+                }
+            }
+        });
+        let sent = Mutex::new(Vec::new());
+        let send = |params: Box<RawValue>| {
+            let mut sent = sent.lock().unwrap();
+            sent.push(params.get().to_owned());
+            std::future::ready(Ok(modern(results[sent.len().min(results.len() - 1)])))
+        };
+        let params = raw(r#"{"name":"t","arguments":{}}"#);
+        let outcome = run(&caller, &params, modern(results[0]), Duration::from_secs(9), send);
+        let text = match outcome.await.unwrap().outcome {
+            Outcome::Result(text) | Outcome::Error(text) => text.get().to_owned(),
+        };
+        drop(caller);
+        user.await.unwrap();
+        (text, sent.into_inner().unwrap())
+    }
+
+    const ASKS: &str = r#"{"resultType":"input_required","requestState":"s\"1","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"?"}},"b":{"method":"elicitation/create"}}}"#;
+
+    #[tokio::test]
+    async fn a_request_is_repeated_with_the_answers_and_the_exact_state() {
+        let yes = Outcome::result(&raw(r#"{"action":"decline"}"#));
+        let (text, sent) = run_with(&[ASKS, r#"{"resultType":"complete","x":1}"#], Some(yes)).await;
+        assert_eq!(text, r#"{"resultType":"complete","x":1}"#);
+        assert_eq!(
+            sent,
+            [
+                r#"{"name":"t","arguments":{},"inputResponses":{"a":{"action":"decline"},"b":{"action":"decline"}},"requestState":"s\"1"}"#
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn what_a_client_says_instead_of_an_answer_ends_the_request() {
+        let no = Outcome::error(&raw(r#"{"code":-1,"message":"no"}"#));
+        let (text, sent) = run_with(&[ASKS], Some(no)).await;
+        assert_eq!((text.as_str(), sent.len()), (r#"{"code":-1,"message":"no"}"#, 0));
+        let (text, _) = run_with(&[ASKS], None).await;
+        assert!(text.contains("could not be asked"), "{text}");
+        let roots = ASKS.replace("elicitation/create", "roots/list");
+        let (text, _) = run_with(&[&roots], None).await;
+        assert!(text.contains("did not declare"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_backend_that_never_has_enough_is_given_up() {
+        let yes = Outcome::result(&raw("{}"));
+        let (text, sent) = run_with(&[ASKS], Some(yes)).await;
+        assert!(text.contains("10 times"), "{text}");
+        assert_eq!(sent.len(), MOST_ROUNDS);
+        let (text, _) = run_with(&[r#"{"resultType":"input_required"}"#], None).await;
+        assert!(text.contains("neither"), "{text}");
+    }
+}
