@@ -4,17 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::time::{sleep, timeout};
-use tracing::Instrument as _;
-use vmcp_wire::era::Era;
 
 use crate::backoff;
 use crate::connection::Connection;
 use crate::era::{self, Hint};
 use crate::error::LinkError;
+use crate::listen;
 use crate::lock::lock;
 use crate::shared::{Rounds, Shared};
 use crate::status::State;
-use crate::subscriptions;
 
 /// A connection that ends sooner than this counts as a crash, and crashes in a row are answered with longer pauses.
 const STABLE: Duration = Duration::from_secs(30);
@@ -122,12 +120,7 @@ impl Connector {
         lock(&self.shared.breaker).reconnected();
         self.shared.current.store(Some(Arc::clone(connection)));
         self.shared.changed.notify_one();
-        if server.era() == Era::Legacy {
-            let shared = Arc::clone(&self.shared);
-            let resume = async move { subscriptions::resume(&shared).await };
-            let closed = connection.channel.closed.clone();
-            tokio::spawn(closed.run_until_cancelled_owned(resume).in_current_span());
-        }
+        listen::start(&self.shared, connection);
     }
 
     async fn pause_after_crash(&mut self, lived: Duration) {

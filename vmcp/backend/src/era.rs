@@ -15,7 +15,6 @@ use vmcp_wire::{methods, rpc};
 use crate::abilities::DECLARED;
 use crate::connection::{Channel, Connection, Server, empty_object};
 use crate::error::LinkError;
-use crate::listen;
 use crate::request::{Outcome, Request};
 use crate::shared::Shared;
 use crate::transport::{self, Link};
@@ -52,9 +51,7 @@ pub(crate) async fn connect(shared: &Shared, hint: Hint) -> Result<Connection, L
     } else {
         negotiate(shared, channel).await?
     };
-    let connection = Connection { channel: Arc::new(channel), server: Arc::new(server) };
-    listen::start(&connection);
-    Ok(connection)
+    Ok(Connection { channel: Arc::new(channel), server: Arc::new(server) })
 }
 
 async fn negotiate(shared: &Shared, channel: Channel) -> Result<(Channel, Server), LinkError> {

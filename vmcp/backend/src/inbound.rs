@@ -249,12 +249,14 @@ impl Inbound {
 
 /// The latest of the calls under way that can take messages, if all are of one client.
 fn latest_of_one_client(routes: &HashMap<u64, Route>) -> Option<u64> {
-    let session = routes.values().next()?.listener.session;
-    let of_one = session.is_some() && routes.values().all(|route| route.listener.session == session);
-    if routes.len() > 1 && !of_one {
+    let calls = || routes.iter().filter(|(_, route)| !route.listener.standing);
+    let (_, first) = calls().next()?;
+    let session = first.listener.session;
+    let of_one = session.is_some() && calls().all(|(_, route)| route.listener.session == session);
+    if !of_one && calls().nth(1).is_some() {
         return None;
     }
-    routes.iter().filter(|(_, route)| route.listener.events.is_some()).map(|(id, _)| *id).max()
+    calls().filter(|(_, route)| route.listener.events.is_some()).map(|(id, _)| *id).max()
 }
 
 fn deliver(listener: &Listener, whole: &[u8]) -> Option<Delivery> {

@@ -1,18 +1,27 @@
-//! Hears of changes: a legacy server's GET stream, a modern server's `subscriptions/listen`. One per connection.
+//! Hears of what belongs to no call: a legacy server's GET stream, a modern server's `subscriptions/listen`. One per
+//! connection.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt as _;
 use serde_json::value::RawValue;
-use tokio::time::sleep;
+use tokio::sync::mpsc;
+use tokio::task::JoinError;
+use tokio::time::{sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 use vmcp_wire::era::{Era, Revision};
-use vmcp_wire::methods;
+use vmcp_wire::rpc::RpcError;
+use vmcp_wire::{codes, methods};
 
 use crate::backoff;
 use crate::connection::{Channel, Connection, Server};
 use crate::error::LinkError;
+use crate::listener::Listener;
 use crate::request::{Outcome, Request};
+use crate::shared::Shared;
+use crate::subscriptions::{self, InForce};
 use crate::transport::Link;
 
 /// How long to wait before a stream is opened again.
@@ -21,64 +30,190 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MOST_SHORT_STREAMS: u32 = 5;
 /// A stream that ends sooner is reopened with longer pauses.
 const STABLE: Duration = Duration::from_secs(30);
+/// Changes of what is wanted that come within this time of each other are one.
+const COALESCE: Duration = Duration::from_millis(50);
+/// A server that takes longer to acknowledge a subscription is believed to have done so.
+const ACKNOWLEDGE: Duration = Duration::from_secs(10);
 
-/// Listens in the background until the connection ends. Other legacy links bring such messages by themselves.
-pub(crate) fn start(connection: &Connection) {
-    let channel = Arc::clone(&connection.channel);
-    let closed = channel.closed.clone();
-    match (connection.server.era(), &channel.link) {
-        (Era::Legacy, Link::Http(http)) => {
-            let http = http.clone();
-            let changed = Arc::clone(&channel.inbound.changed);
-            let follow = async move { http.follow(|| changed.notify_one()).await };
-            tokio::spawn(closed.run_until_cancelled_owned(follow).in_current_span());
+/// Listens in the background until the connection ends, for everybody: other legacy links bring such messages by
+/// themselves.
+pub(crate) fn start(shared: &Arc<Shared>, connection: &Arc<Connection>) {
+    let closed = connection.channel.closed.clone();
+    let spawn = |listen| {
+        tokio::spawn(closed.clone().run_until_cancelled_owned(listen).in_current_span());
+    };
+    if connection.server.era() == Era::Modern {
+        let listening = Listening::new(shared, connection);
+        return spawn(listening.run().boxed());
+    }
+    if let Link::Http(http) = &connection.channel.link {
+        let (http, shared) = (http.clone(), Arc::clone(shared));
+        let follow = async move { http.follow(|| missed(&shared)).await };
+        spawn(follow.boxed());
+    }
+    let shared = Arc::clone(shared);
+    spawn(async move { subscriptions::resume(&shared).await }.boxed());
+}
+
+/// What was announced meanwhile was announced to nobody.
+fn missed(shared: &Shared) {
+    shared.changed.notify_one();
+    subscriptions::announce(shared);
+}
+
+/// The one subscription to a modern server, and what becomes of it.
+struct Listening {
+    shared: Arc<Shared>,
+    /// Not the connection, whose end is to be noticed.
+    channel: Arc<Channel>,
+    /// The lists whose changes the server announces.
+    lists: Vec<String>,
+    stream: Option<Stream>,
+    /// Streams in a row that ended soon.
+    failures: u32,
+    /// There was a time without a stream.
+    gap: bool,
+}
+
+/// One `subscriptions/listen`; dropped, it ends.
+struct Stream {
+    task: AbortOnDropHandle<Result<Outcome, LinkError>>,
+    since: Instant,
+}
+
+/// How a stream ended.
+enum End {
+    /// It may be opened again.
+    Closed,
+    /// The server does not want it, and says why.
+    Refused(Box<RawValue>),
+    /// The server is gone: the connector finds out more.
+    Gone,
+}
+
+impl Listening {
+    fn new(shared: &Arc<Shared>, connection: &Connection) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            channel: Arc::clone(&connection.channel),
+            lists: lists(&connection.server),
+            stream: None,
+            failures: 0,
+            gap: false,
         }
-        (Era::Legacy, Link::Duplex(_)) => {}
-        (Era::Modern, _) => {
-            if let Some(filter) = filter(&connection.server) {
-                let subscribe = subscribe(channel, filter);
-                tokio::spawn(closed.run_until_cancelled_owned(subscribe).in_current_span());
+    }
+
+    async fn run(mut self) {
+        let mut wanted = self.shared.subscriptions.version.subscribe();
+        loop {
+            wanted.borrow_and_update();
+            let (version, entries) = self.entries();
+            // The stream that there is goes on until the next one is open.
+            let end = match self.open(&entries).await {
+                Ok(stream) => {
+                    self.stream = stream;
+                    self.shared.subscriptions.confirm(InForce { version, refusal: None });
+                    if std::mem::take(&mut self.gap) {
+                        missed(&self.shared);
+                    }
+                    None
+                }
+                Err(End::Refused(error)) => {
+                    tracing::info!(error = error.get(), "the backend refused to announce changes");
+                    self.shared.subscriptions.confirm(InForce { version, refusal: Some(error) });
+                    None
+                }
+                Err(end) => Some(end),
+            };
+            let end = match end {
+                Some(end) => end,
+                None => tokio::select! {
+                    end = self.ended() => end,
+                    _ = wanted.changed() => {
+                        sleep(COALESCE).await;
+                        continue;
+                    }
+                },
+            };
+            match end {
+                End::Gone => return self.channel.closed.cancel(),
+                End::Refused(_) => drop(wanted.changed().await),
+                End::Closed if self.is_futile(&entries) => {
+                    tracing::info!("the backend keeps no subscription open");
+                    drop(wanted.changed().await);
+                }
+                End::Closed => sleep(backoff::delay(FIRST_PAUSE, self.failures)).await,
             }
+        }
+    }
+
+    /// What to ask for, and its version. Only what the server promises, so that one which never changes holds no
+    /// stream open.
+    fn entries(&self) -> (u64, Vec<String>) {
+        let (version, resources, tasks) = self.shared.subscriptions.filter();
+        let mut entries = self.lists.clone();
+        entries.extend(resources.map(|uris| format!(r#""resourceSubscriptions":{uris}"#)));
+        entries.extend(tasks.map(|ids| format!(r#""taskIds":{ids}"#)));
+        (version, entries)
+    }
+
+    /// Whether to leave it at that: nobody in particular waits for something.
+    fn is_futile(&self, entries: &[String]) -> bool {
+        self.failures > MOST_SHORT_STREAMS && entries.len() == self.lists.len()
+    }
+
+    /// Opens a stream and waits until it is acknowledged.
+    async fn open(&mut self, entries: &[String]) -> Result<Option<Stream>, End> {
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let filter = format!(r#"{{"notifications":{{{}}}}}"#, entries.join(","));
+        let Ok(filter) = RawValue::from_string(filter) else { return Ok(None) };
+        let (events, mut acknowledged) = mpsc::channel(1);
+        let listener = Arc::new(Listener { events: Some(events), standing: true, ..Listener::default() });
+        let channel = Arc::clone(&self.channel);
+        let listen = async move {
+            let request = Request::new(methods::LISTEN, &filter);
+            channel.exchange(Revision::MODERN, &request, Some(&listener)).await
+        };
+        let task = AbortOnDropHandle::new(tokio::spawn(listen.in_current_span()));
+        let mut stream = Stream { task, since: Instant::now() };
+        // The listener is dropped with the task: there is nothing to receive from a stream that has ended.
+        match timeout(ACKNOWLEDGE, acknowledged.recv()).await {
+            Ok(None) => Err(self.end_of((&mut stream.task).await, stream.since)),
+            Ok(Some(_)) | Err(_) => Ok(Some(stream)),
+        }
+    }
+
+    /// Waits for the end of the stream, for ever if there is none.
+    async fn ended(&mut self) -> End {
+        let Some(stream) = &mut self.stream else { return std::future::pending().await };
+        let result = (&mut stream.task).await;
+        let since = stream.since;
+        self.stream = None;
+        self.end_of(result, since)
+    }
+
+    fn end_of(&mut self, result: Result<Result<Outcome, LinkError>, JoinError>, since: Instant) -> End {
+        self.gap |= self.stream.is_none();
+        self.failures = if since.elapsed() < STABLE { self.failures + 1 } else { 1 };
+        match result {
+            Ok(Ok(Outcome::Error(error))) => End::Refused(RawValue::to_owned(&error)),
+            Ok(Err(error)) if is_final(&error) => {
+                let error = RpcError::new(codes::INTERNAL_ERROR, error.to_string()).to_json();
+                End::Refused(RawValue::from_string(error).unwrap_or_default())
+            }
+            Ok(Err(error)) if error.nothing_executed() => End::Gone,
+            _ => End::Closed,
         }
     }
 }
 
-/// What to ask for: only what the server promises, so that one which never changes holds no stream open.
-fn filter(server: &Server) -> Option<Box<RawValue>> {
-    let wanted: Vec<String> = ["tools", "prompts", "resources"]
-        .into_iter()
-        .filter(|capability| server.announces_changes(capability))
-        .map(|capability| format!(r#""{capability}ListChanged":true"#))
-        .collect();
-    let filter = format!(r#"{{"notifications":{{{}}}}}"#, wanted.join(","));
-    RawValue::from_string(filter).ok().filter(|_| !wanted.is_empty())
-}
-
-async fn subscribe(channel: Arc<Channel>, filter: Box<RawValue>) {
-    let request = Request::new(methods::LISTEN, &filter);
-    let mut failures = 0;
-    loop {
-        let since = Instant::now();
-        // Ends when the stream does.
-        match channel.exchange(Revision::MODERN, &request, None).await {
-            Ok(Outcome::Error(error)) => {
-                return tracing::info!(error = error.get(), "the backend announces no changes");
-            }
-            Err(error) if is_final(&error) => {
-                return tracing::info!(error = error.detail(), "the backend announces no changes");
-            }
-            // It is gone: the connector finds out more.
-            Err(error) if error.nothing_executed() => return channel.closed.cancel(),
-            Ok(Outcome::Result(_)) if failures >= MOST_SHORT_STREAMS && since.elapsed() < STABLE => {
-                return tracing::info!("the backend keeps no subscription open");
-            }
-            Ok(Outcome::Result(_)) | Err(_) => {}
-        }
-        failures = if since.elapsed() < STABLE { failures + 1 } else { 1 };
-        sleep(backoff::delay(FIRST_PAUSE, failures)).await;
-        // What changed meanwhile was announced to nobody.
-        channel.inbound.changed.notify_one();
-    }
+/// The lists whose changes the server promises to announce, as entries of a filter.
+fn lists(server: &Server) -> Vec<String> {
+    let lists = ["tools", "prompts", "resources"].into_iter();
+    let announced = lists.filter(|capability| server.announces_changes(capability));
+    announced.map(|capability| format!(r#""{capability}ListChanged":true"#)).collect()
 }
 
 /// Whether asking again is useless. A gateway in between that answers 502 will not for ever.

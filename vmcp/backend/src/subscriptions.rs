@@ -31,7 +31,7 @@ pub(crate) struct Subscriptions {
     /// Counts the changes of what is wanted.
     pub(crate) version: watch::Sender<u64>,
     /// What a modern server has confirmed.
-    pub(crate) in_force: watch::Sender<InForce>,
+    in_force: watch::Sender<InForce>,
 }
 
 #[derive(Debug, Default)]
@@ -80,7 +80,6 @@ impl Drop for Reference<'_> {
 
 impl Subscriptions {
     /// `resourceSubscriptions` and `taskIds` as JSON arrays, each absent when empty, and their version.
-    #[expect(dead_code, reason = "the next commit listens by it")]
     pub(crate) fn filter(&self) -> (u64, Option<String>, Option<String>) {
         let wanted = lock(&self.wanted);
         let array = |entries: Vec<String>| (!entries.is_empty()).then(|| format!("[{}]", entries.join(",")));
@@ -88,6 +87,11 @@ impl Subscriptions {
         let resources = array(resources.map(|topic| json::quoted(&topic.uri)).collect());
         let tasks = array(wanted.tasks.keys().map(|id| json::quoted(id)).collect());
         (*self.version.borrow(), resources, tasks)
+    }
+
+    /// A modern server has confirmed, or refused, what was wanted.
+    pub(crate) fn confirm(&self, in_force: InForce) {
+        self.in_force.send_replace(in_force);
     }
 
     fn topics(&self) -> Vec<Arc<Topic>> {
@@ -262,13 +266,14 @@ pub(crate) async fn resume(shared: &Arc<Shared>) {
             Err(error) => return tracing::info!(%error, "subscriptions could not be renewed"),
         }
     }
-    announce(shared).await;
+    announce(shared);
 }
 
 /// Tells all subscribers to look again: what was updated while nobody listened was announced to nobody.
-pub(crate) async fn announce(shared: &Shared) {
+pub(crate) fn announce(shared: &Shared) {
     for topic in shared.subscriptions.topics() {
-        if *topic.told.lock().await
+        // Who is being told just now has missed nothing.
+        if topic.told.try_lock().is_ok_and(|told| *told)
             && let Some(message) = updated(&topic.uri)
         {
             shared.settings.downstream.deliver(&shared.spec.name, None, Event::Notification(message));

@@ -17,4 +17,5 @@ mod processes;
 mod questions;
 mod sessions;
 mod sse;
+mod subscriptions;
 mod support;

@@ -1,0 +1,214 @@
+//! Resources and tasks that somebody wants to hear of: counted, in force across connections, and told apart by era.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use vmcp_backend::{Backend, Outcome, Settings};
+
+use crate::support::scripts::stateful;
+use crate::support::server::{Reply, Seen, Server, event};
+use crate::support::{Mailbox, eventually, settings, spec};
+
+fn listening(mailbox: &Mailbox) -> Settings {
+    Settings { downstream: Arc::new(mailbox.clone()), ..settings() }
+}
+
+fn updated(uri: &str) -> String {
+    let params = json!({"uri": uri});
+    json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params}).to_string()
+}
+
+/// The URIs that were told to a legacy server, and how.
+fn told(server: &Server) -> Vec<String> {
+    let all = server.seen().into_iter().filter(|seen| seen.method().ends_with("subscribe"));
+    all.map(|seen| format!("{} {}", seen.method(), seen.body["params"]["uri"].as_str().unwrap())).collect()
+}
+
+#[tokio::test]
+async fn a_legacy_server_is_told_of_the_first_subscriber_and_of_the_last() {
+    let (announce, stream) = mpsc::unbounded_channel();
+    let stream = Mutex::new(Some(stream));
+    let server = Server::start(stateful(move |seen| match stream.lock().unwrap().take() {
+        Some(stream) if seen.http == "GET" => Reply::Live(": open\n\n".to_owned(), stream),
+        _ => Reply::Status(405, String::new()),
+    }))
+    .await;
+    let mailbox = Mailbox::default();
+    let backend = Backend::start(spec("b", server.transport()), listening(&mailbox), None);
+    let both = futures::future::join(backend.subscribe("r:1"), backend.subscribe("r:1")).await;
+    assert!(matches!(both, (Ok(Outcome::Result(_)), Ok(Outcome::Result(_)))), "{both:?}");
+    backend.subscribe("r:2").await.unwrap();
+    announce.send(event(&updated("r:1"))).unwrap();
+    let message = eventually("the update", || mailbox.all().pop()).await;
+    assert_eq!(message, (None, updated("r:1")));
+    backend.unsubscribe("r:1");
+    backend.unsubscribe("r:2");
+    eventually("the end of one", || {
+        told(&server).iter().any(|told| told.ends_with("/unsubscribe r:2")).then_some(())
+    })
+    .await;
+    backend.unsubscribe("r:1");
+    backend.unsubscribe("r:1");
+    eventually("the end of the other", || (told(&server).len() == 4).then_some(())).await;
+    assert_eq!(
+        told(&server),
+        [
+            "resources/subscribe r:1",
+            "resources/subscribe r:2",
+            "resources/unsubscribe r:2",
+            "resources/unsubscribe r:1"
+        ]
+    );
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_refusal_counts_nobody_and_the_number_is_bounded() {
+    let refuse = Arc::new(AtomicBool::new(true));
+    let refusing = Arc::clone(&refuse);
+    let rest = stateful(|_| Reply::Status(405, String::new()));
+    let server = Server::start(move |seen| match seen.method() {
+        "resources/subscribe" if refusing.load(Ordering::SeqCst) => Reply::Json(seen.error(-32002)),
+        _ => rest(seen),
+    })
+    .await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    let answer = backend.subscribe("r:1").await.unwrap();
+    assert!(matches!(&answer, Outcome::Error(error) if error.get().contains("-32002")), "{answer:?}");
+    refuse.store(false, Ordering::SeqCst);
+    for n in 0..1000 {
+        backend.subscribe(&format!("r:{n}")).await.unwrap();
+    }
+    assert_eq!(backend.subscribe("r:1000").await.unwrap_err().category(), "invalid_request");
+    backend.subscribe("r:5").await.unwrap();
+    assert_eq!(told(&server).len(), 1001);
+    assert_eq!(backend.subscribe(&"x".repeat(9000)).await.unwrap_err().category(), "invalid_request");
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn after_a_reconnection_everything_is_subscribed_to_again_and_looked_at() {
+    let lost = Arc::new(AtomicBool::new(false));
+    let loses = Arc::clone(&lost);
+    let rest = stateful(|seen| match seen.http.as_str() {
+        "POST" => Reply::Json(seen.answer(r#"{"content":[]}"#)),
+        _ => Reply::Status(405, String::new()),
+    });
+    let server = Server::start(move |seen| {
+        let old = seen.header("mcp-session-id") == Some("s1");
+        if old && loses.load(Ordering::SeqCst) { Reply::Status(404, String::new()) } else { rest(seen) }
+    })
+    .await;
+    let mailbox = Mailbox::default();
+    let backend = Backend::start(spec("b", server.transport()), listening(&mailbox), None);
+    backend.subscribe("r:1").await.unwrap();
+    assert!(mailbox.all().is_empty(), "nothing was missed");
+    lost.store(true, Ordering::SeqCst);
+    crate::support::call(&backend, "echo").await.unwrap();
+    let message = eventually("the call to look again", || mailbox.all().pop()).await;
+    assert_eq!(message, (None, updated("r:1")));
+    let subscribed = server.asked("resources/subscribe");
+    let sessions: Vec<_> = subscribed.iter().map(|seen| seen.header("mcp-session-id").unwrap()).collect();
+    assert_eq!(sessions, ["s1", "s2"]);
+    backend.stop().await;
+}
+
+type Streams = Arc<Mutex<Vec<(Value, mpsc::UnboundedSender<String>)>>>;
+
+/// A modern server that acknowledges what it is asked for, unless that holds the URI `r:bad`.
+fn modern(streams: &Streams) -> impl Fn(&Seen) -> Reply + Send + Sync + 'static {
+    let streams = Arc::clone(streams);
+    move |seen| match seen.method() {
+        "server/discover" => Reply::Json(seen.answer(json!({
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {"listChanged": true}, "resources": {"subscribe": true}},
+        }))),
+        "subscriptions/listen" => {
+            let wanted = &seen.body["params"]["notifications"];
+            if wanted.to_string().contains("r:bad") {
+                return Reply::Json(seen.error(-32602));
+            }
+            let (more, receiver) = mpsc::unbounded_channel();
+            streams.lock().unwrap().push((wanted.clone(), more));
+            let acknowledged =
+                r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{}}"#;
+            Reply::Live(event(acknowledged), receiver)
+        }
+        "tools/list" => Reply::Json(seen.answer(r#"{"tools":[]}"#)),
+        "resources/list" => Reply::Json(seen.answer(r#"{"resources":[]}"#)),
+        "resources/templates/list" => Reply::Json(seen.answer(r#"{"resourceTemplates":[]}"#)),
+        method => panic!("unexpected {method}"),
+    }
+}
+
+#[tokio::test]
+async fn a_modern_server_has_one_subscription_for_everything() {
+    let streams = Streams::default();
+    let server = Server::start(modern(&streams)).await;
+    let mailbox = Mailbox::default();
+    let backend = Backend::start(spec("b", server.transport()), listening(&mailbox), None);
+    eventually("the list filter", || (streams.lock().unwrap().len() == 1).then_some(())).await;
+    // A burst is few streams.
+    let uris: Vec<String> = (0..20).map(|n| format!("r:{n:02}")).collect();
+    let burst = futures::future::join_all(uris.iter().map(|uri| backend.subscribe(uri))).await;
+    assert!(burst.iter().all(|answer| matches!(answer, Ok(Outcome::Result(_)))), "{burst:?}");
+    let (filter, stream) = streams.lock().unwrap().last().cloned().unwrap();
+    assert_eq!(filter["toolsListChanged"], true);
+    let mut asked: Vec<String> = serde_json::from_value(filter["resourceSubscriptions"].clone()).unwrap();
+    asked.sort();
+    assert_eq!(asked, uris);
+    let opened = streams.lock().unwrap().len();
+    assert!(opened <= 5, "{opened} streams");
+    eventually("the end of the others", || {
+        (server.streams_closed_by_client() as usize == opened - 1).then_some(())
+    })
+    .await;
+    stream.send(event(&updated("r:03"))).unwrap();
+    let message = eventually("the update", || mailbox.all().pop()).await;
+    assert_eq!(message, (None, updated("r:03")));
+
+    // What is refused leaves the rest as it was.
+    let answer = backend.subscribe("r:bad").await.unwrap();
+    assert!(matches!(answer, Outcome::Error(_)), "{answer:?}");
+    stream.send(event(&updated("r:04"))).unwrap();
+    eventually("the next update", || (mailbox.all().len() == 2).then_some(())).await;
+
+    for uri in &uris {
+        backend.unsubscribe(uri);
+    }
+    backend.watch_task("t1").unwrap();
+    let last = || streams.lock().unwrap().last().map(|(filter, _)| filter.clone());
+    let wanted = json!({"toolsListChanged": true, "taskIds": ["t1"]});
+    eventually("the task", || (last().as_ref() == Some(&wanted)).then_some(())).await;
+    let task =
+        r#"{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"t1","status":"working"}}"#;
+    streams.lock().unwrap().last().unwrap().1.send(event(task)).unwrap();
+    eventually("its status", || mailbox.all().into_iter().find(|(_, message)| message == task)).await;
+    backend.unwatch_task("t1");
+    eventually("its end", || (last() == Some(json!({"toolsListChanged": true}))).then_some(())).await;
+    backend.stop().await;
+    eventually("the end of all", || {
+        (server.streams_closed_by_client() as usize == streams.lock().unwrap().len()).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_modern_stream_that_ends_is_opened_again_and_everybody_looks() {
+    let streams = Streams::default();
+    let server = Server::start(modern(&streams)).await;
+    let mailbox = Mailbox::default();
+    let backend = Backend::start(spec("b", server.transport()), listening(&mailbox), None);
+    backend.subscribe("r:1").await.unwrap();
+    let listed = server.asked("tools/list").len();
+    let opened = streams.lock().unwrap().len();
+    // Dropping the sender ends the stream.
+    streams.lock().unwrap().iter_mut().for_each(|(_, stream)| *stream = mpsc::unbounded_channel().0);
+    eventually("the next stream", || (streams.lock().unwrap().len() == opened + 1).then_some(())).await;
+    let message = eventually("the call to look again", || mailbox.all().pop()).await;
+    assert_eq!(message, (None, updated("r:1")));
+    eventually("the listing", || (server.asked("tools/list").len() > listed).then_some(())).await;
+    backend.stop().await;
+}
