@@ -31,6 +31,13 @@ impl RpcError {
         Self::new(code, "resource not found").with_data(format!("{{\"uri\":{}}}", json::quoted(uri)))
     }
 
+    /// No such method in this revision, or on this server. The name is the sender's own text: shown, but not without bound.
+    #[must_use]
+    pub fn method_not_found(method: &str) -> Self {
+        let shown: String = method.chars().take(128).collect();
+        Self::new(codes::METHOD_NOT_FOUND, format!("method not found: {shown}"))
+    }
+
     /// A modern request needs capabilities that its client did not declare; `required` is a `ClientCapabilities` with
     /// just those, as JSON.
     pub fn missing_client_capability(required: &str) -> Self {
@@ -60,7 +67,7 @@ impl RpcError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct Refusal {
-    /// The HTTP status; 400 for everything that this crate refuses.
+    /// The HTTP status: 404 for a method that does not exist, else 400.
     pub status: u16,
     /// The error.
     pub error: RpcError,
@@ -69,6 +76,11 @@ pub struct Refusal {
 impl Refusal {
     pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
         Self { status: 400, error: RpcError::new(code, message) }
+    }
+
+    /// A modern request for a method that its revision does not have.
+    pub(crate) fn method_not_found(method: &str) -> Self {
+        Self { status: 404, error: RpcError::method_not_found(method) }
     }
 
     pub(crate) fn with_data(mut self, json: String) -> Self {

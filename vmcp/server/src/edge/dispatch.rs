@@ -109,7 +109,7 @@ async fn handle(
     let method = request.method.as_ref();
     let refuse = |error: RpcError| Handled::error(peer.era, request.id, &error);
     if !methods::exists(method, peer.era) {
-        return refuse(unknown_method(method));
+        return refuse(RpcError::method_not_found(method));
     }
     if let Some(list) = List::of_method(method) {
         return match lists::page(&edge.engine.snapshot(), peer, list, &params.object) {
@@ -129,7 +129,7 @@ async fn handle(
         methods::RESOURCES_READ => route::read_resource(&edge.engine, caller, raw).await,
         methods::PROMPTS_GET => route::get_prompt(&edge.engine, caller, raw).await,
         methods::COMPLETE => route::complete(&edge.engine, caller, raw).await,
-        _ => return refuse(unknown_method(method)),
+        _ => return refuse(RpcError::method_not_found(method)),
     };
     finish(edge, peer, request, params, &answer)
 }
@@ -219,10 +219,4 @@ fn code(error: &str) -> i64 {
 
 fn untranslatable(problem: &TranslateError) -> RpcError {
     RpcError::new(codes::INTERNAL_ERROR, problem.to_string())
-}
-
-fn unknown_method(method: &str) -> RpcError {
-    // The name is the client's own text: shown, but not without bound.
-    let shown: String = method.chars().take(128).collect();
-    RpcError::new(codes::METHOD_NOT_FOUND, format!("method not found: {shown}"))
 }

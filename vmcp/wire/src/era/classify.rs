@@ -103,6 +103,10 @@ where
 {
     let params = params(request.params)?;
     let method = request.method.as_ref();
+    // What the modern revision removed has no headers that could be right or wrong.
+    if names_modern(&params) && !methods::exists(method, Era::Modern) {
+        return Err(Refusal::method_not_found(method));
+    }
     if method == methods::INITIALIZE {
         // The handshake is legacy whatever version it names, and its revision is not settled yet. A proxy may still
         // have routed it by its method.
@@ -146,6 +150,11 @@ where
         headers::check_name(headers, method, &params.object)?;
     }
     Ok(RequestEra::Modern(Modern { revision, params }))
+}
+
+fn names_modern(params: &Params<'_>) -> bool {
+    let named = params.meta.object().get_str(meta::PROTOCOL_VERSION);
+    named.and_then(|named| Revision::parse(&named)).is_some_and(|revision| revision.era() == Era::Modern)
 }
 
 /// For messages without a version in their body.

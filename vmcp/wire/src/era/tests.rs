@@ -100,6 +100,23 @@ fn everything_else_belongs_to_a_session() {
 }
 
 #[test]
+fn what_the_modern_revision_removed_is_not_found_whatever_the_headers_say() {
+    let not_found = Err((404, codes::METHOD_NOT_FOUND, None));
+    let version = ("mcp-protocol-version", "2026-07-28");
+    for method in
+        ["initialize", "ping", "logging/setLevel", "resources/subscribe", "tasks/list", "tasks/result"]
+    {
+        let body = request(method, &format!(r#"{{"taskId":"t","uri":"u:","_meta":{META}}}"#));
+        assert_eq!(outcome(&[version], &body), not_found, "{method}");
+        assert_eq!(outcome(&[version, ("mcp-method", "x"), ("mcp-name", "y")], &body), not_found, "{method}");
+        assert_eq!(
+            classify_stdio(&Message::parse(&body).unwrap()).unwrap_err().error.code,
+            codes::METHOD_NOT_FOUND
+        );
+    }
+}
+
+#[test]
 fn on_stdio_the_body_alone_decides() {
     let body = request("tools/call", &format!(r#"{{"name":"t","_meta":{META}}}"#));
     assert_eq!(classify_stdio(&Message::parse(&body).unwrap()).unwrap().era(), Era::Modern);
