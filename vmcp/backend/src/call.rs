@@ -18,10 +18,19 @@ use crate::shared::Shared;
 /// A client that allows less does not open the breaker for all others: its haste says nothing about the backend.
 const MEANT: Duration = Duration::from_secs(1);
 
-/// Runs one call.
+/// Runs one call of a client's.
 pub(crate) async fn run(shared: &Arc<Shared>, request: Request<'_>) -> Result<Response, CallError> {
-    let permit = Permit::admit(shared)?;
     let listener = Listener::of(&request);
+    run_for(shared, request, listener).await
+}
+
+/// Runs one call; `listener` hears what comes before its answer.
+pub(crate) async fn run_for(
+    shared: &Arc<Shared>,
+    request: Request<'_>,
+    listener: Arc<Listener>,
+) -> Result<Response, CallError> {
+    let permit = Permit::admit(shared)?;
     let result = tokio::select! {
         result = attempt(shared, &request, &listener) => result,
         () = request.cancel.cancelled() => Err(CallError::Cancelled),

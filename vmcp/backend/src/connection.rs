@@ -154,14 +154,10 @@ impl Channel {
         }
         let message = Bytes::from(rpc::request(id, request.method, Some(edit.finish())));
         // A legacy server may ask meanwhile, and whom it asks depends on all who have calls under way.
-        let legacy = revision.era() == Era::Legacy;
-        let listener = match listener {
-            Some(listener) if legacy || token.is_some() || listener.events.is_some() => {
-                Some(Arc::clone(listener))
-            }
-            Some(_) => None,
-            None => legacy.then(Arc::default),
+        let heard = |listener: &&Arc<Listener>| {
+            token.is_some() || listener.events.is_some() || revision.era() == Era::Legacy
         };
+        let listener = listener.filter(heard).map(Arc::clone);
         let _route = listener.map(|listener| self.inbound.route(id, token.map(ToOwned::to_owned), listener));
         self.link.exchange(Outgoing { id, message, request, revision }).await
     }

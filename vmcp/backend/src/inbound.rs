@@ -249,7 +249,7 @@ impl Inbound {
 
 /// The latest of the calls under way that can take messages, if all are of one client.
 fn latest_of_one_client(routes: &HashMap<u64, Route>) -> Option<u64> {
-    let calls = || routes.iter().filter(|(_, route)| !route.listener.standing);
+    let calls = || routes.iter().filter(|(_, route)| !route.listener.ours);
     let (_, first) = calls().next()?;
     let session = first.listener.session;
     let of_one = session.is_some() && calls().all(|(_, route)| route.listener.session == session);

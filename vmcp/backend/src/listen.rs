@@ -108,32 +108,16 @@ impl Listening {
         loop {
             wanted.borrow_and_update();
             let (version, entries) = self.entries();
-            // The stream that there is goes on until the next one is open.
-            let end = match self.open(&entries).await {
-                Ok(stream) => {
-                    self.stream = stream;
-                    self.shared.subscriptions.confirm(InForce { version, refusal: None });
-                    if std::mem::take(&mut self.gap) {
-                        missed(&self.shared);
-                    }
-                    None
-                }
-                Err(End::Refused(error)) => {
-                    tracing::info!(error = error.get(), "the backend refused to announce changes");
-                    self.shared.subscriptions.confirm(InForce { version, refusal: Some(error) });
-                    None
-                }
-                Err(end) => Some(end),
-            };
-            let end = match end {
-                Some(end) => end,
-                None => tokio::select! {
+            let end = if let Some(end) = self.renew(version, &entries).await {
+                end
+            } else {
+                tokio::select! {
                     end = self.ended() => end,
                     _ = wanted.changed() => {
                         sleep(COALESCE).await;
                         continue;
                     }
-                },
+                }
             };
             match end {
                 End::Gone => return self.channel.closed.cancel(),
@@ -145,6 +129,27 @@ impl Listening {
                 End::Closed => sleep(backoff::delay(FIRST_PAUSE, self.failures)).await,
             }
         }
+    }
+
+    /// Puts what is wanted in force. The stream that there is goes on until the next one is open.
+    async fn renew(&mut self, version: u64, entries: &[String]) -> Option<End> {
+        let refusal = match self.open(entries).await {
+            Ok(stream) => {
+                self.stream = stream;
+                None
+            }
+            Err(End::Refused(error)) => {
+                tracing::info!(error = error.get(), "the backend refused to announce changes");
+                Some(error)
+            }
+            Err(end) => return Some(end),
+        };
+        let opened = refusal.is_none();
+        self.shared.subscriptions.confirm(InForce { version, refusal });
+        if opened && std::mem::take(&mut self.gap) {
+            missed(&self.shared);
+        }
+        None
     }
 
     /// What to ask for, and its version. Only what the server promises, so that one which never changes holds no
@@ -170,7 +175,7 @@ impl Listening {
         let filter = format!(r#"{{"notifications":{{{}}}}}"#, entries.join(","));
         let Ok(filter) = RawValue::from_string(filter) else { return Ok(None) };
         let (events, mut acknowledged) = mpsc::channel(1);
-        let listener = Arc::new(Listener { events: Some(events), standing: true, ..Listener::default() });
+        let listener = Arc::new(Listener { events: Some(events), ours: true, ..Listener::default() });
         let channel = Arc::clone(&self.channel);
         let listen = async move {
             let request = Request::new(methods::LISTEN, &filter);

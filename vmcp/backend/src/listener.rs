@@ -20,8 +20,8 @@ pub(crate) struct Listener {
     pub(crate) events: Option<mpsc::Sender<Event>>,
     pub(crate) session: Option<SessionId>,
     pub(crate) client: ClientFacts,
-    /// It is a subscription, open all the time: no request of a client's that other messages could be about.
-    pub(crate) standing: bool,
+    /// It is a request of our own: no client's, that the backend could ask something about.
+    pub(crate) ours: bool,
 }
 
 impl Listener {
@@ -31,7 +31,7 @@ impl Listener {
             events: request.events.clone(),
             session: request.session,
             client: request.client.clone(),
-            standing: false,
+            ours: false,
         })
     }
 

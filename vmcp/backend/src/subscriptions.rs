@@ -15,6 +15,7 @@ use crate::call;
 use crate::connection::empty_object;
 use crate::error::LinkError;
 use crate::event::Event;
+use crate::listener::Listener;
 use crate::lock::lock;
 use crate::request::{CallError, DEFAULT_DEADLINE, Outcome, Request};
 use crate::shared::Shared;
@@ -229,9 +230,9 @@ async fn confirmed(subscriptions: &Subscriptions) -> Result<Outcome, CallError> 
 async fn send(shared: &Arc<Shared>, method: &str, uri: &str) -> Result<Outcome, CallError> {
     let params = RawValue::from_string(format!(r#"{{"uri":{}}}"#, json::quoted(uri)))
         .map_err(|error| CallError::InvalidRequest { reason: error.to_string() })?;
-    call::run(shared, Request { idempotent: true, ..Request::new(method, &params) })
-        .await
-        .map(|done| done.outcome)
+    let request = Request { idempotent: true, ..Request::new(method, &params) };
+    let ours = Arc::new(Listener { ours: true, ..Listener::default() });
+    call::run_for(shared, request, ours).await.map(|done| done.outcome)
 }
 
 /// Takes one subscriber back. The backend is told when it was the last, in the background.
