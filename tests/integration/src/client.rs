@@ -7,7 +7,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Map, Value, json};
 
-use crate::Answer;
+use crate::{Answer, PATIENCE};
 
 /// The one modern revision.
 pub const MODERN: &str = "2026-07-28";
@@ -54,6 +54,13 @@ impl Client {
             opened.headers.get("mcp-session-id").map(|id| id.to_str().expect("a plain id").to_owned());
         client.notify("notifications/initialized", json!({})).await;
         client
+    }
+
+    /// The same client with a new connection for each request, so that a balancer of connections deals out requests.
+    #[must_use]
+    pub fn reconnecting(self) -> Self {
+        let http = reqwest::Client::builder().timeout(PATIENCE).no_proxy().pool_max_idle_per_host(0);
+        Self { http: http.build().expect("an HTTP client"), ..self }
     }
 
     /// The same client under another name in `clientInfo`.

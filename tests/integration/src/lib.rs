@@ -24,6 +24,7 @@ mod fixture;
 mod otlp;
 mod paths;
 mod process;
+mod round_robin;
 mod script;
 mod vmcp;
 
@@ -33,6 +34,7 @@ pub use fixture::{Fixture, FixtureBuilder};
 pub use otlp::{Collector, Span};
 pub use paths::{free_port, installed, node, python};
 pub use process::Process;
+pub use round_robin::RoundRobin;
 pub use script::run_script;
 pub use vmcp::{Cli, Vmcp, VmcpBuilder, vmcp_command};
 

@@ -52,11 +52,7 @@ impl VmcpBuilder {
     /// Starts it and waits until it is ready; that it becomes so whatever the backends do is part of every test.
     pub async fn start(self) -> Vmcp {
         let vmcp = self.spawn();
-        let ready = format!("{}/readyz", vmcp.admin);
-        eventually("vmcp to be ready", async || {
-            http_client().get(&ready).send().await.ok().filter(|r| r.status() == 200)
-        })
-        .await;
+        vmcp.ready().await;
         vmcp
     }
 
@@ -71,15 +67,13 @@ impl VmcpBuilder {
         // JSON is YAML.
         std::fs::write(&file, self.config.to_string()).expect("writing the configuration");
         let (port, admin_port) = (free_port(), free_port());
-        let mut command = Command::new(binary("vmcp"));
-        command.arg("serve").arg("--config").arg(&file);
-        command.args(["--listen", &format!("127.0.0.1:{port}")]);
-        command.args(["--admin-listen", &format!("127.0.0.1:{admin_port}")]);
-        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        let ports = [format!("127.0.0.1:{port}"), format!("127.0.0.1:{admin_port}")];
         Vmcp {
-            url: format!("http://127.0.0.1:{port}/mcp"),
-            admin: format!("http://127.0.0.1:{admin_port}"),
-            process: Process::start("vmcp", &mut command),
+            url: format!("http://{}/mcp", ports[0]),
+            admin: format!("http://{}", ports[1]),
+            process: serve(&file, &ports, &self.env),
+            ports,
+            env: self.env,
             config: self.config,
             home,
         }
@@ -94,6 +88,8 @@ pub struct Vmcp {
     pub admin: String,
     /// Its process.
     pub process: Process,
+    ports: [String; 2],
+    env: Vec<(String, String)>,
     config: Value,
     home: tempfile::TempDir,
 }
@@ -193,6 +189,22 @@ impl Vmcp {
         self.process.signal("TERM").await;
         self.process.ended().await
     }
+
+    /// Ends it as a rollout does and starts it again in its place.
+    pub async fn restart(&mut self) {
+        let status = self.terminate().await;
+        assert!(status.success(), "{status}");
+        self.process = serve(&self.config_file(), &self.ports, &self.env);
+        self.ready().await;
+    }
+
+    async fn ready(&self) {
+        let ready = format!("{}/readyz", self.admin);
+        eventually("vmcp to be ready", async || {
+            http_client().get(&ready).send().await.ok().filter(|r| r.status() == 200)
+        })
+        .await;
+    }
 }
 
 /// One finished run of the command line.
@@ -227,6 +239,14 @@ impl Cli {
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
     }
+}
+
+fn serve(config: &Path, ports: &[String; 2], env: &[(String, String)]) -> Process {
+    let mut command = Command::new(binary("vmcp"));
+    command.arg("serve").arg("--config").arg(config);
+    command.args(["--listen", &ports[0], "--admin-listen", &ports[1]]);
+    command.envs(env.iter().map(|(name, value)| (name, value)));
+    Process::start("vmcp", &mut command)
 }
 
 fn merge(into: &mut Value, from: Value) {

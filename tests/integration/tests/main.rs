@@ -9,6 +9,7 @@ mod scenario {
     mod command_line;
     mod edge;
     mod embeddings;
+    mod failover;
     mod find_tool;
     mod fixture;
     mod hot_reload;

@@ -1,0 +1,76 @@
+//! A balancer in front of several servers, as a Kubernetes Service is one: it deals out connections and knows no MCP.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
+
+/// A running balancer; its connections go on when it is dropped.
+pub struct RoundRobin {
+    /// The MCP endpoint behind which the servers are.
+    pub url: String,
+    rotation: Arc<Mutex<Rotation>>,
+    accepting: AbortHandle,
+}
+
+#[derive(Default)]
+struct Rotation {
+    /// Addresses of servers that get new connections.
+    servers: Vec<String>,
+    next: usize,
+}
+
+impl RoundRobin {
+    /// Deals out connections to the servers at these URLs.
+    pub async fn start(urls: &[&str]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+        let servers = urls.iter().map(|url| address(url)).collect();
+        let rotation = Arc::new(Mutex::new(Rotation { servers, next: 0 }));
+        let shared = Arc::clone(&rotation);
+        let accept = async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let server = next(&shared);
+                tokio::spawn(async move {
+                    // A server that cannot be reached is what the client is to see.
+                    if let Ok(mut server) = TcpStream::connect(server).await {
+                        let _ = (client.set_nodelay(true), server.set_nodelay(true));
+                        let _ = copy_bidirectional(&mut client, &mut server).await;
+                    }
+                });
+            }
+        };
+        Self { url, rotation, accepting: tokio::spawn(accept).abort_handle() }
+    }
+
+    /// Gives a server no new connections, as a rollout does before it ends one. Those that are open go on.
+    pub fn take_out(&self, url: &str) {
+        self.lock().servers.retain(|server| *server != address(url));
+    }
+
+    /// Puts a server back into rotation.
+    pub fn put_back(&self, url: &str) {
+        self.lock().servers.push(address(url));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Rotation> {
+        self.rotation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for RoundRobin {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+fn next(rotation: &Mutex<Rotation>) -> String {
+    let mut rotation = rotation.lock().unwrap_or_else(PoisonError::into_inner);
+    rotation.next += 1;
+    rotation.servers[rotation.next % rotation.servers.len()].clone()
+}
+
+fn address(url: &str) -> String {
+    url.trim_start_matches("http://").split('/').next().unwrap_or_default().to_owned()
+}
