@@ -1,6 +1,6 @@
 //! The backend and everything that is put before it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -16,15 +16,15 @@ use crate::stand::Role;
 use crate::stand::caller::{Caller, Endpoint, Exactness};
 use crate::stand::connection::Connection;
 use crate::stand::process::Played;
-use crate::stand::served::RESULTS;
+use crate::stand::served::{PAGE, RESULTS};
 use crate::table::Report;
-use crate::traffic::Counters;
+use crate::traffic::{BARE, Counters, DIRECT};
 
 /// How long another gateway may take to list the backend's tools.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// The backend's path for clients of both eras.
-const DUAL: &str = "/dual/mcp";
+/// Any port of this machine.
+pub(crate) const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Something that clients ask.
 pub(crate) struct Target {
@@ -33,13 +33,16 @@ pub(crate) struct Target {
     pub(crate) endpoint: Endpoint,
     /// The process whose cost is measured.
     pub(crate) pid: Option<u32>,
-    /// How like the backend's its answers must be.
-    pub(crate) exactness: Exactness,
+    /// The era that the backend is spoken to in; none: that of the client.
+    upstream: Option<Era>,
+    /// Not ours: it may add to results.
+    foreign: bool,
     /// Order in the table.
     pub(crate) rank: usize,
     /// Names of the backend's tools there.
     tools: Vec<String>,
-    eras: Vec<Era>,
+    /// Clients that are served.
+    pub(crate) eras: Vec<Era>,
 }
 
 impl Target {
@@ -48,54 +51,51 @@ impl Target {
         self.tools.iter().find(|name| name.ends_with(tool)).map_or(tool, |name| name).to_owned()
     }
 
-    /// Whether clients of this era are served.
-    pub(crate) fn serves(&self, era: Era) -> bool {
-        self.eras.contains(&era)
+    /// How like the backend's the answers to clients of this era must be.
+    pub(crate) fn exactness(&self, era: Era) -> Exactness {
+        match self.upstream {
+            _ if self.foreign => Exactness::Content,
+            Some(upstream) if upstream != era => Exactness::Translated,
+            _ => Exactness::Same,
+        }
+    }
+
+    /// Whether it is what this is all about.
+    pub(crate) fn is_vmcp(&self) -> bool {
+        self.name.starts_with("vmcp")
     }
 }
 
-/// All processes.
+/// The backend, and processes before it.
 pub(crate) struct Bed {
-    pub(crate) targets: Vec<Target>,
+    pub(crate) backend: SocketAddr,
     pub(crate) counters: Counters,
+    pub(crate) targets: Vec<Target>,
     vmcp: Option<Vmcp>,
     /// The others, that they may live.
     played: Vec<Played>,
 }
 
 impl Bed {
-    /// A backend of both eras and the same of 2025-11-25 only, direct, behind two bare proxies, behind vmcp, and behind
-    /// the gateways that were named.
+    /// A backend with nothing before it.
+    pub(crate) async fn new(listen: SocketAddr) -> Result<Bed> {
+        let backend = Played::start(Role::Backend, listen, None).await?;
+        let address = backend.address;
+        let counters = Counters(Connection::open(address).await?);
+        Ok(Bed { backend: address, counters, targets: Vec::new(), vmcp: None, played: vec![backend] })
+    }
+
+    /// For calls: a backend of both eras, and the same of 2025-11-25 only, which vmcp shows too.
     pub(crate) async fn for_calls(report: &mut Report, options: &Options) -> Result<Bed> {
-        let backend = Played::start(Role::Backend, options.backend_listen, None).await?;
-        let counters = Counters(Connection::open(backend.address).await?);
-        let mut bed = Bed { targets: Vec::new(), counters, vmcp: None, played: Vec::new() };
-        let any: SocketAddr = ([127, 0, 0, 1], 0).into();
-        if options.wants_target("direct") {
-            bed.add("direct", (backend.address, DUAL), None, "");
-        }
-        for (word, role, name) in
-            [("hyper", Role::Hyper, "bare hyper proxy"), ("axum", Role::Axum, "bare axum + reqwest proxy")]
-        {
-            if options.wants_target(word) {
-                let proxy = Played::start(role, any, Some(backend.address)).await?;
-                bed.add(name, (proxy.address, DUAL), Some(proxy.pid()?), "");
-                bed.played.push(proxy);
-            }
-        }
+        let mut bed = Bed::new(options.backend_listen).await?;
+        bed.add_bare("/dual/mcp", options).await?;
         if options.wants_target("vmcp") {
-            let url = |server| format!("http://{}/{server}/mcp", backend.address);
-            let backends =
-                json!([{"name": "dual", "url": url("dual")}, {"name": "old", "url": url("legacy")}]);
-            let vmcp = Vmcp::configured(
-                json!({"backends": backends, "optimizer": {"embeddings": {"provider": "none"}}}),
-            )?;
-            vmcp.complete_list(2 * RESULTS.len()).await?;
-            let pid = vmcp.pid()?;
-            progress(&format!("calls: vmcp is process {pid}"));
-            bed.add("vmcp", (vmcp.clients, "/mcp"), Some(pid), "dual_");
-            bed.add("vmcp, backend of 2025-11-25", (vmcp.clients, "/mcp"), Some(pid), "old_");
-            bed.vmcp = Some(vmcp);
+            let backends = json!([bed.entry("dual"), bed.entry("legacy")]);
+            bed.start_vmcp(json!({"backends": backends, "optimizer": {"embeddings": {"provider": "none"}}}))?;
+            bed.vmcp()?.complete_list(2 * RESULTS.len()).await?;
+            progress(&format!("calls: vmcp is process {}", bed.vmcp()?.pid()?));
+            bed.add_vmcp("vmcp", Era::Modern, "dual_")?;
+            bed.add_vmcp("vmcp, backend of 2025-11-25", Era::Legacy, "legacy_")?;
         }
         for (name, url) in options.gateway.iter().filter(|(name, _)| options.wants_target(name)) {
             let pid = options.gateway_pid.iter().find(|(of, _)| of == name).map(|(_, pid)| pid.parse());
@@ -105,21 +105,80 @@ impl Bed {
                     "{name}: without --gateway-pid {name}=PID its CPU and memory are not measured"
                 ));
             }
-            progress(&format!("calls: waiting for {name} before http://{}{DUAL}", backend.address));
+            progress(&format!("calls: waiting for {name} before http://{}/dual/mcp", bed.backend));
             bed.add_gateway(report, name, url, pid).await?;
         }
-        bed.played.push(backend);
         Ok(bed)
     }
 
-    fn add(&mut self, name: &str, (address, path): (SocketAddr, &str), pid: Option<u32>, prefix: &str) {
-        // Everything that serves this path speaks the era of the client.
-        let exactness = if path == DUAL { Exactness::Same } else { Exactness::Translated };
+    /// For lists: a backend with so many tools, which vmcp shows as they are.
+    pub(crate) async fn for_lists(tools: usize, options: &Options) -> Result<Bed> {
+        let mut bed = Bed::new(ANY).await?;
+        let server = format!("tools-{tools}");
+        bed.add_bare(&format!("/{server}/mcp"), options).await?;
+        bed.start_vmcp(json!({
+            "backends": [bed.entry(&server)],
+            "aggregation": {"conflictResolution": "passthrough"},
+            "optimizer": {"enabled": false},
+        }))?;
+        bed.vmcp()?.complete_list(tools.min(PAGE)).await?;
+        bed.add_vmcp("vmcp", Era::Modern, "")?;
+        Ok(bed)
+    }
+
+    /// The backend itself, and both bare proxies.
+    async fn add_bare(&mut self, path: &str, options: &Options) -> Result<()> {
+        if options.wants_target("direct") {
+            self.add(DIRECT, (self.backend, path), None, None, "");
+        }
+        for (word, role, name) in
+            [("hyper", Role::Hyper, BARE), ("axum", Role::Axum, "bare axum + reqwest proxy")]
+        {
+            if options.wants_target(word) {
+                let proxy = Played::start(role, ANY, Some(self.backend)).await?;
+                self.add(name, (proxy.address, path), Some(proxy.pid()?), None, "");
+                self.played.push(proxy);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts vmcp.
+    pub(crate) fn start_vmcp(&mut self, config: Value) -> Result<()> {
+        self.vmcp = Some(Vmcp::configured(config)?);
+        Ok(())
+    }
+
+    /// The one that was started.
+    pub(crate) fn vmcp(&self) -> Result<&Vmcp> {
+        self.vmcp.as_ref().context("vmcp was not started")
+    }
+
+    /// A server of the backend, for `backends`.
+    pub(crate) fn entry(&self, server: &str) -> Value {
+        json!({"name": server, "url": format!("http://{}/{server}/mcp", self.backend)})
+    }
+
+    fn add_vmcp(&mut self, name: &str, upstream: Era, prefix: &str) -> Result<()> {
+        let (clients, pid) = (self.vmcp()?.clients, self.vmcp()?.pid()?);
+        self.add(name, (clients, "/mcp"), Some(pid), Some(upstream), prefix);
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        (address, path): (SocketAddr, &str),
+        pid: Option<u32>,
+        upstream: Option<Era>,
+        prefix: &str,
+    ) {
         self.targets.push(Target {
             name: name.to_owned(),
             endpoint: Endpoint { address, path: path.to_owned() },
             pid,
-            exactness,
+            upstream,
+            foreign: false,
             rank: self.targets.len(),
             tools: RESULTS.iter().map(|(tool, ..)| format!("{prefix}{tool}")).collect(),
             eras: vec![Era::Legacy, Era::Modern],
@@ -162,15 +221,8 @@ impl Bed {
         }
         ensure!(!eras.is_empty(), "{name} does not list the backend's tools");
         let rank = self.targets.len();
-        self.targets.push(Target {
-            name: name.to_owned(),
-            endpoint,
-            pid,
-            exactness: Exactness::Content,
-            rank,
-            tools,
-            eras,
-        });
+        let name = name.to_owned();
+        self.targets.push(Target { name, endpoint, pid, upstream: None, foreign: true, rank, tools, eras });
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
@@ -11,18 +11,15 @@ use crate::options::Options;
 use crate::progress;
 use crate::stand::caller::{Caller, Expected, Prepared};
 use crate::stand::served;
-use crate::table::{Part, Report, Unit, show};
-use crate::traffic::{Ask, Tally};
+use crate::table::{Part, Report, Unit};
+use crate::traffic::{Ask, BARE, By, Lane, Rounds, in_turns, rows};
 
 /// Rounds, and how long each target is asked in one.
-const ROUNDS: (usize, Duration) = (5, Duration::from_millis(350));
-const QUICK_ROUNDS: (usize, Duration) = (3, Duration::from_millis(170));
-const WARM_UP: Duration = Duration::from_millis(50);
-/// The yardstick.
-const BARE: &str = "bare hyper proxy";
+const ROUNDS: Rounds = (5, Duration::from_millis(350));
+const QUICK_ROUNDS: Rounds = (3, Duration::from_millis(170));
 
 /// A client and its call.
-pub(crate) struct Call {
+struct Call {
     caller: Caller,
     request: Prepared,
     expected: Expected,
@@ -32,14 +29,6 @@ impl Ask for Call {
     async fn ask(&mut self) -> Result<()> {
         self.caller.call(&mut self.request, &self.expected).await
     }
-}
-
-/// A way to the backend, for clients of one era.
-struct Lane<'a> {
-    target: &'a Target,
-    era: Era,
-    clients: Vec<Call>,
-    tally: Tally,
 }
 
 /// The rows.
@@ -56,7 +45,7 @@ pub(crate) async fn measure(report: &mut Report, options: &Options) -> Result<()
     bed.end().await
 }
 
-/// All lanes with one size and number of clients.
+/// All ways, with one size and number of clients.
 async fn cell(
     report: &mut Report,
     options: &Options,
@@ -66,68 +55,43 @@ async fn cell(
 ) -> Result<()> {
     let mut lanes = Vec::new();
     for target in &bed.targets {
-        for era in [Era::Legacy, Era::Modern]
-            .into_iter()
-            .filter(|era| target.serves(*era) && options.wants_era(*era))
-        {
-            let expected = Expected { result: served::result(bytes, era), exactness: target.exactness };
+        for era in target.eras.iter().copied().filter(|era| options.wants_era(*era)) {
+            let expected = Expected { result: served::result(bytes, era), exactness: target.exactness(era) };
             let mut calls = Vec::new();
             for number in 0..clients as u64 {
-                calls.push(Call::connect(target, era, number, tool, expected.clone()).await?);
+                let call = Call::connect(target, era, number, tool, expected.clone()).await;
+                calls.push(call.with_context(|| format!("{}, {} client", target.name, era.as_str()))?);
             }
-            lanes.push(Lane { target, era, clients: calls, tally: Tally::default() });
+            lanes.push(Lane::new(target, era, calls));
         }
     }
-    let (rounds, time) = match options.seconds {
+    let rounds = match options.seconds {
         Some(seconds) => (1, Duration::from_secs_f64(seconds)),
-        None => {
-            if report.is_quick() {
-                QUICK_ROUNDS
-            } else {
-                ROUNDS
-            }
-        }
+        None if options.quick => QUICK_ROUNDS,
+        None => ROUNDS,
     };
-    for lane in &mut lanes {
-        let about = || format!("{}, {} client", lane.target.name, lane.era.as_str());
-        let warm = Tally::default().round(&mut lane.clients, WARM_UP, None, &mut bed.counters).await;
-        warm.with_context(about)?;
-    }
-    for _ in 0..rounds {
-        for lane in &mut lanes {
-            let pid = lane.target.pid;
-            lane.tally.round(&mut lane.clients, time, pid, &mut bed.counters).await?;
+    in_turns(&mut lanes, rounds, &mut bed.counters).await?;
+    // One client tells the latency, many tell the cost.
+    let (at_once, by) =
+        if clients == 1 { ("1 client".to_owned(), By::P50) } else { (format!("{clients} clients"), By::Cpu) };
+    let ratios = rows(report, Part::Calls, &lanes, &format!("call, {size}, {at_once}"), by);
+    for (lane, ratio) in lanes.iter().zip(ratios) {
+        let what = format!("call, {size}, {at_once}, {}: {}", lane.era.as_str(), lane.target.name);
+        if let Some(ratio) = ratio.filter(|_| lane.target.is_vmcp()) {
+            promises(report, lane, &what, ratio, (bytes, clients));
         }
-        // Whoever came after the slowest is not always the same.
-        lanes.rotate_left(1);
-    }
-    lanes.sort_by_key(|lane| (lane.era == Era::Modern, lane.target.rank));
-    for lane in &lanes {
-        let at_once = if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
-        let era = lane.era.as_str();
-        let mut row = lane.tally.row(format!("call, {size}, {at_once}, {era}: {}", lane.target.name));
-        let peer = |name: &str| lanes.iter().find(|other| other.era == lane.era && other.target.name == name);
-        // One client tells the latency, many tell the cost.
-        let of = |lane: &Lane<'_>| if clients == 1 { lane.tally.p50.p50() } else { lane.tally.cpu.p50() };
-        let yardstick = if lane.target.name == BARE || lane.target.pid.is_none() { "direct" } else { BARE };
-        if let Some(other) = peer(yardstick).filter(|other| other.target.name != lane.target.name) {
-            let by_p50 = clients == 1 || other.target.pid.is_none();
-            let figure = |lane: &Lane<'_>| if by_p50 { lane.tally.p50.p50() } else { of(lane) };
-            let ratio = figure(lane) / figure(other);
-            row.yardstick = format!("{yardstick}, {}", if by_p50 { "p50" } else { "CPU" });
-            row.compared = Some((show(figure(other), Unit::Seconds), ratio));
-            promises(report, lane, &row.what, ratio, (bytes, clients));
-        }
-        report.add(Part::Calls, row);
     }
     Ok(())
 }
 
-/// What issue 4 promises of vmcp.
-fn promises(report: &mut Report, lane: &Lane<'_>, what: &str, ratio: f64, (bytes, clients): (usize, usize)) {
-    if !lane.target.name.starts_with("vmcp") {
-        return;
-    }
+/// What vmcp promises.
+fn promises(
+    report: &mut Report,
+    lane: &Lane<'_, Call>,
+    what: &str,
+    ratio: f64,
+    (bytes, clients): (usize, usize),
+) {
     let at_most = match (clients, bytes, lane.era) {
         (1, 1024, _) => Some((1.62, "p50")),
         (1, ..) => None,
@@ -139,7 +103,7 @@ fn promises(report: &mut Report, lane: &Lane<'_>, what: &str, ratio: f64, (bytes
         report.promise(&format!("{what}: {figure} of the {BARE}"), Unit::Ratio, ratio, at_most);
     }
     if clients > 1 {
-        // A connection to the backend that is opened or listed anew meanwhile counts too.
+        // A connection that is listed anew meanwhile counts too.
         report.promise(
             &format!("{what}: upstream requests a call"),
             Unit::Ratio,
@@ -151,10 +115,8 @@ fn promises(report: &mut Report, lane: &Lane<'_>, what: &str, ratio: f64, (bytes
 
 impl Call {
     async fn connect(target: &Target, era: Era, number: u64, tool: &str, expected: Expected) -> Result<Call> {
-        let caller =
-            Caller::connect(&target.endpoint, era, number).await.with_context(|| target.name.clone())?;
+        let caller = Caller::connect(&target.endpoint, era, number).await?;
         let tool = target.tool(tool);
-        ensure!(!tool.contains('"'), "a tool is named {tool}");
         let params =
             format!(r#"{{"name":"{tool}","arguments":{{"query":"records of last week","limit":10}}}}"#);
         let request = caller.prepare(methods::TOOLS_CALL, &params)?;

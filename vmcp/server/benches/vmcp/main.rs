@@ -15,8 +15,10 @@ mod bed;
 mod calls;
 mod catalog;
 mod corpus;
+mod crowd;
 mod embedding;
 mod find_tool;
+mod lists;
 mod memory;
 mod options;
 mod peer_sqlite;
@@ -27,6 +29,7 @@ mod servers;
 mod sessions;
 mod stand;
 mod start;
+mod storm;
 mod table;
 mod traffic;
 
@@ -88,6 +91,15 @@ async fn first_part(report: &mut Report, options: &Options) -> Result<()> {
 async fn second_part(report: &mut Report, options: &Options) -> Result<()> {
     if options.runs(Stage::Calls) {
         calls::measure(report, options).await?;
+    }
+    if options.runs(Stage::Lists) {
+        lists::measure(report, options).await?;
+    }
+    if options.runs(Stage::Sessions) {
+        crowd::measure(report).await?;
+    }
+    if options.runs(Stage::Storm) {
+        storm::measure(report, options).await?;
     }
     Ok(())
 }

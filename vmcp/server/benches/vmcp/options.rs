@@ -64,7 +64,9 @@ pub(crate) enum Stage {
     FindTool,
     Embedding,
     Calls,
+    Lists,
     Sessions,
+    Storm,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -20,6 +20,11 @@ impl Samples {
         self.0.len()
     }
 
+    /// All of them together.
+    pub(crate) fn sum(&self) -> f64 {
+        self.0.iter().sum()
+    }
+
     /// The median.
     pub(crate) fn p50(&self) -> f64 {
         self.quantile(0.5)

@@ -17,6 +17,9 @@ pub(crate) enum Part {
     Catalog,
     Memory,
     Calls,
+    Lists,
+    Sessions,
+    Storm,
 }
 
 /// What the values of a row are.
@@ -63,11 +66,6 @@ impl Report {
     /// An empty one; `quick` for fewer repetitions.
     pub(crate) fn new(quick: bool) -> Report {
         Report { quick, rows: Vec::new(), targets: Vec::new() }
-    }
-
-    /// Whether there is little time.
-    pub(crate) fn is_quick(&self) -> bool {
-        self.quick
     }
 
     /// How often to repeat what is worth `runs` repetitions.

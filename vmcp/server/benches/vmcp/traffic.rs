@@ -5,23 +5,113 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use futures::TryStreamExt as _;
 use futures::stream::FuturesUnordered;
+use vmcp_wire::era::Era;
 
+use crate::bed::Target;
 use crate::samples::Samples;
 use crate::stand::backend::Counts;
 use crate::stand::connection::Connection;
 use crate::stand::usage;
-use crate::table::{Row, Unit, show};
+use crate::table::{Part, Report, Row, Unit, show};
+
+/// The name of the backend itself, and of the proxy that is the yardstick of cost.
+pub(crate) const DIRECT: &str = "direct";
+pub(crate) const BARE: &str = "bare hyper proxy";
+const WARM_UP: Duration = Duration::from_millis(50);
 
 /// What one target did in all its rounds.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) n: usize,
-    pub(crate) p50: Samples,
-    pub(crate) p99: Samples,
-    pub(crate) rate: Samples,
-    pub(crate) cpu: Samples,
+    n: usize,
+    p50: Samples,
+    p99: Samples,
+    rate: Samples,
+    cpu: Samples,
     memory: Option<f64>,
     upstream: (f64, f64),
+}
+
+/// A way to the backend, for clients of one era.
+pub(crate) struct Lane<'a, A> {
+    pub(crate) target: &'a Target,
+    pub(crate) era: Era,
+    pub(crate) clients: Vec<A>,
+    pub(crate) tally: Tally,
+}
+
+/// By which figure two lanes are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    P50,
+    Cpu,
+}
+
+/// How often, and for how long.
+pub(crate) type Rounds = (usize, Duration);
+
+impl<'a, A: Ask> Lane<'a, A> {
+    pub(crate) fn new(target: &'a Target, era: Era, clients: Vec<A>) -> Lane<'a, A> {
+        Lane { target, era, clients, tally: Tally::default() }
+    }
+
+    fn figure(&self, by: By) -> f64 {
+        match by {
+            By::P50 => self.tally.p50.p50(),
+            By::Cpu => self.tally.cpu.p50(),
+        }
+    }
+}
+
+/// Lets the lanes ask in turns, round after round, so that what else the machine does befalls all alike.
+pub(crate) async fn in_turns<A: Ask>(
+    lanes: &mut [Lane<'_, A>],
+    (rounds, time): Rounds,
+    counters: &mut Counters,
+) -> Result<()> {
+    for lane in &mut *lanes {
+        let about = || format!("{}, {} client", lane.target.name, lane.era.as_str());
+        Tally::default().round(&mut lane.clients, WARM_UP, None, counters).await.with_context(about)?;
+    }
+    for _ in 0..rounds {
+        for lane in &mut *lanes {
+            lane.tally.round(&mut lane.clients, time, lane.target.pid, counters).await?;
+        }
+        // Whoever comes after the slowest is not always the same.
+        lanes.rotate_left(1);
+    }
+    lanes.sort_by_key(|lane| (lane.era == Era::Modern, lane.target.rank));
+    Ok(())
+}
+
+/// Rows of what has been measured, each but the first compared with the bare proxy, and that with the backend itself.
+/// Returns the ratios.
+pub(crate) fn rows<A: Ask>(
+    report: &mut Report,
+    part: Part,
+    lanes: &[Lane<'_, A>],
+    what: &str,
+    by: By,
+) -> Vec<Option<f64>> {
+    let mut ratios = Vec::new();
+    for lane in lanes {
+        let mut row = lane.tally.row(format!("{what}, {}: {}", lane.era.as_str(), lane.target.name));
+        // The backend's own CPU time is not asked for; neither is that of a gateway whose process is unknown.
+        let (yardstick, by) = match (lane.target.pid, lane.target.name.as_str()) {
+            (_, BARE | DIRECT) => (DIRECT, By::P50),
+            (None, _) => (BARE, By::P50),
+            (Some(_), _) => (BARE, by),
+        };
+        let peer = |other: &&Lane<'_, A>| other.era == lane.era && other.target.name == yardstick;
+        let other = lanes.iter().find(peer).filter(|_| lane.target.name != yardstick);
+        if let Some(other) = other {
+            let word = if by == By::P50 { "p50" } else { "CPU" };
+            row.yardstick = format!("{yardstick}, {word}");
+            row.compared = Some((show(other.figure(by), Unit::Seconds), lane.figure(by) / other.figure(by)));
+        }
+        ratios.push(other.map(|other| lane.figure(by) / other.figure(by)));
+        report.add(part, row);
+    }
+    ratios
 }
 
 /// Someone who asks once and checks the answer.
@@ -42,7 +132,7 @@ impl Counters {
 
 impl Tally {
     /// Lets the clients ask for so long, all at once. `gateway` is the process between them and the backend.
-    pub(crate) async fn round<A: Ask>(
+    async fn round<A: Ask>(
         &mut self,
         clients: &mut [A],
         time: Duration,
@@ -74,7 +164,7 @@ impl Tally {
     }
 
     /// The row without a comparison.
-    pub(crate) fn row(&self, what: String) -> Row {
+    fn row(&self, what: String) -> Row {
         let n = self.n as f64;
         Row {
             what,

@@ -74,7 +74,7 @@ impl Caller {
     /// Connects; a legacy client opens its session. `number` tells its ids from those of others.
     pub(crate) async fn connect(endpoint: &Endpoint, era: Era, number: u64) -> Result<Caller> {
         let connection = Connection::open(endpoint.address).await?;
-        let next_id = FIRST_ID + number * 1_000_000;
+        let next_id = FIRST_ID + number % 800 * 1_000_000;
         let mut caller = Caller { connection, endpoint: endpoint.clone(), era, session: None, next_id };
         if era == Era::Legacy {
             caller.open_session().await?;
@@ -152,6 +152,43 @@ impl Caller {
         }
         request.right = right;
         Ok(())
+    }
+
+    /// Asks for a result whose content does not matter.
+    pub(crate) async fn result(&mut self, method: &str, params: &str) -> Result<Vec<u8>> {
+        let mut request = self.prepare(method, params)?;
+        let received = self.ask(&mut request).await?;
+        let document = received.document()?;
+        let fine = received.status == 200 && memchr::memmem::find(document, br#""result":"#).is_some();
+        ensure!(fine, "{method}: HTTP {} {}", received.status, text(document));
+        Ok(document.to_vec())
+    }
+
+    /// Opens the stream that tells of changes: the connection serves nothing else from now on.
+    pub(crate) async fn follow(&mut self) -> Result<()> {
+        let request = match &self.session {
+            Some(session) => {
+                let Endpoint { address, path } = &self.endpoint;
+                format!(
+                    "GET {path} HTTP/1.1\r\nhost: {address}\r\naccept: text/event-stream\r\n{}: {LEGACY}\r\n{}: {session}\r\n\r\n",
+                    headers::PROTOCOL_VERSION,
+                    headers::SESSION_ID
+                )
+                .into_bytes()
+            }
+            None => self.prepare(methods::LISTEN, r#"{"notifications":{"toolsListChanged":true}}"#)?.bytes,
+        };
+        self.connection.listen(&request).await
+    }
+
+    /// Waits until the stream tells of a change.
+    pub(crate) async fn told(&mut self) -> Result<()> {
+        loop {
+            let line = self.connection.line().await?;
+            if line.starts_with(b"data:") && memchr::memmem::find(line, b"list_changed").is_some() {
+                return Ok(());
+            }
+        }
     }
 
     fn post(&self, method: &str, name: Option<&str>, body: &str) -> Vec<u8> {

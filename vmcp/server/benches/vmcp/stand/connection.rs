@@ -14,6 +14,8 @@ const ROOM: usize = 16 << 10;
 pub(crate) struct Connection {
     stream: TcpStream,
     input: Vec<u8>,
+    /// Bytes of it that [`Connection::line`] handed out.
+    taken: usize,
     /// A body that came in chunks, put together.
     joined: Vec<u8>,
 }
@@ -49,7 +51,7 @@ impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Result<Connection> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Connection { stream, input: Vec::with_capacity(ROOM), joined: Vec::new() })
+        Ok(Connection { stream, input: Vec::with_capacity(ROOM), taken: 0, joined: Vec::new() })
     }
 
     /// Sends a request and reads the whole response to it.
@@ -88,6 +90,28 @@ impl Connection {
         loop {
             if let Some(end) = memmem::find(&self.input, b"\r\n\r\n") {
                 return Ok(end + 4);
+            }
+            self.read().await?;
+        }
+    }
+
+    /// Sends a request whose answer has no end, and reads the head of it.
+    pub(crate) async fn listen(&mut self, request: &[u8]) -> Result<()> {
+        let head = self.begin(request).await?;
+        let status = status(&self.input)?;
+        ensure!(status == 200, "a stream was refused with HTTP {status}");
+        self.input.drain(..head);
+        Ok(())
+    }
+
+    /// The next line that a stream brought. Sizes of chunks are lines too.
+    pub(crate) async fn line(&mut self) -> Result<&[u8]> {
+        self.input.drain(..self.taken);
+        self.taken = 0;
+        loop {
+            if let Some(end) = memchr::memchr(b'\n', &self.input) {
+                self.taken = end + 1;
+                return Ok(self.input.get(..end).unwrap_or_default());
             }
             self.read().await?;
         }

@@ -12,9 +12,23 @@ pub(crate) fn cpu(pid: u32) -> Result<Duration> {
     Ok(nix::time::clock_gettime(clock)?.into())
 }
 
+/// Raises the number of files that this process and those it starts may have open, as far as it may. Returns it.
+#[cfg(target_os = "linux")]
+pub(crate) fn raise_open_files() -> Result<u64> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    Ok(hard)
+}
+
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn cpu(_: u32) -> Result<Duration> {
     anyhow::bail!("CPU time of another process is read on Linux only")
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn raise_open_files() -> Result<u64> {
+    anyhow::bail!("the limit of open files is raised on Linux only")
 }
 
 /// Bytes of resident memory.

@@ -1,0 +1,124 @@
+//! tools/list: from vmcp's memory, beside two bare proxies that pass the same bytes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use memchr::memmem;
+use serde_json::value::RawValue;
+use vmcp_wire::era::Era;
+use vmcp_wire::methods;
+
+use crate::bed::Bed;
+use crate::find_tool::tools as in_words;
+use crate::options::Options;
+use crate::progress;
+use crate::stand::caller::{Caller, Prepared, text};
+use crate::stand::served;
+use crate::table::{Part, Report, Unit};
+use crate::traffic::{Ask, BARE, By, Lane, Rounds, in_turns, rows};
+
+/// Rounds, and how long each target is asked in one.
+const ROUNDS: Rounds = (5, Duration::from_millis(200));
+const QUICK_ROUNDS: Rounds = (3, Duration::from_millis(120));
+
+/// A client that lists.
+struct Listing {
+    caller: Caller,
+    first: Prepared,
+    /// The entries of each page as the backend sends them.
+    pages: Arc<Vec<String>>,
+    /// How many pages it reads.
+    depth: usize,
+}
+
+/// The rows.
+pub(crate) async fn measure(report: &mut Report, options: &Options) -> Result<()> {
+    for tools in [500, 15_000] {
+        let mut bed = Bed::for_lists(tools, options).await?;
+        let pages: Vec<String> =
+            (0..tools).step_by(served::PAGE).map(|first| served::page(tools, first, 0).0).collect();
+        let pages = Arc::new(pages);
+        let depths = if pages.len() == 1 { vec![1] } else { vec![1, pages.len()] };
+        for depth in depths {
+            for clients in [1, 4] {
+                progress(&format!(
+                    "lists: {}, {depth} of {} pages, {clients} at once",
+                    in_words(tools),
+                    pages.len()
+                ));
+                cell(report, options, &mut bed, (tools, &pages, depth), clients).await?;
+            }
+        }
+        bed.end().await?;
+    }
+    Ok(())
+}
+
+async fn cell(
+    report: &mut Report,
+    options: &Options,
+    bed: &mut Bed,
+    (tools, pages, depth): (usize, &Arc<Vec<String>>, usize),
+    clients: usize,
+) -> Result<()> {
+    let mut lanes = Vec::new();
+    for target in &bed.targets {
+        // The era makes little difference; at 500 tools both are looked at.
+        for era in target.eras.iter().copied().filter(|era| tools == 500 || *era == Era::Modern) {
+            let mut listings = Vec::new();
+            for number in 0..clients as u64 {
+                let caller = Caller::connect(&target.endpoint, era, number).await?;
+                let first = caller.prepare(methods::TOOLS_LIST, "{}")?;
+                listings.push(Listing { caller, first, pages: Arc::clone(pages), depth });
+            }
+            lanes.push(Lane::new(target, era, listings));
+        }
+    }
+    in_turns(&mut lanes, if options.quick { QUICK_ROUNDS } else { ROUNDS }, &mut bed.counters).await?;
+    let which = match (depth, pages.len()) {
+        (1, 1) => String::new(),
+        (1, _) => " (first page)".to_owned(),
+        (pages, _) => format!(" ({pages} pages)"),
+    };
+    let at_once = if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
+    let what = format!("tools/list, {}{which}, {at_once}", in_words(tools));
+    let ratios = rows(report, Part::Lists, &lanes, &what, By::Cpu);
+    for (lane, ratio) in lanes.iter().zip(ratios) {
+        if let Some(ratio) = ratio.filter(|_| lane.target.is_vmcp()) {
+            let what = format!("{what}, {}: CPU of the {BARE}", lane.era.as_str());
+            report.promise(&what, Unit::Ratio, ratio, 1.0);
+        }
+    }
+    Ok(())
+}
+
+impl Ask for Listing {
+    async fn ask(&mut self) -> Result<()> {
+        let mut cursor = check(self.caller.ask(&mut self.first).await?.document()?, self.pages.first())?;
+        for number in 1..self.depth {
+            let params = format!(r#"{{"cursor":{}}}"#, cursor.context("a page is missing")?);
+            let mut next = self.caller.prepare(methods::TOOLS_LIST, &params)?;
+            cursor = check(self.caller.ask(&mut next).await?.document()?, self.pages.get(number))?;
+        }
+        ensure!(self.depth < self.pages.len() || cursor.is_none(), "a page too many");
+        Ok(())
+    }
+}
+
+/// Compares the entries of a page byte for byte. Returns the cursor of the next, as JSON.
+fn check(document: &[u8], entries: Option<&String>) -> Result<Option<String>> {
+    const TOOLS: &[u8] = br#""tools":["#;
+    const NEXT: &[u8] = br#""nextCursor":"#;
+    let start = memmem::find(document, TOOLS).with_context(|| text(document))? + TOOLS.len();
+    let (before, rest) = document.split_at_checked(start).unwrap_or_default();
+    let after = rest.strip_prefix(entries.context("a page")?.as_bytes());
+    let after = after.filter(|after| after.first() == Some(&b']'));
+    let after = after.with_context(|| format!("other entries than the backend's: {}", text(document)))?;
+    let next = [before, after].into_iter().find_map(|part| Some((part, memmem::find(part, NEXT)?)));
+    let Some((part, at)) = next else { return Ok(None) };
+    let mut values = serde_json::Deserializer::from_slice(part.get(at + NEXT.len()..).unwrap_or_default())
+        .into_iter::<Box<RawValue>>();
+    let cursor = values.next().context("a cursor")??;
+    Ok((cursor.get() != "null").then(|| cursor.get().to_owned()))
+}
