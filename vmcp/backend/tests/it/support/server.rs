@@ -61,7 +61,7 @@ pub enum Reply {
     /// An event stream that sends these bytes, and goes on with what the channel brings until its sender is dropped.
     Live(String, tokio::sync::mpsc::UnboundedReceiver<String>),
     /// An event stream that breaks after these bytes.
-    Broken(String),
+    Broken(Vec<u8>),
     /// Nothing, ever.
     Hang,
 }
