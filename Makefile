@@ -7,7 +7,7 @@ VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-unit test-pure test-integration build-tests model lint format check-format clippy deny bench schema check-generated clean-cache
+.PHONY: help setup build demo test test-unit test-pure test-integration conformance build-tests model lint format check-format clippy deny bench schema check-generated clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test-pure: setup
 
 test-integration: build-tests model ## Run the scenarios with real servers and clients
 	cargo test --workspace --quiet --test scenarios
+
+conformance: build-tests ## Run the official conformance suite direct and through vmcp, and compare
+	@$(CARGO_TARGET_DIR)/debug/vmcp-conformance
 
 # The model that searches by meaning: fetched once, verified, kept in the cache.
 model: build-tests

@@ -32,7 +32,7 @@ pub use answer::Answer;
 pub use client::{Client, MODERN, http_client};
 pub use fixture::{Fixture, FixtureBuilder};
 pub use otlp::{Collector, Span};
-pub use paths::{free_port, installed, node, python};
+pub use paths::{binary, free_port, installed, node, python};
 pub use process::Process;
 pub use round_robin::RoundRobin;
 pub use script::run_script;

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// One of our binaries, in the folder that the test's own binary was built into.
-pub(crate) fn binary(name: &str) -> PathBuf {
+pub fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
-    let folder = test.ancestors().nth(2).expect("target/debug above target/debug/deps");
+    let folder = test.parent().expect("a folder");
+    // Tests are in `deps`, binaries above it.
+    let folder = if folder.ends_with("deps") { folder.parent().expect("target/debug") } else { folder };
     let binary = folder.join(name);
     assert!(binary.exists(), "{} is not built: run the tests with `make test-integration`", binary.display());
     binary

@@ -33,6 +33,8 @@ enum Probe {
     Modern(Server),
     /// It answered, and not as a modern server does.
     Legacy,
+    /// It refused, and names our revision as one that it supports.
+    Again,
     /// An answer that says nothing about the era, such as HTTP 500.
     Unclear,
     /// No answer in time: a legacy server that ignores what it does not know, or one that is slow to start.
@@ -62,6 +64,10 @@ async fn negotiate(shared: &Shared, channel: Channel) -> Result<(Channel, Server
     let server = match probe(&channel, patience).await? {
         Probe::Modern(server) => server,
         Probe::Legacy => initialize(&channel, Hint::Legacy).await?,
+        Probe::Again => match probe(&channel, patience).await? {
+            Probe::Modern(server) => server,
+            _ => initialize(&channel, Hint::Unknown).await?,
+        },
         Probe::Unclear => initialize(&channel, Hint::Unknown).await?,
         Probe::Silent => match initialize(&channel, Hint::Unknown).await {
             // It was slow to start, and speaks the modern era only. By now it should be quick.
@@ -89,6 +95,7 @@ async fn probe(channel: &Channel, patience: Duration) -> Result<Probe, LinkError
     };
     match answer {
         Ok(Outcome::Result(result)) => Ok(discovered(&result).map_or(Probe::Legacy, Probe::Modern)),
+        Ok(Outcome::Error(error)) if handshake::offers_modern(&error) => Ok(Probe::Again),
         Ok(Outcome::Error(_)) | Err(LinkError::Protocol(_)) => Ok(Probe::Legacy),
         Err(LinkError::Status(status)) if status.is_client_error() => Ok(Probe::Legacy),
         Err(LinkError::Status(_)) => Ok(Probe::Unclear),

@@ -178,8 +178,6 @@ async fn open(
         slot.end();
         return Err(LinkError::Stopped);
     }
-    // The stream of a session that was lost may be ending still.
-    lock(&slot.follower).take();
     shared.sessions.follow(&slot);
     Ok(connection)
 }

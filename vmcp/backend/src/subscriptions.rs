@@ -130,10 +130,9 @@ impl Subscriptions {
         Some(Arc::clone(topic))
     }
 
-    fn forget(&self, topic: &Arc<Topic>) {
+    fn forget(&self, topic: &Topic) {
         let mut wanted = lock(&self.wanted);
-        let present = wanted.resources.get(&topic.uri).is_some_and(|present| Arc::ptr_eq(present, topic));
-        if present && !topic.is_wanted() {
+        if !topic.is_wanted() {
             wanted.resources.remove(&topic.uri);
         }
     }
@@ -208,11 +207,9 @@ async fn tell(shared: &Arc<Shared>, topic: &Topic) -> Result<Outcome, CallError>
     if *told {
         return Ok(Outcome::result(empty_object()));
     }
-    // If the caller goes away before the answer, the server may have been told.
-    *told = true;
-    let outcome = send(shared, methods::SUBSCRIBE, &topic.uri).await;
-    *told = matches!(outcome, Ok(Outcome::Result(_)));
-    outcome
+    let outcome = send(shared, methods::SUBSCRIBE, &topic.uri).await?;
+    *told = matches!(outcome, Outcome::Result(_));
+    Ok(outcome)
 }
 
 /// Waits until the listener has what is wanted now in force.

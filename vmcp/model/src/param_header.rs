@@ -67,12 +67,8 @@ fn check(
     let path = path
         .filter(|path| !path.is_empty())
         .ok_or_else(|| format!("{shown} is on a schema that is not reached through properties alone"))?;
-    // The specification names string, integer and boolean; its conformance suite uses number as well.
-    if !matches!(
-        schema.get("type").and_then(Value::as_str),
-        Some("string" | "integer" | "boolean" | "number")
-    ) {
-        return Err(format!("{shown} is on a property that is no string, integer, number or boolean"));
+    if !matches!(schema.get("type").and_then(Value::as_str), Some("string" | "integer" | "boolean")) {
+        return Err(format!("{shown} is on a property that is no string, integer or boolean"));
     }
     if found.iter().any(|other| other.header.eq_ignore_ascii_case(header)) {
         return Err(format!("{shown} is used twice"));
@@ -124,10 +120,10 @@ mod tests {
         ] {
             assert!(invalid(unreachable).contains("not reached through properties alone"));
         }
-        assert!(
-            invalid(json!({"properties": {"a": {"type": "object", "x-mcp-header": "A"}}}))
-                .contains("no string")
-        );
+        for kind in ["object", "array", "null", "number"] {
+            let schema = json!({"properties": {"a": {"type": kind, "x-mcp-header": "A"}}});
+            assert!(invalid(schema).contains("no string"), "{kind}");
+        }
         let twice = json!({"properties": {"a": annotated, "b": {"type": "string", "x-mcp-header": "a"}}});
         assert!(invalid(twice).contains("used twice"));
     }

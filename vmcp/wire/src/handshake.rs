@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use crate::{
+    codes,
     era::{Era, Revision},
     json,
     meta::{self, META},
@@ -104,6 +105,22 @@ impl<'a> Introduction<'a> {
             .ok_or(HandshakeError::Key { part, key: CAPABILITIES })?;
         Ok(Self { revisions, capabilities, server_info, instructions: object.get_str(INSTRUCTIONS) })
     }
+}
+
+/// Whether an error of a server says that it supports the modern revision, which is what it was asked in.
+#[must_use]
+pub fn offers_modern(error: &RawValue) -> bool {
+    let supported = || {
+        let error = Object::parse(error).ok()?;
+        let code: i64 = serde_json::from_str(error.text("code")?).ok()?;
+        let data = Object::parse(error.get("data")?).ok()?;
+        let versions: Vec<Cow<'_, str>> = serde_json::from_str(data.text("supported")?).ok()?;
+        Some(
+            code == codes::UNSUPPORTED_PROTOCOL_VERSION
+                && versions.iter().any(|version| version == Revision::MODERN.as_str()),
+        )
+    };
+    supported().unwrap_or_default()
 }
 
 /// What a legacy client says about itself with `initialize`.
@@ -206,6 +223,20 @@ mod tests {
         server_info: r#"{"name":"v","version":"1"}"#,
         instructions: Some("use \"it\""),
     };
+
+    #[test]
+    fn an_error_may_offer_the_modern_revision() {
+        let error = |code: i64, versions: &str| {
+            offers_modern(&raw(&format!(
+                r#"{{"code":{code},"message":"","data":{{"supported":{versions}}}}}"#
+            )))
+        };
+        assert!(error(-32022, r#"["2025-11-25","2026-07-28"]"#));
+        assert!(!error(-32022, r#"["2025-11-25"]"#));
+        assert!(!error(-32022, r#""2026-07-28""#));
+        assert!(!error(-32601, r#"["2026-07-28"]"#));
+        assert!(!offers_modern(&raw(r#"{"code":-32022,"message":""}"#)));
+    }
 
     #[test]
     fn we_read_what_we_write() {

@@ -13,7 +13,6 @@ mod changes;
 mod connecting;
 mod discovery;
 mod eras;
-mod faults;
 mod processes;
 mod questions;
 mod sessions;

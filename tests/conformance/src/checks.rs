@@ -1,0 +1,211 @@
+//! What the suite reports: scenarios, each with checks; and how two reports differ.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use serde::Deserialize;
+
+/// What became of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Status {
+    /// As the specification says.
+    Success,
+    /// Against a "should".
+    Warning,
+    /// Against a "must".
+    Failure,
+    /// It could not be run.
+    Skipped,
+    /// It did not apply, or is no check at all but a line for the log.
+    Info,
+}
+
+/// One check.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Check {
+    /// Its name; within a scenario several may share one.
+    pub id: String,
+    /// What became of it.
+    pub status: Status,
+    /// Why it did not pass.
+    #[serde(rename = "errorMessage")]
+    pub message: Option<String>,
+}
+
+/// The checks of each scenario that was run.
+#[derive(Debug, Default)]
+pub struct Report(pub BTreeMap<String, Vec<Check>>);
+
+/// A check that is worse than it should be.
+#[derive(Debug)]
+pub struct Difference {
+    /// The scenario.
+    pub scenario: String,
+    /// The check.
+    pub check: String,
+    /// What became of it; nothing when the scenario did not get that far.
+    pub status: Option<Status>,
+    /// Why.
+    pub message: String,
+}
+
+impl Report {
+    /// Reads what a run left in `folder`: one subfolder a scenario, named after it and the time.
+    pub fn read(folder: &Path, prefix: &str) -> anyhow::Result<Self> {
+        let mut report = Self::default();
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let scenario = scenario_of(&name, prefix);
+            let checks = std::fs::read(entry.path().join("checks.json"));
+            if let (Some(scenario), Ok(checks)) = (scenario, checks) {
+                report.0.insert(scenario.to_owned(), serde_json::from_slice(&checks)?);
+            }
+        }
+        Ok(report)
+    }
+
+    /// Without the scenarios whose name is not `wanted`.
+    pub fn of_scenarios(&self, wanted: impl Fn(&str) -> bool) -> Self {
+        Self(
+            self.0
+                .iter()
+                .filter(|(name, _)| wanted(name))
+                .map(|(name, checks)| (name.clone(), checks.clone()))
+                .collect(),
+        )
+    }
+
+    /// How many checks passed, and how many either passed or failed: what the suite itself counts.
+    pub fn score(&self) -> (usize, usize) {
+        let count = |status| self.0.values().flatten().filter(|check| check.status == status).count();
+        let passed = count(Status::Success);
+        (passed, passed + count(Status::Failure))
+    }
+
+    /// The checks that failed or warn.
+    pub fn shortcomings(&self) -> Vec<Difference> {
+        let checks =
+            self.0.iter().flat_map(|(scenario, checks)| checks.iter().map(move |check| (scenario, check)));
+        let bad = checks.filter(|(_, check)| matches!(check.status, Status::Failure | Status::Warning));
+        bad.map(|(scenario, check)| Difference::new(scenario, &check.id, Some(check))).collect()
+    }
+
+    /// The checks that are worse in `through` than here.
+    pub fn worse_in(&self, through: &Self) -> Vec<Difference> {
+        let mut found = Vec::new();
+        let none = Vec::new();
+        for (scenario, direct) in &self.0 {
+            let through = through.0.get(scenario).unwrap_or(&none);
+            let (direct, through) = (by_id(direct), by_id(through));
+            for (key, check) in &direct {
+                let counterpart = through.get(key).copied();
+                if is_worse(check.status, counterpart.map(|check| check.status)) {
+                    found.push(Difference::new(scenario, key.0, counterpart));
+                }
+            }
+            let new = through
+                .iter()
+                .filter(|(key, check)| check.status == Status::Failure && !direct.contains_key(*key));
+            found.extend(new.map(|(key, check)| Difference::new(scenario, key.0, Some(*check))));
+        }
+        found.sort_by(|a, b| (&a.scenario, &a.check).cmp(&(&b.scenario, &b.check)));
+        found
+    }
+}
+
+impl Difference {
+    fn new(scenario: &str, id: &str, check: Option<&Check>) -> Self {
+        let message = check.map_or("the scenario did not get that far", |check| {
+            check.message.as_deref().unwrap_or_default()
+        });
+        Self {
+            scenario: scenario.to_owned(),
+            check: id.to_owned(),
+            status: check.map(|check| check.status),
+            message: message.to_owned(),
+        }
+    }
+}
+
+fn is_worse(direct: Status, through: Option<Status>) -> bool {
+    match direct {
+        Status::Success => through != Some(Status::Success),
+        Status::Failure => false,
+        Status::Warning | Status::Skipped | Status::Info => through == Some(Status::Failure),
+    }
+}
+
+/// The checks under their id and how many had it before.
+fn by_id(checks: &[Check]) -> BTreeMap<(&str, usize), &Check> {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    checks
+        .iter()
+        .map(|check| {
+            let count = seen.entry(check.id.as_str()).or_default();
+            *count += 1;
+            ((check.id.as_str(), *count), check)
+        })
+        .collect()
+}
+
+/// `server-tools-list-2026-11-22T12-00-00-000Z` is `tools-list`.
+fn scenario_of<'a>(folder: &'a str, prefix: &str) -> Option<&'a str> {
+    const TIME: usize = "-2026-11-22T12-00-00-000Z".len();
+    folder.strip_prefix(prefix)?.get(..folder.len().checked_sub(prefix.len() + TIME)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Check, Report, Status, scenario_of};
+
+    fn report(checks: &[(&str, Status)]) -> Report {
+        let check = |&(id, status): &(&str, Status)| Check { id: id.to_owned(), status, message: None };
+        Report([("tools".to_owned(), checks.iter().map(check).collect())].into())
+    }
+
+    fn worse(direct: &[(&str, Status)], through: &[(&str, Status)]) -> Vec<String> {
+        report(direct).worse_in(&report(through)).into_iter().map(|found| found.check).collect()
+    }
+
+    #[test]
+    fn a_check_that_passes_direct_has_to_pass_through() {
+        use Status::{Failure, Skipped, Success, Warning};
+        assert_eq!(worse(&[("a", Success)], &[("a", Success)]), [""; 0]);
+        for status in [Failure, Skipped, Warning] {
+            assert_eq!(worse(&[("a", Success)], &[("a", status)]), ["a"]);
+        }
+        assert_eq!(worse(&[("a", Success)], &[]), ["a"]);
+        assert_eq!(worse(&[("a", Failure)], &[("a", Failure)]), [""; 0]);
+    }
+
+    #[test]
+    fn checks_of_the_same_id_are_told_apart() {
+        use Status::{Failure, Success};
+        assert_eq!(worse(&[("a", Success), ("a", Success)], &[("a", Success)]), ["a"]);
+        assert_eq!(worse(&[("a", Success), ("a", Success)], &[("a", Success), ("a", Failure)]), ["a"]);
+    }
+
+    #[test]
+    fn a_failure_that_only_shows_through_counts() {
+        use Status::{Failure, Skipped, Success};
+        assert_eq!(worse(&[("a", Success)], &[("a", Success), ("b", Failure)]), ["b"]);
+        assert_eq!(worse(&[("a", Skipped)], &[("a", Failure)]), ["a"]);
+    }
+
+    #[test]
+    fn the_score_counts_as_the_suite_does() {
+        use Status::{Failure, Skipped, Success, Warning};
+        let report = report(&[("a", Success), ("b", Failure), ("c", Warning), ("d", Skipped)]);
+        assert_eq!(report.score(), (1, 2));
+        assert_eq!(report.shortcomings().len(), 2);
+    }
+
+    #[test]
+    fn a_folder_names_its_scenario() {
+        assert_eq!(scenario_of("server-tools-list-2026-11-22T12-00-00-000Z", "server-"), Some("tools-list"));
+        assert_eq!(scenario_of("other", "server-"), None);
+        assert_eq!(scenario_of("server-x", "server-"), None);
+    }
+}

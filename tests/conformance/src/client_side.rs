@@ -1,0 +1,69 @@
+//! The client scenarios: each is a server, which vmcp has as its only backend; a client of vmcp does what it is about.
+
+use std::path::Path;
+
+use futures::StreamExt as _;
+
+use crate::checks::{Difference, Report};
+use crate::suite;
+use crate::table::Row;
+
+/// The revisions.
+const REVISIONS: [&str; 3] = ["2025-06-18", "2025-11-25", "2026-07-28"];
+
+/// How many scenarios run at once: each has a vmcp and a Node of its own.
+const PARALLEL: usize = 3;
+
+/// What vmcp cannot do yet, by the beginning of the scenario's name.
+const LEFT_OUT: [(&str, &str); 1] =
+    [("auth/", "client scenarios auth/*: OAuth towards backends is not built")];
+
+/// Runs them all.
+pub async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for revision in REVISIONS {
+        let (scenarios, left_out): (Vec<_>, Vec<_>) =
+            suite::client_scenarios(revision).await?.into_iter().partition(|name| reason(name).is_none());
+        let folder = folder.join("client").join(revision);
+        let runs = scenarios.iter().map(|name| scenario(name, revision, &folder));
+        let runs: Vec<_> = futures::stream::iter(runs).buffered(PARALLEL).collect().await;
+        let mut report = Report::default();
+        let mut differences = Vec::new();
+        for run in runs {
+            let (scenario, failure) = run?;
+            differences.extend(scenario.shortcomings());
+            // A client that fails is no check of the suite's.
+            differences.extend(failure.filter(|_| scenario.shortcomings().is_empty()).map(|said| {
+                Difference {
+                    scenario: scenario.0.keys().cloned().collect(),
+                    check: "the client".to_owned(),
+                    status: None,
+                    message: said
+                        .lines()
+                        .filter(|line| !line.trim().is_empty())
+                        .collect::<Vec<_>>()
+                        .join("\n    "),
+                }
+            }));
+            report.0.extend(scenario.0);
+        }
+        rows.push(Row {
+            revision,
+            what: format!("client, {} scenarios", scenarios.len()),
+            direct: None,
+            through: report.score(),
+            differences,
+            expected: (left_out.len(), left_out.iter().filter_map(|name| reason(name)).collect()),
+        });
+    }
+    Ok(rows)
+}
+
+async fn scenario(name: &str, revision: &str, folder: &Path) -> anyhow::Result<(Report, Option<String>)> {
+    let driver = format!("{} drive", std::env::current_exe()?.display());
+    suite::client(&driver, name, revision, &folder.join(name)).await
+}
+
+fn reason(scenario: &str) -> Option<&'static str> {
+    LEFT_OUT.into_iter().find_map(|(beginning, reason)| scenario.starts_with(beginning).then_some(reason))
+}

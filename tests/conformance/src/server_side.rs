@@ -1,0 +1,94 @@
+//! The server scenarios: against the fixture direct, and through vmcp with the fixture as its only backend.
+
+use std::path::Path;
+
+use futures::future::try_join_all;
+use serde_json::json;
+use tokio::process::Command;
+use vmcp_integration::{Process, Vmcp, binary, eventually};
+
+use crate::checks::Report;
+use crate::expected;
+use crate::suite;
+use crate::table::Row;
+
+/// The scenarios of a revision, as the suite's arguments.
+type Selection = (&'static str, &'static [&'static str]);
+
+/// What each revision requires, and what the suite only reports: pending scenarios and extensions.
+const REQUIRED: [Selection; 3] = [
+    ("2025-06-18", &["--suite", "all", "--spec-version", "2025-06-18"]),
+    ("2025-11-25", &["--requirements", "2025-11-25"]),
+    ("2026-07-28", &["--requirements", "2026-07-28"]),
+];
+
+/// The same without extensions: a legacy backend has no tasks.
+const CORE: [Selection; 3] = [
+    ("2025-06-18", &["--suite", "all", "--spec-version", "2025-06-18"]),
+    ("2025-11-25", &["--suite", "all", "--spec-version", "2025-11-25"]),
+    ("2026-07-28", &["--suite", "all", "--spec-version", "2026-07-28"]),
+];
+
+/// Runs and compares.
+pub async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
+    let direct = {
+        let (_fixture, url) = fixture("dual").await;
+        reports(&url, &REQUIRED, &folder.join("direct")).await?
+    };
+    let mut rows = Vec::new();
+    // With a backend of both eras, vmcp speaks 2026-07-28 to it.
+    for (era, selections) in [("dual", &REQUIRED), ("legacy", &CORE)] {
+        let (_fixture, url) = fixture(era).await;
+        let vmcp = through(&url).await;
+        let through = reports(&vmcp.url, selections, &folder.join(era)).await?;
+        for ((revision, direct), (_, through)) in direct.iter().zip(&through) {
+            let direct = direct.of_scenarios(|name| era != "legacy" || !name.starts_with("tasks-"));
+            let mut differences = direct.worse_in(through);
+            // A check that fails direct would go unnoticed through.
+            differences.extend(direct.shortcomings());
+            let expected = expected::take(era, revision, &mut differences);
+            let what = format!("server, backend {era}");
+            let (direct, through) = (Some(direct.score()), through.score());
+            rows.push(Row { revision, what, direct, through, differences, expected });
+        }
+    }
+    rows.sort_by_key(|row| row.revision);
+    Ok(rows)
+}
+
+/// A server of its own for each run, because scenarios change what it offers.
+async fn fixture(era: &str) -> (Process, String) {
+    let process = Process::start(era, Command::new(binary("vmcp-rmcp-fixture")).args(["--era", era]));
+    let url = process.line_after("listening on ").await;
+    (process, url)
+}
+
+/// vmcp as a reverse proxy: one backend, its names as they are, no tools of vmcp's own.
+async fn through(url: &str) -> Vmcp {
+    let vmcp = Vmcp::new().backend_entry(json!({"name": "fixture", "url": url}));
+    let vmcp = vmcp.config(json!({"aggregation": {"conflictResolution": "passthrough"}}));
+    let vmcp = vmcp.config(json!({"optimizer": {"enabled": false}})).start().await;
+    connected(&vmcp).await;
+    vmcp
+}
+
+/// Waits until vmcp has listed its backends.
+pub async fn connected(vmcp: &Vmcp) {
+    eventually("the backend to be connected", async || {
+        let status = vmcp.status().await;
+        let mut backends = status.get("backends")?.as_array()?.iter();
+        backends.all(|backend| backend.get("state").is_some_and(|state| state == "connected")).then_some(())
+    })
+    .await;
+}
+
+async fn reports(
+    url: &str,
+    selections: &[Selection],
+    folder: &Path,
+) -> anyhow::Result<Vec<(&'static str, Report)>> {
+    let run = async |&(revision, selection): &Selection| {
+        anyhow::Ok((revision, suite::server(url, selection, &folder.join(revision)).await?))
+    };
+    try_join_all(selections.iter().map(run)).await
+}

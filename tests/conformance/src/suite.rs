@@ -1,0 +1,59 @@
+//! The suite's command line: run by the Node that `make setup` installed beside it.
+
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use anyhow::{Context as _, ensure};
+use tokio::process::Command;
+use vmcp_integration::{installed, node};
+
+use crate::checks::Report;
+
+/// Milliseconds that one scenario may take. Generous: the machine may be busy.
+const TIMEOUT: &str = "90000";
+
+/// Runs server scenarios against `url`.
+pub async fn server(url: &str, selection: &[&str], folder: &Path) -> anyhow::Result<Report> {
+    let out = folder.display().to_string();
+    let mut args = vec!["server", "--url", url, "--timeout", TIMEOUT, "-o", &out];
+    args.extend(selection);
+    let output = run(&args).await?;
+    let said = || String::from_utf8_lossy(&output.stderr).into_owned();
+    let report = Report::read(folder, "server-").with_context(said)?;
+    ensure!(!report.0.is_empty(), "the suite ran nothing: {}", said());
+    Ok(report)
+}
+
+/// Runs one client scenario with `command` as its client. The text is what the client said if it failed.
+pub async fn client(
+    command: &str,
+    scenario: &str,
+    revision: &str,
+    folder: &Path,
+) -> anyhow::Result<(Report, Option<String>)> {
+    let out = folder.display().to_string();
+    let selection = ["--scenario", scenario, "--spec-version", revision];
+    let mut args = vec!["client", "--command", command, "--timeout", TIMEOUT, "-o", &out];
+    args.extend(selection);
+    let output = run(&args).await?;
+    let failed = (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned());
+    Ok((Report::read(folder, "")?, failed))
+}
+
+/// The client scenarios that apply to a revision.
+pub async fn client_scenarios(revision: &str) -> anyhow::Result<Vec<String>> {
+    let output = run(&["list", "--client", "--spec-version", revision]).await?;
+    let text = String::from_utf8(output.stdout)?;
+    // A line is `  - name [revisions]`.
+    let names = text.lines().filter_map(|line| line.trim().strip_prefix("- ")?.split_whitespace().next());
+    let names: Vec<_> = names.map(ToOwned::to_owned).collect();
+    ensure!(!names.is_empty(), "the suite lists no client scenarios: {text}");
+    Ok(names)
+}
+
+async fn run(args: &[&str]) -> anyhow::Result<Output> {
+    let mut command = Command::new(node("node"));
+    command.arg(installed("node/node_modules/@modelcontextprotocol/conformance/dist/index.js")).args(args);
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    command.output().await.context("cannot start node")
+}
