@@ -126,7 +126,11 @@ impl Listening {
                     tracing::info!("the backend keeps no subscription open");
                     drop(wanted.changed().await);
                 }
-                End::Closed => sleep(backoff::delay(FIRST_PAUSE, self.failures)).await,
+                End::Closed => tokio::select! {
+                    () = sleep(backoff::delay(FIRST_PAUSE, self.failures)) => {}
+                    // Somebody waits for an answer.
+                    _ = wanted.changed() => sleep(COALESCE).await,
+                },
             }
         }
     }

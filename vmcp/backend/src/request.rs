@@ -64,14 +64,16 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a modern backend is told about the client with each request. Legacy backends are told once, about us.
+/// What a backend is told about the client: a modern one with each request, a legacy one that keeps state when the client's
+/// session is opened there. Questions of a legacy backend are asked only if `capabilities` declare them.
 #[derive(Clone, Debug, Default)]
 pub struct ClientFacts {
     /// `clientInfo`; ours when absent.
     pub info: Option<Arc<RawValue>>,
     /// `clientCapabilities`: only what the caller can relay; `{}` when absent.
     pub capabilities: Option<Arc<RawValue>>,
-    /// `logLevel`; without it a modern backend sends no log messages.
+    /// The log level that the client set, for this request or for its session. Without it a client that has no session gets
+    /// no log messages.
     pub log_level: Option<Arc<str>>,
 }
 

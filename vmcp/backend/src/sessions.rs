@@ -178,6 +178,8 @@ async fn open(
         slot.end();
         return Err(LinkError::Stopped);
     }
+    // The stream of a session that was lost may be ending still.
+    lock(&slot.follower).take();
     shared.sessions.follow(&slot);
     Ok(connection)
 }

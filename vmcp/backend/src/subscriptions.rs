@@ -130,9 +130,10 @@ impl Subscriptions {
         Some(Arc::clone(topic))
     }
 
-    fn forget(&self, topic: &Topic) {
+    fn forget(&self, topic: &Arc<Topic>) {
         let mut wanted = lock(&self.wanted);
-        if !topic.is_wanted() {
+        let present = wanted.resources.get(&topic.uri).is_some_and(|present| Arc::ptr_eq(present, topic));
+        if present && !topic.is_wanted() {
             wanted.resources.remove(&topic.uri);
         }
     }
@@ -207,9 +208,11 @@ async fn tell(shared: &Arc<Shared>, topic: &Topic) -> Result<Outcome, CallError>
     if *told {
         return Ok(Outcome::result(empty_object()));
     }
-    let outcome = send(shared, methods::SUBSCRIBE, &topic.uri).await?;
-    *told = matches!(outcome, Outcome::Result(_));
-    Ok(outcome)
+    // If the caller goes away before the answer, the server may have been told.
+    *told = true;
+    let outcome = send(shared, methods::SUBSCRIBE, &topic.uri).await;
+    *told = matches!(outcome, Ok(Outcome::Result(_)));
+    outcome
 }
 
 /// Waits until the listener has what is wanted now in force.

@@ -181,7 +181,7 @@ async fn a_connection_that_dies_under_a_call_fails_it_at_once_and_is_retried_onl
         let tries = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&tries);
         let server = Server::start(legacy(move |seen| match count.fetch_add(1, Ordering::SeqCst) {
-            0 => Reply::Broken(": started\n\n".to_owned()),
+            0 => Reply::Broken(": started\n\n".as_bytes().to_vec()),
             _ => echo(seen),
         }))
         .await;

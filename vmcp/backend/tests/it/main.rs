@@ -13,6 +13,7 @@ mod changes;
 mod connecting;
 mod discovery;
 mod eras;
+mod faults;
 mod processes;
 mod questions;
 mod sessions;

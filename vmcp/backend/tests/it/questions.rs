@@ -217,6 +217,26 @@ async fn on_a_shared_connection_a_question_goes_to_the_only_client_that_it_can_b
     backend.stop().await;
 }
 
+#[tokio::test]
+async fn our_own_listing_does_not_make_it_uncertain_who_is_asked() {
+    let streams = Streams::default();
+    let script = legacy_without_session(&streams);
+    let server = Server::start(move |seen| match seen.method() {
+        "tools/list" => Reply::Hang,
+        _ => script(seen),
+    })
+    .await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    eventually("the listing", || server.asked("tools/list").pop()).await;
+    let (call, mut events) = start_call(&backend, "a", None, client(ALL), LONG);
+    streams.of("a").await;
+    streams.of("none").await.send(event(ELICIT)).unwrap();
+    question(&mut events).await.answer.send(Outcome::result(&raw(r#"{"action":"cancel"}"#))).unwrap();
+    assert_eq!(answered(&server, "q1").await["result"]["action"], "cancel");
+    call.abort();
+    backend.stop().await;
+}
+
 /// Legacy, stateless, with a GET stream.
 fn legacy_without_session(streams: &Streams) -> impl Fn(&Seen) -> Reply + Send + Sync + 'static {
     let (script, rest) = (script(streams), legacy(|_| Reply::Hang));

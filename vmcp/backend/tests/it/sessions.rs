@@ -1,6 +1,7 @@
 //! Upstream sessions: one for each client session at a server that keeps state.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
@@ -107,6 +108,36 @@ async fn a_lost_session_is_opened_again_and_the_call_repeated() {
     call_as(&backend, Some(SESSION), client("{}")).await.unwrap();
     assert_eq!(sessions_of_calls(&server), ["s2", "s3"]);
     assert_eq!(backend.status().restarts, 0, "the main connection stays");
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_restarted_server_gets_new_sessions_with_the_next_call() {
+    let server = Server::start(stateful(get_denied)).await;
+    let address = server.address().to_owned();
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    call_as(&backend, Some(SESSION), client("{}")).await.unwrap();
+    server.stop().await;
+    let rest = stateful(get_denied);
+    let opened = Mutex::new(HashSet::from(["none".to_owned()]));
+    let again = Server::at(&address, move |seen| {
+        // Whatever the old process knew is gone; the new one's ids begin where those of the old one ended.
+        let id = seen.header("mcp-session-id").unwrap_or("none").to_owned();
+        if !opened.lock().unwrap().contains(&id) {
+            return Reply::Status(404, String::new());
+        }
+        match rest(seen) {
+            Reply::Session(id, body) => {
+                let id = format!("new-{id}");
+                opened.lock().unwrap().insert(id.clone());
+                Reply::Session(id, body)
+            }
+            other => other,
+        }
+    })
+    .await;
+    call_as(&backend, Some(SESSION), client("{}")).await.unwrap();
+    assert!(sessions_of_calls(&again).last().unwrap().starts_with("new-"), "{:?}", sessions_of_calls(&again));
     backend.stop().await;
 }
 

@@ -145,8 +145,9 @@ impl Http {
     async fn post_answer(&self, message: Bytes) {
         match timeout(ACCEPT, self.notify(message)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::info!(error = error.detail(), "an answer did not reach the backend"),
-            Err(_) => tracing::info!("the backend did not accept an answer in time"),
+            // As many as the backend asks: not worth more than a debug line each.
+            Ok(Err(error)) => tracing::debug!(error = error.detail(), "an answer did not reach the backend"),
+            Err(_) => tracing::debug!("the backend did not accept an answer in time"),
         }
     }
 }

@@ -61,7 +61,7 @@ pub enum Reply {
     /// An event stream that sends these bytes, and goes on with what the channel brings until its sender is dropped.
     Live(String, tokio::sync::mpsc::UnboundedReceiver<String>),
     /// An event stream that breaks after these bytes.
-    Broken(String),
+    Broken(Vec<u8>),
     /// Nothing, ever.
     Hang,
 }
@@ -217,7 +217,12 @@ async fn respond(reply: Reply, count: Arc<Mutex<u32>>) -> Response {
         Reply::Broken(start) => {
             watch.finish();
             let pieces = [Ok(Bytes::from(start)), Err(std::io::Error::other("broken on purpose"))];
-            events(Body::from_stream(stream::iter(pieces)))
+            // What was sent before must have left.
+            let pieces = stream::iter(pieces).then(async |piece| {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                piece
+            });
+            events(Body::from_stream(pieces))
         }
         Reply::Hang => {
             let _watch = watch;
