@@ -243,6 +243,10 @@ impl Sessions {
         owner.session.is_some_and(|session| lock(&self.listening).contains_key(&session))
     }
 
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.slots).len()
+    }
+
     fn of_client(&self, session: SessionId) -> Option<Arc<Slot>> {
         lock(&self.slots).get(&Key::Client(session)).cloned()
     }

@@ -164,6 +164,7 @@ impl Shared {
             prompts: count(|d| d.prompts.len()),
             rejected: count(|d| d.rejected.len()),
             restarts: live.connections.saturating_sub(1),
+            sessions: self.sessions.count(),
             last_refresh: live.last_refresh,
         }
     }

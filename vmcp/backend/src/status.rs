@@ -58,6 +58,8 @@ pub struct Status {
     pub rejected: usize,
     /// Connections made after the first one.
     pub restarts: u32,
+    /// Sessions kept there for clients.
+    pub sessions: usize,
     /// When the definitions were last listed.
     #[serde(serialize_with = "rfc3339")]
     pub last_refresh: Option<SystemTime>,

@@ -62,6 +62,7 @@ async fn each_client_session_has_one_upstream_opened_as_that_client() {
     let seen = server.seen().into_iter().skip(before).filter(|seen| seen.http == "POST").count();
     assert_eq!(seen, 1, "one call, one request");
 
+    assert_eq!(backend.status().sessions, 2);
     backend.end_session(SESSION);
     let ended =
         |id: &str| server.seen().iter().any(|s| s.http == "DELETE" && s.header("mcp-session-id") == Some(id));

@@ -352,6 +352,7 @@ fn disabled(spec: &Backend) -> Status {
         prompts: 0,
         rejected: 0,
         restarts: 0,
+        sessions: 0,
         last_refresh: None,
     }
 }
