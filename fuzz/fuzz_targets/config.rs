@@ -1,0 +1,26 @@
+//! Any text as a configuration: it is in force, or every mistake has a place and a remedy.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use vmcp_model::config;
+
+fuzz_target!(|text: &str| {
+    let environment = |name: &str| (name.len() % 3 > 0).then(|| "a value of some length".to_owned());
+    match config::load(text, "vmcp.yaml", &environment) {
+        Ok(loaded) => {
+            let effective = loaded.config.effective_yaml();
+            assert!(serde_json::to_string(effective).is_ok_and(|text| text.len() > 100));
+            assert!(loaded.warnings.iter().all(|warning| !warning.message.is_empty()));
+        }
+        Err(problems) => {
+            assert!(!problems.list.is_empty(), "a refusal without a reason");
+            let lines = text.lines().count().max(1) + 1;
+            for problem in &problems.list {
+                assert!(!problem.message.is_empty() && !problem.remedy.is_empty(), "{problem:?}");
+                assert!(problem.line.is_none_or(|line| (1..=lines).contains(&(line as usize))), "{problem:?}");
+                assert!(problem.line.is_some() || problem.path.is_empty(), "{problem:?}");
+            }
+            assert!(!problems.to_string().is_empty());
+        }
+    }
+});

@@ -1,0 +1,39 @@
+//! A message from anybody: read, classified, its parameters read. What is read is written back the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use vmcp_wire::envelope::Message;
+use vmcp_wire::era::{self, Modern, RequestEra};
+use vmcp_wire::handshake::{ClientHello, Introduction};
+use vmcp_wire::pages::{List, Page};
+use vmcp_wire::{rpc, subject};
+
+fuzz_target!(|bytes: &[u8]| {
+    let message = match Message::parse(bytes) {
+        Ok(message) => message,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "t")];
+    let eras = [era::classify(headers.as_slice(), &message), era::classify_stdio(&message)];
+    for era in eras.into_iter().flatten() {
+        let (RequestEra::Modern(Modern { params, .. }) | RequestEra::Legacy { params, .. }) = &era;
+        _ = ClientHello::parse(params);
+        _ = (params.meta.trace(), params.meta.client_name(), params.meta.progress_token());
+        _ = subject::get(message.method().unwrap_or_default(), &params.object);
+    }
+    let written = match &message {
+        Message::Request(request) => rpc::request(1, &request.method, request.params.map(Into::into)),
+        Message::Notification(news) => rpc::notification(&news.method, news.params.map(Into::into)),
+        Message::Response(response) => {
+            _ = Introduction::from_discover(response.result);
+            _ = Introduction::from_initialize(response.result);
+            List::ALL.iter().for_each(|list| drop(Page::parse(*list, response.result)));
+            rpc::response(response.id, response.result)
+        }
+        Message::Error(error) => rpc::error(error.id, error.error),
+    };
+    let again = Message::parse(&written).expect("what we write can be read");
+    assert_eq!(again.method(), message.method());
+    let line = rpc::single_line(written.clone());
+    assert!(!line.contains(&b'\n') && Message::parse(&line).is_ok());
+});

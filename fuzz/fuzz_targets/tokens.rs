@@ -1,0 +1,79 @@
+//! Sealed tokens, session ids and cursors: nobody's text opens, ours does, and one flipped bit ends that.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use vmcp_wire::cursor::Cursor;
+use vmcp_wire::era::Revision;
+use vmcp_wire::pages::List;
+use vmcp_wire::sealed::{KeyRing, NONCE_LENGTH, OpenError};
+use vmcp_wire::session::{Session, SessionError};
+
+const NOW: u64 = 1_000;
+
+fn ring(secrets: &[&str]) -> KeyRing {
+    KeyRing::from_secrets(secrets).expect("long enough")
+}
+
+/// The token with one bit of one character flipped.
+fn flipped(token: &str, at: u16, bit: u8) -> Option<String> {
+    let mut bytes = token.as_bytes().to_vec();
+    let at = usize::from(at) % bytes.len();
+    bytes[at] ^= 1 << (bit % 8);
+    String::from_utf8(bytes).ok()
+}
+
+fuzz_target!(|input: ([u8; NONCE_LENGTH], u16, u8, &str)| {
+    let (nonce, at, bit, text) = input;
+    let (old, new) = ("the old secret, long enough", "the new secret, long enough");
+    let ring_now = ring(&[new, old]);
+
+    assert!(ring_now.open(text, b"", 0).is_err());
+    assert!(Session::open(&ring_now, text, &[0; 32], 0).is_err());
+    for list in List::ALL {
+        if let Ok(cursor) = Cursor::decode(text, list) {
+            assert_eq!(cursor.encode(), text, "one spelling a cursor");
+        }
+    }
+    let cursor = Cursor { list: List::Tools, after: text.to_owned() };
+    if text.len() < 8 * 1024 {
+        assert_eq!(Cursor::decode(&cursor.encode(), List::Tools), Ok(cursor));
+    }
+
+    let (purpose, content) = text.as_bytes().split_at(text.len() / 2);
+    let expires = NOW + 1 + u64::from(at);
+    let token = ring(&[old]).seal(&nonce, content, purpose, expires);
+    if token.len() <= vmcp_wire::sealed::MAX_TOKEN_LENGTH {
+        let opened = ring_now.open(&token, purpose, NOW).expect("the second key opens");
+        assert_eq!((opened.content.as_slice(), opened.expires), (content, expires));
+        assert_eq!(ring_now.open(&token, purpose, expires), Err(OpenError::Expired { at: expires }));
+        assert!(ring(&[new]).open(&token, purpose, NOW).is_err());
+        assert!(ring_now.open(&token, b"another purpose", NOW).is_err() || purpose == b"another purpose");
+        let cut = usize::from(at) % token.len();
+        assert!(ring_now.open(&token[..cut], purpose, NOW).is_err(), "truncated");
+        if let Some(forged) = flipped(&token, at, bit) {
+            assert!(ring_now.open(&forged, purpose, NOW).is_err(), "{forged}");
+        }
+    }
+
+    let half = (0..=text.len() / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    let session = Session {
+        id: [bit; 16],
+        identity: [nonce[0]; 32],
+        revision: Revision::ALL[usize::from(bit) % Revision::ALL.len()],
+        issued: u64::from(at),
+        expires,
+        client_info: text[..half].to_owned(),
+        client_capabilities: text[half..].to_owned(),
+    };
+    match session.seal(&ring_now, &nonce) {
+        Ok(id) => {
+            assert_eq!(Session::open(&ring_now, &id, &session.identity, NOW), Ok(session.clone()));
+            let stranger = [nonce[0] ^ 1; 32];
+            assert_eq!(Session::open(&ring_now, &id, &stranger, NOW), Err(SessionError::Identity));
+            if let Some(forged) = flipped(&id, at, bit) {
+                assert!(Session::open(&ring_now, &forged, &session.identity, NOW).is_err());
+            }
+        }
+        Err(error) => assert_eq!(error, SessionError::TooLarge { length: text.len() }),
+    }
+});

@@ -1,0 +1,77 @@
+//! Every translation of anything that can be read, in all directions: JSON again, and what needs no change is not changed.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use serde_json::value::RawValue;
+use vmcp_wire::era::Era;
+use vmcp_wire::methods;
+use vmcp_wire::params::Params;
+use vmcp_wire::splice::Spliced;
+use vmcp_wire::translate::{
+    self, Hints, NotificationPlan, RequestPlan, RequestState, ResultPlan, Scope, Translated,
+};
+
+const METHODS: [&str; 8] = [
+    methods::TOOLS_CALL,
+    methods::RESOURCES_READ,
+    methods::PROMPTS_GET,
+    methods::COMPLETE,
+    methods::PROGRESS,
+    methods::TOOLS_CHANGED,
+    methods::CANCELLED,
+    "vendor/unknown",
+];
+
+/// Must be one JSON value; returns it.
+fn json(text: Spliced<'_>) -> Box<RawValue> {
+    text.into_raw().expect("a translation is JSON")
+}
+
+fuzz_target!(|input: (u8, &str)| {
+    let (choice, text) = input;
+    let Ok(raw) = serde_json::from_str::<&RawValue>(text) else { return };
+    let method = METHODS[usize::from(choice) % METHODS.len()];
+    let more = usize::from(choice) / METHODS.len();
+
+    if let Ok(params) = Params::parse(Some(raw)) {
+        let request_state = [RequestState::Keep, RequestState::Remove, RequestState::Replace("s\"")][more % 3];
+        let plan = RequestPlan { subject: Some("sub\"ject"), request_state, ..RequestPlan::default() };
+        translate::request(method, &params, &plan).map(json);
+    }
+    for (from, to) in [
+        (Era::Legacy, Era::Legacy),
+        (Era::Legacy, Era::Modern),
+        (Era::Modern, Era::Legacy),
+        (Era::Modern, Era::Modern),
+    ] {
+        let plan = ResultPlan {
+            from,
+            to,
+            hints: Hints { ttl_ms: 5, scope: Scope::Public },
+            server_info: (more % 2 == 0).then_some(r#"{"name":"v"}"#),
+            request_state: (more % 5 == 0).then_some("sealed"),
+        };
+        if let Ok(result) = translate::result(method, raw, &plan) {
+            let once = json(result);
+            // What is of the client's era by now stays as it is.
+            let plan = ResultPlan { from: to, request_state: None, ..plan };
+            if let Ok(again) = translate::result(method, &once, &plan) {
+                assert_eq!(again.into_cow(), once.get(), "{from:?} to {to:?} and on");
+            }
+        }
+        if let Ok(error) = translate::error(method, raw, from, to, Some("u:\"")) {
+            json(error);
+        }
+        if let Ok(tool) = translate::tool(raw, to) {
+            let once = json(tool);
+            assert_eq!(translate::tool(&once, to).map(Spliced::into_cow).as_deref(), Ok(once.get()));
+        }
+        let plan = NotificationPlan { to, progress_token: Some(raw), subscription_id: (more % 2 == 0).then_some(raw) };
+        if let Ok(Translated::Params(Some(params))) = translate::notification(method, Some(raw), &plan) {
+            json(params);
+        }
+    }
+    if let Ok(Some(question)) = translate::url_elicitation(raw) {
+        json(Spliced::from(question));
+    }
+});
