@@ -3,7 +3,9 @@
 #[cfg(test)]
 mod scenario {
     mod backend_faults;
+    mod bad_answers;
     mod bad_input;
+    mod bad_messages;
     mod call_tool;
     mod clients;
     mod command_line;

@@ -1,0 +1,113 @@
+//! Whatever a backend sends, its callers get a clear error or their answer, and the server stays as it was.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use vmcp_integration::{Fixture, FixtureBuilder, Vmcp, eventually};
+
+fn everywhere() -> Vec<FixtureBuilder> {
+    vec![
+        Fixture::http("bad", "echo"),
+        Fixture::http("bad", "echo").args(["--stream"]),
+        Fixture::http("bad", "echo").args(["--era", "legacy"]),
+        Fixture::http("bad", "echo").args(["--era", "legacy", "--stream"]),
+        Fixture::sse("bad", "echo").args(["--era", "legacy"]),
+        Fixture::stdio("bad", "echo"),
+        Fixture::stdio("bad", "echo").args(["--era", "legacy"]),
+    ]
+}
+
+async fn behind(bad: &Fixture) -> Vmcp {
+    let settings = json!({"proxy": {"toolTimeout": "3s"}});
+    let vmcp = Vmcp::new().backend(bad).config(settings).start().await;
+    vmcp.with_tool("bad_echo").await;
+    vmcp
+}
+
+fn resident(vmcp: &Vmcp) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", vmcp.process.id())).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
+}
+
+fn is_failure(message: &Value) -> bool {
+    message["error"].is_object() || message["result"]["isError"] == true
+}
+
+/// The backend serves again, and clients of both eras get its answers.
+async fn is_healthy(vmcp: &Vmcp, what: &str) {
+    for client in [vmcp.modern(), vmcp.legacy().await] {
+        eventually(&format!("the backend to serve after {what}"), async || {
+            let answer = client.call_tool("bad_echo", json!({"message": "again"})).await;
+            (!is_failure(&answer.message)).then_some(())
+        })
+        .await;
+    }
+    assert!(resident(vmcp) < 300, "{what}: {} MiB", resident(vmcp));
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_and_events_that_break_off_are_errors_in_time() {
+    for fixture in everywhere() {
+        let bad = fixture.start().await;
+        let vmcp = behind(&bad).await;
+        for fault in ["not_utf8", "half"] {
+            for client in [vmcp.modern(), vmcp.legacy().await] {
+                bad.control(json!({"do": fault, "method": "tools/call", "times": 1})).await;
+                let start = Instant::now();
+                let answer = client.call_tool("bad_count", json!({})).await;
+                assert!(is_failure(&answer.message), "{fault}: {}", answer.text);
+                assert!(start.elapsed() < Duration::from_secs(20), "{fault} took {:?}", start.elapsed());
+                assert!(!answer.text.contains("127.0.0.1"), "no address in {}", answer.text);
+            }
+            is_healthy(&vmcp, fault).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn answers_that_nobody_waits_for_reach_nobody() {
+    for fixture in everywhere() {
+        let bad = fixture.start().await;
+        let vmcp = behind(&bad).await;
+        for client in [vmcp.modern(), vmcp.legacy().await] {
+            bad.control(json!({"do": "stray", "method": "tools/call", "times": 1})).await;
+            let answer = client.call_tool("bad_echo", json!({"message": "mine"})).await;
+            assert_eq!(answer.content_text(), "mine", "{}", answer.text);
+            assert!(answer.notifications.is_empty(), "{:?}", answer.notifications);
+        }
+        is_healthy(&vmcp, "strays").await;
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_nests_ten_thousand_deep_is_relayed_unread() {
+    for fixture in everywhere() {
+        let bad = fixture.start().await;
+        let vmcp = behind(&bad).await;
+        for client in [vmcp.modern(), vmcp.legacy().await] {
+            for tool in ["bad_echo", "optim.call_tool"] {
+                bad.control(json!({"do": "deep", "levels": 10_000, "method": "tools/call", "times": 1})).await;
+                let arguments = json!({"message": "x", "tool_name": "bad_echo", "parameters": {"message": "x"}});
+                let params = json!({"name": tool, "arguments": arguments});
+                let answer = client.open("tools/call", params).await.text().await.expect("an answer");
+                assert!(answer.contains(&"[".repeat(10_000)), "{tool}: {answer:.300}");
+            }
+        }
+        is_healthy(&vmcp, "depth").await;
+    }
+}
+
+#[tokio::test]
+async fn a_million_notifications_end_with_the_answer() {
+    for fixture in [Fixture::http("bad", "echo").args(["--stream"]), Fixture::stdio("bad", "echo")] {
+        let bad = fixture.start().await;
+        let vmcp = Vmcp::new().backend(&bad).start().await;
+        let client = vmcp.with_tool("bad_echo").await;
+        bad.control(json!({"do": "flood", "count": 1_000_000, "method": "tools/call", "times": 1})).await;
+        let mut last = client.call_tool("bad_echo", json!({"message": "after all that"})).await;
+        assert_eq!(last.content_text(), "after all that", "{}", last.text);
+        last.notifications.clear();
+        is_healthy(&vmcp, "a million notifications").await;
+    }
+}
