@@ -7,7 +7,7 @@ VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-unit test-pure test-integration conformance build-tests model lint format check-format clippy deny bench schema check-generated clean-cache
+.PHONY: help setup build demo test test-unit test-pure test-integration conformance build-tests model lint format check-format clippy deny bench fuzz fuzz-short schema check-generated clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,13 @@ deny: $(DENY)
 bench: setup ## Measure, and print one table with ratios (QUICK=1 for a fifth of the repetitions)
 	cargo build --release --quiet -p vmcp-fixture
 	cargo bench --profile release -p vmcp --bench vmcp -- $(if $(QUICK),--quick)
+
+fuzz: setup ## Fuzz what reads untrusted input, ten minutes a target (FUZZ_SECONDS, FUZZ_RUNS)
+	@fuzz/run
+
+# What CI can afford: a few seconds each, beginning with the inputs that were kept.
+fuzz-short: setup
+	@FUZZ_SECONDS=6 fuzz/run
 
 schema: setup ## Write the pages that are generated: JSON schema, settings, command line
 	VMCP_UPDATE_SCHEMA=1 cargo test --quiet --workspace --test config_documents --test docs

@@ -18,7 +18,10 @@ fuzz_target!(|text: &str| {
             let lines = text.matches(['\n', '\r']).count() + 2;
             for problem in &problems.list {
                 assert!(!problem.message.is_empty() && !problem.remedy.is_empty(), "{problem:?}");
-                assert!(problem.line.is_none_or(|line| (1..=lines).contains(&(line as usize))), "{problem:?}");
+                assert!(
+                    problem.line.is_none_or(|line| (1..=lines).contains(&(line as usize))),
+                    "{problem:?}"
+                );
                 assert!(problem.line.is_some() || problem.path.is_empty(), "{problem:?}");
             }
             assert!(!problems.to_string().is_empty());

@@ -34,7 +34,8 @@ fuzz_target!(|input: (u8, &str)| {
     let more = usize::from(choice) / METHODS.len();
 
     if let Ok(params) = Params::parse(Some(raw)) {
-        let request_state = [RequestState::Keep, RequestState::Remove, RequestState::Replace("s\"")][more % 3];
+        let request_state =
+            [RequestState::Keep, RequestState::Remove, RequestState::Replace("s\"")][more % 3];
         let plan = RequestPlan { subject: Some("sub\"ject"), request_state, ..RequestPlan::default() };
         translate::request(method, &params, &plan).map(json);
     }
@@ -66,7 +67,11 @@ fuzz_target!(|input: (u8, &str)| {
             let once = json(tool);
             assert_eq!(translate::tool(&once, to).map(Spliced::into_cow).as_deref(), Ok(once.get()));
         }
-        let plan = NotificationPlan { to, progress_token: Some(raw), subscription_id: (more % 2 == 0).then_some(raw) };
+        let plan = NotificationPlan {
+            to,
+            progress_token: Some(raw),
+            subscription_id: (more % 2 == 0).then_some(raw),
+        };
         if let Ok(Translated::Params(Some(params))) = translate::notification(method, Some(raw), &plan) {
             json(params);
         }

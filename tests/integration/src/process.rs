@@ -45,6 +45,13 @@ impl Process {
         self.child.id().unwrap_or_else(|| panic!("{} has ended:\n{}", self.name, self.output()))
     }
 
+    /// Its resident memory.
+    pub fn resident_mib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("a process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
+    }
+
     /// Sends a signal by name, such as `TERM`.
     pub async fn signal(&self, signal: &str) {
         let status = Command::new("kill").arg(format!("-{signal}")).arg(self.id().to_string()).status().await;

@@ -129,15 +129,8 @@ async fn a_call_that_is_answered_with_nonsense_is_an_error_in_time() {
             })
             .await;
         }
-        assert!(resident_mib(vmcp.process.id()) < 300, "an endless answer is not kept");
+        assert!(vmcp.process.resident_mib() < 300, "an endless answer is not kept");
     }
-}
-
-/// Resident memory of a process.
-fn resident_mib(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
 }
 
 #[tokio::test]
