@@ -13,6 +13,8 @@ use super::{
 
 /// How long calls in flight may take to end after SIGTERM; zero: they are cut.
 const DRAIN: RangeInclusive<Duration> = Duration::ZERO..=DAY;
+/// How long a client may take, to send or to read.
+const PATIENCE: RangeInclusive<Duration> = Duration::from_secs(1)..=DAY;
 /// Characters in a session key: fewer are guessed.
 const SHORTEST_KEY: usize = 16;
 
@@ -25,6 +27,13 @@ pub struct Server {
     pub admin_listen: SocketAddr,
     /// How long calls in flight may take to end after SIGTERM (CARD-15).
     pub drain_timeout: Duration,
+    /// Connections of clients at a time; one more is answered with 503.
+    pub max_connections: usize,
+    /// How long a client may take for the headers of a request, and again for its body. An idle connection is closed after
+    /// the same time.
+    pub receive_timeout: Duration,
+    /// How long a client may leave unread what was sent to it.
+    pub write_timeout: Duration,
     /// Values of `Host` that are served, lower case, with or without port. Empty: those of the loopback address when
     /// `listen` is one (against DNS rebinding), else any.
     pub allowed_hosts: Vec<String>,
@@ -47,6 +56,16 @@ pub struct RawServer {
     /// How long calls in flight may take to end after SIGTERM.
     #[schemars(extend("x-range" = duration::words(&DRAIN)))]
     pub drain_timeout: RawDuration,
+    /// Connections of clients at a time; one more is answered with 503.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub max_connections: usize,
+    /// How long a client may take to send the headers of a request, and again for its body. A connection without a request
+    /// is closed after the same time.
+    #[schemars(extend("x-range" = duration::words(&PATIENCE)))]
+    pub receive_timeout: RawDuration,
+    /// How long a client may leave unread what was sent to it, before its connection is closed.
+    #[schemars(extend("x-range" = duration::words(&PATIENCE)))]
+    pub write_timeout: RawDuration,
     /// Values of the `Host` header that are served. Empty: loopback names when `listen` is a loopback address, else any.
     pub allowed_hosts: Vec<String>,
     /// Values of the `Origin` header that are served besides loopback ones. `*`: any.
@@ -61,6 +80,9 @@ impl Default for RawServer {
             listen: "127.0.0.1:8080".to_owned(),
             admin_listen: "127.0.0.1:9090".to_owned(),
             drain_timeout: "30s".into(),
+            max_connections: 10_000,
+            receive_timeout: "1m".into(),
+            write_timeout: "30s".into(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             session_keys: Vec::new(),
@@ -92,6 +114,9 @@ impl RawServer {
             listen,
             admin_listen,
             drain_timeout: self.drain_timeout.lower("server.drainTimeout", &DRAIN, report),
+            max_connections: self.max_connections,
+            receive_timeout: self.receive_timeout.lower("server.receiveTimeout", &PATIENCE, report),
+            write_timeout: self.write_timeout.lower("server.writeTimeout", &PATIENCE, report),
             allowed_hosts: self
                 .allowed_hosts
                 .iter()

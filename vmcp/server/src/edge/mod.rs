@@ -10,6 +10,7 @@
 //! A transport turns bytes into a message and a [`peer::Peer`]; everything behind `dispatch` is the same for all of them.
 
 pub mod admin;
+mod connections;
 mod conversation;
 mod dispatch;
 mod guard;
@@ -24,6 +25,7 @@ mod questions;
 mod random;
 pub mod serve;
 mod sessions;
+mod socket;
 pub mod stdio;
 mod streams;
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +13,8 @@ use vmcp_model::config::Server;
 
 use super::admin::{self, Admin};
 use super::guard::Guard;
-use super::{Edge, http};
+use super::http::Port;
+use super::{Edge, connections};
 
 /// Why the ports cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ pub struct Ports {
     edge: Arc<Edge>,
     stop_clients: CancellationToken,
     stop_admin: CancellationToken,
-    clients: JoinHandle<io::Result<()>>,
+    clients: JoinHandle<()>,
     operators: JoinHandle<io::Result<()>>,
 }
 
@@ -54,7 +54,12 @@ impl Ports {
         Ok(Ports {
             client,
             admin: operator,
-            clients: run(clients, http::router(Arc::clone(&edge), guard), &stop_clients),
+            clients: tokio::spawn(connections::serve(
+                clients,
+                Port::new(Arc::clone(&edge), guard),
+                server.clone(),
+                stop_clients.clone(),
+            )),
             operators: run(operators, admin::router(admin), &stop_admin),
             edge,
             stop_clients,
@@ -84,7 +89,5 @@ async fn bind(field: &'static str, address: SocketAddr) -> Result<(TcpListener, 
 
 fn run(listener: TcpListener, router: Router, stop: &CancellationToken) -> JoinHandle<io::Result<()>> {
     let stop = stop.clone().cancelled_owned();
-    // Small answers must not wait for the client's delayed acknowledgement (40 ms). A socket that cannot be told works.
-    let listener = listener.tap_io(|stream| _ = stream.set_nodelay(true));
     tokio::spawn(async move { axum::serve(listener, router).with_graceful_shutdown(stop).await })
 }

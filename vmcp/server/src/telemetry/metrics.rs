@@ -128,6 +128,12 @@ metrics! {
     catalog_embedded: Gauge = "vmcp_catalog_embedded_tools", Gauge::default();
     /// Tool definitions that changed.
     catalog_changes: Family<ChangeLabels, Counter> = "vmcp_catalog_changes", Family::default();
+    /// Open connections of clients.
+    client_connections: Gauge = "vmcp_client_connections", Gauge::default();
+    /// Connections refused because there were server.maxConnections already.
+    client_connections_refused: Counter = "vmcp_client_connections_refused", Counter::default();
+    /// Connections closed because the client left its answers unread.
+    client_stalls: Counter = "vmcp_client_stalls", Counter::default();
     /// Changes of the configuration file, by how they ended.
     config_reloads: Family<ReloadLabels, Counter> = "vmcp_config_reloads", Family::default();
 }
