@@ -6,13 +6,10 @@ pub(super) mod respond;
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Request as HttpRequest, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request as HttpRequest, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::post;
 use bytes::Bytes;
+use hyper::body::Incoming;
 use serde_json::value::RawValue;
 use vmcp_backend::Outcome;
 use vmcp_wire::envelope::{Message, Notification, Request};
@@ -30,20 +27,39 @@ use super::guard::Guard;
 use super::peer::Peer;
 use super::streams::{self, Wanted};
 use super::{Edge, handshake};
+use crate::engine::Engine;
 use crate::identity::Identity;
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 
+/// The client port.
 #[derive(Clone)]
-struct Port {
+pub(super) struct Port {
     edge: Arc<Edge>,
     guard: Arc<Guard>,
 }
 
-/// The client port.
-pub(super) fn router(edge: Arc<Edge>, guard: Guard) -> Router {
-    let port = Port { edge, guard: Arc::new(guard) };
-    Router::new().route("/mcp", post(receive).get(listen).delete(end)).with_state(port)
+impl Port {
+    pub(super) fn new(edge: Arc<Edge>, guard: Guard) -> Self {
+        Self { edge, guard: Arc::new(guard) }
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.edge.engine
+    }
+
+    /// Answers a request.
+    pub(super) async fn serve(self, request: HttpRequest<Incoming>) -> Response {
+        if request.uri().path() != "/mcp" {
+            return StatusCode::NOT_FOUND.into_response();
+        }
+        match *request.method() {
+            Method::POST => receive(&self, request).await,
+            Method::GET => listen(&self, request.headers()),
+            Method::DELETE => end(&self, request.headers()),
+            _ => (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST, GET, DELETE")]).into_response(),
+        }
+    }
 }
 
 struct Headers<'a>(&'a HeaderMap);
@@ -59,7 +75,7 @@ impl HeaderSource for Headers<'_> {
     }
 }
 
-async fn receive(State(port): State<Port>, request: HttpRequest<Body>) -> Response {
+async fn receive(port: &Port, request: HttpRequest<Incoming>) -> Response {
     let (parts, body) = request.into_parts();
     if let Err(refused) = port.guard.check(&parts.headers) {
         return refuse::forbidden(&refused);
@@ -67,8 +83,9 @@ async fn receive(State(port): State<Port>, request: HttpRequest<Body>) -> Respon
     if let Err(response) = refuse::media_types(&parts.headers) {
         return *response;
     }
-    let limit = port.edge.engine.snapshot().config.optimizer.limits.body_bytes;
-    let bytes = match body::read(body, limit).await {
+    let config = Arc::clone(&port.edge.engine.snapshot().config);
+    let (limit, patience) = (config.optimizer.limits.body_bytes, config.server.receive_timeout);
+    let bytes = match body::read(body, limit, patience).await {
         Ok(bytes) => bytes,
         Err(problem) => return refuse::body(&problem),
     };
@@ -195,31 +212,31 @@ fn check_param_headers(
 }
 
 /// The GET stream of a legacy session. Modern clients have none.
-async fn listen(State(port): State<Port>, headers: HeaderMap) -> Response {
-    if let Err(refused) = port.guard.check(&headers) {
+fn listen(port: &Port, headers: &HeaderMap) -> Response {
+    if let Err(refused) = port.guard.check(headers) {
         return refuse::forbidden(&refused);
     }
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
     }
-    if !refuse::accepts_streams(&headers) {
+    if !refuse::accepts_streams(headers) {
         return (StatusCode::NOT_ACCEPTABLE, "the stream is text/event-stream; send it in Accept\n")
             .into_response();
     }
-    match session(&port.edge, &headers) {
+    match session(&port.edge, headers) {
         Ok(_) => respond::stream(streams::changes(&port.edge, Wanted::ALL, None)),
         Err(response) => *response,
     }
 }
 
-async fn end(State(port): State<Port>, headers: HeaderMap) -> Response {
-    if let Err(refused) = port.guard.check(&headers) {
+fn end(port: &Port, headers: &HeaderMap) -> Response {
+    if let Err(refused) = port.guard.check(headers) {
         return refuse::forbidden(&refused);
     }
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
     }
-    match session(&port.edge, &headers) {
+    match session(&port.edge, headers) {
         Ok(session) => {
             port.edge.sessions.end(&session);
             StatusCode::OK.into_response()

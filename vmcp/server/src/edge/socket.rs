@@ -38,7 +38,10 @@ impl Socket {
         let limit = self.limit;
         ready!(self.waiting.get_or_insert_with(|| Box::pin(sleep(limit))).as_mut().poll(context));
         self.engine.metrics().client_stalls.inc();
-        tracing::info!(seconds = limit.as_secs(), "a client does not read its answers; its connection is closed (server.writeTimeout)");
+        tracing::info!(
+            seconds = limit.as_secs(),
+            "a client does not read its answers; its connection is closed (server.writeTimeout)"
+        );
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
@@ -54,7 +57,11 @@ impl AsyncRead for Socket {
 }
 
 impl AsyncWrite for Socket {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.written(written, context)
     }

@@ -1,12 +1,16 @@
 //! What a POST carries: its bytes within the limit, and its trace.
 
 use std::borrow::Cow;
+use std::task::Poll;
+use std::time::Duration;
 
-use axum::body::Body;
 use axum::http::HeaderMap;
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+use tokio::time::timeout;
 use vmcp_wire::meta::{self, Meta};
+use vmcp_wire::pieces::Pieces;
 
 use crate::edge::carried_trace;
 use crate::route::TraceContext;
@@ -18,15 +22,35 @@ pub(super) enum BodyError {
     TooLarge { limit: usize },
     #[error("the body broke off")]
     Broken,
+    #[error("the body did not arrive within {} seconds (server.receiveTimeout)", .0.as_secs())]
+    TooSlow(Duration),
 }
 
-/// Reads a body of at most `limit` bytes.
-pub(super) async fn read(body: Body, limit: usize) -> Result<Bytes, BodyError> {
-    match Limited::new(body, limit).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(BodyError::TooLarge { limit }),
-        Err(_) => Err(BodyError::Broken),
+/// Reads a body of at most `limit` bytes that arrives within `patience`.
+pub(super) async fn read(mut body: Incoming, limit: usize, patience: Duration) -> Result<Bytes, BodyError> {
+    if body.size_hint().lower() > limit as u64 {
+        return Err(BodyError::TooLarge { limit });
     }
+    // Most bodies have arrived with their headers, in one piece: no timer, no copy.
+    let mut read = std::pin::pin!(whole(&mut body, limit));
+    match futures::poll!(read.as_mut()) {
+        Poll::Ready(result) => result,
+        Poll::Pending => timeout(patience, read).await.unwrap_or(Err(BodyError::TooSlow(patience))),
+    }
+}
+
+async fn whole(body: &mut Incoming, limit: usize) -> Result<Bytes, BodyError> {
+    let mut pieces = Pieces::new();
+    while let Some(frame) = body.frame().await {
+        // Trailers say nothing to us.
+        if let Ok(piece) = frame.map_err(|_| BodyError::Broken)?.into_data() {
+            pieces.push(piece);
+        }
+        if pieces.len() > limit {
+            return Err(BodyError::TooLarge { limit });
+        }
+    }
+    Ok(pieces.into_bytes())
 }
 
 /// The trace of a message: `_meta` is the protocol's carrier, the HTTP header what proxies and other clients use.

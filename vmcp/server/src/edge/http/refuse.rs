@@ -55,6 +55,7 @@ pub(super) fn body(problem: &BodyError) -> Response {
     let status = match problem {
         BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         BodyError::Broken => StatusCode::BAD_REQUEST,
+        BodyError::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
     };
     error_response(status, None, codes::INVALID_REQUEST, &problem.to_string())
 }
