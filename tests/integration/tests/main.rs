@@ -19,6 +19,7 @@ mod scenario {
     mod lists_and_calls;
     mod notifications;
     mod real_servers;
+    mod slow_clients;
     mod stdio_edge;
     mod traces;
 }

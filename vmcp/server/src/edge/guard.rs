@@ -41,22 +41,22 @@ impl Guard {
 
     /// Whether a request with these headers is served.
     pub fn check(&self, headers: &HeaderMap) -> Result<(), Refused> {
-        let text =
-            |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_ascii_lowercase);
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let host = text(HOST);
-        if let Some(host) = &host
+        if let Some(host) = host
             && !self.host_is_ours(without_port(host))
         {
-            return Err(Refused::Host(host.clone()));
+            return Err(Refused::Host(host.to_ascii_lowercase()));
         }
-        match text(ORIGIN) {
-            Some(origin) if !self.origin_is_ours(&origin, host.as_deref()) => Err(Refused::Origin(origin)),
+        match text(ORIGIN).map(str::to_ascii_lowercase) {
+            Some(origin) if !self.origin_is_ours(&origin, host) => Err(Refused::Origin(origin)),
             _ => Ok(()),
         }
     }
 
     fn host_is_ours(&self, host: &str) -> bool {
-        if self.allowed_hosts.iter().any(|allowed| allowed == host || without_port(allowed) == host) {
+        let is_host = |allowed: &str| allowed.eq_ignore_ascii_case(host);
+        if self.allowed_hosts.iter().any(|allowed| is_host(allowed) || is_host(without_port(allowed))) {
             return true;
         }
         if self.loopback { is_loopback_name(host) } else { self.allowed_hosts.is_empty() }
@@ -70,13 +70,14 @@ impl Guard {
         if self.loopback {
             is_loopback_name(without_port(authority))
         } else {
-            host.is_some_and(|host| host == authority)
+            host.is_some_and(|host| host.eq_ignore_ascii_case(authority))
         }
     }
 }
 
 fn is_loopback_name(host: &str) -> bool {
-    matches!(host, "localhost" | "[::1]")
+    host.eq_ignore_ascii_case("localhost")
+        || host == "[::1]"
         || host.parse::<std::net::Ipv4Addr>().is_ok_and(|ip| ip.is_loopback())
 }
 

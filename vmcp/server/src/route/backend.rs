@@ -13,7 +13,7 @@ use vmcp_wire::{asking, methods, translate};
 
 use super::{Caller, rounds};
 use crate::engine::Snapshot;
-use crate::telemetry::metrics::{BackendLabels, CallLabels, Metrics};
+use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces;
 
 /// Where a request goes.
@@ -136,16 +136,13 @@ async fn send_once(
     };
     let started = Instant::now();
     let answer = backend.request(request).instrument(span).await;
-    let backend = target.backend.to_owned();
     let outcome = match &answer {
         Ok(Response { outcome: Outcome::Result(result), .. }) if result.is_tool_error() => "tool_error",
         Ok(Response { outcome: Outcome::Result(_), .. }) => "ok",
         Ok(Response { outcome: Outcome::Error(_), .. }) => "rpc_error",
         Err(error) => error.category(),
     };
-    let duration = metrics.backend_duration.get_or_create(&BackendLabels { backend: backend.clone() });
-    duration.observe(started.elapsed().as_secs_f64());
-    metrics.backend_calls.get_or_create(&CallLabels { backend, outcome }).inc();
+    metrics.count_call(target.backend, outcome, started.elapsed());
     answer
 }
 

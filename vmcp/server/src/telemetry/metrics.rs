@@ -3,6 +3,10 @@
 //! Labels are bounded: backend names come from the configuration, all other values are fixed words. Nothing that a caller
 //! writes is ever a label. The encoder appends `_total` to counters.
 
+use std::collections::HashMap;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -18,6 +22,9 @@ const SECONDS: [f64; 16] =
 const RESULTS: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 50.0];
 /// Upper bounds of a percentage; most savings lie above 90.
 const PERCENT: [f64; 9] = [0.0, 25.0, 50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 100.0];
+
+/// The outcome of a call that went well.
+const OK: &str = "ok";
 
 /// Labels of what is kept for each backend.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -64,6 +71,7 @@ macro_rules! metrics {
         #[derive(Debug)]
         pub struct Metrics {
             registry: Registry,
+            calls: ArcSwap<HashMap<String, BackendCalls>>,
             $(#[doc = $help] pub $field: $type,)*
         }
 
@@ -75,7 +83,7 @@ macro_rules! metrics {
                     let $field: $type = $make;
                     registry.register($name, $help.trim().trim_end_matches('.'), $field.clone());
                 )*
-                Metrics { registry, $($field,)* }
+                Metrics { registry, calls: ArcSwap::default(), $($field,)* }
             }
         }
     };
@@ -138,7 +146,42 @@ metrics! {
     config_reloads: Family<ReloadLabels, Counter> = "vmcp_config_reloads", Family::default();
 }
 
+/// Where the calls of one backend are counted, found once.
+#[derive(Clone, Debug)]
+struct BackendCalls {
+    duration: Histogram,
+    ok: Counter,
+}
+
 impl Metrics {
+    /// Counts a call to a backend.
+    pub fn count_call(&self, backend: &str, outcome: &'static str, duration: Duration) {
+        let known = self.calls.load();
+        let calls = known.get(backend).cloned().unwrap_or_else(|| self.calls_of(backend));
+        calls.duration.observe(duration.as_secs_f64());
+        if outcome == OK {
+            calls.ok.inc();
+        } else {
+            let labels = CallLabels { backend: backend.to_owned(), outcome };
+            self.backend_calls.get_or_create(&labels).inc();
+        }
+    }
+
+    fn calls_of(&self, backend: &str) -> BackendCalls {
+        let labels = BackendLabels { backend: backend.to_owned() };
+        let ok = CallLabels { backend: backend.to_owned(), outcome: OK };
+        let calls = BackendCalls {
+            duration: self.backend_duration.get_or_create_owned(&labels),
+            ok: self.backend_calls.get_or_create_owned(&ok),
+        };
+        self.calls.rcu(|all| {
+            let mut all = HashMap::clone(all);
+            all.insert(backend.to_owned(), calls.clone());
+            all
+        });
+        calls
+    }
+
     /// The metrics in OpenMetrics text format, for `GET /metrics`.
     pub fn encode(&self) -> String {
         let mut out = String::new();

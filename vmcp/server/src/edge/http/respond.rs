@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::future::ready;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -12,12 +13,16 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::{self, Stream};
 use http_body::{Frame, SizeHint};
+use tokio::time::timeout;
 use vmcp_wire::pieces::Pieces;
 use vmcp_wire::sse;
 
 use crate::edge::conversation::{Conversation, Step};
 use crate::edge::dispatch::{self, Handled};
 use crate::edge::streams::Item;
+
+/// Proxies close what is silent for a minute; less than half of the usual shortest limit.
+const SILENCE: Duration = Duration::from_secs(20);
 
 /// A document in pieces; its length is known.
 struct Whole(Pieces);
@@ -76,10 +81,35 @@ fn event_stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response 
         (header::CACHE_CONTROL, "no-store"),
         (header::HeaderName::from_static("x-accel-buffering"), "no"),
     ];
-    (headers, Body::from_stream(events.map(Ok::<_, Infallible>))).into_response()
+    (headers, Body::from_stream(kept_alive(events, SILENCE).map(Ok::<_, Infallible>))).into_response()
 }
 
-fn event(message: &[u8]) -> Bytes {
-    // Every message was built from text.
-    Bytes::from(sse::encode(None, None, &String::from_utf8_lossy(message)))
+/// The events, and a comment whenever there has been none for as long as `silence`: proxies close what says nothing.
+fn kept_alive(
+    events: impl Stream<Item = Bytes> + Send + 'static,
+    silence: Duration,
+) -> impl Stream<Item = Bytes> + Send {
+    stream::unfold(Box::pin(events), move |mut events| async move {
+        match timeout(silence, events.next()).await {
+            Ok(event) => event.map(|event| (event, events)),
+            Err(_) => Some((Bytes::from_static(sse::KEEP_ALIVE), events)),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_silent_stream_is_kept_alive_and_its_events_are_not_lost() {
+        let late = stream::once(async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            Bytes::from_static(b"event")
+        });
+        let sent: Vec<_> = kept_alive(late, Duration::from_millis(20)).collect().await;
+        let (event, comments) = sent.split_last().unwrap();
+        assert_eq!(event, "event");
+        assert!(!comments.is_empty() && comments.iter().all(|comment| comment == sse::KEEP_ALIVE));
+    }
 }
