@@ -97,6 +97,11 @@ fn kept_alive(
     })
 }
 
+fn event(message: &[u8]) -> Bytes {
+    // Every message was built from text.
+    Bytes::from(sse::encode(None, None, &String::from_utf8_lossy(message)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
