@@ -2,18 +2,19 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use vmcp_model::config::Server;
 
 use super::http::Port;
@@ -41,7 +42,7 @@ const REFUSED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r
 /// Serves connections until `stop`; then waits for the requests in flight.
 pub(super) async fn serve(listener: TcpListener, port: Port, settings: Server, stop: CancellationToken) {
     let permits = Arc::new(Semaphore::new(settings.max_connections));
-    let shutdown = GracefulShutdown::new();
+    let connections = TaskTracker::new();
     let protocols = Arc::new(Protocols::new(port, &settings));
     loop {
         let stream = tokio::select! {
@@ -54,20 +55,23 @@ pub(super) async fn serve(listener: TcpListener, port: Port, settings: Server, s
                 }
             },
         };
-        let (protocols, watcher) = (Arc::clone(&protocols), shutdown.watcher());
         match Arc::clone(&permits).try_acquire_owned() {
-            Ok(permit) => drop(tokio::spawn(async move {
-                protocols.serve(stream, watcher).await;
-                drop(permit);
-            })),
+            Ok(permit) => {
+                let (protocols, stop) = (Arc::clone(&protocols), stop.clone());
+                connections.spawn(async move {
+                    protocols.serve(stream, stop).await;
+                    drop(permit);
+                });
+            }
             Err(_) => {
                 protocols.port.engine().metrics().client_connections_refused.inc();
-                tokio::spawn(refuse(stream));
+                connections.spawn(refuse(stream));
             }
         }
     }
     drop(listener);
-    shutdown.shutdown().await;
+    connections.close();
+    connections.wait().await;
 }
 
 /// What serves a connection.
@@ -98,12 +102,17 @@ impl Protocols {
         Self { http1, http2, port, receive: settings.receive_timeout, write: settings.write_timeout }
     }
 
-    async fn serve(&self, stream: TcpStream, watcher: Watcher) {
+    async fn serve(&self, stream: TcpStream, stop: CancellationToken) {
         let engine = self.port.engine();
         let _counted = Counted::begin(engine.clone());
         // A client that says nothing at all is not waited for either.
         let mut begin = [0; 3];
-        let Ok(Ok(1..)) = timeout(self.receive, stream.peek(&mut begin)).await else { return };
+        tokio::select! {
+            begun = timeout(self.receive, stream.peek(&mut begin)) => {
+                let Ok(Ok(1..)) = begun else { return };
+            }
+            () = stop.cancelled() => return,
+        }
         let socket = TokioIo::new(Socket::new(stream, engine.clone(), self.write));
         let port = self.port.clone();
         let service = service_fn(move |request| {
@@ -111,9 +120,23 @@ impl Protocols {
             async move { Ok::<_, Infallible>(port.serve(request).await) }
         });
         let ended = if begin == *b"PRI" {
-            watcher.watch(self.http2.serve_connection(socket, service)).await
+            let mut connection = pin!(self.http2.serve_connection(socket, service));
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = stop.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            }
         } else {
-            watcher.watch(self.http1.serve_connection(socket, service)).await
+            let mut connection = pin!(self.http1.serve_connection(socket, service));
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = stop.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            }
         };
         if let Err(error) = ended {
             // A client that goes away, is too slow or speaks no HTTP is its own affair.
