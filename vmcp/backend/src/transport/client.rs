@@ -10,7 +10,7 @@ use hyper_util::client::legacy::{
     Client,
     connect::{Connect, HttpConnector},
 };
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use rustls::ClientConfig;
 use rustls::crypto::ring;
 
@@ -69,8 +69,21 @@ fn tls_pool() -> TlsPool {
     pool(connector.wrap_connector(tcp))
 }
 
+/// Runs connections outside of the span in which they happen to be opened: it would be entered whenever one of them moves.
+#[derive(Clone, Debug)]
+struct Spawn;
+
+impl<F> hyper::rt::Executor<F> for Spawn
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, future: F) {
+        tokio::spawn(future);
+    }
+}
+
 fn pool<C: Connect + Clone>(connector: C) -> Pool<C> {
-    Client::builder(TokioExecutor::new())
+    Client::builder(Spawn)
         .pool_timer(TokioTimer::new())
         .timer(TokioTimer::new())
         .pool_idle_timeout(IDLE)

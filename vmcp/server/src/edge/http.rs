@@ -17,7 +17,6 @@ use vmcp_wire::era::{self, Era, RequestEra};
 use vmcp_wire::headers::{self, Field, HeaderSource};
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc;
-use vmcp_wire::session::Session;
 use vmcp_wire::splice::Spliced;
 use vmcp_wire::{codes, json, methods};
 
@@ -25,6 +24,7 @@ use super::conversation::Conversation;
 use super::dispatch::Handled;
 use super::guard::Guard;
 use super::peer::Peer;
+use super::sessions::Known;
 use super::streams::{self, Wanted};
 use super::{Edge, handshake};
 use crate::engine::Engine;
@@ -238,14 +238,14 @@ fn end(port: &Port, headers: &HeaderMap) -> Response {
     }
     match session(&port.edge, headers) {
         Ok(session) => {
-            port.edge.sessions.end(&session);
+            port.edge.sessions.end(&session.session);
             StatusCode::OK.into_response()
         }
         Err(response) => *response,
     }
 }
 
-fn session(edge: &Edge, headers: &HeaderMap) -> Result<Session, Box<Response>> {
+fn session(edge: &Edge, headers: &HeaderMap) -> Result<Arc<Known>, Box<Response>> {
     let headers = Headers(headers);
     let Field::One(id) = headers.field(headers::SESSION_ID) else {
         return Err(Box::new(refuse::session_required()));

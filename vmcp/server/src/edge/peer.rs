@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
 use vmcp_backend::ClientFacts;
 use vmcp_model::config::ToolNameStyle;
 use vmcp_wire::era::{Era, Modern, Revision};
-use vmcp_wire::object::Object;
-use vmcp_wire::session::Session;
 
+use super::sessions::Known;
 use crate::identity::Identity;
 use crate::optim::names::NameStyle;
 
@@ -49,20 +47,14 @@ impl Peer {
     }
 
     /// The client of a legacy session.
-    pub(super) fn legacy(session: &Session, style: ToolNameStyle) -> Self {
-        let name = Object::parse_str(&session.client_info).ok().and_then(|info| info.get_str("name"));
-        let raw = |text: &str| RawValue::from_string(text.to_owned()).ok().map(Arc::from);
+    pub(super) fn legacy(known: &Known, style: ToolNameStyle) -> Self {
         Self {
             identity: Identity::Anonymous,
             era: Era::Legacy,
-            revision: session.revision,
-            style: style_for(style, name.as_deref()),
-            client: ClientFacts {
-                info: raw(&session.client_info),
-                capabilities: raw(&session.client_capabilities),
-                log_level: None,
-            },
-            session: Some(session.id),
+            revision: known.session.revision,
+            style: style_for(style, known.name.as_deref()),
+            client: known.client.clone(),
+            session: Some(known.session.id),
         }
     }
 }

@@ -1,9 +1,13 @@
 //! Legacy sessions. All that a session is travels sealed in its id, so that any process with the key can go on with it;
-//! kept here are only the ids that clients have ended.
+//! kept here are the ids that clients have ended, and those last opened, so that a session is unsealed once and not with each
+//! request.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::value::RawValue;
+use vmcp_backend::ClientFacts;
+use vmcp_wire::object::Object;
 use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::session::{Session, SessionError};
 
@@ -14,10 +18,45 @@ use crate::identity::Identity;
 const LIFETIME: u64 = 24 * 60 * 60;
 /// Ended sessions that are remembered; beyond it those that expire first are forgotten first.
 const MOST_ENDED: usize = 100_000;
-/// Sessions that were ended.
+/// Sessions that are kept open; beyond it all of them are opened anew. Each takes about a kilobyte.
+const MOST_OPEN: usize = 10_000;
+
+/// Sessions that were ended, and sessions in use.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     ended: Mutex<HashMap<[u8; 16], u64>>,
+    open: Mutex<Open>,
+}
+
+/// Sessions by their ids, and what they were opened with: other keys may not open them.
+#[derive(Debug, Default)]
+struct Open {
+    ring: Option<Arc<KeyRing>>,
+    sessions: HashMap<Box<str>, Arc<Known>>,
+}
+
+/// A session and what is read from it once.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) session: Session,
+    /// What backends are told about its client.
+    pub(super) client: ClientFacts,
+    /// The client's name.
+    pub(super) name: Option<Box<str>>,
+}
+
+impl From<Session> for Known {
+    fn from(session: Session) -> Self {
+        let raw = |text: &str| RawValue::from_string(text.to_owned()).ok().map(Arc::from);
+        let client = ClientFacts {
+            info: raw(&session.client_info),
+            capabilities: raw(&session.client_capabilities),
+            log_level: None,
+        };
+        let info = client.info.as_deref().and_then(|info| Object::parse(info).ok());
+        let name = info.and_then(|info| info.get_str("name")).map(Box::from);
+        Self { session, client, name }
+    }
 }
 
 /// Why a session id is not served; answered with 404, which makes the client open a new session.
@@ -42,9 +81,34 @@ pub(super) fn open(ring: &KeyRing, mut session: Session) -> Result<(Session, Str
 
 impl Sessions {
     /// The session with this id.
-    pub(super) fn get(&self, ring: &KeyRing, id: &str) -> Result<Session, NoSession> {
+    pub(super) fn get(&self, ring: &Arc<KeyRing>, id: &str) -> Result<Arc<Known>, NoSession> {
+        let known = match self.known(ring, id) {
+            Some(known) => known,
+            None => self.open(ring, id)?,
+        };
+        if self.lock().contains_key(&known.session.id) { Err(NoSession::Ended) } else { Ok(known) }
+    }
+
+    fn known(&self, ring: &Arc<KeyRing>, id: &str) -> Option<Arc<Known>> {
+        let mut open = lock(&self.open);
+        if !open.ring.as_ref().is_some_and(|known| Arc::ptr_eq(known, ring)) {
+            *open = Open { ring: Some(Arc::clone(ring)), ..Open::default() };
+        }
+        open.sessions.get(id).filter(|known| known.session.expires > now()).cloned()
+    }
+
+    fn open(&self, ring: &Arc<KeyRing>, id: &str) -> Result<Arc<Known>, NoSession> {
         let session = Session::open(ring, id, &Identity::Anonymous.digest(), now())?;
-        if self.lock().contains_key(&session.id) { Err(NoSession::Ended) } else { Ok(session) }
+        let known = Arc::new(Known::from(session));
+        let mut open = lock(&self.open);
+        if open.sessions.len() >= MOST_OPEN {
+            open.sessions.clear();
+        }
+        // Unless the keys have changed meanwhile.
+        if open.ring.as_ref().is_some_and(|known| Arc::ptr_eq(known, ring)) {
+            open.sessions.insert(id.into(), Arc::clone(&known));
+        }
+        Ok(known)
     }
 
     /// Ends a session here; other processes go on accepting it until it expires.
@@ -62,9 +126,13 @@ impl Sessions {
         ended.insert(session.id, session.expires);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 16], u64>> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 16], u64>> {
+        lock(&self.ended)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -86,14 +154,19 @@ mod tests {
 
     #[test]
     fn an_ended_session_is_gone_and_the_others_are_not() {
-        let ring = KeyRing::from_secrets([b"a secret of enough bytes"]).unwrap();
+        let ring = Arc::new(KeyRing::from_secrets([b"a secret of enough bytes"]).unwrap());
         let sessions = Sessions::default();
         let (first, id) = open(&ring, session()).unwrap();
         let (_, other) = open(&ring, session()).unwrap();
-        assert_eq!(sessions.get(&ring, &id), Ok(first.clone()));
+        for _ in 0..2 {
+            assert_eq!(sessions.get(&ring, &id).unwrap().session, first);
+        }
         sessions.end(&first);
-        assert_eq!(sessions.get(&ring, &id), Err(NoSession::Ended));
+        assert!(matches!(sessions.get(&ring, &id), Err(NoSession::Ended)));
         assert!(sessions.get(&ring, &other).is_ok());
         assert!(matches!(sessions.get(&ring, "made-up"), Err(NoSession::Unknown(_))));
+        let others = Arc::new(KeyRing::from_secrets([b"another secret, as long"]).unwrap());
+        assert!(matches!(sessions.get(&others, &other), Err(NoSession::Unknown(_))), "known is not enough");
+        assert!(sessions.get(&ring, &other).is_ok());
     }
 }

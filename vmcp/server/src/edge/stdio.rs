@@ -15,12 +15,12 @@ use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::era::{self, RequestEra};
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc::{self, RpcError};
-use vmcp_wire::session::Session;
 use vmcp_wire::splice::Spliced;
 use vmcp_wire::{codes, methods};
 
 use super::conversation::{Conversation, Step};
 use super::peer::Peer;
+use super::sessions::Known;
 use super::streams::{self, Item, Wanted};
 use super::{Edge, carried_trace, handshake};
 
@@ -80,7 +80,7 @@ where
 
 struct Connection {
     edge: Arc<Edge>,
-    session: Option<Session>,
+    session: Option<Known>,
     sender: mpsc::Sender<Vec<u8>>,
     tasks: TaskTracker,
 }
@@ -169,7 +169,7 @@ impl Connection {
     async fn initialize(&mut self, request: &Request<'_>, params: &Params<'_>) {
         match handshake::initialize(&self.edge, params) {
             Ok((session, _, result)) => {
-                let first = self.session.replace(session).is_none();
+                let first = self.session.replace(Known::from(session)).is_none();
                 let _ = self.sender.send(rpc::response(request.id, Spliced::from(result))).await;
                 if first {
                     self.follow(streams::changes(&self.edge, Wanted::ALL, None));
