@@ -27,6 +27,7 @@ pub struct Client {
     pub session: Option<String>,
     revision: String,
     name: String,
+    capabilities: Value,
     next_id: AtomicU64,
 }
 
@@ -39,14 +40,21 @@ impl Client {
             session: None,
             revision: MODERN.to_owned(),
             name: "raw".to_owned(),
+            capabilities: json!({}),
             next_id: AtomicU64::new(1),
         }
     }
 
     /// A legacy client with an open session; `name` goes into `clientInfo`.
     pub async fn legacy(url: &str, revision: &str, name: &str) -> Self {
-        let mut client = Self { revision: revision.to_owned(), name: name.to_owned(), ..Self::modern(url) };
-        let params = json!({"protocolVersion": revision, "capabilities": {},
+        Self::legacy_with(url, revision, name, json!({})).await
+    }
+
+    /// The same, for a client that declares capabilities.
+    pub async fn legacy_with(url: &str, revision: &str, name: &str, capabilities: Value) -> Self {
+        let mut client =
+            Self { revision: revision.to_owned(), name: name.to_owned(), capabilities, ..Self::modern(url) };
+        let params = json!({"protocolVersion": revision, "capabilities": client.capabilities,
             "clientInfo": {"name": name, "version": "1"}});
         let opened = client.request("initialize", params).await;
         assert_eq!(opened.result()["protocolVersion"], revision, "{}", opened.text);
@@ -67,6 +75,12 @@ impl Client {
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { name: name.to_owned(), ..self }
+    }
+
+    /// The same modern client, declaring capabilities with each request.
+    #[must_use]
+    pub fn declaring(self, capabilities: Value) -> Self {
+        Self { capabilities, ..self }
     }
 
     /// The same client with another session id.
@@ -137,7 +151,7 @@ impl Client {
         let meta = params.as_object_mut().expect("params").entry("_meta").or_insert_with(|| json!({}));
         let reserved = [
             ("io.modelcontextprotocol/protocolVersion", json!(MODERN)),
-            ("io.modelcontextprotocol/clientCapabilities", json!({})),
+            ("io.modelcontextprotocol/clientCapabilities", self.capabilities.clone()),
             ("io.modelcontextprotocol/clientInfo", json!({"name": self.name, "version": "1"})),
         ];
         for (key, value) in reserved {

@@ -67,6 +67,15 @@ pub struct Fixture {
 }
 
 impl Fixture {
+    /// The server on the official Rust SDK that passes the conformance suite; `era` is legacy, modern or dual.
+    pub async fn rmcp(name: &str, era: &str) -> Self {
+        let scratch = tempfile::tempdir().expect("a temporary folder");
+        let process = Process::start(name, Command::new(binary("vmcp-rmcp-fixture")).args(["--era", era]));
+        let backend = json!({"name": name, "url": process.line_after("listening on ").await});
+        let address = scratch.path().join("none");
+        Self { name: name.to_owned(), backend, process: Some(process), address, _scratch: scratch }
+    }
+
     /// One over streamable HTTP; both eras unless told otherwise.
     pub fn http(name: &str, toolset: &str) -> FixtureBuilder {
         Self::over("http", name, toolset)

@@ -20,6 +20,7 @@
 
 mod answer;
 mod client;
+mod dialogue;
 mod fixture;
 mod otlp;
 mod paths;
@@ -30,6 +31,7 @@ mod vmcp;
 
 pub use answer::Answer;
 pub use client::{Client, MODERN, http_client};
+pub use dialogue::{Messages, User};
 pub use fixture::{Fixture, FixtureBuilder};
 pub use otlp::{Collector, Span};
 pub use paths::{binary, free_port, installed, node, python};

@@ -18,6 +18,7 @@ mod scenario {
     mod lifecycle;
     mod lists_and_calls;
     mod notifications;
+    mod questions;
     mod real_servers;
     mod slow_clients;
     mod stdio_edge;

@@ -48,6 +48,6 @@ async fn it_misbehaves_as_often_as_told() {
     echo.control(json!({"do": "status", "code": 503})).await;
     assert_eq!(client.request("tools/list", json!({})).await.status, 503);
     echo.control(json!({"do": "behave"})).await;
-    assert_eq!(client.tools().await.len(), 14);
+    assert_eq!(client.tools().await.len(), 15);
     assert_eq!(echo.calls("echo").await, 3);
 }

@@ -123,12 +123,18 @@ impl Conversation {
         };
         let (sender, events) = mpsc::channel(QUEUE);
         let cancel = CancellationToken::new();
+        let mut facts = peer.client.clone();
+        if peer.era == Era::Legacy && !streams {
+            // Who takes no stream cannot be asked on one, whatever it declared.
+            facts.capabilities = None;
+        }
         let caller = Caller {
             identity: peer.identity,
             era: peer.era,
-            client: peer.client.clone(),
+            client: facts,
             trace,
-            session: peer.session,
+            // On stdio a modern client has one too, by which it cancels; to backends it means state kept for it.
+            session: peer.session.filter(|_| peer.era == Era::Legacy),
             events: streams.then_some(sender),
             cancel: cancel.clone(),
             continues: continues.as_ref().map(|relayed| Arc::clone(&relayed.backend)),

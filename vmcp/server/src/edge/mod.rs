@@ -1,10 +1,12 @@
 //! The MCP edge: clients of both eras, over HTTP at one URL and over stdio; and the admin port.
 //!
 //! ```text
-//! http ─┐                        ┌─ handshake   initialize, server/discover, ping
-//!       ├─ peer ─ dispatch ──────┼─ lists       pages of the snapshot's view
-//! stdio ┘    (who asks)          └─ route       tools, resources, prompts, completions
-//!       └─ streams               list_changed for whoever listens
+//! http ─┐                                       ┌─ handshake   initialize, server/discover, ping
+//!       ├─ peer ─ conversation ─ dispatch ──────┼─ lists       pages of the snapshot's view
+//! stdio ┘ (who asks)   │                        └─ route       tools, resources, prompts, completions
+//!       │              ├─ questions   what legacy clients were asked
+//!       │              └─ parked      calls of modern clients that wait for input
+//!       └─ streams     list_changed for whoever listens
 //! ```
 //!
 //! A transport turns bytes into a message and a [`peer::Peer`]; everything behind `dispatch` is the same for all of them.

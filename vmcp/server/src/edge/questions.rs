@@ -39,7 +39,7 @@ struct Open {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotAsked {
     #[error(
-        "this answers a request of another process of this server; requests of one session must reach one process, see \"session affinity\""
+        "this answers a request of another process of this server; while a client is asked, its requests must reach the process that asks"
     )]
     Elsewhere,
     #[error("this answers no request of this server")]

@@ -1,0 +1,111 @@
+//! Requests whose server asks for input before it answers, in the form of either era.
+
+use futures::StreamExt as _;
+use reqwest::Response;
+use serde_json::{Value, json};
+
+use crate::{Answer, Client, PATIENCE};
+
+/// What a user says to a question: a result, or an error object under `error`.
+pub type User<'a> = &'a dyn Fn(&str, &Value) -> Value;
+
+/// The messages of a stream of events, as they come.
+pub struct Messages {
+    response: std::pin::Pin<Box<dyn futures::Stream<Item = Vec<u8>> + Send>>,
+    read: String,
+}
+
+impl Messages {
+    /// The messages of a response, be it a stream or one document.
+    pub fn of(response: Response) -> Self {
+        let kind = response.headers().get("content-type");
+        let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        let chunks = response.bytes_stream().map(|chunk| chunk.expect("a chunk").to_vec());
+        let response: std::pin::Pin<Box<dyn futures::Stream<Item = Vec<u8>> + Send>> = if is_stream {
+            chunks.boxed()
+        } else {
+            // A document reads as a stream of one event.
+            let end = futures::stream::once(std::future::ready(b"\n\n".to_vec()));
+            futures::stream::once(std::future::ready(b"data: ".to_vec())).chain(chunks).chain(end).boxed()
+        };
+        Self { response, read: String::new() }
+    }
+
+    /// The next message; none at the end of the stream.
+    pub async fn next(&mut self) -> Option<Value> {
+        let read = async {
+            loop {
+                while let Some((event, rest)) = self.read.split_once("\n\n") {
+                    let data: String = event.lines().filter_map(|line| line.strip_prefix("data:")).collect();
+                    self.read = rest.to_owned();
+                    if !data.trim().is_empty() {
+                        return Some(serde_json::from_str(&data).expect("JSON in an event"));
+                    }
+                }
+                let chunk = self.response.next().await?;
+                self.read.push_str(&String::from_utf8_lossy(&chunk));
+            }
+        };
+        tokio::time::timeout(PATIENCE, read).await.expect("a message in time")
+    }
+}
+
+impl Client {
+    /// Answers a request of the server's.
+    pub async fn reply(&self, id: &Value, said: &Value) -> Response {
+        let mut message = json!({"jsonrpc": "2.0", "id": id});
+        match said.get("error") {
+            Some(error) => message["error"] = error.clone(),
+            None => message["result"] = said.clone(),
+        }
+        self.post("", &json!({}), &message.to_string()).send().await.expect("an HTTP answer")
+    }
+
+    /// Sends a request and answers what the server asks until it asks no more. The answer, and the questions as
+    /// `[method, params]`.
+    pub async fn converse(&self, method: &str, params: Value, user: User<'_>) -> (Answer, Vec<Value>) {
+        if self.session.is_some() {
+            return self.converse_on_stream(method, params, user).await;
+        }
+        let (mut asked, mut repeated) = (Vec::new(), params.clone());
+        loop {
+            let answer = self.request(method, repeated.clone()).await;
+            if answer.message["result"]["resultType"] != "input_required" {
+                return (answer, asked);
+            }
+            let mut responses = json!({});
+            for (key, question) in answer.result()["inputRequests"].as_object().into_iter().flatten() {
+                let method = question["method"].as_str().expect("a method");
+                asked.push(json!([method, question["params"]]));
+                responses[key] = user(method, &question["params"]);
+            }
+            repeated = params.clone();
+            repeated["inputResponses"] = responses;
+            if let Some(state) = answer.result().get("requestState") {
+                repeated["requestState"] = state.clone();
+            }
+        }
+    }
+
+    async fn converse_on_stream(&self, method: &str, params: Value, user: User<'_>) -> (Answer, Vec<Value>) {
+        let response = self.open(method, params).await;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let mut messages = Messages::of(response);
+        let (mut asked, mut notifications) = (Vec::new(), Vec::new());
+        while let Some(message) = messages.next().await {
+            match (message.get("method").and_then(Value::as_str), message.get("id")) {
+                (Some(method), Some(id)) => {
+                    asked.push(json!([method, message["params"]]));
+                    let replied = self.reply(id, &user(method, &message["params"])).await;
+                    assert_eq!(replied.status(), 202, "{method}: {:?}", replied.text().await);
+                }
+                (Some(_), None) => notifications.push(message),
+                (None, _) => {
+                    let text = message.to_string();
+                    return (Answer { status, headers, text, message, notifications }, asked);
+                }
+            }
+        }
+        panic!("the stream ended without an answer");
+    }
+}
