@@ -314,28 +314,25 @@ impl Stream for Conversation {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Step>> {
         let this = self.get_mut();
         while let Some(work) = &mut this.call.work {
-            // In this order: what the work sent before it ended goes before its answer.
-            let done = work.as_mut().poll(cx);
+            if let Poll::Ready(handled) = work.as_mut().poll(cx) {
+                (this.call.work, this.call.answer) = (None, Some(handled));
+                break;
+            }
             if let Some(message) = this.poll_questions(cx) {
                 return Poll::Ready(Some(Step::Message(message)));
             }
-            match (this.call.events.poll_recv(cx), done) {
-                (Poll::Ready(Some(event)), done) => {
-                    if let Poll::Ready(handled) = done {
-                        (this.call.work, this.call.answer) = (None, Some(handled));
-                    }
+            match this.call.events.poll_recv(cx) {
+                Poll::Ready(Some(event)) => {
                     if let Some(message) = this.message(event) {
                         return Poll::Ready(Some(Step::Message(message)));
                     }
                 }
-                (_, Poll::Ready(handled)) => (this.call.work, this.call.answer) = (None, Some(handled)),
                 // All that the backend asked so far is asked at once.
-                (_, Poll::Pending) if !this.call.asked.is_empty() => {
-                    return Poll::Ready(Some(Step::Answer(this.park())));
-                }
-                (_, Poll::Pending) => return Poll::Pending,
+                _ if !this.call.asked.is_empty() => return Poll::Ready(Some(Step::Answer(this.park()))),
+                _ => return Poll::Pending,
             }
         }
+        // What was sent before the work ended goes before its answer; a question is too late.
         while let Ok(event) = this.call.events.try_recv() {
             if let Event::Notification(message) = event
                 && let Some(message) = this.client.notification(&message)

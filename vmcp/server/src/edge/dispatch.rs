@@ -14,8 +14,8 @@ use vmcp_wire::pieces::Pieces;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::splice::Spliced;
 use vmcp_wire::state::{self, Binding, Continuation};
-use vmcp_wire::translate::{self, REQUEST_STATE, ResultPlan, ResultType, TranslateError};
-use vmcp_wire::{codes, json, methods, subject};
+use vmcp_wire::translate::{self, INPUT_REQUESTS, REQUEST_STATE, ResultPlan, ResultType, TranslateError};
+use vmcp_wire::{asking, codes, json, methods, subject};
 
 use super::Edge;
 use super::handshake::{self, SERVER_INFO};
@@ -149,24 +149,18 @@ fn finish(edge: &Edge, peer: &Peer, request: &Request<'_>, params: &Params<'_>, 
         Ok(result) => result,
         Err(error) => {
             let uri = subject::get(method, &params.object);
-            let error = translate::error(method, error, answer.era, peer.era, uri.as_deref());
-            return match error.map(Spliced::into_cow) {
-                Ok(error) => Handled {
-                    status: codes::http_status(code(&error), peer.era),
-                    body: rpc::error(Some(request.id), &*error).into(),
-                },
+            let status = codes::http_status(code(error), peer.era);
+            return match translate::error(method, error, answer.era, peer.era, uri.as_deref()) {
+                Ok(error) => Handled { status, body: rpc::error(Some(request.id), error).into() },
                 Err(problem) => refuse(untranslatable(&problem)),
             };
         }
     };
-    let state = match answer
-        .pending
-        .as_deref()
-        .map(|backend| carried(edge, peer, request, params, backend, result))
-    {
-        None => None,
-        Some(Ok(state)) => state,
-        Some(Err(error)) => return refuse(error),
+    let state =
+        answer.pending.as_deref().map(|backend| carried(edge, peer, request, params, backend, result));
+    let state = match state.transpose() {
+        Ok(state) => state.flatten(),
+        Err(error) => return refuse(error),
     };
     let plan = ResultPlan {
         from: answer.era,
@@ -199,6 +193,9 @@ fn carried(
     let object = Object::parse(result).unwrap_or_default();
     match translate::result_type(&object) {
         ResultType::InputRequired if peer.era == Era::Modern => {
+            if let Some(missing) = undeclared(peer, &object) {
+                return Err(RpcError::missing_client_capability(missing));
+            }
             let Some(state) = object.get_str(REQUEST_STATE) else { return Ok(None) };
             let continuation =
                 Continuation::Relayed { backend: backend.to_owned(), state: state.into_owned() };
@@ -211,9 +208,21 @@ fn carried(
     }
 }
 
+/// A capability that the client would need to be asked all this, and did not declare.
+fn undeclared(peer: &Peer, question: &Object<'_>) -> Option<&'static str> {
+    let requests = question.get(INPUT_REQUESTS).and_then(|requests| Object::parse(requests).ok())?;
+    let declared = peer.client.capabilities.as_deref();
+    requests.iter().find_map(|(_, request)| {
+        let request = Object::parse(request).unwrap_or_default();
+        let (method, params) = (request.get_str("method").unwrap_or_default(), request.get("params"));
+        // A method that nobody knows belongs to an extension.
+        asking::required(&method, params).filter(|_| !asking::may_ask(declared, &method, params))
+    })
+}
+
 /// The code of an error object.
-fn code(error: &str) -> i64 {
-    let code = Object::parse_str(error).ok().and_then(|error| error.text("code")?.parse().ok());
+fn code(error: &RawValue) -> i64 {
+    let code = Object::parse(error).ok().and_then(|error| error.text("code")?.parse().ok());
     code.unwrap_or(codes::INTERNAL_ERROR)
 }
 
