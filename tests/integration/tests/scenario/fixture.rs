@@ -16,7 +16,7 @@ async fn it_speaks_every_revision_it_says() {
     let echo = Fixture::http("echo", "echo").args(["--page-size", "5"]).start().await;
     for revision in [MODERN, "2025-11-25", "2025-06-18", "2025-03-26"] {
         let client = client(&echo, revision).await;
-        assert_eq!(client.tools().await.len(), 14, "{revision}");
+        assert_eq!(client.tools().await.len(), 15, "{revision}");
         let answer = client.call_tool("add", json!({"a": 2, "b": 3})).await;
         assert_eq!(answer.structured()["sum"].as_f64(), Some(5.0), "{revision}");
         let params = json!({"name": "progress", "arguments": {"steps": 3}, "_meta": {"progressToken": 7}});

@@ -149,11 +149,12 @@ async fn a_state_is_good_for_its_own_request_only() {
         let params = call(&format!("{}_test_input_required_result_request_state", backend.name), &json!({}));
         let state = asked(&client, &params).await.result()["requestState"].clone();
         let text = state.as_str().expect("a state").to_owned();
-        let flipped = if text.ends_with('A') { "B" } else { "A" };
+        let middle = text.len() / 2;
+        let flipped = if text[middle..].starts_with('A') { "B" } else { "A" };
         let other = call(&format!("{}_test_elicitation", backend.name), &json!({"message": "?"}));
         for (params, state, expected) in [
-            (&params, json!(format!("{}{flipped}", &text[..text.len() - 1])), "altered"),
-            (&params, json!(&text[..text.len() / 2]), "token"),
+            (&params, json!(format!("{}{flipped}{}", &text[..middle], &text[middle + 1..])), "altered"),
+            (&params, json!(&text[..middle]), "token"),
             (&params, json!("made up"), "not a token"),
             (&params, json!(7), "not a token"),
             (&other, state.clone(), "another request"),
