@@ -37,7 +37,8 @@ impl Messages {
             loop {
                 while let Some((event, rest)) = self.read.split_once("\n\n") {
                     let data: String = event.lines().filter_map(|line| line.strip_prefix("data:")).collect();
-                    self.read = rest.to_owned();
+                    let rest = rest.to_owned();
+                    self.read = rest;
                     if !data.trim().is_empty() {
                         return Some(serde_json::from_str(&data).expect("JSON in an event"));
                     }

@@ -107,7 +107,7 @@ impl Continuation {
         if to.identity != from.identity {
             return Err(StateError::Identity);
         }
-        if to.request != from.request { Err(StateError::Request) } else { Ok(continuation) }
+        if to.request == from.request { Ok(continuation) } else { Err(StateError::Request) }
     }
 }
 
@@ -174,7 +174,9 @@ fn canonical(hash: &mut Sha256, value: &serde_json::Value) {
         Value::Array(array) => {
             hash.update([b'[']);
             hash.update((array.len() as u64).to_be_bytes());
-            array.iter().for_each(|value| canonical(hash, value));
+            for value in array {
+                canonical(hash, value);
+            }
         }
         leaf => {
             let text = leaf.to_string();

@@ -118,7 +118,7 @@ async fn handle(
         };
     }
     let none = RawValue::from_string("{}".to_owned()).unwrap_or_default();
-    let carried = continues.and_then(|relayed| unwrapped(params, relayed));
+    let carried = continues.as_ref().and_then(|relayed| unwrapped(params, relayed));
     let raw = carried.as_deref().or(request.params).unwrap_or(&none);
     let answer = match method {
         methods::PING => return Handled::ok(rpc::response(request.id, "{}")),
@@ -135,7 +135,7 @@ async fn handle(
 }
 
 /// The parameters with the backend's own state in place of ours.
-fn unwrapped(params: &Params<'_>, relayed: Relayed) -> Option<Box<RawValue>> {
+fn unwrapped(params: &Params<'_>, relayed: &Relayed) -> Option<Box<RawValue>> {
     let mut edit = params.object.edit();
     edit.set(REQUEST_STATE, json::quoted(&relayed.state));
     edit.finish().into_raw().ok()

@@ -82,16 +82,16 @@ impl Parked {
         }
         let parked = Arc::clone(self);
         tokio::spawn(async move {
-            let taker = tokio::select! {
+            let back = tokio::select! {
                 biased;
-                taker = &mut taken => taker.ok(),
+                back = &mut taken => back.ok(),
                 () = call.run() => None,
                 () = tokio::time::sleep(parked.patience) => None,
             };
             parked.lock().remove(&id);
-            if let Some(taker) = taker {
+            if let Some(back) = back {
                 // A client that left in this moment drops the call, which cancels it.
-                let _ = taker.send(call);
+                let _ = back.send(call);
             }
         });
         Ok(Continuation::Parked { process: self.process, call: id })
@@ -131,7 +131,7 @@ impl Call {
             let handled = work.await;
             (self.work, self.answer) = (None, Some(handled));
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
@@ -189,9 +189,9 @@ mod tests {
         Call::new(Box::pin(work), mpsc::channel(1).1, CancellationToken::new())
     }
 
-    fn named(continuation: Continuation) -> ([u8; 8], CallId) {
+    fn named(continuation: &Continuation) -> ([u8; 8], CallId) {
         let Continuation::Parked { process, call } = continuation else { panic!("{continuation:?}") };
-        (process, call)
+        (*process, *call)
     }
 
     #[tokio::test]
@@ -203,7 +203,7 @@ mod tests {
             Handled::ok(b"{}".to_vec())
         };
         let Ok(continuation) = parked.park(call(work)) else { panic!("there is room") };
-        let (process, id) = named(continuation);
+        let (process, id) = named(&continuation);
         is_done.await.unwrap();
         assert_eq!(parked.take([0; 8], id).await.err(), Some(NotParked::Elsewhere));
         let taken = parked.take(process, id).await;
@@ -220,7 +220,7 @@ mod tests {
             std::future::pending().await
         };
         let Ok(continuation) = parked.park(call(work)) else { panic!("there is room") };
-        let (process, id) = named(continuation);
+        let (process, id) = named(&continuation);
         assert!(dropped.await.is_err(), "dropped without a word");
         assert_eq!(parked.take(process, id).await.err(), Some(NotParked::Gone));
     }

@@ -171,11 +171,11 @@ mod tests {
                 }
             }
         });
-        let sent = Mutex::new(Vec::new());
+        let repeated = Mutex::new(Vec::new());
         let send = |params: Box<RawValue>| {
-            let mut sent = sent.lock().unwrap();
-            sent.push(params.get().to_owned());
-            std::future::ready(Ok(modern(results[sent.len().min(results.len() - 1)])))
+            let mut repeated = repeated.lock().unwrap();
+            repeated.push(params.get().to_owned());
+            std::future::ready(Ok(modern(results[repeated.len().min(results.len() - 1)])))
         };
         let params = raw(r#"{"name":"t","arguments":{}}"#);
         let outcome = run(&caller, &params, modern(results[0]), Duration::from_secs(9), send);
@@ -184,7 +184,7 @@ mod tests {
         };
         drop(caller);
         user.await.unwrap();
-        (text, sent.into_inner().unwrap())
+        (text, repeated.into_inner().unwrap())
     }
 
     const ASKS: &str = r#"{"resultType":"input_required","requestState":"s\"1","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"?"}},"b":{"method":"elicitation/create"}}}"#;
