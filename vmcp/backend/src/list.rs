@@ -25,6 +25,7 @@ pub(crate) async fn everything(
         capabilities: server.capabilities.clone(),
         server_info: server.info.clone(),
         instructions: server.instructions.clone(),
+        revision: Some(server.revision.as_str().to_owned()),
         ..Listing::default()
     };
     let mut bytes_left = MAX_TOTAL_BYTES;

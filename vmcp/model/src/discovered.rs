@@ -59,6 +59,8 @@ pub struct Listing {
     pub server_info: Option<Box<RawValue>>,
     /// The server's `instructions`.
     pub instructions: Option<String>,
+    /// The revision of the protocol that it spoke; unknown of what was cached by earlier versions.
+    pub revision: Option<String>,
     /// What an earlier reading of this listing rejected; empty for a listing that comes from a backend.
     pub rejected: Vec<Rejected>,
 }
@@ -91,6 +93,8 @@ pub struct Discovered {
     pub server_info: Option<Box<RawValue>>,
     /// The server's `instructions`.
     pub instructions: Option<String>,
+    /// The revision of the protocol that it spoke; unknown of what was cached by earlier versions.
+    pub revision: Option<String>,
     /// Definitions that were left out.
     pub rejected: Vec<Rejected>,
 }
@@ -106,6 +110,7 @@ impl Discovered {
             capabilities,
             server_info,
             instructions,
+            revision,
             rejected,
         } = listing;
         let mut reader = Reader { bytes_left: MAX_TOTAL_BYTES, rejected };
@@ -117,6 +122,7 @@ impl Discovered {
             capabilities,
             server_info,
             instructions,
+            revision,
             rejected: reader.rejected,
         }
     }
@@ -131,6 +137,7 @@ impl Discovered {
             capabilities: self.capabilities.clone(),
             server_info: self.server_info.clone(),
             instructions: self.instructions.clone(),
+            revision: self.revision.clone(),
             rejected: self.rejected.clone(),
         };
         // Strings, raw JSON and lists of them: serialising cannot fail. An empty text is a cache miss.

@@ -20,6 +20,7 @@
 //! ```
 
 pub mod asking;
+pub mod capabilities;
 pub mod codes;
 pub mod cursor;
 pub mod envelope;
@@ -43,4 +44,5 @@ pub mod splice;
 pub mod sse;
 pub mod state;
 pub mod subject;
+pub mod tasks;
 pub mod translate;

@@ -25,6 +25,8 @@ pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The id of the `subscriptions/listen` request that a notification belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// The task of 2025-11-25 that a message belongs to.
+pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// Opts a request into progress notifications (string or integer).
 pub const PROGRESS_TOKEN: &str = "progressToken";
 /// W3C Trace Context.
@@ -183,7 +185,8 @@ impl<'a> Outgoing<'a> {
         let mut edit = meta.object.edit();
         match self.stamp {
             Stamp::Legacy => {
-                for key in meta.object.keys().filter(|key| key.starts_with(RESERVED_PREFIX)) {
+                let reserved = |key: &&str| key.starts_with(RESERVED_PREFIX) && *key != RELATED_TASK;
+                for key in meta.object.keys().filter(reserved) {
                     edit.remove(key);
                 }
             }
@@ -242,6 +245,8 @@ mod tests {
     fn a_legacy_backend_gets_no_reserved_keys() {
         let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28", "progressToken" : 7,"com.example/x":[1]}"#;
         assert_eq!(rewritten(meta, &Outgoing::default()), r#"{"progressToken" : 7,"com.example/x":[1]}"#);
+        let of_a_task = r#"{"io.modelcontextprotocol/related-task":{"taskId":"t"}}"#;
+        assert_eq!(rewritten(of_a_task, &Outgoing::default()), of_a_task);
     }
 
     #[test]

@@ -91,6 +91,37 @@ pub fn exists(method: &str, era: Era) -> bool {
     only == era
 }
 
+/// Whether the protocol itself defines the method, in some revision; others belong to extensions and vendors.
+#[must_use]
+pub fn is_core(method: &str) -> bool {
+    matches!(
+        method,
+        INITIALIZE
+            | DISCOVER
+            | LISTEN
+            | PING
+            | SET_LEVEL
+            | COMPLETE
+            | TOOLS_LIST
+            | TOOLS_CALL
+            | PROMPTS_LIST
+            | PROMPTS_GET
+            | RESOURCES_LIST
+            | TEMPLATES_LIST
+            | RESOURCES_READ
+            | SUBSCRIBE
+            | UNSUBSCRIBE
+            | TASKS_GET
+            | TASKS_RESULT
+            | TASKS_LIST
+            | TASKS_UPDATE
+            | TASKS_CANCEL
+            | ELICIT
+            | SAMPLE
+            | ROOTS_LIST
+    ) || method.starts_with("notifications/")
+}
+
 /// Whether complete results of the method must carry `ttlMs` and `cacheScope` in the modern era.
 #[must_use]
 pub fn is_cacheable(method: &str) -> bool {

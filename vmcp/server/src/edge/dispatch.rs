@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use tracing::Instrument as _;
 use vmcp_wire::envelope::{Message, Request};
-use vmcp_wire::era::Era;
+use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::object::Object;
 use vmcp_wire::pages::List;
 use vmcp_wire::params::Params;
@@ -120,16 +120,26 @@ async fn handle(
     let none = RawValue::from_string("{}".to_owned()).unwrap_or_default();
     let carried = continues.as_ref().and_then(|relayed| unwrapped(params, relayed));
     let raw = carried.as_deref().or(request.params).unwrap_or(&none);
+    let has_tasks = peer.revision >= Revision::V2025_11_25;
     let answer = match method {
         methods::PING => return Handled::ok(rpc::response(request.id, "{}")),
         methods::DISCOVER => {
-            return Handled::ok(rpc::response(request.id, Spliced::from(handshake::discover(edge))));
+            return Handled::ok(rpc::response(
+                request.id,
+                Spliced::from(handshake::discover(edge, peer.identity)),
+            ));
         }
         methods::TOOLS_CALL => route::call_tool(&edge.engine, caller, raw).await,
         methods::RESOURCES_READ => route::read_resource(&edge.engine, caller, raw).await,
         methods::PROMPTS_GET => route::get_prompt(&edge.engine, caller, raw).await,
         methods::COMPLETE => route::complete(&edge.engine, caller, raw).await,
-        _ => return refuse(RpcError::method_not_found(method)),
+        methods::TASKS_GET | methods::TASKS_RESULT | methods::TASKS_UPDATE | methods::TASKS_CANCEL
+            if has_tasks =>
+        {
+            route::tasks::relay(&edge.engine, caller, method, raw).await
+        }
+        methods::TASKS_LIST if has_tasks => route::tasks::list(&edge.engine, caller, raw).await,
+        _ => route::extensions::relay(&edge.engine, caller, method, raw).await,
     };
     finish(edge, peer, request, params, &answer)
 }

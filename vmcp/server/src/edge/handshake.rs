@@ -1,5 +1,6 @@
 //! How we introduce ourselves: `initialize` for legacy clients, `server/discover` for modern ones.
 
+use vmcp_wire::capabilities::without_tasks_extension;
 use vmcp_wire::codes;
 use vmcp_wire::era::Revision;
 use vmcp_wire::handshake::{ClientHello, OwnIntroduction};
@@ -9,14 +10,14 @@ use vmcp_wire::session::Session;
 use vmcp_wire::translate::{Hints, Scope};
 
 use super::{Edge, sessions};
+use crate::engine::Snapshot;
+use crate::identity::Identity;
 
 /// Our `Implementation`.
 pub(super) const SERVER_INFO: &str =
     concat!(r#"{"name":"vmcp","title":"vmcp","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
-/// What is really relayed, and nothing else.
-const CAPABILITIES: &str = r#"{"tools":{"listChanged":true},"resources":{"listChanged":true},"prompts":{"listChanged":true},"completions":{}}"#;
-/// How long a modern client may keep our introduction. It changes only with our version.
-const DISCOVER_HINTS: Hints = Hints { ttl_ms: 60_000, scope: Scope::Public };
+/// How long a modern client may keep our introduction. It changes with what the backends declare, which they seldom do.
+const DISCOVER_HINTS: Hints = Hints { ttl_ms: 10_000, scope: Scope::Public };
 const WITH_SEARCH: &str = "This server stands for many MCP servers. When the tool you need is not listed, describe the task to find_tool: \
     it returns the tools that fit with their input schemas. Then run one with call_tool.";
 
@@ -31,23 +32,26 @@ pub(super) fn initialize(edge: &Edge, params: &Params<'_>) -> Result<(Session, S
         issued: 0,
         expires: 0,
         client_info: hello.client_info.get().to_owned(),
-        client_capabilities: hello.capabilities.get().to_owned(),
+        client_capabilities: without_tasks_extension(hello.capabilities)
+            .unwrap_or_else(|| hello.capabilities.get().to_owned()),
     };
     let (session, id) = sessions::open(&edge.ring(), session).map_err(|error| invalid(error.to_string()))?;
-    let result = introduction(edge).initialize_result(session.revision);
+    let snapshot = edge.engine.snapshot();
+    let result = introduction(&snapshot, Identity::Anonymous, session.revision);
+    let result = result.initialize_result(session.revision);
     Ok((session, id, result))
 }
 
 /// The result of `server/discover`.
-pub(super) fn discover(edge: &Edge) -> String {
-    introduction(edge).discover_result(&Revision::ALL, DISCOVER_HINTS)
+pub(super) fn discover(edge: &Edge, identity: Identity) -> String {
+    let snapshot = edge.engine.snapshot();
+    introduction(&snapshot, identity, Revision::MODERN).discover_result(&Revision::ALL, DISCOVER_HINTS)
 }
 
-fn introduction(edge: &Edge) -> OwnIntroduction<'static> {
-    let search = edge.engine.snapshot().config.optimizer.enabled;
+fn introduction(snapshot: &Snapshot, identity: Identity, revision: Revision) -> OwnIntroduction<'_> {
     OwnIntroduction {
-        capabilities: CAPABILITIES,
+        capabilities: snapshot.declaration(identity, revision),
         server_info: SERVER_INFO,
-        instructions: search.then_some(WITH_SEARCH),
+        instructions: snapshot.config.optimizer.enabled.then_some(WITH_SEARCH),
     }
 }

@@ -8,6 +8,7 @@ use vmcp_model::config::Config;
 use vmcp_search::{Document, Index, TEXT_VERSION, Vectors, vector_text};
 use vmcp_store::{ContentKey, Store, StoreError};
 
+use super::offers::Offers;
 use super::snapshot::{Snapshot, Sources};
 use super::texts::document;
 use super::view::View;
@@ -36,6 +37,8 @@ pub(super) fn snapshot(
         checks: Arc::new(checks(before, &catalog)),
         anonymous: Arc::new(anonymous),
         backends: Arc::clone(&before.backends),
+        offers: Arc::new(Offers::new(&sources, &config)),
+        tasks: Arc::clone(&before.tasks),
         texts: Arc::new(texts),
         sources: Arc::new(sources),
         catalog,

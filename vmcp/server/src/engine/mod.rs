@@ -1,16 +1,19 @@
 //! Keeps the one [`Snapshot`] that every request reads: connects backends, aggregates what they offer, indexes it at once
 //! and embeds it in the background. See `conductor.rs` for the only task that changes anything.
 
+mod apps;
 pub(crate) mod build;
 mod changes;
 mod conductor;
 mod embedding;
 mod fleet;
 mod list;
+mod offers;
 pub mod provider;
 mod refresh;
 mod shared;
 mod snapshot;
+mod task_homes;
 pub mod texts;
 mod view;
 
@@ -35,12 +38,14 @@ pub use embedding::{EmbeddingState, EmbeddingStatus};
 pub use list::{Entry, List, Page};
 pub use refresh::RefreshError;
 pub use snapshot::Snapshot;
+pub use task_homes::TaskHomes;
 pub use view::View;
 
 use crate::identity::Identity;
 use crate::optim::search::{QueryVectors, Searcher};
 use crate::telemetry::metrics::{BackendLabels, Metrics};
 use conductor::{Behaviour, Conductor};
+use offers::Offers;
 use shared::Shared;
 
 /// How often [`Engine::settled`] looks.
@@ -181,6 +186,8 @@ impl Engine {
             index: Arc::new(Index::new(&[])),
             backends: Arc::default(),
             sources: Arc::default(),
+            offers: Arc::new(Offers::new(&Vec::new(), &config)),
+            tasks: Arc::default(),
             texts: Arc::default(),
             checks: Arc::default(),
             config: Arc::new(config.clone()),

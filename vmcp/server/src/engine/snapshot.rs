@@ -9,7 +9,11 @@ use vmcp_model::catalog::{Catalog, CatalogTool};
 use vmcp_model::config::Config;
 use vmcp_model::discovered::Discovered;
 use vmcp_search::Index;
+use vmcp_wire::capabilities::Offer;
+use vmcp_wire::era::Revision;
 
+use super::offers::Offers;
+use super::task_homes::TaskHomes;
 use super::view::View;
 use crate::identity::Identity;
 use crate::optim::validation::ArgumentCheck;
@@ -34,6 +38,10 @@ pub struct Snapshot {
     pub backends: Arc<BTreeMap<Arc<str>, Backend>>,
     /// What each backend offered when this was built.
     pub(super) sources: Arc<Sources>,
+    /// What the backends declare.
+    pub(super) offers: Arc<Offers>,
+    /// Which backend has which task; the same in all snapshots.
+    pub tasks: Arc<TaskHomes>,
     /// What is embedded, by position in [`Catalog::tools`]; empty for a tool that nobody may find.
     pub(super) texts: Arc<Vec<String>>,
     /// By position in [`Catalog::tools`].
@@ -51,6 +59,24 @@ impl Snapshot {
     /// What all backends offer, whoever may see it. For operators only.
     pub fn unfiltered(&self) -> &Catalog {
         &self.catalog
+    }
+
+    /// `ServerCapabilities` for clients of a revision, as JSON: what is really relayed to them.
+    pub fn declaration(&self, identity: Identity, revision: Revision) -> &str {
+        match identity {
+            Identity::Anonymous => self.offers.declaration(revision),
+        }
+    }
+
+    /// What the backends declare that an identity may see, sorted by name.
+    pub fn offers(&self, identity: Identity) -> impl Iterator<Item = (&Arc<str>, &Offer)> {
+        let view = self.view(identity);
+        self.offers.iter().filter(|(name, _)| view.has_backend(name))
+    }
+
+    /// What a backend declares.
+    pub fn offer(&self, backend: &str) -> Option<&Offer> {
+        self.offers.iter().find(|(name, _)| &***name == backend).map(|(_, offer)| offer)
     }
 
     /// The argument check of a tool of this snapshot.

@@ -1,6 +1,7 @@
 //! What somebody may list, find and call. Whatever acts for a client goes through a view: an identity's rights narrow it
 //! in [`admits`] and nowhere else.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -11,6 +12,7 @@ use vmcp_search::Visible;
 use vmcp_wire::pages;
 use vmcp_wire::translate::{Hints, Scope};
 
+use super::apps;
 use super::list::{Entry, List};
 use crate::identity::Identity;
 use crate::optim::definitions::{Definition, definitions};
@@ -52,6 +54,8 @@ pub struct View {
     prompts: Arc<List>,
     resources: Arc<List>,
     templates: Arc<List>,
+    /// The backends of tools' user interfaces, by URI.
+    interfaces: HashMap<Box<str>, Arc<str>>,
     /// Tools that may be found and called, by position in [`Catalog::tools`]; the lists may show fewer.
     pub visible: Arc<Visible>,
     /// Number of visible tools.
@@ -126,6 +130,7 @@ impl View {
                 templates.map(|t| entry(&t.definition.uri_template, &t.definition.raw)).collect(),
                 before.map(|before| &before.templates),
             ),
+            interfaces: apps::interfaces(usable().map(|(_, tool)| tool)),
             visible_tools: visible.len(),
             visible: Arc::new(visible),
             baseline_tokens: tokens::estimate(usable().map(|(_, tool)| tool.size)),
@@ -176,6 +181,11 @@ impl View {
     /// Who serves a URI.
     pub fn resource(&self, uri: &str) -> Option<ResourceTarget<'_>> {
         self.catalog.resources_for(uri).find(|target| self.sees(Item::Resource(*target)))
+    }
+
+    /// The backend whose tool names a URI as its user interface.
+    pub fn interface(&self, uri: &str) -> Option<&str> {
+        self.interfaces.get(uri).map(AsRef::as_ref)
     }
 
     /// Who serves a resource template.

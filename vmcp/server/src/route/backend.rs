@@ -9,9 +9,10 @@ use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::era::Era;
 use vmcp_wire::headers::{ParamHeader, build_param_headers};
 use vmcp_wire::object::Object;
+use vmcp_wire::tasks::TASK;
 use vmcp_wire::{asking, methods, translate};
 
-use super::{Caller, rounds};
+use super::{Caller, rounds, tasks};
 use crate::engine::Snapshot;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces;
@@ -43,7 +44,9 @@ pub(crate) async fn call_tool(
     deadline: Duration,
 ) -> Result<Response, CallError> {
     let original = tool.definition.name.as_str();
+    let as_task = params.text(TASK).is_some() && tasks::may_ask(snapshot, caller, &tool.backend);
     let params = renamed(params, "name", original)?;
+    let params = if as_task { params } else { without_task(params)? };
     let hints = &tool.definition.annotations;
     let target = Target {
         backend: &tool.backend,
@@ -53,7 +56,20 @@ pub(crate) async fn call_tool(
         deadline,
         idempotent: hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true),
     };
-    send(snapshot, caller, metrics, target, &params).await
+    let response = send(snapshot, caller, metrics, target, &params).await?;
+    tasks::learn(snapshot, caller, &tool.backend, as_task, &response)?;
+    Ok(response)
+}
+
+/// The parameters without what asks for a task by the rules of 2025-11-25: other servers do not know it.
+fn without_task(params: Box<RawValue>) -> Result<Box<RawValue>, CallError> {
+    let object = Object::parse(&params).unwrap_or_default();
+    if object.text(TASK).is_none() {
+        return Ok(params);
+    }
+    let mut edit = object.edit();
+    edit.remove(TASK);
+    edit.finish().into_raw().map_err(|error| CallError::Protocol { reason: error.to_string() })
 }
 
 /// The parameters with the subject as the backend spells it.

@@ -4,7 +4,9 @@
 //! front of the target that will really run.
 
 pub(crate) mod backend;
+pub mod extensions;
 mod rounds;
+pub mod tasks;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -155,10 +157,12 @@ pub async fn read_resource(engine: &Engine, caller: &Caller, params: &RawValue) 
         Err(error) => return Answer::error(&error),
     };
     let snapshot = engine.snapshot();
-    let Some(resource) = snapshot.view(caller.identity).resource(&subject) else {
+    let view = snapshot.view(caller.identity);
+    let listed = view.resource(&subject).map(|resource| &**resource.backend());
+    let Some(backend) = listed.or_else(|| extensions::unlisted(&snapshot, view, caller, &subject)) else {
         return Answer::no_resource(&subject);
     };
-    let target = read(&snapshot, resource.backend(), methods::RESOURCES_READ, Some(&subject));
+    let target = read(&snapshot, backend, methods::RESOURCES_READ, Some(&subject));
     relay(engine, &snapshot, caller, target, params).await
 }
 

@@ -1,0 +1,61 @@
+//! What the backends declare: what clients are told of it, and who may be asked for what is on no list.
+
+use std::sync::Arc;
+
+use vmcp_model::config::Config;
+use vmcp_model::discovered::Discovered;
+use vmcp_wire::capabilities::{self, Offer};
+use vmcp_wire::era::{Era, Revision};
+
+use super::snapshot::Sources;
+
+/// What every backend declares, and our own declarations made of it.
+#[derive(Debug)]
+pub(super) struct Offers {
+    /// Sorted by name.
+    backends: Vec<(Arc<str>, Offer)>,
+    modern: String,
+    with_core_tasks: String,
+    earlier: String,
+}
+
+impl Offers {
+    /// The offers of `sources`. A backend that is configured and was never listed is expected to have what most have: a
+    /// client asks once what there is, and may do so before we know.
+    pub(super) fn new(sources: &Sources, config: &Config) -> Self {
+        let backends: Vec<_> =
+            sources.iter().map(|(name, discovered)| (Arc::clone(name), read(discovered))).collect();
+        let known = |name: &str| backends.iter().any(|(known, _)| &**known == name);
+        let unknown = config.backends.iter().any(|backend| backend.enabled && !known(&backend.name));
+        let expected = unknown.then(Offer::unknown);
+        let declaration = |revision| {
+            let known = backends.iter().map(|(_, offer)| offer);
+            capabilities::declaration(known.chain(&expected), revision)
+        };
+        Self {
+            modern: declaration(Revision::MODERN),
+            with_core_tasks: declaration(Revision::V2025_11_25),
+            earlier: declaration(Revision::V2025_06_18),
+            backends,
+        }
+    }
+
+    /// `ServerCapabilities` for clients of a revision, as JSON.
+    pub(super) fn declaration(&self, revision: Revision) -> &str {
+        match revision {
+            Revision::V2026_07_28 => &self.modern,
+            Revision::V2025_11_25 => &self.with_core_tasks,
+            Revision::V2025_06_18 | Revision::V2025_03_26 | Revision::V2024_11_05 => &self.earlier,
+        }
+    }
+
+    /// The backends whose declarations are known.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Offer)> {
+        self.backends.iter().map(|(name, offer)| (name, offer))
+    }
+}
+
+fn read(discovered: &Discovered) -> Offer {
+    let revision = discovered.revision.as_deref().and_then(Revision::parse);
+    Offer::read(revision.map_or(Era::Legacy, Revision::era), &discovered.capabilities)
+}

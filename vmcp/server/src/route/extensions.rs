@@ -1,0 +1,68 @@
+//! What the protocol does not define: methods of extensions, as they are, and resources that are on no list.
+
+use serde_json::value::RawValue;
+use vmcp_wire::capabilities::ClientExtensions;
+use vmcp_wire::methods;
+use vmcp_wire::object::Object;
+use vmcp_wire::rpc::RpcError;
+
+use super::backend::Target;
+use super::{Answer, Caller};
+use crate::engine::{Engine, Snapshot, View};
+
+/// A request of an extension: goes untouched to the one backend that declares an extension which the client declares too.
+pub async fn relay(engine: &Engine, caller: &Caller, method: &str, params: &RawValue) -> Answer {
+    let snapshot = engine.snapshot();
+    let Some(backend) = backend(&snapshot, caller, method, params) else {
+        return Answer::error(&RpcError::method_not_found(method));
+    };
+    let deadline = snapshot.tool_timeout(backend);
+    let target =
+        Target { backend, method, subject: None, param_headers: Vec::new(), deadline, idempotent: false };
+    super::relay(engine, &snapshot, caller, target, params).await
+}
+
+/// The backend that a method of an extension belongs to, if that is certain: the one that has the URI which it is about,
+/// else the only one whose extension is called like the method, else the only one at all.
+fn backend<'a>(snapshot: &'a Snapshot, caller: &Caller, method: &str, params: &RawValue) -> Option<&'a str> {
+    if methods::is_core(method) {
+        return None;
+    }
+    let client = ClientExtensions::read(caller.client.capabilities.as_deref());
+    let offers = snapshot.offers(caller.identity);
+    let candidates = offers.filter(|(_, offer)| offer.shared(&client).next().is_some());
+    let candidates: Vec<_> = candidates.map(|(name, offer)| (&**name, offer)).collect();
+    let uri = Object::parse(params).ok().and_then(|params| params.get_str("uri"));
+    let owner = uri.and_then(|uri| snapshot.view(caller.identity).resource(&uri));
+    if let Some(owner) = owner {
+        let owner = candidates.iter().find(|(name, _)| *name == &**owner.backend());
+        return owner.map(|(name, _)| *name);
+    }
+    let topic = method.split('/').next().unwrap_or_default();
+    let named = |id: &str| id.rsplit('/').next() == Some(topic);
+    let named = candidates.iter().filter(|(_, offer)| offer.shared(&client).any(named));
+    let named: Vec<_> = named.map(|(name, _)| *name).collect();
+    match (named.as_slice(), candidates.as_slice()) {
+        ([only], _) => Some(only),
+        ([], [(only, _)]) => Some(only),
+        _ => None,
+    }
+}
+
+/// Who may have a resource that is on no list: the backend whose tool names it as its user interface, else the only one
+/// that has resources.
+pub(super) fn unlisted<'a>(
+    snapshot: &'a Snapshot,
+    view: &'a View,
+    caller: &Caller,
+    uri: &str,
+) -> Option<&'a str> {
+    if let Some(backend) = view.interface(uri) {
+        return Some(backend);
+    }
+    let mut offers = snapshot.offers(caller.identity).filter(|(_, offer)| offer.has_resources());
+    match (offers.next(), offers.next()) {
+        (Some((only, _)), None) => Some(only),
+        _ => None,
+    }
+}

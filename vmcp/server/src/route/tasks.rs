@@ -1,0 +1,267 @@
+//! Tasks: to the backend that has them. Which one that is, is learnt from what it answers, and else found by asking all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use serde_json::json;
+use serde_json::value::RawValue;
+use vmcp_backend::{CallError, Outcome, Response};
+use vmcp_wire::capabilities::{ClientExtensions, Offer, TASKS_REQUIRED};
+use vmcp_wire::era::Era;
+use vmcp_wire::object::Object;
+use vmcp_wire::rpc::RpcError;
+use vmcp_wire::tasks::{self, TaskCursor};
+use vmcp_wire::{codes, json as text, methods};
+
+use super::backend::{self, Target};
+use super::{Answer, Caller, Subject, shown};
+use crate::engine::{Engine, Snapshot};
+
+/// How long each backend may take to say whether it has a task, or to list its tasks.
+const PATIENCE: Duration = Duration::from_secs(10);
+const NEXT_CURSOR: &str = "nextCursor";
+
+/// `tasks/get`, `tasks/result`, `tasks/update`, `tasks/cancel`. `params` as the client sent them.
+pub async fn relay(engine: &Engine, caller: &Caller, method: &str, params: &RawValue) -> Answer {
+    let snapshot = engine.snapshot();
+    if let Err(error) = served(&snapshot, caller, method) {
+        return Answer::error(&error);
+    }
+    let task = match Subject::parse(params, tasks::TASK_ID) {
+        Ok(params) => params.subject,
+        Err(error) => return Answer::error(&error),
+    };
+    let found = match home(engine, caller, &task).await {
+        Ok(found) => found,
+        Err(error) => return Answer::error(&error),
+    };
+    if let Some(answer) = found.answer.filter(|_| method == methods::TASKS_GET) {
+        return Answer::relayed(&found.backend, answer);
+    }
+    let deadline = match method {
+        // Waits for the task.
+        methods::TASKS_RESULT => snapshot.config.proxy.max_tool_timeout,
+        _ => snapshot.tool_timeout(&found.backend),
+    };
+    let idempotent = method != methods::TASKS_UPDATE;
+    let target = Target {
+        backend: &found.backend,
+        method,
+        subject: Some(&task),
+        param_headers: Vec::new(),
+        deadline,
+        idempotent,
+    };
+    super::relay(engine, &snapshot, caller, target, params).await
+}
+
+/// Whether this client can be served here at all.
+fn served(snapshot: &Snapshot, caller: &Caller, method: &str) -> Result<(), RpcError> {
+    if !snapshot.offers(caller.identity).any(|(_, offer)| offer.has_tasks(caller.era)) {
+        return Err(RpcError::method_not_found(method));
+    }
+    if caller.era == Era::Modern && !takes_tasks(caller) {
+        return Err(RpcError::missing_client_capability(TASKS_REQUIRED));
+    }
+    Ok(())
+}
+
+/// Whether a modern client takes a task instead of a result.
+pub(super) fn takes_tasks(caller: &Caller) -> bool {
+    ClientExtensions::read(caller.client.capabilities.as_deref()).has_tasks()
+}
+
+/// Where a task is.
+#[derive(Debug)]
+pub struct Home {
+    /// The backend that has it.
+    pub backend: Arc<str>,
+    /// What it answered to `tasks/get`, if it was asked.
+    answer: Option<Response>,
+}
+
+/// Finds the backend of a task: the one it was learnt of, the only one there is, or the one that knows it. An error when
+/// nobody does, or when that cannot be told.
+pub async fn home(engine: &Engine, caller: &Caller, task: &str) -> Result<Home, RpcError> {
+    let snapshot = engine.snapshot();
+    let candidates = snapshot.offers(caller.identity).filter(|(_, offer)| offer.has_tasks(caller.era));
+    let candidates: Vec<Arc<str>> = candidates.map(|(name, _)| Arc::clone(name)).collect();
+    let known = snapshot.tasks.get(caller.identity, task);
+    if let Some(backend) = known.filter(|known| candidates.contains(known)) {
+        return Ok(Home { backend, answer: None });
+    }
+    if let [only] = candidates.as_slice() {
+        return Ok(Home { backend: Arc::clone(only), answer: None });
+    }
+    let params = RawValue::from_string(format!("{{\"{}\":{}}}", tasks::TASK_ID, text::quoted(task)));
+    let params = params.map_err(|error| RpcError::new(codes::INVALID_PARAMS, error.to_string()))?;
+    // What a backend has to say besides concerns nobody.
+    let caller = &Caller { events: None, ..caller.clone() };
+    let (snapshot, params) = (&*snapshot, &*params);
+    let ask = |backend: Arc<str>| async move {
+        let target = Target {
+            backend: &backend,
+            method: methods::TASKS_GET,
+            subject: Some(task),
+            param_headers: Vec::new(),
+            deadline: PATIENCE,
+            idempotent: true,
+        };
+        let answer = backend::send(snapshot, caller, engine.metrics(), target, params).await;
+        (backend, answer)
+    };
+    let mut asked: FuturesUnordered<_> = candidates.into_iter().map(ask).collect();
+    let mut silent = false;
+    while let Some((backend, answer)) = asked.next().await {
+        match answer {
+            Ok(answer @ Response { outcome: Outcome::Result(_), .. }) => {
+                snapshot.tasks.learn(caller.identity, task, &backend);
+                return Ok(Home { backend, answer: Some(answer) });
+            }
+            Ok(_) => {}
+            Err(_) => silent = true,
+        }
+    }
+    let task = shown(task);
+    Err(if silent {
+        let message = format!("task {task}: a backend that may have it does not answer");
+        RpcError::new(codes::INTERNAL_ERROR, message)
+            .with_data(json!({"category": "unavailable"}).to_string())
+    } else {
+        RpcError::new(codes::INVALID_PARAMS, format!("Task not found: {task}"))
+    })
+}
+
+/// `tasks/list`: the tasks of one backend after those of the other, each page as its backend wrote it.
+pub async fn list(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer {
+    let snapshot = engine.snapshot();
+    let backends = snapshot.offers(caller.identity).filter(|(_, offer)| offer.lists_tasks());
+    let backends: Vec<Arc<str>> = backends.map(|(name, _)| Arc::clone(name)).collect();
+    if backends.is_empty() {
+        return Answer::error(&RpcError::method_not_found(methods::TASKS_LIST));
+    }
+    let params = match Object::parse(params) {
+        Ok(params) => params,
+        Err(error) => return Answer::invalid(format!("`params`: {error}")),
+    };
+    let start = match params.get("cursor").filter(|cursor| cursor.get() != "null") {
+        None => None,
+        Some(_) => match TaskCursor::decode(&params.get_str("cursor").unwrap_or_default()) {
+            Some(cursor) => Some(cursor),
+            None => return Answer::invalid(vmcp_wire::cursor::BadCursor.to_string()),
+        },
+    };
+    let first = start.as_ref().map(|start| start.server.as_str()).unwrap_or_default();
+    let at = backends.partition_point(|backend| &**backend < first);
+    let mut left = backends.get(at..).unwrap_or_default();
+    let mut failure = None;
+    while let Some((backend, after)) = left.split_first() {
+        left = after;
+        let own = start.as_ref().filter(|start| *start.server == **backend);
+        let own = own.and_then(|start| start.cursor.as_deref());
+        match page(engine, &snapshot, caller, backend, &params, own).await {
+            Ok(Response { outcome: Outcome::Result(page), era }) => {
+                let next = left.first().map(AsRef::as_ref);
+                return Answer {
+                    outcome: Ok(paged(&snapshot, caller, backend, page, next)),
+                    era,
+                    pending: None,
+                };
+            }
+            // That cursor was none of this backend's, or no longer.
+            Ok(answer) if own.is_some() => return Answer::relayed(backend, answer),
+            Ok(_) => tracing::warn!(%backend, "the backend refuses to list its tasks"),
+            Err(error) => failure = Some(Answer::unanswered(backend, &error)),
+        }
+    }
+    // Who has been told of some tasks is not denied them because of those that cannot be listed.
+    let nothing = || Answer::own(RawValue::from_string(r#"{"tasks":[]}"#.to_owned()).unwrap_or_default());
+    failure.filter(|_| start.is_none()).unwrap_or_else(nothing)
+}
+
+async fn page(
+    engine: &Engine,
+    snapshot: &Snapshot,
+    caller: &Caller,
+    backend: &str,
+    params: &Object<'_>,
+    cursor: Option<&str>,
+) -> Result<Response, CallError> {
+    let mut edit = params.edit();
+    match cursor {
+        Some(cursor) => _ = edit.set("cursor", text::quoted(cursor)),
+        None => _ = edit.remove("cursor"),
+    }
+    let params =
+        edit.finish().into_raw().map_err(|error| CallError::Protocol { reason: error.to_string() })?;
+    let deadline = PATIENCE.min(snapshot.tool_timeout(backend));
+    let target = Target {
+        backend,
+        method: methods::TASKS_LIST,
+        subject: None,
+        param_headers: Vec::new(),
+        deadline,
+        idempotent: true,
+    };
+    backend::send(snapshot, caller, engine.metrics(), target, &params).await
+}
+
+/// A backend's page with our cursor in place of its own; `next` is the backend that comes after it.
+fn paged(
+    snapshot: &Snapshot,
+    caller: &Caller,
+    backend: &Arc<str>,
+    page: vmcp_wire::payload::Payload,
+    next: Option<&str>,
+) -> vmcp_wire::payload::Payload {
+    let Ok(object) = Object::parse(&page) else { return page };
+    for task in tasks::listed(&object) {
+        snapshot.tasks.learn(caller.identity, &task, backend);
+    }
+    let cursor = match object.get_str(NEXT_CURSOR) {
+        Some(own) => Some(TaskCursor { server: backend.to_string(), cursor: Some(own.into_owned()) }),
+        None => next.map(|next| TaskCursor { server: next.to_owned(), cursor: None }),
+    };
+    let mut edit = object.edit();
+    match cursor {
+        Some(cursor) => _ = edit.set(NEXT_CURSOR, text::quoted(&cursor.encode())),
+        None => _ = edit.remove(NEXT_CURSOR),
+    }
+    edit.finish().into_raw().map_or_else(|_| page.clone(), Into::into)
+}
+
+/// Whether a call of a tool of `backend` may ask for a task by the rules of 2025-11-25.
+pub(super) fn may_ask(snapshot: &Snapshot, caller: &Caller, backend: &str) -> bool {
+    caller.era == Era::Legacy && snapshot.offer(backend).is_some_and(Offer::takes_task_calls)
+}
+
+/// Learns of the task that a call of a tool has become, if it has; `asked` is whether it was asked to by the rules of
+/// 2025-11-25. An error when the client cannot be given one.
+pub(super) fn learn(
+    snapshot: &Snapshot,
+    caller: &Caller,
+    backend: &Arc<str>,
+    asked: bool,
+    response: &Response,
+) -> Result<(), CallError> {
+    let Outcome::Result(result) = &response.outcome else { return Ok(()) };
+    match response.era {
+        Era::Legacy if !asked => return Ok(()),
+        Era::Legacy => {}
+        Era::Modern => {
+            if vmcp_wire::translate::payload_type(result) != vmcp_wire::translate::ResultType::Task {
+                return Ok(());
+            }
+            if !takes_tasks(caller) {
+                let reason = "it answered with a task, which the client does not take".to_owned();
+                return Err(CallError::Protocol { reason });
+            }
+        }
+    }
+    if let Some(task) = tasks::created(result, response.era) {
+        snapshot.tasks.learn(caller.identity, &task, backend);
+    }
+    Ok(())
+}

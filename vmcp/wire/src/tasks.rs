@@ -1,0 +1,106 @@
+//! Tasks in results, and cursors through the lists of several servers' tasks.
+
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use serde_json::value::RawValue;
+
+use crate::{cursor, era::Era, object::Object};
+
+/// The key of a task's id.
+pub const TASK_ID: &str = "taskId";
+/// What asks for a task by the rules of 2025-11-25, and what its result holds.
+pub const TASK: &str = "task";
+/// The key of the entries of `tasks/list`.
+pub const TASKS: &str = "tasks";
+
+/// The id of the task that a result of `tools/call` is about.
+#[must_use]
+pub fn created(result: &RawValue, era: Era) -> Option<String> {
+    let result = Object::parse(result).ok()?;
+    let id = match era {
+        Era::Modern => result.get_str(TASK_ID),
+        Era::Legacy => Object::parse(result.get(TASK)?).ok()?.get_str(TASK_ID),
+    };
+    id.map(std::borrow::Cow::into_owned)
+}
+
+/// The ids of the tasks on a page of `tasks/list`.
+#[must_use]
+pub fn listed(page: &Object<'_>) -> Vec<String> {
+    let tasks: Vec<&RawValue> =
+        page.text(TASKS).and_then(|tasks| serde_json::from_str(tasks).ok()).unwrap_or_default();
+    let id = |task: &RawValue| Some(Object::parse(task).ok()?.get_str(TASK_ID)?.into_owned());
+    tasks.into_iter().filter_map(id).collect()
+}
+
+/// A place in the tasks of several servers, one server's after the other's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskCursor {
+    /// The server whose tasks come next.
+    pub server: String,
+    /// Its own cursor; none for its first page.
+    pub cursor: Option<String>,
+}
+
+const VERSION: u8 = 1;
+/// Never the tag of a list.
+const TAG: u8 = b'k';
+
+impl TaskCursor {
+    /// The cursor as it travels.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        // Names of servers have no zero.
+        let mut bytes = vec![VERSION, TAG];
+        bytes.extend_from_slice(self.server.as_bytes());
+        if let Some(cursor) = &self.cursor {
+            bytes.push(0);
+            bytes.extend_from_slice(cursor.as_bytes());
+        }
+        BASE64_URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// Reads a cursor of ours; `None` for any other.
+    #[must_use]
+    pub fn decode(text: &str) -> Option<Self> {
+        if text.len() > cursor::MAX_LENGTH {
+            return None;
+        }
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?;
+        let text = std::str::from_utf8(bytes.strip_prefix(&[VERSION, TAG])?).ok()?;
+        let (server, cursor) = match text.split_once('\0') {
+            Some((server, cursor)) => (server, Some(cursor.to_owned())),
+            None => (text, None),
+        };
+        Some(Self { server: server.to_owned(), cursor })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_found_where_its_era_puts_it() {
+        let created = |text: &str, era| created(&RawValue::from_string(text.to_owned()).unwrap(), era);
+        let modern = r#"{"resultType":"task","taskId":"a\"b"}"#;
+        let legacy = r#"{"task":{"taskId":"t"}}"#;
+        assert_eq!(created(modern, Era::Modern).as_deref(), Some("a\"b"));
+        assert_eq!(created(legacy, Era::Legacy).as_deref(), Some("t"));
+        assert_eq!((created(legacy, Era::Modern), created(modern, Era::Legacy)), (None, None));
+        let page = Object::parse_str(r#"{"tasks":[{"taskId":"1"},7,{"taskId":"2"}]}"#).unwrap();
+        assert_eq!(listed(&page), ["1", "2"]);
+        assert!(listed(&Object::default()).is_empty());
+    }
+
+    #[test]
+    fn only_our_own_cursors_are_read() {
+        for cursor in [None, Some(String::new()), Some("\0größe".to_owned())] {
+            let cursor = TaskCursor { server: "s".into(), cursor };
+            assert_eq!(TaskCursor::decode(&cursor.encode()), Some(cursor));
+        }
+        let other = cursor::Cursor { list: crate::pages::List::Tools, after: "s".into() }.encode();
+        for bad in ["", "AA", "?", &other, &"A".repeat(cursor::MAX_LENGTH + 1)] {
+            assert_eq!(TaskCursor::decode(bad), None, "{bad}");
+        }
+    }
+}
