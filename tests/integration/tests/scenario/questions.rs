@@ -261,3 +261,25 @@ async fn a_client_that_leaves_a_call_it_took_up_cancels_it() {
     eventually("the call to be cancelled", async || (fixture.stats().await["cancelled"] == 1).then_some(()))
         .await;
 }
+
+#[tokio::test]
+async fn a_url_to_visit_first_is_a_question_to_a_modern_client_that_can_visit_it() {
+    let fixture = Fixture::http("old", "echo").args(["--era", "legacy"]).start().await;
+    let vmcp = Vmcp::new().backend(&fixture).start().await;
+    vmcp.with_tool("old_rpc_error").await;
+    let visit = json!({"mode": "url", "url": "https://example.com/sign-in", "elicitationId": "e", "message": "Sign in"});
+    let params = call("old_rpc_error", &json!({"code": -32042, "data": {"elicitations": [visit]}}));
+
+    let able = vmcp.modern().declaring(json!({"elicitation": {"url": {}}}));
+    let question = asked(&able, &params).await;
+    assert_eq!(
+        question.result()["inputRequests"]["url-1"],
+        json!({"method": "elicitation/create", "params": visit})
+    );
+    assert!(question.result().get("requestState").is_none(), "{}", question.text);
+
+    let refused = vmcp.modern().declaring(capable()).request("tools/call", params.clone()).await;
+    assert_eq!(refused.error()["code"], -32603, "{}", refused.text);
+    let legacy = vmcp.legacy().await.request("tools/call", params).await;
+    assert_eq!(legacy.error()["code"], -32042, "{}", legacy.text);
+}

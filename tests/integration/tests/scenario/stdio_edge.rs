@@ -35,11 +35,16 @@ impl Pipe {
     /// Sends a request and reads up to its answer.
     async fn ask(&mut self, id: u64, method: &str, params: Value) -> Value {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        self.until(|message| message["id"] == id).await
+    }
+
+    /// Reads up to a message.
+    async fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
-            let line = line.expect("an answer in time").expect("an open pipe").expect("a line");
+            let line = line.expect("a message in time").expect("an open pipe").expect("a line");
             let message: Value = serde_json::from_str(&line).expect("nothing but JSON on standard output");
-            if message["id"] == id {
+            if wanted(&message) {
                 return message;
             }
         }
@@ -90,4 +95,42 @@ async fn a_modern_client_is_served_and_nonsense_is_not_fatal() {
     pipe.input.write_all(b"this is no JSON\n\n[]\n{}\n").await.expect("an open pipe");
     let listed = pipe.ask(2, "tools/list", json!({"_meta": meta})).await;
     assert_eq!(listed["result"]["resultType"], "complete", "{listed}");
+}
+
+#[tokio::test]
+async fn a_backend_that_asks_is_answered_over_the_pipe() {
+    let echo = Fixture::stdio("echo", "echo").args(["--era", "legacy"]).start().await;
+    let mut pipe = Pipe::open(&config(&echo));
+    let capabilities = json!({"elicitation": {}});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "x", "version": "1"}});
+    pipe.ask(1, "initialize", params).await;
+    let mut id = 1;
+    let pipe = tokio::sync::Mutex::new(pipe);
+    eventually("the backend's tools", async || {
+        id += 1;
+        let listed = pipe.lock().await.ask(id, "tools/list", json!({})).await;
+        listed.to_string().contains("echo_ask").then_some(())
+    })
+    .await;
+    let mut pipe = pipe.into_inner();
+    let yes = json!({"action": "accept", "content": {}});
+
+    let params = json!({"name": "echo_ask", "arguments": {"message": "legacy?"}});
+    pipe.send(&json!({"jsonrpc": "2.0", "id": 1001, "method": "tools/call", "params": params})).await;
+    let question = pipe.until(|message| message["method"] == "elicitation/create").await;
+    assert_eq!(question["params"]["message"], "legacy?");
+    pipe.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": yes})).await;
+    let answer = pipe.until(|message| message["id"] == 1001).await;
+    assert!(answer["result"]["content"][0]["text"].as_str().expect("a text").contains("accept"), "{answer}");
+
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": capabilities});
+    let mut params = json!({"name": "echo_ask", "arguments": {"message": "modern?"}, "_meta": meta});
+    let asked = pipe.ask(1002, "tools/call", params.clone()).await;
+    let request = &asked["result"]["inputRequests"]["q1"];
+    assert_eq!(request["params"]["message"], "modern?", "{asked}");
+    params["requestState"] = asked["result"]["requestState"].clone();
+    params["inputResponses"] = json!({"q1": yes});
+    let answer = pipe.ask(1003, "tools/call", params).await;
+    assert!(answer["result"]["content"][0]["text"].as_str().expect("a text").contains("accept"), "{answer}");
 }
