@@ -1,4 +1,4 @@
-//! Sealed tokens, session ids and cursors: nobody's text opens, ours does, and one flipped bit ends that.
+//! Sealed tokens, session ids, request states and cursors: nobody's text opens, ours does, and one flipped bit ends that.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,6 +7,7 @@ use vmcp_wire::era::Revision;
 use vmcp_wire::pages::List;
 use vmcp_wire::sealed::{KeyRing, NONCE_LENGTH, OpenError};
 use vmcp_wire::session::{Session, SessionError};
+use vmcp_wire::state::{Binding, Continuation, StateError};
 
 const NOW: u64 = 1_000;
 
@@ -53,6 +54,21 @@ fuzz_target!(|input: ([u8; NONCE_LENGTH], u16, u8, &str)| {
         if let Some(forged) = flipped(&token, at, bit) {
             assert!(ring_now.open(&forged, purpose, NOW).is_err(), "{forged}");
         }
+    }
+
+    let binding = Binding { identity: [nonce[0]; 32], request: [bit; 32] };
+    assert!(Continuation::open(&ring_now, text, &binding, 0).is_err());
+    let continuation = if bit % 2 == 0 {
+        Continuation::Parked { process: [bit; 8], call: [nonce[1]; 16] }
+    } else {
+        Continuation::Relayed { backend: format!("b{at}"), state: text.to_owned() }
+    };
+    let state = continuation.seal(&ring_now, &nonce, &binding, expires).expect("short enough");
+    assert_eq!(Continuation::open(&ring_now, &state, &binding, NOW), Ok(continuation));
+    let of_another = Binding { request: [bit ^ 1; 32], ..binding };
+    assert_eq!(Continuation::open(&ring_now, &state, &of_another, NOW), Err(StateError::Request));
+    if let Some(forged) = flipped(&state, at, bit) {
+        assert!(Continuation::open(&ring_now, &forged, &binding, NOW).is_err());
     }
 
     let half = (0..=text.len() / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();

@@ -6,6 +6,7 @@ mod scenario {
     mod bad_answers;
     mod bad_input;
     mod bad_messages;
+    mod bad_states;
     mod call_tool;
     mod clients;
     mod command_line;
