@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use vmcp_integration::{Fixture, MODERN, Vmcp, eventually};
 
 /// Far more than anything here may take.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 async fn connect(vmcp: &Vmcp) -> TcpStream {
     let address = vmcp.url.trim_start_matches("http://").trim_end_matches("/mcp");
