@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinError;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -48,7 +48,7 @@ pub(crate) fn start(shared: &Arc<Shared>, connection: &Arc<Connection>) {
     }
     if let Link::Http(http) = &connection.channel.link {
         let (http, shared) = (http.clone(), Arc::clone(shared));
-        let follow = async move { http.follow(|| missed(&shared)).await };
+        let follow = async move { http.follow(oneshot::channel().0, || missed(&shared)).await };
         spawn(follow.boxed());
     }
     let shared = Arc::clone(shared);

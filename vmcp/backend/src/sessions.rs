@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use serde_json::value::RawValue;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
@@ -31,6 +32,10 @@ use crate::transport::{self, Link};
 
 /// How often sessions that nobody uses are looked for, at most and at least.
 const SWEEP: (Duration, Duration) = (Duration::from_millis(50), Duration::from_mins(1));
+/// A stream of a session that nobody has needed for this part of the time after which the session ends, is closed.
+const STREAM_IDLE: u32 = 30;
+/// How long the first call waits for the stream on which it may be asked something.
+const STREAM_OPENS: Duration = Duration::from_millis(500);
 /// Sessions that are ended side by side when a backend stops, and how long all of them may take.
 const FAREWELLS: usize = 32;
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -60,6 +65,8 @@ struct Slot {
     usage: Mutex<Usage>,
     /// Reads the GET stream.
     follower: Mutex<Option<AbortOnDropHandle<()>>>,
+    /// The GET stream was closed because nobody needed it; the next call opens it again.
+    quiet: AtomicBool,
     /// Set when the slot was removed, perhaps while it was opened.
     ended: AtomicBool,
 }
@@ -103,6 +110,7 @@ impl Slot {
             opening: tokio::sync::Mutex::default(),
             usage: Mutex::new(Usage { calls: 0, last: Instant::now() }),
             follower: Mutex::default(),
+            quiet: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         }
     }
@@ -116,6 +124,14 @@ impl Slot {
     fn idle_since(&self) -> Option<Instant> {
         let usage = lock(&self.usage);
         (usage.calls == 0).then_some(usage.last)
+    }
+
+    /// Closes the GET stream for the time being: it costs more than all the rest.
+    fn fall_quiet(&self) {
+        let mut follower = lock(&self.follower);
+        if follower.take_if(|follower| !follower.is_finished()).is_some() {
+            self.quiet.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Ends the session here; the server is told in the background.
@@ -140,6 +156,9 @@ pub(crate) async fn lease(
     let Some(key) = Key::of(request) else { return Ok(None) };
     let lease = shared.sessions.take(shared, key, request)?;
     if let Some(connection) = lease.slot.live() {
+        if lease.slot.quiet.load(Ordering::Relaxed) {
+            shared.sessions.follow_first(&lease.slot).await;
+        }
         return Ok(Some((lease, connection)));
     }
     // Who opened it may go away; the session is for others, too.
@@ -180,7 +199,7 @@ async fn open(
     }
     // The stream of a session that was lost may be ending still.
     lock(&slot.follower).take();
-    shared.sessions.follow(&slot);
+    shared.sessions.follow_first(&slot).await;
     Ok(connection)
 }
 
@@ -230,12 +249,14 @@ impl Sessions {
 
     fn end_idle(&self, idle: Duration) {
         let mut slots = lock(&self.slots);
-        let ended = slots.extract_if(|_, slot| {
-            let unused = slot.idle_since().is_some_and(|since| since.elapsed() >= idle);
-            unused && !self.is_listening(slot.owner)
-        });
-        for (_, slot) in ended {
+        let unused = |slot: &Slot, time| slot.idle_since().is_some_and(|since| since.elapsed() >= time);
+        for (_, slot) in slots.extract_if(|_, slot| unused(slot, idle) && !self.is_listening(slot.owner)) {
             slot.end();
+        }
+        for slot in slots.values() {
+            if unused(slot, idle / STREAM_IDLE) && !self.is_listening(slot.owner) {
+                slot.fall_quiet();
+            }
         }
     }
 
@@ -287,25 +308,36 @@ impl Sessions {
         }
     }
 
-    /// Reads the GET stream of a session that is open while somebody can take what comes on it.
-    fn follow(&self, slot: &Slot) {
+    /// As [`Sessions::follow`], and waits until the server has answered: what it asks before finds nobody.
+    async fn follow_first(&self, slot: &Slot) {
+        if let Some(first) = self.follow(slot) {
+            let _ = timeout(STREAM_OPENS, first).await;
+        }
+    }
+
+    /// Reads the GET stream of a session that is open while somebody can take what comes on it. What is returned ends
+    /// when a stream has been opened.
+    fn follow(&self, slot: &Slot) -> Option<oneshot::Receiver<()>> {
         let wanted = !slot.owner.abilities.is_empty() || self.is_listening(slot.owner);
         let mut follower = lock(&slot.follower);
+        slot.quiet.store(false, Ordering::Relaxed);
         if !wanted {
             follower.take();
-            return;
+            return None;
         }
-        let runs = follower.as_ref().is_some_and(|follower| !follower.is_finished());
-        let (Some(connection), Ok(runtime)) = (slot.live(), Handle::try_current()) else { return };
-        let Link::Http(http) = &connection.channel.link else { return };
-        if !runs {
-            let (http, closed) = (http.clone(), connection.channel.closed.clone());
+        if follower.as_ref().is_some_and(|follower| !follower.is_finished()) {
+            return None;
+        }
+        let (connection, runtime) = (slot.live()?, Handle::try_current().ok()?);
+        let Link::Http(http) = &connection.channel.link else { return None };
+        let (http, closed) = (http.clone(), connection.channel.closed.clone());
+        let (first, opened) = oneshot::channel();
+        let follow = async move {
             // The main connection hears of changes to the lists.
-            let follow = async move {
-                let _ = closed.run_until_cancelled(http.follow(|| {})).await;
-            };
-            *follower = Some(AbortOnDropHandle::new(runtime.spawn(follow.in_current_span())));
-        }
+            let _ = closed.run_until_cancelled(http.follow(first, || {})).await;
+        };
+        *follower = Some(AbortOnDropHandle::new(runtime.spawn(follow.in_current_span())));
+        Some(opened)
     }
 
     /// Tells the server that the client's roots have changed, if it knows the client.

@@ -209,6 +209,27 @@ async fn a_session_is_listened_to_while_its_client_listens() {
 }
 
 #[tokio::test]
+async fn a_stream_that_nobody_needs_is_closed_until_the_next_call() {
+    let server =
+        Server::start(stateful(|seen| if seen.http == "GET" { Reply::Hang } else { get_denied(seen) })).await;
+    // A stream is closed after a thirtieth of it.
+    let settings = Settings { session_idle: Duration::from_secs(6), ..settings() };
+    let backend = Backend::start(spec("b", server.transport()), settings, None);
+    let streams = || {
+        let gets = server.seen().into_iter().filter(|seen| seen.http == "GET");
+        gets.filter(|seen| seen.header("mcp-session-id") == Some("s2")).count()
+    };
+    call_as(&backend, Some(SESSION), client(CAPABILITIES)).await.unwrap();
+    eventually("the first stream", || (streams() == 1).then_some(())).await;
+    eventually("its end", || (server.streams_closed_by_client() == 1).then_some(())).await;
+    assert_eq!(streams(), 1);
+    call_as(&backend, Some(SESSION), client(CAPABILITIES)).await.unwrap();
+    eventually("the next stream", || (streams() == 2).then_some(())).await;
+    assert_eq!(server.asked("initialize").len(), 2, "the session stays");
+    backend.stop().await;
+}
+
+#[tokio::test]
 async fn log_levels_are_set_for_each_session_and_once_on_a_shared_connection() {
     let server = Server::start(stateful(get_denied)).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::HeaderValue;
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::sse;
@@ -32,8 +33,10 @@ type LastEvent = Option<HeaderValue>;
 
 impl Http {
     /// Follows the stream on which a legacy server sends what belongs to no request, until the connection ends. Most
-    /// servers have none and say so at once. `missed` is called when something may have been announced to nobody.
-    pub(crate) async fn follow(&self, missed: impl Fn()) {
+    /// servers have none and say so at once. `first` is dropped when that is known, `missed` is called when something may
+    /// have been announced to nobody.
+    pub(crate) async fn follow(&self, first: oneshot::Sender<()>, missed: impl Fn()) {
+        let mut first = Some(first);
         let mut failures = 0;
         let mut opened = false;
         let mut last_event = LastEvent::None;
@@ -44,7 +47,9 @@ impl Http {
             if let Some(last) = &last_event {
                 headers.insert(LAST_EVENT, last.clone());
             }
-            match self.0.endpoint.get_events(headers).await {
+            let response = self.0.endpoint.get_events(headers).await;
+            first.take();
+            match response {
                 Ok(response) if response.status().is_success() && is_event_stream(response.headers()) => {
                     // A stream that continues where it broke off has missed nothing.
                     if opened && last_event.is_none() {
