@@ -26,15 +26,15 @@ pub(super) async fn collect(
     }
     let mut pieces = Pieces::new();
     let mut scanner = Scanner::default();
-    let mut scanned = Ok(());
+    let mut so_far = Ok(());
     while let Some(piece) = next(&mut body).await? {
         if pieces.len() + piece.len() > limit {
             return Err(LinkError::TooLarge { limit });
         }
-        scanned = scanned.and_then(|()| scanner.push(&piece));
+        so_far = so_far.and_then(|()| scanner.push(&piece));
         pieces.push(piece);
     }
-    Ok((pieces, scanned.and_then(|()| scanner.finish())))
+    Ok((pieces, so_far.and_then(|()| scanner.finish())))
 }
 
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, LinkError> {
