@@ -4,6 +4,8 @@
 //! It runs in whoever polls it; no task stands behind it. A client of an earlier revision that goes away does not cancel
 //! its request by that, so what is left of the work is then run to its end by a task.
 
+mod client;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,31 +13,28 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::Stream;
-use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use vmcp_backend::{Event, Outcome, Question, SessionId};
-use vmcp_wire::envelope::{Message, Request};
+use vmcp_backend::{Event, Outcome};
+use vmcp_wire::envelope::Request;
 use vmcp_wire::era::Era;
 use vmcp_wire::object::Object;
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::splice::Spliced;
-use vmcp_wire::state::{Continuation, StateError};
-use vmcp_wire::translate::{self, INPUT_RESPONSES, NotificationPlan, REQUEST_STATE, ResultPlan, Translated};
-use vmcp_wire::{asking, codes, json, methods};
+use vmcp_wire::state::Continuation;
+use vmcp_wire::translate::INPUT_RESPONSES;
+use vmcp_wire::{codes, methods};
 
 use super::Edge;
 use super::dispatch::{self, Handled, Relayed};
-use super::handshake::SERVER_INFO;
-use super::in_flight::Entered;
 use super::parked::{self, Call};
 use super::peer::Peer;
 use super::questions::Asked;
-use super::random::{now, random};
-use crate::identity::Identity;
+use super::random::now;
 use crate::route::{Caller, TraceContext};
+use client::{Client, Resumed};
 
 /// Messages of one request that wait for a slow client; then the backend waits.
 const QUEUE: usize = 64;
@@ -60,31 +59,9 @@ pub(super) struct Conversation {
     open: Vec<OpenQuestion>,
 }
 
-/// What has to be known of the client after the request has begun.
-struct Client {
-    edge: Arc<Edge>,
-    identity: Identity,
-    era: Era,
-    session: Option<SessionId>,
-    capabilities: Option<Arc<RawValue>>,
-    /// Its request.
-    message: Bytes,
-    /// How it took up a call that had been parked.
-    resumed: Option<Resumed>,
-}
-
-/// A call that began with another request.
-struct Resumed {
-    /// The id of the present request.
-    id: Box<RawValue>,
-    /// Its progress token.
-    token: Option<Box<RawValue>>,
-    _entered: Option<Entered>,
-}
-
+/// A question, and the way back to the backend.
 struct OpenQuestion {
     asked: Asked,
-    /// The way back to the backend.
     answer: oneshot::Sender<Outcome>,
 }
 
@@ -116,10 +93,10 @@ impl Conversation {
             Ok(Some(Continuation::Parked { process, call })) => {
                 return match edge.parked.take(process, call).await {
                     Ok(call) => Self::resume(client, call, request, params),
-                    Err(error) => client.refused(request, error.to_string()),
+                    Err(error) => Self::refused(client, request, error.to_string()),
                 };
             }
-            Err(error) => return client.refused(request, error.to_string()),
+            Err(error) => return Self::refused(client, request, error.to_string()),
         };
         let (sender, events) = mpsc::channel(QUEUE);
         let cancel = CancellationToken::new();
@@ -142,6 +119,12 @@ impl Conversation {
         let edge = Arc::clone(edge);
         let work = async move { dispatch::run(&edge, &peer, caller, continues, &message).await };
         Self { client, call: Call::new(Box::pin(work), events, cancel), open: Vec::new() }
+    }
+
+    /// A request that carries what cannot be taken.
+    fn refused(client: Client, request: &Request<'_>, message: String) -> Self {
+        let answer = Handled::error(client.era, request.id, &RpcError::new(codes::INVALID_PARAMS, message));
+        Self { client, call: Call::answered(Some(answer)), open: Vec::new() }
     }
 
     /// Goes on with a call that waited for this request.
@@ -207,99 +190,6 @@ impl Conversation {
                 Some(message)
             }
         }
-    }
-}
-
-impl Client {
-    fn refused(self, request: &Request<'_>, message: String) -> Conversation {
-        let answer = Handled::error(self.era, request.id, &RpcError::new(codes::INVALID_PARAMS, message));
-        Conversation { client: self, call: Call::answered(Some(answer)), open: Vec::new() }
-    }
-
-    /// What a modern client carried back, if this is the repetition of a request.
-    fn continuation(
-        &self,
-        request: &Request<'_>,
-        params: &Params<'_>,
-    ) -> Result<Option<Continuation>, StateError> {
-        if self.era == Era::Legacy || !methods::may_require_input(&request.method) {
-            return Ok(None);
-        }
-        let Some(state) = params.object.text(REQUEST_STATE) else { return Ok(None) };
-        // What is no string is no state of ours either.
-        let state = json::unquoted(state).unwrap_or_default();
-        let binding = dispatch::binding(self.identity, request, params);
-        Continuation::open(&self.edge.ring(), &state, &binding, now()).map(Some)
-    }
-
-    fn seal(&self, continuation: &Continuation, until: u64) -> Result<String, StateError> {
-        let Ok(Message::Request(request)) = Message::parse(&self.message) else {
-            return Err(StateError::Content);
-        };
-        let Ok(params) = Params::parse(request.params) else { return Err(StateError::Content) };
-        let binding = dispatch::binding(self.identity, &request, &params);
-        continuation.seal(&self.edge.ring(), &random(), &binding, until)
-    }
-
-    /// The answer that asks, with the state that the client is to carry; an error without one.
-    fn asks(&self, result: Spliced<'_>, sealed: Result<String, Option<StateError>>) -> Handled {
-        let Ok(Message::Request(request)) = Message::parse(&self.message) else {
-            return dispatch::internal_error();
-        };
-        let state = match sealed {
-            Ok(state) => state,
-            Err(problem) => {
-                let message = problem.map_or_else(
-                    || "too many calls wait for input from their clients; try again later".to_owned(),
-                    |problem| problem.to_string(),
-                );
-                return Handled::error(self.era, request.id, &RpcError::new(codes::INTERNAL_ERROR, message));
-            }
-        };
-        let Ok(result) = result.into_raw() else { return dispatch::internal_error() };
-        let plan = ResultPlan {
-            from: Era::Modern,
-            to: Era::Modern,
-            server_info: Some(SERVER_INFO),
-            request_state: Some(&state),
-            ..ResultPlan::default()
-        };
-        match translate::result(&request.method, &result, &plan) {
-            Ok(result) => Handled::ok(rpc::response(request.id, result)),
-            Err(_) => dispatch::internal_error(),
-        }
-    }
-
-    /// A notification in the terms of the client's era, if there are any.
-    fn notification(&self, message: &RawValue) -> Option<Vec<u8>> {
-        let Ok(Message::Notification(notification)) = Message::parse(message.get().as_bytes()) else {
-            return None;
-        };
-        let mut plan = NotificationPlan { to: self.era, ..NotificationPlan::default() };
-        if let Some(resumed) = self.resumed.as_ref().filter(|_| notification.method == methods::PROGRESS) {
-            plan.progress_token = Some(resumed.token.as_deref()?);
-        }
-        match translate::notification(&notification.method, notification.params, &plan) {
-            Ok(Translated::Params(params)) => Some(rpc::notification(&notification.method, params)),
-            Ok(Translated::Dropped) | Err(_) => None,
-        }
-    }
-
-    fn may_be_asked(&self, question: &Question) -> bool {
-        asking::may_ask(self.capabilities.as_deref(), &question.method, question.params.as_deref())
-    }
-
-    /// An answer under the id of the present request.
-    fn under_present_id(&self, handled: Handled) -> Handled {
-        let Some(resumed) = &self.resumed else { return handled };
-        let Handled { status, body } = handled;
-        let body = body.into_bytes();
-        let body = match Message::parse(&body) {
-            Ok(Message::Response(response)) => rpc::response(&resumed.id, response.result),
-            Ok(Message::Error(error)) => rpc::error(Some(&resumed.id), error.error),
-            _ => return dispatch::internal_error(),
-        };
-        Handled { status, body: body.into() }
     }
 }
 
