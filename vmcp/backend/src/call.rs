@@ -31,17 +31,20 @@ pub(crate) async fn run_for(
     listener: Arc<Listener>,
 ) -> Result<Response, CallError> {
     let permit = Permit::admit(shared)?;
+    let mut meant = request.deadline >= MEANT;
     let result = tokio::select! {
         result = attempt(shared, &request, &listener) => result,
         () = request.cancel.cancelled() => Err(CallError::Cancelled),
-        after = listener.clock.expiry(request.deadline, shared.settings.max_call) => {
+        (after, asked) = listener.clock.expiry(request.deadline, shared.settings.max_call) => {
+            // The backend waited for the client, not the client for the backend.
+            meant &= !asked;
             Err(CallError::Timeout { after })
         }
     };
     if let Err(error @ CallError::Timeout { .. }) = &result {
         shared.remember_error(format!("{}: {error}", request.method));
     }
-    permit.settle(&result, request.deadline);
+    permit.settle(&result, meant);
     result
 }
 
@@ -108,10 +111,10 @@ impl<'a> Permit<'a> {
         Ok(Self { shared, verdict: Verdict::Unknown })
     }
 
-    fn settle(mut self, result: &Result<Response, CallError>, deadline: Duration) {
+    fn settle(mut self, result: &Result<Response, CallError>, meant: bool) {
         self.verdict = match result {
             Ok(_) | Err(CallError::TooLarge { .. }) => Verdict::Healthy,
-            Err(CallError::Timeout { .. }) if deadline < MEANT => Verdict::Unknown,
+            Err(CallError::Timeout { .. }) if !meant => Verdict::Unknown,
             Err(CallError::Timeout { .. } | CallError::Unavailable { .. } | CallError::Protocol { .. }) => {
                 Verdict::Failed
             }

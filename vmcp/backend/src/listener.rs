@@ -87,16 +87,18 @@ impl Clock {
         Pause(Arc::clone(listener))
     }
 
-    /// Ends when nothing has happened for `deadline`, or after `cap` whatever happens. Returns which of them it was.
-    pub(crate) async fn expiry(&self, deadline: Duration, cap: Duration) -> Duration {
+    /// Ends when nothing has happened for `deadline`, or after `cap` whatever happens. Returns which of them it was, and
+    /// whether a question was open.
+    pub(crate) async fn expiry(&self, deadline: Duration, cap: Duration) -> (Duration, bool) {
         // A caller who allows more than the cap means it.
         let cap = cap.max(deadline);
         let last = Instant::now() + cap;
         loop {
             let now = Instant::now();
-            let idle = self.idle_since().unwrap_or(now) + deadline;
+            let since = self.idle_since();
+            let idle = since.unwrap_or(now) + deadline;
             if idle.min(last) <= now {
-                return if idle < last { deadline } else { cap };
+                return (if idle < last { deadline } else { cap }, since.is_none());
             }
             sleep_until(idle.min(last)).await;
         }
@@ -131,7 +133,7 @@ mod tests {
             drop(pause);
         };
         let (after, ()) = tokio::join!(listener.clock.expiry(DEADLINE, Duration::from_mins(1)), answer);
-        assert_eq!(after, DEADLINE);
+        assert_eq!(after, (DEADLINE, false));
         assert!(started.elapsed() >= DEADLINE * 4);
     }
 
@@ -140,7 +142,7 @@ mod tests {
         let listener = Arc::new(Listener::default());
         let _pause = Clock::pause(&listener);
         let cap = DEADLINE * 3;
-        assert_eq!(listener.clock.expiry(DEADLINE, cap).await, cap);
+        assert_eq!(listener.clock.expiry(DEADLINE, cap).await, (cap, true));
     }
 
     #[test]
