@@ -62,9 +62,9 @@ $(DENY):
 deny: $(DENY)
 	$(DENY) --log-level error check bans licenses sources
 
-bench: setup ## Measure, and print one table with ratios (QUICK=1 for a fifth of the repetitions)
+bench: setup ## Measure, and print one table with ratios (QUICK=1: a fifth of the repetitions, STAGES="calls lists": some of it)
 	cargo build --release --quiet -p vmcp-fixture
-	cargo bench --profile release -p vmcp --bench vmcp -- $(if $(QUICK),--quick)
+	cargo bench --profile release -p vmcp --bench vmcp -- $(if $(QUICK),--quick) $(STAGES)
 
 fuzz: setup ## Fuzz what reads untrusted input, ten minutes a target (FUZZ_SECONDS, FUZZ_RUNS)
 	@fuzz/run

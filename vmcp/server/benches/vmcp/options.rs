@@ -15,7 +15,7 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     /// What to measure [default: everything]
     pub(crate) stages: Vec<Stage>,
-    /// Calls: only this target (direct, axum, hyper, vmcp, or the name of a gateway; repeatable)
+    /// Calls and lists: only this target (direct, axum, hyper, vmcp, or the name of a gateway; repeatable)
     #[arg(long)]
     target: Vec<String>,
     /// Calls: one round of so many seconds, for a profiler
