@@ -56,6 +56,13 @@ const EXPECTED: &[Expected] = &[
     Expected {
         backends: LEGACY,
         revision: "2026-07-28",
+        scenario: "server-stateless",
+        checks: &["sep-2575-server-rejects-undeclared-capability", "sep-2575-missing-capability-http-400"],
+        reason: "a legacy backend learns on connecting what clients can be asked, not with each request; it is refused when it asks",
+    },
+    Expected {
+        backends: LEGACY,
+        revision: "2026-07-28",
         scenario: "input-required-result-ignore-extra-params",
         checks: &["sep-2322-ignore-unexpected-params"],
         reason: "an answer to a question that a legacy backend has not asked yet cannot be given to it",
