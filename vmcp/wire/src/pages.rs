@@ -119,8 +119,11 @@ pub struct PageFrame<'a> {
 
 /// The first part of the `result` of a list request: entries that are each one JSON value.
 #[must_use]
-pub fn head<'e>(list: List, entries: impl IntoIterator<Item = &'e str>) -> String {
-    let mut out = format!("{{\"{}\":[", list.key());
+pub fn head<'e>(list: List, entries: impl IntoIterator<Item = &'e str, IntoIter: Clone>) -> String {
+    let entries = entries.into_iter();
+    let length: usize = entries.clone().map(|entry| entry.len() + 1).sum();
+    let mut out = String::with_capacity(list.key().len() + 6 + length);
+    out.extend(["{\"", list.key(), "\":["]);
     let start = out.len();
     for entry in entries {
         if out.len() > start {
@@ -129,7 +132,6 @@ pub fn head<'e>(list: List, entries: impl IntoIterator<Item = &'e str>) -> Strin
         out.push_str(entry);
     }
     out.push(']');
-    out.shrink_to_fit();
     out
 }
 

@@ -12,7 +12,14 @@ type Key = ([u8; 16], Box<str>);
 /// The requests under way.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    tokens: Mutex<HashMap<Key, CancellationToken>>,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// Counts requests, to tell those with the same id apart.
+    entered: u64,
+    tokens: HashMap<Key, (u64, CancellationToken)>,
 }
 
 /// Forgets its request when it is dropped.
@@ -20,6 +27,7 @@ pub(super) struct InFlight {
 pub(super) struct Entered {
     in_flight: Arc<InFlight>,
     key: Key,
+    number: u64,
 }
 
 impl InFlight {
@@ -31,25 +39,31 @@ impl InFlight {
         token: &CancellationToken,
     ) -> Entered {
         let key = (session, Box::from(id.get()));
-        self.lock().insert(key.clone(), token.clone());
-        Entered { in_flight: Arc::clone(self), key }
+        let mut open = self.lock();
+        open.entered += 1;
+        let number = open.entered;
+        open.tokens.insert(key.clone(), (number, token.clone()));
+        Entered { in_flight: Arc::clone(self), key, number }
     }
 
     /// Cancels a request, if it still runs.
     pub(super) fn cancel(&self, session: [u8; 16], id: &RawValue) {
-        if let Some(token) = self.lock().get(&(session, Box::from(id.get()))) {
+        if let Some((_, token)) = self.lock().tokens.get(&(session, Box::from(id.get()))) {
             token.cancel();
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, CancellationToken>> {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.in_flight.lock().remove(&self.key);
+        let mut open = self.in_flight.lock();
+        if open.tokens.get(&self.key).is_some_and(|(number, _)| *number == self.number) {
+            open.tokens.remove(&self.key);
+        }
     }
 }
 
@@ -69,6 +83,20 @@ mod tests {
         in_flight.cancel([1; 16], &id("1"));
         assert!(one.is_cancelled() && !other.is_cancelled());
         drop(entered);
-        assert_eq!(in_flight.lock().len(), 1);
+        assert_eq!(in_flight.lock().tokens.len(), 1);
+    }
+
+    #[test]
+    fn of_two_requests_with_the_same_id_the_later_one_can_be_cancelled_when_the_first_has_ended() {
+        let in_flight = Arc::new(InFlight::default());
+        let id = RawValue::from_string("1".to_owned()).unwrap();
+        let (one, other) = (CancellationToken::new(), CancellationToken::new());
+        let first = in_flight.enter([1; 16], &id, &one);
+        let second = in_flight.enter([1; 16], &id, &other);
+        drop(first);
+        in_flight.cancel([1; 16], &id);
+        assert!(other.is_cancelled() && !one.is_cancelled());
+        drop(second);
+        assert!(in_flight.lock().tokens.is_empty());
     }
 }

@@ -183,6 +183,11 @@ impl View {
         self.catalog.resources_for(uri).find(|target| self.sees(Item::Resource(*target)))
     }
 
+    /// Whether somebody serves a URI, but not for this identity: then nobody may be asked for it in another way either.
+    pub fn hides(&self, uri: &str) -> bool {
+        self.catalog.resources_for(uri).next().is_some() && self.resource(uri).is_none()
+    }
+
     /// The backend whose tool names a URI as its user interface.
     pub fn interface(&self, uri: &str) -> Option<&str> {
         self.interfaces.get(uri).map(AsRef::as_ref)

@@ -33,7 +33,11 @@ fn backend<'a>(snapshot: &'a Snapshot, caller: &Caller, method: &str, params: &R
     let candidates = offers.filter(|(_, offer)| offer.shared(&client).next().is_some());
     let candidates: Vec<_> = candidates.map(|(name, offer)| (&**name, offer)).collect();
     let uri = Object::parse(params).ok().and_then(|params| params.get_str("uri"));
-    let owner = uri.and_then(|uri| snapshot.view(caller.identity).resource(&uri));
+    let view = snapshot.view(caller.identity);
+    if uri.as_deref().is_some_and(|uri| view.hides(uri)) {
+        return None;
+    }
+    let owner = uri.and_then(|uri| view.resource(&uri));
     if let Some(owner) = owner {
         let owner = candidates.iter().find(|(name, _)| *name == &**owner.backend());
         return owner.map(|(name, _)| *name);
@@ -57,6 +61,9 @@ pub(super) fn unlisted<'a>(
     caller: &Caller,
     uri: &str,
 ) -> Option<&'a str> {
+    if view.hides(uri) {
+        return None;
+    }
     if let Some(backend) = view.interface(uri) {
         return Some(backend);
     }
