@@ -139,6 +139,10 @@ impl Client {
             if let (Some(name), "tools/call" | "prompts/get" | "resources/read") = (name, method) {
                 post = post.header("mcp-name", name);
             }
+            let task = params.get("taskId").and_then(Value::as_str);
+            if let (Some(task), "tasks/get" | "tasks/update" | "tasks/cancel") = (task, method) {
+                post = post.header("mcp-name", task);
+            }
         }
         post
     }

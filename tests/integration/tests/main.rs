@@ -12,6 +12,7 @@ mod scenario {
     mod command_line;
     mod edge;
     mod embeddings;
+    mod extensions;
     mod failover;
     mod find_tool;
     mod fixture;
@@ -23,5 +24,6 @@ mod scenario {
     mod real_servers;
     mod slow_clients;
     mod stdio_edge;
+    mod tasks;
     mod traces;
 }
