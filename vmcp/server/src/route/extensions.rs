@@ -47,8 +47,7 @@ fn backend<'a>(snapshot: &'a Snapshot, caller: &Caller, method: &str, params: &R
     let named = candidates.iter().filter(|(_, offer)| offer.shared(&client).any(named));
     let named: Vec<_> = named.map(|(name, _)| *name).collect();
     match (named.as_slice(), candidates.as_slice()) {
-        ([only], _) => Some(only),
-        ([], [(only, _)]) => Some(only),
+        ([only], _) | ([], [(only, _)]) => Some(only),
         _ => None,
     }
 }
