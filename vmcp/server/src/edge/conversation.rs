@@ -137,7 +137,7 @@ impl Conversation {
             token: params.meta.progress_token().map(ToOwned::to_owned),
             _entered: client
                 .session
-                .map(|session| client.edge.in_flight.enter(session, request.id, &call.cancel)),
+                .and_then(|session| client.edge.in_flight.enter(session, request.id, &call.cancel)),
         });
         Self { client, call, open: Vec::new() }
     }

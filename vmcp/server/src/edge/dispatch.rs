@@ -19,6 +19,7 @@ use vmcp_wire::{asking, codes, json, methods, subject};
 
 use super::Edge;
 use super::handshake::{self, SERVER_INFO};
+use super::in_flight::MOST_OF_SESSION;
 use super::lists;
 use super::peer::Peer;
 use super::random::{now, random};
@@ -93,7 +94,10 @@ pub(super) async fn run(
     let caller = Caller { trace: traces::outgoing(&span, &caller.trace), ..caller };
     // A client that closes the connection drops this future; the backend is told.
     let _cancelled_when_dropped = caller.cancel.clone().drop_guard();
-    let _entered = peer.session.map(|session| edge.in_flight.enter(session, request.id, &caller.cancel));
+    let entered = peer.session.map(|session| edge.in_flight.enter(session, request.id, &caller.cancel));
+    if let Some(None) = entered {
+        return Handled::error(peer.era, request.id, &too_many());
+    }
     handle(edge, peer, &request, &params, &caller, continues).instrument(span).await
 }
 
@@ -234,6 +238,12 @@ fn undeclared(peer: &Peer, question: &Object<'_>) -> Option<&'static str> {
 fn code(error: &RawValue) -> i64 {
     let code = Object::parse(error).ok().and_then(|error| error.text("code")?.parse().ok());
     code.unwrap_or(codes::INTERNAL_ERROR)
+}
+
+fn too_many() -> RpcError {
+    let message =
+        format!("too many requests at a time: at most {MOST_OF_SESSION} in a session; wait for some to end");
+    RpcError::new(codes::INTERNAL_ERROR, message)
 }
 
 fn untranslatable(problem: &TranslateError) -> RpcError {
