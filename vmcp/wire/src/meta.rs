@@ -73,7 +73,7 @@ impl<'a> Meta<'a> {
     /// The client's name, for logs and for the spelling of tool names; never for security.
     #[must_use]
     pub fn client_name(&self) -> Option<Cow<'a, str>> {
-        Object::parse(self.client_info()?).ok()?.get_str("name")
+        Object::read(self.object.text(CLIENT_INFO)?).ok()?.get_str("name")
     }
 
     /// The client's capabilities, if it states them as an object.

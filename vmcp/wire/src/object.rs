@@ -53,7 +53,11 @@ impl Default for Object<'_> {
 impl<'a> Object<'a> {
     /// Reads the top level of `raw`, which is known to be valid: nested values are skipped, not parsed.
     pub fn parse(raw: &'a RawValue) -> Result<Self, ObjectError> {
-        let raw = raw.get();
+        Self::read(raw.get())
+    }
+
+    /// As [`Object::parse`], for a value of an object that was read.
+    pub(crate) fn read(raw: &'a str) -> Result<Self, ObjectError> {
         let json = raw.as_bytes();
         if json.first() != Some(&b'{') {
             return Err(ObjectError::NotAnObject);

@@ -34,8 +34,8 @@ impl<'a> Params<'a> {
     pub fn parse(raw: Option<&'a RawValue>) -> Result<Self, ParamsError> {
         let Some(raw) = raw else { return Ok(Self::default()) };
         let object = Object::parse(raw).map_err(ParamsError::Params)?;
-        let meta = match object.get(META).filter(|meta| meta.get() != "null") {
-            Some(meta) => Meta::from(Object::parse(meta).map_err(ParamsError::Meta)?),
+        let meta = match object.text(META).filter(|meta| *meta != "null") {
+            Some(meta) => Meta::from(Object::read(meta).map_err(ParamsError::Meta)?),
             None => Meta::default(),
         };
         Ok(Self { present: true, object, meta })

@@ -58,7 +58,7 @@ pub(crate) fn set<'a>(method: &str, params: &Object<'a>, edit: &mut Edit<'_, 'a>
 }
 
 fn reference<'a>(params: &Object<'a>) -> Option<Object<'a>> {
-    Object::parse(params.get(REFERENCE)?).ok()
+    Object::read(params.text(REFERENCE)?).ok()
 }
 
 fn reference_key(reference: &Object<'_>) -> Option<&'static str> {

@@ -143,5 +143,5 @@ fn to_modern<'a>(method: &str, object: &Object<'a>, edit: &mut Edit<'_, 'a>, pla
 }
 
 fn object_at<'a>(object: &Object<'a>, key: &str) -> Option<Object<'a>> {
-    Object::parse(object.get(key)?).ok()
+    Object::read(object.text(key)?).ok()
 }
