@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::HeaderValue;
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::sleep;
 use vmcp_wire::envelope::{EnvelopeError, Message};
 use vmcp_wire::era::Era;
-use vmcp_wire::payload;
-use vmcp_wire::{methods, sse};
+use vmcp_wire::methods;
+use vmcp_wire::payload::{self, Scanner};
 
 use super::{Http, LAST_EVENT, SESSION};
 use crate::error::LinkError;
@@ -113,7 +114,7 @@ impl Http {
             if let Some(event_id) = &event.id {
                 *last_event = HeaderValue::from_str(event_id).ok().filter(|id| !id.is_empty());
             }
-            if let Some(outcome) = self.event(id, &event).await? {
+            if let Some(outcome) = self.event(id, event.data.into()).await? {
                 return Ok(Some(outcome));
             }
         }
@@ -121,11 +122,17 @@ impl Http {
     }
 
     /// One event of the stream that belongs to request `id`.
-    async fn event(&self, id: u64, event: &sse::Event) -> Result<Option<Outcome>, LinkError> {
-        let bytes = event.data.as_bytes();
-        if bytes.is_empty() {
+    async fn event(&self, id: u64, data: Bytes) -> Result<Option<Outcome>, LinkError> {
+        if data.is_empty() {
             return Ok(None);
         }
+        let mut scanner = Scanner::default();
+        if let Ok(found) = scanner.push(&data).and_then(|()| scanner.finish())
+            && let Ok(reply) = payload::reply(data.clone().into(), found, &id.to_string())
+        {
+            return Ok(Some(reply.into()));
+        }
+        let bytes = &*data;
         match Message::parse(bytes).map_err(|error| LinkError::Protocol(error.to_string()))? {
             Message::Response(response) if response.id.get() == id.to_string() => {
                 Ok(Some(Outcome::result(response.result)))
