@@ -69,7 +69,7 @@ bench: setup ## Measure, and print one table with ratios (QUICK=1: a fifth of th
 fuzz: setup ## Fuzz what reads untrusted input, ten minutes a target (FUZZ_SECONDS, FUZZ_RUNS)
 	@fuzz/run
 
-# What CI can afford: a few seconds each, beginning with the inputs that were kept.
+# What CI can afford: a few seconds each.
 fuzz-short: setup
 	@FUZZ_SECONDS=6 fuzz/run
 
