@@ -66,15 +66,10 @@ impl Report {
         Ok(report)
     }
 
-    /// Without the scenarios whose name is not `wanted`.
+    /// Only the scenarios whose name is `wanted`.
     pub fn of_scenarios(&self, wanted: impl Fn(&str) -> bool) -> Self {
-        Self(
-            self.0
-                .iter()
-                .filter(|(name, _)| wanted(name))
-                .map(|(name, checks)| (name.clone(), checks.clone()))
-                .collect(),
-        )
+        let found = self.0.iter().filter(|(name, _)| wanted(name));
+        Self(found.map(|(name, checks)| (name.clone(), checks.clone())).collect())
     }
 
     /// How many checks passed, and how many either passed or failed: what the suite itself counts.

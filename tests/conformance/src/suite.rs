@@ -37,7 +37,9 @@ pub async fn client(
     args.extend(selection);
     let output = run(&args).await?;
     let failed = (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned());
-    Ok((Report::read(folder, "")?, failed))
+    let report = Report::read(folder, "")?;
+    ensure!(!report.0.is_empty(), "the suite did not run {scenario}: {}", failed.unwrap_or_default());
+    Ok((report, failed))
 }
 
 /// The client scenarios that apply to a revision.
