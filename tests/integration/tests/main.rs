@@ -18,6 +18,7 @@ mod scenario {
     mod fixture;
     mod hot_reload;
     mod lifecycle;
+    mod listeners;
     mod lists_and_calls;
     mod notifications;
     mod questions;

@@ -51,6 +51,11 @@ impl Backend {
         &self.0.shared.spec.name
     }
 
+    /// Whether both are handles of the same.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The configuration it was started with.
     pub fn spec(&self) -> &config::Backend {
         &self.0.shared.spec

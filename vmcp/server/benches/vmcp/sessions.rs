@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
-use vmcp::edge::Edge;
 use vmcp::edge::admin::Admin;
 use vmcp::edge::serve::Ports;
+use vmcp::edge::{Edge, Listeners};
 use vmcp::engine::Engine;
 
 use crate::corpus::{definitions, find_arguments};
@@ -53,7 +53,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
 
 async fn serve(engine: &Engine, servers: &Servers) -> Result<Ports> {
     let config = servers.config(8)?;
-    let edge = Edge::new(engine.clone())?;
+    let edge = Edge::new(engine.clone(), Listeners::new(engine.metrics()))?;
     Ok(Ports::open(Arc::clone(&edge), Admin::new(engine.clone(), None), &config.server).await?)
 }
 

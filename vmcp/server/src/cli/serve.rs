@@ -16,7 +16,7 @@ use super::output;
 use crate::config_watch::ConfigWatch;
 use crate::edge::admin::{self, Admin};
 use crate::edge::serve::Ports;
-use crate::edge::{Edge, stdio};
+use crate::edge::{Edge, Listeners, stdio};
 use crate::engine::{Engine, Options};
 
 /// How long backends may take to end after the last request has ended.
@@ -83,8 +83,11 @@ async fn serve(arguments: Arguments, file: File, people: bool) -> Result<(), Fai
     server.listen = listen.unwrap_or(server.listen);
     server.admin_listen = admin_listen.unwrap_or(server.admin_listen);
 
-    let engine = Engine::start(config.clone(), Options::default()).await?;
-    let edge = Edge::new(engine.clone())?;
+    let mut options = Options::default();
+    let listeners = Listeners::new(&options.metrics);
+    options.downstream = Some(listeners.clone());
+    let engine = Engine::start(config.clone(), options).await?;
+    let edge = Edge::new(engine.clone(), listeners)?;
     let watch = ConfigWatch::start(path.clone(), text, environment, engine.clone());
     let admin = Admin::new(engine.clone(), Some(watch));
     let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));

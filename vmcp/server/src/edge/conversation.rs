@@ -17,6 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::{Event, Outcome};
+use vmcp_wire::codes;
 use vmcp_wire::envelope::Request;
 use vmcp_wire::era::Era;
 use vmcp_wire::object::Object;
@@ -25,7 +26,6 @@ use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::splice::Spliced;
 use vmcp_wire::state::Continuation;
 use vmcp_wire::translate::INPUT_RESPONSES;
-use vmcp_wire::{codes, methods};
 
 use super::Edge;
 use super::dispatch::{self, Handled, Relayed};
@@ -165,7 +165,7 @@ impl Conversation {
                     let _ = question.answer.send(outcome);
                 }
             } else if question.answer.poll_closed(cx).is_ready() {
-                return Some(taken_back(self.open.swap_remove(at).asked.id()));
+                return Some(self.open.swap_remove(at).asked.taken_back());
             } else {
                 at += 1;
             }
@@ -191,11 +191,6 @@ impl Conversation {
             }
         }
     }
-}
-
-fn taken_back(id: &str) -> Vec<u8> {
-    let params = serde_json::json!({"requestId": id, "reason": "nobody waits for the answer any more"});
-    rpc::notification(methods::CANCELLED, Some(Spliced::from(params.to_string())))
 }
 
 impl Stream for Conversation {
@@ -231,7 +226,7 @@ impl Stream for Conversation {
             }
         }
         if let Some(question) = this.open.pop() {
-            return Poll::Ready(Some(Step::Message(taken_back(question.asked.id()))));
+            return Poll::Ready(Some(Step::Message(question.asked.taken_back())));
         }
         Poll::Ready(this.call.answer.take().map(|answer| Step::Answer(this.client.under_present_id(answer))))
     }

@@ -20,9 +20,10 @@ use vmcp_wire::{asking, codes, json, methods, subject};
 use super::Edge;
 use super::handshake::{self, SERVER_INFO};
 use super::in_flight::MOST_OF_SESSION;
-use super::lists;
 use super::peer::Peer;
 use super::random::{now, random};
+use super::subscriptions;
+use super::{lists, logging};
 use crate::identity::Identity;
 use crate::route::{self, Answer, Caller};
 use crate::telemetry::traces;
@@ -136,6 +137,9 @@ async fn handle(
         methods::TOOLS_CALL => route::call_tool(&edge.engine, caller, raw).await,
         methods::RESOURCES_READ => route::read_resource(&edge.engine, caller, raw).await,
         methods::PROMPTS_GET => route::get_prompt(&edge.engine, caller, raw).await,
+        methods::SUBSCRIBE => subscriptions::subscribe(edge, peer, &params.object).await,
+        methods::UNSUBSCRIBE => subscriptions::unsubscribe(edge, peer, &params.object),
+        methods::SET_LEVEL => logging::set_level(edge, peer, &params.object),
         methods::COMPLETE => route::complete(&edge.engine, caller, raw).await,
         methods::TASKS_GET | methods::TASKS_RESULT | methods::TASKS_UPDATE | methods::TASKS_CANCEL
             if has_tasks =>
@@ -240,7 +244,7 @@ fn code(error: &RawValue) -> i64 {
     code.unwrap_or(codes::INTERNAL_ERROR)
 }
 
-fn too_many() -> RpcError {
+pub(super) fn too_many() -> RpcError {
     let message =
         format!("too many requests at a time: at most {MOST_OF_SESSION} in a session; wait for some to end");
     RpcError::new(codes::INTERNAL_ERROR, message)

@@ -11,12 +11,14 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
 use vmcp_backend::Outcome;
 use vmcp_wire::envelope::{Message, Notification, Request};
 use vmcp_wire::era::{self, Era, RequestEra};
 use vmcp_wire::headers::{self, Field, HeaderSource};
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc;
+use vmcp_wire::session::Session;
 use vmcp_wire::splice::Spliced;
 use vmcp_wire::{codes, json, methods};
 
@@ -25,8 +27,7 @@ use super::dispatch::Handled;
 use super::guard::Guard;
 use super::peer::Peer;
 use super::sessions::Known;
-use super::streams::{self, Wanted};
-use super::{Edge, handshake};
+use super::{Edge, handshake, streams};
 use crate::engine::Engine;
 use crate::identity::Identity;
 
@@ -107,7 +108,7 @@ async fn receive(port: &Port, request: HttpRequest<Incoming>) -> Response {
                 return initialize(&port.edge, request, params);
             }
             match session(&port.edge, &parts.headers) {
-                Ok(session) => Peer::legacy(&session, style),
+                Ok(known) => Peer::legacy(&known, style, port.edge.listeners.level(known.session.id)),
                 Err(response) => return *response,
             }
         }
@@ -141,12 +142,8 @@ fn initialize(edge: &Edge, request: &Request<'_>, params: &Params<'_>) -> Respon
 }
 
 fn notified(edge: &Edge, peer: &Peer, notification: &Notification<'_>) {
-    if notification.method == methods::CANCELLED
-        && let Some(session) = peer.session
-        && let Ok(params) = Params::parse(notification.params)
-        && let Some(id) = params.object.get("requestId")
-    {
-        edge.in_flight.cancel(session, id);
+    if let Some(session) = peer.session {
+        edge.notified(session, notification);
     }
 }
 
@@ -181,8 +178,9 @@ async fn answer(
             return refuse::protocol(Some(request.id), &refusal);
         }
         if request.method == methods::LISTEN {
-            let changes = streams::changes(edge, Wanted::read(&params.object), Some(request.id.to_owned()));
-            return respond::stream(changes);
+            let cancel = CancellationToken::new();
+            let stream = streams::subscription(edge, &peer, &params.object, request.id, cancel);
+            return respond::stream(stream);
         }
     }
     let (trace, streams) = (body::trace(&params.meta, headers), refuse::accepts_streams(headers));
@@ -224,7 +222,10 @@ fn listen(port: &Port, headers: &HeaderMap) -> Response {
             .into_response();
     }
     match session(&port.edge, headers) {
-        Ok(_) => respond::stream(streams::changes(&port.edge, Wanted::ALL, None)),
+        Ok(known) => {
+            let Session { id, expires, .. } = known.session;
+            respond::stream(streams::of_session(&port.edge, id, expires))
+        }
         Err(response) => *response,
     }
 }
@@ -239,6 +240,7 @@ fn end(port: &Port, headers: &HeaderMap) -> Response {
     match session(&port.edge, headers) {
         Ok(session) => {
             port.edge.sessions.end(&session.session);
+            port.edge.end_session(session.session.id);
             StatusCode::OK.into_response()
         }
         Err(response) => *response,

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use vmcp_backend::ClientFacts;
+use vmcp_backend::{ClientFacts, SessionId};
 use vmcp_model::config::ToolNameStyle;
 use vmcp_wire::era::{Era, Modern, Revision};
+use vmcp_wire::level::Level;
 
 use super::sessions::Known;
 use crate::identity::Identity;
@@ -25,7 +26,9 @@ pub(super) struct Peer {
     /// What backends are told about it.
     pub(super) client: ClientFacts,
     /// Its session, in the legacy era.
-    pub(super) session: Option<[u8; 16]>,
+    pub(super) session: Option<SessionId>,
+    /// When that ends, in seconds since 1970.
+    pub(super) expires: u64,
 }
 
 impl Peer {
@@ -43,18 +46,21 @@ impl Peer {
                 log_level: meta.log_level().map(|level| Arc::from(level.as_ref())),
             },
             session: None,
+            expires: u64::MAX,
         }
     }
 
-    /// The client of a legacy session.
-    pub(super) fn legacy(known: &Known, style: ToolNameStyle) -> Self {
+    /// The client of a legacy session, which asked for log messages of `level`.
+    pub(super) fn legacy(known: &Known, style: ToolNameStyle, level: Option<Level>) -> Self {
+        let log_level = level.map(|level| Arc::from(level.as_str()));
         Self {
             identity: Identity::Anonymous,
             era: Era::Legacy,
             revision: known.session.revision,
             style: style_for(style, known.name.as_deref()),
-            client: known.client.clone(),
+            client: ClientFacts { log_level, ..known.client.clone() },
             session: Some(known.session.id),
+            expires: known.session.expires,
         }
     }
 }

@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use vmcp_backend::{Outcome, SessionId};
-use vmcp_wire::json;
+use vmcp_wire::{json, methods, rpc};
 
 use super::random::random;
 
@@ -83,6 +83,14 @@ impl Questions {
         Ok(())
     }
 
+    /// Closes all questions to a session that has ended.
+    pub(super) fn end(&self, session: SessionId) {
+        let mut open = self.lock();
+        if let Some(ended) = open.sessions.remove(&session) {
+            open.count -= ended.len();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -113,6 +121,13 @@ impl Asked {
     /// The id that the client answers under.
     pub(super) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// The message that tells the client that nobody waits any more.
+    pub(super) fn taken_back(&self) -> Vec<u8> {
+        let params =
+            serde_json::json!({"requestId": self.id, "reason": "nobody waits for the answer any more"});
+        rpc::notification(methods::CANCELLED, Some(params.to_string().into()))
     }
 
     /// The client's answer.

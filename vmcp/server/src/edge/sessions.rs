@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::RawValue;
-use vmcp_backend::ClientFacts;
+use vmcp_backend::{ClientFacts, SessionId};
 use vmcp_wire::object::Object;
 use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::session::{Session, SessionError};
@@ -24,7 +24,7 @@ const MOST_OPEN: usize = 10_000;
 /// Sessions that were ended, and sessions in use.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    ended: Mutex<HashMap<[u8; 16], u64>>,
+    ended: Mutex<HashMap<SessionId, u64>>,
     open: Mutex<Open>,
 }
 
@@ -86,7 +86,7 @@ impl Sessions {
             Some(known) => known,
             None => self.open(ring, id)?,
         };
-        if self.lock().contains_key(&known.session.id) { Err(NoSession::Ended) } else { Ok(known) }
+        if self.has_ended(known.session.id) { Err(NoSession::Ended) } else { Ok(known) }
     }
 
     fn known(&self, ring: &Arc<KeyRing>, id: &str) -> Option<Arc<Known>> {
@@ -111,6 +111,11 @@ impl Sessions {
         Ok(known)
     }
 
+    /// Whether a session was ended here.
+    pub(super) fn has_ended(&self, session: SessionId) -> bool {
+        self.lock().contains_key(&session)
+    }
+
     /// Ends a session here; other processes go on accepting it until it expires.
     pub(super) fn end(&self, session: &Session) {
         let mut ended = self.lock();
@@ -126,7 +131,7 @@ impl Sessions {
         ended.insert(session.id, session.expires);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 16], u64>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, u64>> {
         lock(&self.ended)
     }
 }

@@ -9,10 +9,12 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vmcp_backend::Outcome;
+use vmcp_model::config::ToolNameStyle;
 use vmcp_wire::envelope::{Message, Request};
-use vmcp_wire::era::{self, RequestEra};
+use vmcp_wire::era::{self, Modern, RequestEra};
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::splice::Spliced;
@@ -21,8 +23,7 @@ use vmcp_wire::{codes, methods};
 use super::conversation::{Conversation, Step};
 use super::peer::Peer;
 use super::sessions::Known;
-use super::streams::{self, Item, Wanted};
-use super::{Edge, carried_trace, handshake};
+use super::{Edge, carried_trace, dispatch, handshake, streams};
 
 /// Messages that wait for a client that does not read; then whoever sends them waits.
 const QUEUE: usize = 256;
@@ -101,14 +102,7 @@ impl Connection {
         };
         match &message {
             Message::Request(request) => self.request(request, &era, line.clone()).await,
-            Message::Notification(notification) if notification.method == methods::CANCELLED => {
-                if let Ok(params) = Params::parse(notification.params)
-                    && let Some(id) = params.object.get("requestId")
-                {
-                    self.edge.in_flight.cancel(ONLY, id);
-                }
-            }
-            Message::Notification(_) => {}
+            Message::Notification(notification) => self.edge.notified(ONLY, notification),
             Message::Response(response) => {
                 self.answered(Some(response.id), Outcome::result(response.result));
             }
@@ -128,8 +122,7 @@ impl Connection {
         let style = self.edge.engine.snapshot().config.optimizer.tool_name_style;
         let mut peer = match era {
             RequestEra::Modern(modern) if request.method == methods::LISTEN => {
-                let wanted = Wanted::read(&modern.params.object);
-                return self.follow(streams::changes(&self.edge, wanted, Some(request.id.to_owned())));
+                return self.subscribe(request, modern, style).await;
             }
             RequestEra::Modern(modern) => Peer::modern(modern, style),
             RequestEra::Legacy { params, .. } if request.method == methods::INITIALIZE => {
@@ -141,11 +134,11 @@ impl Connection {
                         RpcError::new(codes::INVALID_REQUEST, "begin with initialize, or speak 2026-07-28");
                     return self.refuse(Some(request.id), &error).await;
                 };
-                Peer::legacy(session, style)
+                Peer::legacy(session, style, self.edge.listeners.level(ONLY))
             }
         };
         // Both eras cancel by notification here.
-        peer.session = Some(ONLY);
+        (peer.session, peer.expires) = (Some(ONLY), u64::MAX);
         let params = match era {
             RequestEra::Modern(modern) => &modern.params,
             RequestEra::Legacy { params, .. } => params,
@@ -172,28 +165,47 @@ impl Connection {
                 let first = self.session.replace(Known::from(session)).is_none();
                 let _ = self.sender.send(rpc::response(request.id, Spliced::from(result))).await;
                 if first {
-                    self.follow(streams::changes(&self.edge, Wanted::ALL, None));
+                    self.listen();
                 }
             }
             Err(error) => self.refuse(Some(request.id), &error).await,
         }
     }
 
-    fn follow(&self, changes: impl futures::Stream<Item = Item> + Send + 'static) {
+    /// Writes what belongs to no request.
+    fn listen(&self) {
+        let (edge, sender) = (Arc::clone(&self.edge), self.sender.clone());
+        self.tasks.spawn(async move {
+            // Ended for a client that does not read, it begins anew when that does again.
+            while !edge.closing.is_cancelled() {
+                write(streams::of_session(&edge, ONLY, u64::MAX), &sender).await;
+            }
+        });
+    }
+
+    async fn subscribe(&self, request: &Request<'_>, modern: &Modern<'_>, style: ToolNameStyle) {
+        let cancel = CancellationToken::new();
+        let Some(entered) = self.edge.in_flight.enter(ONLY, request.id, &cancel) else {
+            return self.refuse(Some(request.id), &dispatch::too_many()).await;
+        };
+        let (peer, params) = (Peer::modern(modern, style), &modern.params.object);
+        let messages = streams::subscription(&self.edge, &peer, params, request.id, cancel);
         let sender = self.sender.clone();
         self.tasks.spawn(async move {
-            let mut changes = std::pin::pin!(changes);
-            while let Some(item) = changes.next().await {
-                if let Item::Message(message) = item
-                    && sender.send(message).await.is_err()
-                {
-                    break;
-                }
-            }
+            write(messages, &sender).await;
+            drop(entered);
         });
     }
 
     async fn refuse(&self, id: Option<&RawValue>, error: &RpcError) {
         let _ = self.sender.send(rpc::error(id, Spliced::from(error.to_json()))).await;
+    }
+}
+
+async fn write(messages: impl futures::Stream<Item = Bytes>, sender: &mpsc::Sender<Vec<u8>>) {
+    let mut messages = std::pin::pin!(messages);
+    while let Some(message) = messages.next().await {
+        // The client is gone when this fails; the end of its input ends everything.
+        let _ = sender.send(message.into()).await;
     }
 }

@@ -1,120 +1,169 @@
-//! Streams that tell a client when lists change: the GET stream of a legacy session, and `subscriptions/listen`.
+//! Streams of what belongs to no request: the GET stream of a legacy session, and `subscriptions/listen`.
 
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use futures::stream::{self, Stream};
 use serde_json::value::RawValue;
 use tokio::sync::watch;
-use tokio::time::{Interval, interval};
 use tokio_util::sync::CancellationToken;
+use vmcp_backend::SessionId;
 use vmcp_wire::object::Object;
 use vmcp_wire::rpc;
 use vmcp_wire::splice::Spliced;
 use vmcp_wire::{meta, methods};
 
 use super::Edge;
+use super::kept::Kept;
+use super::mailbox::{Found, Mailbox};
+use super::peer::Peer;
+use super::subscriptions::{self, Accepted, Wanted};
 use crate::engine::Generation;
+use crate::route::{Caller, tasks};
 
-/// Proxies close what is silent for a minute; half of the usual shortest limit.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
-/// Which lists a client wants to hear about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wanted {
-    tools: bool,
-    resources: bool,
-    prompts: bool,
-}
-
-impl Wanted {
-    /// All of them: what a legacy stream carries.
-    pub(super) const ALL: Wanted = Wanted { tools: true, resources: true, prompts: true };
-
-    /// The filter of `subscriptions/listen`, as far as we can honour it.
-    pub(super) fn read(params: &Object<'_>) -> Wanted {
-        let filter =
-            params.get("notifications").and_then(|filter| Object::parse(filter).ok()).unwrap_or_default();
-        let asked = |key| filter.get(key).is_some_and(|value| value.get() == "true");
-        Wanted {
-            tools: asked("toolsListChanged"),
-            resources: asked("resourcesListChanged"),
-            prompts: asked("promptsListChanged"),
-        }
+/// What a legacy session hears on a stream, from now on until it ends or the server closes.
+pub(super) fn of_session(
+    edge: &Arc<Edge>,
+    session: SessionId,
+    expires: u64,
+) -> impl Stream<Item = Bytes> + Send + use<> {
+    let generations = edge.engine.generations();
+    let kept = edge.listeners.keep(session, expires, *generations.borrow());
+    let mailbox = Arc::clone(&kept.mailbox);
+    let mut listener = Listener::new(edge, mailbox, generations, CancellationToken::new());
+    listener.lists = Lists { tools: true, resources: true, prompts: true };
+    kept.announce(&edge.engine.snapshot().backends);
+    // It may have been ended while it opened the stream.
+    if edge.sessions.has_ended(session) {
+        edge.listeners.end(session);
     }
-
-    fn accepted(self) -> String {
-        let keys = [
-            (self.tools, "toolsListChanged"),
-            (self.resources, "resourcesListChanged"),
-            (self.prompts, "promptsListChanged"),
-        ];
-        let accepted: Vec<String> =
-            keys.iter().filter(|(wanted, _)| *wanted).map(|(_, key)| format!("\"{key}\":true")).collect();
-        format!("{{{}}}", accepted.join(","))
-    }
+    listener.kept = Some(kept);
+    listener.into_stream()
 }
 
-/// What a stream carries.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Item {
-    /// A JSON-RPC message.
-    Message(Vec<u8>),
-    /// Nothing; keeps the connection open.
-    KeepAlive,
-}
-
-/// Notifications for one listener, from now until the server closes. With `subscription`, the id of a modern client's
-/// request, they begin with an acknowledgement, are tagged, and end with a result.
-pub(super) fn changes(
-    edge: &Edge,
-    wanted: Wanted,
-    subscription: Option<Box<RawValue>>,
-) -> impl Stream<Item = Item> + use<> {
-    let mut generations = edge.engine().generations();
-    let seen = *generations.borrow_and_update();
-    let queue = subscription.as_deref().map(|id| acknowledge(id, wanted)).into_iter().collect();
-    let closing = edge.closing.clone();
-    let state = Listener {
-        wanted,
-        subscription,
-        generations,
-        seen,
-        queue,
-        closing,
-        beat: interval(KEEP_ALIVE),
-        done: false,
+/// What a modern client hears on `subscriptions/listen`: first what was accepted of the filter in `params`, at last a
+/// result, all of it tagged with the `id` of the request. `cancel` ends it without one.
+pub(super) fn subscription(
+    edge: &Arc<Edge>,
+    peer: &Peer,
+    params: &Object<'_>,
+    id: &RawValue,
+    cancel: CancellationToken,
+) -> impl Stream<Item = Bytes> + Send + use<> {
+    let generations = edge.engine.generations();
+    let number = edge.listeners.sessions.number();
+    let mailbox = Arc::new(Mailbox::new(number, Some(id.to_owned()), *generations.borrow()));
+    let mut listener = Listener::new(edge, Arc::clone(&mailbox), generations, cancel);
+    let mut wanted = Wanted::read(params);
+    listener.lists = wanted.lists;
+    let caller = Caller {
+        identity: peer.identity,
+        era: peer.era,
+        client: peer.client.clone(),
+        cancel: listener.cancel.clone(),
+        ..Caller::default()
     };
-    stream::unfold(state, |mut listener| async move { listener.next().await.map(|item| (item, listener)) })
+    if !tasks::takes_tasks(&caller) {
+        wanted.tasks.clear();
+    }
+    listener.opening = Some(subscriptions::accept(Arc::clone(edge), caller, mailbox, wanted).boxed());
+    listener.into_stream()
+}
+
+/// Which lists a client hears about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Lists {
+    pub(super) tools: bool,
+    pub(super) resources: bool,
+    pub(super) prompts: bool,
 }
 
 struct Listener {
-    wanted: Wanted,
-    subscription: Option<Box<RawValue>>,
+    edge: Arc<Edge>,
+    /// None for `subscriptions/listen`.
+    kept: Option<Arc<Kept>>,
+    mailbox: Arc<Mailbox>,
+    stream: u64,
+    lists: Lists,
     generations: watch::Receiver<Generation>,
-    seen: Generation,
-    queue: Vec<Vec<u8>>,
-    closing: CancellationToken,
-    beat: Interval,
+    /// Finds out what can be accepted. Nothing is sent before.
+    opening: Option<BoxFuture<'static, Accepted>>,
+    queue: VecDeque<Bytes>,
+    cancel: CancellationToken,
     done: bool,
 }
 
 impl Listener {
-    async fn next(&mut self) -> Option<Item> {
+    fn new(
+        edge: &Arc<Edge>,
+        mailbox: Arc<Mailbox>,
+        generations: watch::Receiver<Generation>,
+        cancel: CancellationToken,
+    ) -> Self {
+        Self {
+            edge: Arc::clone(edge),
+            kept: None,
+            stream: mailbox.open_stream(),
+            mailbox,
+            lists: Lists::default(),
+            generations,
+            opening: None,
+            queue: VecDeque::new(),
+            cancel,
+            done: false,
+        }
+    }
+
+    fn into_stream(self) -> impl Stream<Item = Bytes> + Send + use<> {
+        stream::unfold(self, |mut listener| async move {
+            listener.next().await.map(|message| (message, listener))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        let mailbox = Arc::clone(&self.mailbox);
+        let closing = self.edge.closing.clone();
         loop {
-            if let Some(message) = self.queue.pop() {
-                return Some(Item::Message(message));
+            if let Some(message) = self.queue.pop_front() {
+                return Some(message);
             }
             if self.done {
                 return None;
             }
+            if let Some(opening) = &mut self.opening {
+                tokio::select! {
+                    biased;
+                    () = closing.cancelled() => self.finish(),
+                    () = self.cancel.cancelled() => self.done = true,
+                    accepted = opening => self.queue.extend(acknowledged(&mailbox, &accepted)),
+                }
+                self.opening = None;
+                continue;
+            }
+            let changed = mailbox.changed();
+            match mailbox.take(self.stream) {
+                Found::Message(message) => return Some(message),
+                Found::Nothing => {}
+                Found::End => {
+                    self.finish();
+                    continue;
+                }
+            }
+            self.note_changes();
+            if !self.queue.is_empty() {
+                continue;
+            }
             tokio::select! {
                 biased;
-                () = self.closing.cancelled() => self.finish(),
-                changed = self.generations.changed() => match changed {
-                    Ok(()) => self.note_changes(),
-                    Err(_) => self.finish(),
+                () = closing.cancelled() => self.finish(),
+                () = self.cancel.cancelled() => self.done = true,
+                () = changed => {}
+                changed = self.generations.changed() => if changed.is_err() {
+                    self.finish();
                 },
-                _ = self.beat.tick() => return Some(Item::KeepAlive),
             }
         }
     }
@@ -122,30 +171,44 @@ impl Listener {
     /// However many generations went by, a client hears once about each list that changed.
     fn note_changes(&mut self) {
         let now = *self.generations.borrow_and_update();
+        let Some(seen) = self.mailbox.catch_up(self.stream, now) else { return };
         let kinds = [
-            (self.wanted.prompts && now.prompts != self.seen.prompts, methods::PROMPTS_CHANGED),
-            (self.wanted.resources && now.resources != self.seen.resources, methods::RESOURCES_CHANGED),
-            (self.wanted.tools && now.tools != self.seen.tools, methods::TOOLS_CHANGED),
+            (self.lists.tools && now.tools != seen.tools, methods::TOOLS_CHANGED),
+            (self.lists.resources && now.resources != seen.resources, methods::RESOURCES_CHANGED),
+            (self.lists.prompts && now.prompts != seen.prompts, methods::PROMPTS_CHANGED),
         ];
         for (_, method) in kinds.iter().filter(|(changed, _)| *changed) {
-            let params = self.subscription.as_deref().map(|id| Spliced::from(format!("{{{}}}", tag(id))));
-            self.queue.push(rpc::notification(method, params));
+            let params = self.mailbox.subscription().map(|id| Spliced::from(format!("{{{}}}", tag(id))));
+            self.queue.push_back(rpc::notification(method, params).into());
         }
-        self.seen = now;
     }
 
     fn finish(&mut self) {
         self.done = true;
-        if let Some(id) = self.subscription.as_deref() {
+        if let Some(id) = self.mailbox.subscription() {
             let result = format!(r#"{{"resultType":"complete",{}}}"#, tag(id));
-            self.queue.push(rpc::response(id, Spliced::from(result)));
+            self.queue.push_back(rpc::response(id, Spliced::from(result)).into());
         }
     }
 }
 
-fn acknowledge(id: &RawValue, wanted: Wanted) -> Vec<u8> {
-    let params = format!(r#"{{"notifications":{},{}}}"#, wanted.accepted(), tag(id));
-    rpc::notification(methods::ACKNOWLEDGED, Some(Spliced::from(params)))
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.mailbox.close_stream(self.stream);
+        match self.kept.take() {
+            None => self.edge.listeners.topics.forget(self.mailbox.number),
+            Some(kept) => {
+                kept.announce(&self.edge.engine.snapshot().backends);
+                self.edge.listeners.tidy(kept);
+            }
+        }
+    }
+}
+
+fn acknowledged(mailbox: &Mailbox, accepted: &Accepted) -> Option<Bytes> {
+    let id = mailbox.subscription()?;
+    let params = format!(r#"{{"notifications":{},{}}}"#, accepted.to_json(), tag(id));
+    Some(rpc::notification(methods::ACKNOWLEDGED, Some(Spliced::from(params))).into())
 }
 
 /// The `_meta` entry that says which subscription a message belongs to.
@@ -158,15 +221,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_asked_for_and_exists_is_accepted() {
-        let params = r#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false,"resourceSubscriptions":["x"]}}"#;
-        let wanted = Wanted::read(&Object::parse_str(params).unwrap());
-        assert_eq!(wanted, Wanted { tools: true, resources: false, prompts: false });
+    fn an_acknowledgement_names_its_request() {
         let id = RawValue::from_string("\"s\"".into()).unwrap();
+        let mailbox = Mailbox::new(1, Some(id), Generation::default());
+        let accepted = Accepted { lists: Lists { tools: true, ..Lists::default() }, ..Accepted::default() };
         assert_eq!(
-            String::from_utf8(acknowledge(&id, wanted)).unwrap(),
+            acknowledged(&mailbox, &accepted).unwrap(),
             r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/subscriptionId":"s"}}}"#
         );
-        assert_eq!(Wanted::read(&Object::default()).accepted(), "{}");
     }
 }

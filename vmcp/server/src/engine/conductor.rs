@@ -40,7 +40,12 @@ enum Command {
 
 impl Conductor {
     /// Starts the task; `stop` ends it at once.
-    pub(super) fn start(shared: Arc<Shared>, options: Behaviour, stop: CancellationToken) -> Conductor {
+    pub(super) fn start(
+        shared: Arc<Shared>,
+        options: Behaviour,
+        fleet: Fleet,
+        stop: CancellationToken,
+    ) -> Conductor {
         let (commands, inbox) = mpsc::channel(16);
         let (recorder, listings) = mpsc::channel(64);
         tokio::spawn(keep_records(Arc::clone(&shared), listings));
@@ -49,7 +54,7 @@ impl Conductor {
             handle: handle.clone(),
             shared,
             options,
-            fleet: Fleet::default(),
+            fleet,
             stop,
             recorder,
             embeddings: None,
@@ -151,6 +156,7 @@ impl Task {
             self.fleet.start(spec, &config, offered);
         }
         self.rebuild(Some(config)).await;
+        self.shared.configured.send_replace(());
         // What the first backend brings is shown at once.
         self.build_again_after = Instant::now();
         fleet::retire(stop);

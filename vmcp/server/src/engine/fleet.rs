@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_backend::{Backend, HttpClient, Settings, breaker};
+use vmcp_backend::{Backend, Downstream, HttpClient, Settings, breaker};
 use vmcp_model::config::{self, Config};
 use vmcp_model::discovered::Discovered;
 
@@ -19,12 +19,13 @@ use super::snapshot::Sources;
 const OVERLAP: Duration = Duration::from_secs(1);
 
 /// All enabled backends, running.
-#[derive(Default)]
 pub(super) struct Fleet {
     running: BTreeMap<Arc<str>, Running>,
     /// A backend offers something else than before.
     news: Arc<Notify>,
     http: HttpClient,
+    /// Takes what backends send outside of requests.
+    downstream: Option<Arc<dyn Downstream>>,
 }
 
 struct Running {
@@ -46,6 +47,11 @@ pub(super) struct Plan {
 }
 
 impl Fleet {
+    /// No backends yet.
+    pub(super) fn new(downstream: Option<Arc<dyn Downstream>>) -> Fleet {
+        Fleet { running: BTreeMap::new(), news: Arc::default(), http: HttpClient::default(), downstream }
+    }
+
     /// Told when a backend offers something else than before.
     pub(super) fn news(&self) -> Arc<Notify> {
         Arc::clone(&self.news)
@@ -82,7 +88,7 @@ impl Fleet {
 
     /// Starts a backend.
     pub(super) fn start(&mut self, spec: config::Backend, config: &Config, cached: Option<Arc<Discovered>>) {
-        let backend = Backend::start(spec.clone(), settings(config, &self.http), cached.clone());
+        let backend = Backend::start(spec.clone(), self.settings(config), cached.clone());
         let (mut discovered, news) = (backend.discovered(), self.news());
         // What is cached is in the snapshot that follows; only what comes later is news.
         let follow = async move {
@@ -136,6 +142,28 @@ impl Fleet {
             tracing::warn!("some backends did not stop in time");
         }
     }
+
+    fn settings(&self, config: &Config) -> Settings {
+        let (proxy, breaker) = (&config.proxy, &config.operational.circuit_breaker);
+        let mut settings = Settings {
+            connection_timeout: proxy.connection_timeout,
+            max_connection_retries: proxy.max_connection_retries,
+            lazy_connect: proxy.lazy_connect,
+            breaker: breaker::Settings {
+                // The breaker's own way to say "off" is 0.
+                failure_threshold: if breaker.enabled { breaker.failure_threshold } else { 0 },
+                reset_timeout: breaker.timeout,
+            },
+            refresh_interval: proxy.refresh_interval,
+            max_call: proxy.max_tool_timeout,
+            http: self.http.clone(),
+            ..Settings::default()
+        };
+        if let Some(downstream) = &self.downstream {
+            settings.downstream = Arc::clone(downstream);
+        }
+        settings
+    }
 }
 
 /// Stops backends that no snapshot names any more; they finish their calls while the rest goes on.
@@ -147,24 +175,6 @@ pub(super) fn retire(backends: Vec<Backend>) {
         tokio::time::sleep(OVERLAP).await;
         join_all(backends.into_iter().map(Backend::stop)).await;
     });
-}
-
-fn settings(config: &Config, http: &HttpClient) -> Settings {
-    let (proxy, breaker) = (&config.proxy, &config.operational.circuit_breaker);
-    Settings {
-        connection_timeout: proxy.connection_timeout,
-        max_connection_retries: proxy.max_connection_retries,
-        lazy_connect: proxy.lazy_connect,
-        breaker: breaker::Settings {
-            // The breaker's own way to say "off" is 0.
-            failure_threshold: if breaker.enabled { breaker.failure_threshold } else { 0 },
-            reset_timeout: breaker.timeout,
-        },
-        refresh_interval: proxy.refresh_interval,
-        max_call: proxy.max_tool_timeout,
-        http: http.clone(),
-        ..Settings::default()
-    }
 }
 
 /// Whether backends can keep running under the other configuration. The deadline of a call is not theirs to know.

@@ -26,7 +26,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use vmcp_backend::breaker::Position;
-use vmcp_backend::{State, Status};
+use vmcp_backend::{Downstream, State, Status};
 use vmcp_embed::Embedder;
 use vmcp_model::config::{Backend, Config};
 use vmcp_model::discovered::Discovered;
@@ -45,6 +45,7 @@ use crate::identity::Identity;
 use crate::optim::search::{QueryVectors, Searcher};
 use crate::telemetry::metrics::{BackendLabels, Metrics};
 use conductor::{Behaviour, Conductor};
+use fleet::Fleet;
 use offers::Offers;
 use shared::Shared;
 
@@ -74,6 +75,8 @@ pub struct Options {
     pub embedder: Option<Arc<dyn Embedder>>,
     /// Where to count.
     pub metrics: Arc<Metrics>,
+    /// Takes what backends send outside of requests; without it nobody does.
+    pub downstream: Option<Arc<dyn Downstream>>,
 }
 
 impl Default for Options {
@@ -84,6 +87,7 @@ impl Default for Options {
             cached: true,
             embedder: None,
             metrics: Arc::default(),
+            downstream: None,
         }
     }
 }
@@ -196,7 +200,8 @@ impl Engine {
         let stop = CancellationToken::new();
         let behaviour =
             Behaviour { embed: options.embed, cached: options.cached, embedder: options.embedder };
-        let conductor = Conductor::start(Arc::clone(&shared), behaviour, stop.clone());
+        let fleet = Fleet::new(options.downstream);
+        let conductor = Conductor::start(Arc::clone(&shared), behaviour, fleet, stop.clone());
         conductor.apply(config).await;
         Ok(Engine(Arc::new(Inner { shared, conductor, _stop: stop.drop_guard() })))
     }
@@ -215,6 +220,11 @@ impl Engine {
     /// Moves when what clients may list changes.
     pub fn generations(&self) -> watch::Receiver<Generation> {
         self.0.shared.generation.subscribe()
+    }
+
+    /// Moves when another configuration is in force, and with it perhaps other backends.
+    pub fn configurations(&self) -> watch::Receiver<()> {
+        self.0.shared.configured.subscribe()
     }
 
     /// How each backend is doing, disabled ones included, sorted by name.

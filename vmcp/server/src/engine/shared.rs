@@ -17,6 +17,8 @@ use crate::telemetry::metrics::Metrics;
 pub(super) struct Shared {
     pub(super) snapshot: ArcSwap<Snapshot>,
     pub(super) generation: watch::Sender<Generation>,
+    /// Sent to when a configuration has come into force.
+    pub(super) configured: watch::Sender<()>,
     pub(super) provider: ArcSwapOption<Provider>,
     pub(super) changes: Mutex<BTreeMap<Arc<str>, Changes>>,
     pub(super) metrics: Arc<Metrics>,
@@ -28,6 +30,7 @@ impl Shared {
         Shared {
             snapshot: ArcSwap::from_pointee(snapshot),
             generation: watch::Sender::default(),
+            configured: watch::Sender::default(),
             provider: ArcSwapOption::empty(),
             changes: Mutex::default(),
             metrics,

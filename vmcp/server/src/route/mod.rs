@@ -103,7 +103,7 @@ impl Answer {
     }
 
     /// A backend that did not answer.
-    fn unanswered(backend: &str, error: &CallError) -> Answer {
+    pub(crate) fn unanswered(backend: &str, error: &CallError) -> Answer {
         let data = json!({ "category": error.category() }).to_string();
         Answer::error(
             &RpcError::new(codes::INTERNAL_ERROR, format!("backend {backend}: {error}")).with_data(data),

@@ -69,7 +69,7 @@ fn served(snapshot: &Snapshot, caller: &Caller, method: &str) -> Result<(), RpcE
 }
 
 /// Whether a modern client takes a task instead of a result.
-pub(super) fn takes_tasks(caller: &Caller) -> bool {
+pub(crate) fn takes_tasks(caller: &Caller) -> bool {
     ClientExtensions::read(caller.client.capabilities.as_deref()).has_tasks()
 }
 

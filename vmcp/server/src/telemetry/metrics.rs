@@ -142,6 +142,8 @@ metrics! {
     client_connections_refused: Counter = "vmcp_client_connections_refused", Counter::default();
     /// Connections closed because the client left its answers unread.
     client_stalls: Counter = "vmcp_client_stalls", Counter::default();
+    /// Streams of messages that were ended because the client did not read them.
+    listeners_cut_off: Counter = "vmcp_listeners_cut_off", Counter::default();
     /// Changes of the configuration file, by how they ended.
     config_reloads: Family<ReloadLabels, Counter> = "vmcp_config_reloads", Family::default();
 }

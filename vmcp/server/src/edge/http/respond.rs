@@ -19,7 +19,6 @@ use vmcp_wire::sse;
 
 use crate::edge::conversation::{Conversation, Step};
 use crate::edge::dispatch::{self, Handled};
-use crate::edge::streams::Item;
 
 /// Proxies close what is silent for a minute; less than half of the usual shortest limit.
 const SILENCE: Duration = Duration::from_secs(20);
@@ -67,12 +66,9 @@ pub(super) async fn json_or_stream(mut conversation: Conversation) -> Response {
     }))
 }
 
-/// A stream of changes.
-pub(super) fn stream(items: impl Stream<Item = Item> + Send + 'static) -> Response {
-    event_stream(items.map(|item| match item {
-        Item::Message(message) => event(&message),
-        Item::KeepAlive => Bytes::from_static(sse::KEEP_ALIVE),
-    }))
+/// A stream of messages.
+pub(super) fn stream(messages: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    event_stream(messages.map(|message| event(&message)))
 }
 
 fn event_stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
