@@ -25,8 +25,8 @@ mod scenario {
     mod real_servers;
     mod slow_clients;
     mod stdio_edge;
-    mod tasks;
     mod storms;
+    mod tasks;
     mod traces;
 }
 

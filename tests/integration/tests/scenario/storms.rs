@@ -51,12 +51,16 @@ async fn every_one_of_many_cancellations_reaches_its_backend_and_nothing_else_do
         let mut calls = Vec::new();
         for (client, id) in sessions.iter().flat_map(|client| (1000..1010).map(move |id| (client, id))) {
             let (client, params) = (Arc::clone(client), params.clone());
-            calls.push(tokio::spawn(async move { client.open_as(id, "tools/call", params).await.text().await }));
+            calls.push(tokio::spawn(
+                async move { client.open_as(id, "tools/call", params).await.text().await },
+            ));
         }
         running(2 * CALLS).await;
         for client in &sessions {
-            join_all((1000..1010).map(|id| client.notify("notifications/cancelled", json!({"requestId": id}))))
-                .await;
+            join_all(
+                (1000..1010).map(|id| client.notify("notifications/cancelled", json!({"requestId": id}))),
+            )
+            .await;
         }
         cancelled(2 * CALLS).await;
         calls.iter().for_each(tokio::task::JoinHandle::abort);

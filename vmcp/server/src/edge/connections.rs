@@ -55,18 +55,15 @@ pub(super) async fn serve(listener: TcpListener, port: Port, settings: Server, s
                 }
             },
         };
-        match Arc::clone(&permits).try_acquire_owned() {
-            Ok(permit) => {
-                let (protocols, stop) = (Arc::clone(&protocols), stop.clone());
-                connections.spawn(async move {
-                    protocols.serve(stream, stop).await;
-                    drop(permit);
-                });
-            }
-            Err(_) => {
-                protocols.port.engine().metrics().client_connections_refused.inc();
-                connections.spawn(refuse(stream));
-            }
+        if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
+            let (protocols, stop) = (Arc::clone(&protocols), stop.clone());
+            connections.spawn(async move {
+                protocols.serve(stream, stop).await;
+                drop(permit);
+            });
+        } else {
+            protocols.port.engine().metrics().client_connections_refused.inc();
+            connections.spawn(refuse(stream));
         }
     }
     drop(listener);
@@ -106,9 +103,9 @@ impl Protocols {
         let engine = self.port.engine();
         let _counted = Counted::begin(engine.clone());
         // A client that says nothing at all is not waited for either.
-        let mut begin = [0; 3];
+        let mut first = [0; 3];
         tokio::select! {
-            begun = timeout(self.receive, stream.peek(&mut begin)) => {
+            begun = timeout(self.receive, stream.peek(&mut first)) => {
                 let Ok(Ok(1..)) = begun else { return };
             }
             () = stop.cancelled() => return,

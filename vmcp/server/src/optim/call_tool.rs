@@ -33,7 +33,7 @@ pub(super) async fn run(
     let span = info_span!("optimizer.call_tool", tool = tracing::field::Empty);
     let answer = call(engine, snapshot, caller, params, arguments, record).instrument(span).await;
     metrics.call_tool_duration.observe(started.elapsed().as_secs_f64());
-    if answer.outcome.as_ref().map_or(true, |result| result.is_tool_error()) {
+    if answer.outcome.as_ref().map_or(true, Payload::is_tool_error) {
         metrics.call_tool_errors.inc();
     }
     answer

@@ -178,9 +178,8 @@ impl Scanner {
                 None => return Err(unexpected),
             },
             _ if matches!(byte, b' ' | b'\n' | b'\r' | b'\t') => {}
-            State::Value => self.begin_value(byte, at)?,
             State::ValueOrEnd if byte == b']' => self.close(at),
-            State::ValueOrEnd => self.begin_value(byte, at)?,
+            State::Value | State::ValueOrEnd => self.begin_value(byte, at)?,
             State::KeyOrEnd if byte == b'}' => self.close(at),
             State::Key | State::KeyOrEnd if byte == b'"' => self.begin_key(),
             State::Colon if byte == b':' => self.state = State::Value,

@@ -14,9 +14,8 @@ pub fn forward(method: &str, received: &Received, plan: &ResultPlan<'_>) -> Opti
     let found = received.found();
     match (plan.from, plan.to) {
         (Era::Legacy, Era::Legacy) => return Some(received.with([])),
-        (Era::Modern, Era::Modern) if !found.has(Key::ResultType) => {}
+        (_, Era::Modern) if !found.has(Key::ResultType) => {}
         (Era::Modern, Era::Modern) if received.text(Key::ResultType)? == "\"complete\"" => {}
-        (Era::Legacy, Era::Modern) if !found.has(Key::ResultType) => {}
         _ => return None,
     }
     let mut missing = Vec::new();
