@@ -22,7 +22,7 @@ build: setup ## Build the release binary
 demo: setup ## Real MCP servers behind vmcp: list, search, call
 	@scripts/demo.sh
 
-test: setup test-unit test-integration ## Run all tests
+test: setup test-unit test-integration conformance ## Run all tests
 
 # Every package is selected in each step, so that all of them share one build.
 build-tests: setup
