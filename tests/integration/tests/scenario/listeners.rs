@@ -296,3 +296,51 @@ async fn subscriptions_follow_a_backend_that_is_configured_anew() {
         .await;
     }
 }
+
+#[tokio::test]
+async fn a_modern_stream_carries_the_tasks_that_it_names() {
+    let start = |name| Fixture::http(name, "extended").args(["--era", "modern"]).start();
+    let backends = [start("one").await, start("two").await];
+    let vmcp = backends.iter().fold(Vmcp::new(), VmcpBuilder::backend).start().await;
+    for backend in &backends {
+        vmcp.with_tool(&format!("{}_work", backend.name)).await;
+    }
+    let able = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let client = vmcp.modern().declaring(able);
+    let created = client.call_tool("two_work", json!({})).await;
+    let id = created.result()["taskId"].clone();
+    let filter = json!({"notifications": {"taskIds": [id, "nobodys"]}});
+    let mut listen = Messages::of(client.open_as(77, "subscriptions/listen", filter.clone()).await);
+    let accepted = hears(&mut listen, "notifications/subscriptions/acknowledged").await;
+    assert_eq!(accepted["notifications"], json!({"taskIds": [id]}));
+    let heard = eventually("a change of the task", async || {
+        send(&backends[1], "notifications/tasks", &json!({"taskId": id, "status": "working"})).await;
+        timeout(Duration::from_millis(100), listen.next()).await.ok().flatten()
+    })
+    .await;
+    let tag = json!({"io.modelcontextprotocol/subscriptionId": 77});
+    assert_eq!(heard["params"], json!({"taskId": id, "status": "working", "_meta": tag}), "{heard}");
+
+    let mut unable = Messages::of(vmcp.modern().open("subscriptions/listen", filter).await);
+    let accepted = hears(&mut unable, "notifications/subscriptions/acknowledged").await;
+    assert_eq!(accepted["notifications"], json!({}));
+}
+
+#[tokio::test]
+async fn what_ends_elsewhere_is_told_to_the_session_that_it_belongs_to() {
+    let backend = old().await;
+    let vmcp = over(std::slice::from_ref(&backend)).await;
+    let (_client, mut get) = session(&vmcp, &backend, json!({"elicitation": {"url": {}}})).await;
+    let mut nobody = Messages::of(vmcp.legacy().await.listen().await);
+    listening(&backend, 2).await;
+    for (method, params) in [
+        ("notifications/elicitation/complete", json!({"elicitationId": "e"})),
+        ("notifications/tasks/status", json!({"taskId": "t", "status": "completed"})),
+        ("notifications/vendor", json!({"any": "thing"})),
+    ] {
+        send(&backend, method, &params).await;
+        assert_eq!(hears(&mut get, method).await, params);
+    }
+    add_tool(&backend, "another").await;
+    hears(&mut nobody, TOOLS_CHANGED).await;
+}

@@ -116,7 +116,7 @@ impl Protocols {
             let port = port.clone();
             async move { Ok::<_, Infallible>(port.serve(request).await) }
         });
-        let ended = if begin == *b"PRI" {
+        let ended = if first == *b"PRI" {
             let mut connection = pin!(self.http2.serve_connection(socket, service));
             tokio::select! {
                 ended = connection.as_mut() => ended,
