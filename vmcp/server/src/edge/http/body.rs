@@ -26,13 +26,37 @@ pub(super) enum BodyError {
     TooSlow(Duration),
 }
 
+/// What is read and dropped of a body that is too large: a connection that is closed under its sender loses the refusal.
+const DROPPED: usize = 16 * 1024 * 1024;
+/// How long that may take.
+const DROPPING: Duration = Duration::from_secs(2);
+
 /// Reads a body of at most `limit` bytes that arrives within `patience`.
 pub(super) async fn read(mut body: Incoming, limit: usize, patience: Duration) -> Result<Bytes, BodyError> {
+    let read = bounded(&mut body, limit, patience).await;
+    if matches!(read, Err(BodyError::TooLarge { .. })) && body.size_hint().lower() <= DROPPED as u64 {
+        // It is refused either way.
+        let _ = timeout(DROPPING, drop_rest(&mut body)).await;
+    }
+    read
+}
+
+async fn drop_rest(body: &mut Incoming) {
+    let mut dropped = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        dropped += frame.data_ref().map_or(0, Bytes::len);
+        if dropped > DROPPED {
+            return;
+        }
+    }
+}
+
+async fn bounded(body: &mut Incoming, limit: usize, patience: Duration) -> Result<Bytes, BodyError> {
     if body.size_hint().lower() > limit as u64 {
         return Err(BodyError::TooLarge { limit });
     }
     // Most bodies have arrived with their headers, in one piece: no timer, no copy.
-    let mut read = std::pin::pin!(whole(&mut body, limit));
+    let mut read = std::pin::pin!(whole(body, limit));
     match futures::poll!(read.as_mut()) {
         Poll::Ready(result) => result,
         Poll::Pending => timeout(patience, read).await.unwrap_or(Err(BodyError::TooSlow(patience))),
