@@ -120,8 +120,18 @@ impl Scanner {
 
     /// Skips the text of a string from `start` on, up to something special.
     fn text(&mut self, piece: &[u8], start: usize, is_key: bool) -> Result<usize, ScanError> {
-        let rest = piece.get(start..).unwrap_or_default();
-        let length = plain_length(rest);
+        let mut start = start;
+        let mut rest = piece.get(start..).unwrap_or_default();
+        let mut length = plain_length(rest);
+        // Line ends and quotes are frequent in long texts, and whole in one piece.
+        while !is_key
+            && let Some([b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..]) =
+                rest.get(length..)
+        {
+            start += length + 2;
+            rest = piece.get(start..).unwrap_or_default();
+            length = plain_length(rest);
+        }
         if is_key && let Some(key) = &mut self.key {
             self.key = key.with(rest.get(..length).unwrap_or_default());
         }

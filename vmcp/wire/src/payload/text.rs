@@ -5,19 +5,23 @@ const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
 
 /// The number of bytes at the beginning that are neither quote, backslash nor control character.
 pub(super) fn plain_length(bytes: &[u8]) -> usize {
-    let (words, _) = bytes.as_chunks::<8>();
-    // Most text is plain for long; eight bytes cost what one does.
-    let plain = words.iter().take_while(|word| is_plain(u64::from_le_bytes(**word))).count() * 8;
-    let rest = bytes.get(plain..).unwrap_or_default();
-    let special = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20));
-    plain + special.unwrap_or(rest.len())
+    // Eight bytes cost what one does.
+    let (words, tail) = bytes.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let special = special(u64::from_le_bytes(*word));
+        if special != 0 {
+            return at * 8 + special.trailing_zeros() as usize / 8;
+        }
+    }
+    let special = tail.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20));
+    words.len() * 8 + special.unwrap_or(tail.len())
 }
 
-/// Whether none of eight bytes is special. Says no too often only for bytes behind one that is.
-fn is_plain(word: u64) -> bool {
+/// The highest bit of each special byte of eight. Bytes behind the first one may have it, too; the first is right.
+fn special(word: u64) -> u64 {
     let below = |word: u64, least: u8| word.wrapping_sub(ONES * u64::from(least)) & !word;
     let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
-    (below(word, 0x20) | equal(b'"') | equal(b'\\')) & HIGHS == 0
+    (below(word, 0x20) | equal(b'"') | equal(b'\\')) & HIGHS
 }
 
 /// Checks text whose characters may be cut by the ends of pieces.
