@@ -16,6 +16,7 @@ use crate::stand::caller::{Caller, Endpoint};
 use crate::stand::process::Played;
 use crate::stand::usage;
 use crate::table::{Part, Report, Row, Unit, show};
+use crate::traffic::Counters;
 
 /// How many are open when memory is read.
 const CROWDS: [usize; 4] = [1, 100, 1_000, 10_000];
@@ -58,6 +59,8 @@ struct Grown {
     opening: Samples,
     /// Seconds of CPU for each.
     cpu: f64,
+    /// Requests to the backend for each, and new connections.
+    upstream: (f64, f64),
 }
 
 impl Grown {
@@ -80,16 +83,21 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     progress("sessions: through the bare hyper proxy, for comparison");
     let proxy = Played::start(Role::Hyper, ANY, Some(bed.backend)).await?;
     let endpoint = Endpoint { address: proxy.address, path: "/dual/mcp".to_owned() };
-    let bare = grow(&endpoint, proxy.pid()?, Kind::Connected, &crowds).await?;
+    let bare = grow(&endpoint, proxy.pid()?, &mut bed.counters, Kind::Connected, &crowds).await?;
     for kind in [Kind::Connected, Kind::Sealed, Kind::Calling] {
         progress(&format!("sessions: {}", kind.words()));
         // A process each, so that nothing left behind by one is counted or reused by another.
         let backends = json!([bed.entry("dual"), bed.entry("legacy")]);
-        bed.start_vmcp(json!({"backends": backends, "optimizer": {"embeddings": {"provider": "none"}}}))?;
+        bed.start_vmcp(json!({
+            "backends": backends,
+            "optimizer": {"embeddings": {"provider": "none"}},
+            "server": {"maxConnections": 2 * CROWDS.iter().sum::<usize>()},
+        }))?;
         bed.vmcp()?.complete_list(6).await?;
         let endpoint = Endpoint { address: bed.vmcp()?.clients, path: "/mcp".to_owned() };
         let crowds = if kind == Kind::Calling { &[1, 100, CALLING][..] } else { &crowds };
-        let grown = grow(&endpoint, bed.vmcp()?.pid()?, kind, crowds).await?;
+        let pid = bed.vmcp()?.pid()?;
+        let grown = grow(&endpoint, pid, &mut bed.counters, kind, crowds).await?;
         show_rows(report, kind, &grown, &bare);
     }
     bed.end().await
@@ -126,6 +134,7 @@ fn show_rows(report: &mut Report, kind: Kind, grown: &Grown, bare: &Grown) {
             p50: show(grown.opening.p50(), Unit::Seconds),
             p99: show(grown.opening.p99(), Unit::Seconds),
             cpu: Some(grown.cpu),
+            upstream: Some(grown.upstream),
             yardstick: "the same through the bare hyper proxy, CPU".to_owned(),
             compared: Some((show(bare.cpu, Unit::Seconds), grown.cpu / bare.cpu)),
             ..Row::default()
@@ -134,13 +143,19 @@ fn show_rows(report: &mut Report, kind: Kind, grown: &Grown, bare: &Grown) {
 }
 
 /// Opens sessions until the largest crowd is there.
-async fn grow(endpoint: &Endpoint, pid: u32, kind: Kind, crowds: &[usize]) -> Result<Grown> {
+async fn grow(
+    endpoint: &Endpoint,
+    pid: u32,
+    counters: &mut Counters,
+    kind: Kind,
+    crowds: &[usize],
+) -> Result<Grown> {
     let mut single = Caller::connect(endpoint, Era::Legacy, 0).await?;
     for _ in 0..WARM_UP {
         open(&mut single, kind).await?;
     }
     sleep(REST).await;
-    let idle = usage::resident(pid)?;
+    let (idle, counted) = (usage::resident(pid)?, counters.read().await?);
     let (mut steps, mut opening, mut crowd) = (Vec::new(), Samples::default(), Vec::new());
     let mut cpu = Duration::ZERO;
     for count in crowds {
@@ -165,8 +180,10 @@ async fn grow(endpoint: &Endpoint, pid: u32, kind: Kind, crowds: &[usize]) -> Re
     for (_, caller) in crowd.iter_mut().enumerate().filter(|(at, _)| *at == 0 || *at == last) {
         caller.result(methods::TOOLS_LIST, "{}").await.context("an old session")?;
     }
-    let cpu = cpu.as_secs_f64() / opening.len() as f64;
-    Ok(Grown { idle, steps, opening, cpu })
+    let (n, now) = (opening.len() as f64, counters.read().await?);
+    let upstream =
+        ((now.requests - counted.requests) as f64 / n, (now.connections - counted.connections) as f64 / n);
+    Ok(Grown { idle, steps, opening, cpu: cpu.as_secs_f64() / n, upstream })
 }
 
 /// A session that has listed its tools.

@@ -53,10 +53,11 @@ fn main() -> Result<()> {
     }
     let mut report = Report::new(options.quick);
     // Processes first, while nothing of this one runs in the background.
-    on_one_thread(second_part(&mut report, &options))?;
-    Builder::new_multi_thread().enable_all().build()?.block_on(first_part(&mut report, &options))?;
+    let second = on_one_thread(second_part(&mut report, &options));
+    let first = Builder::new_multi_thread().enable_all().build()?.block_on(first_part(&mut report, &options));
+    // What could be measured is shown, whatever could not.
     report.print();
-    Ok(())
+    second.and(first)
 }
 
 /// What vmcp does by itself.
