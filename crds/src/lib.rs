@@ -1,0 +1,1 @@
+//! The Kubernetes resources of vmcp.

@@ -1,0 +1,3 @@
+//! The operator.
+
+fn main() {}
