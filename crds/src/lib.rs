@@ -1,1 +1,31 @@
-//! The Kubernetes resources of vmcp.
+//! The Kubernetes resources of vmcp: what people write (raw types with schema and CEL rules), what the operator works
+//! with (validated forms, which cannot hold what makes no sense), and how both become `vmcp.yaml`.
+//!
+//! The kinds and their field names are ToolHive's wherever it has one for the same thing. A field exists only when it does
+//! something: an unknown one is refused by the API server, which is more honest than one that is ignored.
+
+mod block;
+pub mod embedding_server;
+pub mod headers;
+pub mod mcp_group;
+pub mod mcp_server;
+pub mod mcp_server_entry;
+pub mod mcp_telemetry_config;
+pub mod references;
+pub mod virtual_mcp_server;
+pub mod workload;
+
+pub use self::{
+    block::Block,
+    embedding_server::{EmbeddingServer, EmbeddingServerSpec, EmbeddingServerStatus},
+    mcp_group::{MCPGroup, MCPGroupSpec, MCPGroupStatus},
+    mcp_server::{MCPServer, MCPServerSpec, MCPServerStatus},
+    mcp_server_entry::{MCPServerEntry, MCPServerEntrySpec, MCPServerEntryStatus},
+    mcp_telemetry_config::{MCPTelemetryConfig, MCPTelemetryConfigSpec, MCPTelemetryConfigStatus},
+    virtual_mcp_server::{VirtualMCPServer, VirtualMCPServerSpec, VirtualMCPServerStatus},
+};
+
+/// The API group of all kinds.
+pub const GROUP: &str = "toolhive.stacklok.com";
+/// The one version of all kinds.
+pub const VERSION: &str = "v1alpha1";

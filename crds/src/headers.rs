@@ -1,0 +1,17 @@
+//! HTTP headers whose values are secret.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::references::SecretKeyReference;
+
+/// A header whose value is in a Secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SensitiveHeader {
+    /// Name of the header, such as `Authorization`.
+    #[schemars(length(min = 1, max = 255))]
+    pub name: String,
+    /// Where the value is: all of it, such as `Bearer …`.
+    pub secret_key_ref: SecretKeyReference,
+}

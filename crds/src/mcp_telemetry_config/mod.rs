@@ -1,0 +1,115 @@
+//! MCPTelemetryConfig: where traces go and whether metrics are served, for many servers.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::headers::SensitiveHeader;
+
+/// Telemetry settings that VirtualMCPServers refer to.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "toolhive.stacklok.com",
+    version = "v1alpha1",
+    kind = "MCPTelemetryConfig",
+    plural = "mcptelemetryconfigs",
+    namespaced,
+    schema = "disabled",
+    status = "MCPTelemetryConfigStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    shortname = "mcpotel",
+    category = "mcp",
+    printcolumn(name = "Endpoint", type_ = "string", json_path = ".spec.openTelemetry.endpoint"),
+    printcolumn(
+        name = "Valid",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Valid")].status"#
+    ),
+    printcolumn(name = "Tracing", type_ = "boolean", json_path = ".spec.openTelemetry.tracing.enabled"),
+    printcolumn(name = "Metrics", type_ = "boolean", json_path = ".spec.prometheus.enabled"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MCPTelemetryConfigSpec {
+    /// Traces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_telemetry: Option<OpenTelemetry>,
+    /// Metrics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prometheus: Option<Prometheus>,
+}
+
+/// Export by OpenTelemetry's protocol over HTTP.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct OpenTelemetry {
+    /// `false`: nothing is exported.
+    pub enabled: bool,
+    /// The collector: `https://collector:4318`, or `collector:4318`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 2048))]
+    pub endpoint: Option<String>,
+    /// An `endpoint` without a scheme is http rather than https.
+    pub insecure: bool,
+    /// Headers sent to the collector that may be read by anybody.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
+    pub headers: BTreeMap<String, String>,
+    /// Headers sent to the collector whose values are in Secrets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub sensitive_headers: Vec<SensitiveHeader>,
+    /// Traces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracing: Option<Tracing>,
+}
+
+/// Export of traces.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Tracing {
+    /// `false`: no traces are exported.
+    pub enabled: bool,
+    /// Share of traces that are kept, "0" to "1". A caller's sampling decision is followed.
+    #[schemars(regex(pattern = r"^(0(\.\d+)?|1(\.0+)?)$"))]
+    pub sampling_rate: String,
+}
+
+impl Default for Tracing {
+    fn default() -> Self {
+        Self { enabled: false, sampling_rate: "0.05".to_owned() }
+    }
+}
+
+/// Metrics for Prometheus.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Prometheus {
+    /// Serve them at `/metrics` on the admin port.
+    pub enabled: bool,
+}
+
+impl Default for Prometheus {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
+}
+
+/// Whether it can be used as it is written.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MCPTelemetryConfigStatus {
+    /// The generation that this status describes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// What is true of it.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}

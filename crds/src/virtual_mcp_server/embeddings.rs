@@ -1,0 +1,101 @@
+//! `spec.optimizer.embeddings`: where vectors come from.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use vmcp_model::config::{
+    OnUnavailable,
+    raw::{RawLocal, RawOpenAi, RawProvider, RawTei},
+};
+
+use crate::{
+    block::{self, Block},
+    embedding_server::EmbeddingServerSpec,
+    headers::SensitiveHeader,
+    references::SecretKeyReference,
+};
+
+/// Where vectors come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Embeddings {
+    /// Who makes them.
+    pub provider: RawProvider,
+    /// What a search does while that fails.
+    pub on_unavailable: OnUnavailable,
+    /// With `provider: tei`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tei: Option<Tei>,
+    /// With `provider: openai`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub openai: Option<OpenAi>,
+    /// With `provider: local`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RawLocal")]
+    pub local: Option<Block>,
+}
+
+impl Default for Embeddings {
+    fn default() -> Self {
+        Self {
+            provider: RawProvider::Local,
+            on_unavailable: OnUnavailable::Degrade,
+            tei: None,
+            openai: None,
+            local: None,
+        }
+    }
+}
+
+/// HuggingFace Text Embeddings Inference: one that runs elsewhere (`endpoint`), one that is made here (`managed`), or that
+/// of `spec.embeddingServerRef`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Tei {
+    /// Have the operator run one for this server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed: Option<EmbeddingServerSpec>,
+    /// Headers whose values are in Secrets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub sensitive_headers: Vec<SensitiveHeader>,
+    /// All its other settings: `endpoint`, `model`, `timeout`, `headers`.
+    #[serde(flatten)]
+    #[schemars(with = "RawTei")]
+    pub settings: Block,
+}
+
+/// A service with OpenAI's `/v1/embeddings`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct OpenAi {
+    /// The key that is sent as a bearer token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_secret_ref: Option<SecretKeyReference>,
+    /// Headers whose values are in Secrets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub sensitive_headers: Vec<SensitiveHeader>,
+    /// All its other settings: `endpoint`, `model`, `dimensions`, `timeout`, `headers`.
+    #[serde(flatten)]
+    #[schemars(with = "OpenAiSettings")]
+    pub settings: Block,
+}
+
+struct OpenAiSettings;
+
+impl JsonSchema for OpenAiSettings {
+    fn schema_name() -> Cow<'static, str> {
+        "OpenAiSettings".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        block::without::<RawOpenAi>(generator, &["apiKey"])
+    }
+}

@@ -1,0 +1,158 @@
+//! VirtualMCPServer: many MCP servers behind one endpoint.
+
+mod config;
+mod embeddings;
+mod exposure;
+mod optimizer;
+mod status;
+
+use k8s_openapi::{
+    api::core::v1::{LocalObjectReference, ResourceRequirements},
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
+};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use vmcp_model::config::raw::RawIncomingAuth;
+
+pub use self::{
+    config::{Config, FlatEmbeddingProvider, FlatOptimizer},
+    embeddings::{Embeddings, OpenAi, Tei},
+    exposure::{
+        Autoscaling, HttpRoute, NetworkPolicy, ParentReference, PodDisruptionBudget, ServiceMonitor,
+        ServiceType,
+    },
+    optimizer::{Optimizer, Storage},
+    status::{BackendState, CircuitBreakerState, DiscoveredBackend, Phase, VirtualMCPServerStatus},
+};
+use crate::{
+    block::Block,
+    references::LocalReference,
+    workload::{ImagePullPolicy, SessionAffinity, pod_template_schema},
+};
+
+/// Many MCP servers behind one endpoint.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "toolhive.stacklok.com",
+    version = "v1alpha1",
+    kind = "VirtualMCPServer",
+    plural = "virtualmcpservers",
+    namespaced,
+    schema = "disabled",
+    status = "VirtualMCPServerStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    shortname = "vmcp",
+    shortname = "virtualmcp",
+    category = "mcp",
+    scale(
+        spec_replicas_path = ".spec.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.selector"
+    ),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
+    printcolumn(name = "Backends", type_ = "integer", json_path = ".status.backendCount"),
+    printcolumn(name = "Tools", type_ = "integer", json_path = ".status.toolCount"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#,
+        priority = 1
+    ),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1)
+)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VirtualMCPServerSpec {
+    /// The MCPGroup whose members are its backends. Without a group, all backends of the namespace are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_ref: Option<LocalReference>,
+    /// Only those of them with these labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backend_selector: Option<LabelSelector>,
+    /// Names and visibility of tools, connections to backends, failure handling, client connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<Config>,
+    /// find_tool and call_tool in place of hundreds of tool definitions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optimizer: Option<Optimizer>,
+    /// The EmbeddingServer that makes the vectors. Turns the optimizer on, unless `optimizer` is given and says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub embedding_server_ref: Option<LocalReference>,
+    /// Where traces go, and whether metrics are served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub telemetry_config_ref: Option<TelemetryConfigReference>,
+    /// Who may call.
+    #[serde(skip_serializing_if = "Block::is_empty")]
+    #[schemars(with = "RawIncomingAuth")]
+    pub incoming_auth: Block,
+    /// How many pods. Without it, one at first, and then whatever an autoscaler or a person says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub replicas: Option<i32>,
+    /// Image of vmcp. Default: the one that the operator was installed with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub image: Option<String>,
+    /// When the image is pulled. Default: as Kubernetes decides by the image's tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_pull_policy: Option<ImagePullPolicy>,
+    /// Secrets with credentials for the image's registry.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+    /// Type of the Service.
+    pub service_type: ServiceType,
+    /// Whether the requests of one client go to one pod.
+    pub session_affinity: SessionAffinity,
+    /// An existing ServiceAccount to run as. Default: one without rights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub service_account: Option<String>,
+    /// What the container needs and may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRequirements>,
+    /// Merged into the pod's template, strategically. The container's name is `vmcp`.
+    #[serde(skip_serializing_if = "Block::is_empty")]
+    #[schemars(schema_with = "pod_template_schema")]
+    pub pod_template_spec: Block,
+    /// How long a pod may take to end. Default: `config.server.drainTimeout` and some seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub termination_grace_period_seconds: Option<i64>,
+    /// As many pods as the load needs. Without it, no HorizontalPodAutoscaler is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub autoscaling: Option<Autoscaling>,
+    /// How many pods may be evicted at a time. Without it, no PodDisruptionBudget is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod_disruption_budget: Option<PodDisruptionBudget>,
+    /// Who may connect to the pods. Without it, no NetworkPolicy is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<NetworkPolicy>,
+    /// Have the Prometheus operator read the metrics. Without it, no ServiceMonitor is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_monitor: Option<ServiceMonitor>,
+    /// Reach it through a gateway. Without it, no HTTPRoute is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http_route: Option<HttpRoute>,
+}
+
+/// An MCPTelemetryConfig of the same namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TelemetryConfigReference {
+    /// Its name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Name of this server in traces. Default: the resource's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub service_name: Option<String>,
+}
