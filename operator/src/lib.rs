@@ -1,0 +1,3 @@
+//! The operator: turns VirtualMCPServer and its companions into running pods.
+
+pub mod runtime;

@@ -1,0 +1,129 @@
+//! Calls of the API server: each has a deadline, writes are counted and wait for nothing but leadership.
+
+use std::{fmt, future::Future, time::Duration};
+
+use super::{Context, Failure, Retry};
+
+/// How long one call may take.
+pub const DEADLINE: Duration = Duration::from_secs(15);
+
+/// What a call does; the label of the metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Reads one object.
+    Get,
+    /// Server-side apply.
+    Apply,
+    /// A merge patch.
+    Patch,
+    /// Deletes one object.
+    Delete,
+}
+
+impl Verb {
+    /// As the metric and the messages say it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Apply => "apply",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// Another replica may have taken over.
+    #[error("this replica no longer holds the lease; it writes nothing")]
+    NotLeader,
+    /// The API server took too long.
+    #[error("{verb} of {kind} {name} got no answer within {} s", DEADLINE.as_secs())]
+    Deadline {
+        /// What was done.
+        verb: Verb,
+        /// To which kind.
+        kind: &'static str,
+        /// To which object.
+        name: String,
+    },
+    /// The API server said no, or could not be reached.
+    #[error("{verb} of {kind} {name} failed")]
+    Api {
+        /// What was done.
+        verb: Verb,
+        /// To which kind.
+        kind: &'static str,
+        /// To which object.
+        name: String,
+        /// Why.
+        source: Box<kube::Error>,
+    },
+}
+
+impl CallError {
+    /// The HTTP status that the API server answered with.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Api { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) => Some(status.code),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl Failure for CallError {
+    fn category(&self) -> &'static str {
+        match self {
+            Self::NotLeader => "NotLeader",
+            Self::Deadline { .. } => "ApiTimeout",
+            Self::Api { .. } => match self.code() {
+                Some(401 | 403) => "Forbidden",
+                Some(404) => "NotFound",
+                Some(409) => "Conflict",
+                Some(400 | 422) => "Refused",
+                _ => "ApiUnavailable",
+            },
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        match self.code() {
+            Some(409) => Retry::Soon,
+            _ => Retry::Backoff,
+        }
+    }
+}
+
+impl Context {
+    /// Makes one call of the API server.
+    pub async fn call<T>(
+        &self,
+        verb: Verb,
+        kind: &'static str,
+        name: &str,
+        call: impl Future<Output = kube::Result<T>> + Send,
+    ) -> Result<T, CallError> {
+        if verb != Verb::Get {
+            if !self.leadership.holds() {
+                return Err(CallError::NotLeader);
+            }
+            self.metrics.wrote(kind, verb);
+        }
+        let named = || name.to_owned();
+        match tokio::time::timeout(DEADLINE, call).await {
+            Err(_) => Err(CallError::Deadline { verb, kind, name: named() }),
+            Ok(Err(source)) => Err(CallError::Api { verb, kind, name: named(), source: Box::new(source) }),
+            Ok(Ok(value)) => Ok(value),
+        }
+    }
+}

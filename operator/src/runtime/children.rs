@@ -1,0 +1,251 @@
+//! What is known of the children: everything with our label, watched, and what we wrote ourselves a moment ago.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+
+use futures::{StreamExt as _, future::BoxFuture};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{
+    Api, ResourceExt as _,
+    api::{DynamicObject, ObjectMeta},
+    runtime::{WatchStreamExt as _, watcher},
+};
+use serde::de::DeserializeOwned;
+
+use super::{ChildKind, ChildType, Context, chain};
+
+/// The label by which children are found.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Its value.
+pub const OPERATOR: &str = "vmcp-operator";
+/// The label that names the resource a child was made for.
+pub const INSTANCE: &str = "app.kubernetes.io/instance";
+
+/// How often it is looked for an API that the cluster lacked.
+const PROBE: Duration = Duration::from_mins(1);
+
+type Listener = Box<dyn Fn(&str, &str) -> BoxFuture<'static, ()> + Send + Sync>;
+type Of = BTreeMap<(ChildKind, String), Arc<DynamicObject>>;
+
+/// The children of everybody, by the uid of their owner.
+#[derive(Default)]
+pub struct Children {
+    by_owner: RwLock<HashMap<String, Of>>,
+    listeners: Mutex<HashMap<&'static str, Listener>>,
+    missing: RwLock<HashSet<ChildKind>>,
+    complete: Mutex<HashSet<ChildKind>>,
+    all_complete: tokio::sync::Notify,
+}
+
+impl Children {
+    /// One child of an owner, as it was seen last.
+    pub fn get(&self, owner: &str, kind: ChildKind, name: &str) -> Option<Arc<DynamicObject>> {
+        self.read().get(owner)?.get(&(kind, name.to_owned())).cloned()
+    }
+
+    /// The same, as its type.
+    pub fn typed<K: ChildType + DeserializeOwned>(&self, owner: &str, name: &str) -> Option<K> {
+        self.get(owner, K::KIND, name)?.as_ref().clone().try_parse().ok()
+    }
+
+    /// All children of an owner.
+    pub fn of(&self, owner: &str) -> Vec<(ChildKind, Arc<DynamicObject>)> {
+        let children = self.read();
+        let Some(children) = children.get(owner) else { return Vec::new() };
+        children.iter().map(|((kind, _), object)| (*kind, object.clone())).collect()
+    }
+
+    /// Whether the cluster lacks an optional kind.
+    pub fn is_missing(&self, kind: ChildKind) -> bool {
+        self.missing.read().unwrap_or_else(PoisonError::into_inner).contains(&kind)
+    }
+
+    /// Waits until every kind was listed once.
+    pub async fn ready(&self) {
+        loop {
+            let notified = self.all_complete.notified();
+            if self.complete.lock().unwrap_or_else(PoisonError::into_inner).len() == ChildKind::ALL.len() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Calls `listener` with (namespace, name) of the owner, when a child of an owner of this kind changed.
+    pub(super) fn listen(&self, owner_kind: &'static str, listener: Listener) {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).insert(owner_kind, listener);
+    }
+
+    /// Takes in an object, unless a newer one is known. Tells whether it was news.
+    pub(super) fn put(&self, kind: ChildKind, object: DynamicObject) -> bool {
+        let Some(owner) = controller_of(&object.metadata) else { return false };
+        let uid = owner.uid.clone();
+        let mut children = self.write();
+        let of = children.entry(uid).or_default();
+        let key = (kind, object.name_any());
+        if of.get(&key).is_some_and(|known| version(&known.metadata) >= version(&object.metadata)) {
+            return false;
+        }
+        of.insert(key, Arc::new(object));
+        true
+    }
+
+    fn remove(&self, kind: ChildKind, object: &DynamicObject) {
+        let Some(owner) = controller_of(&object.metadata) else { return };
+        let mut children = self.write();
+        let Some(of) = children.get_mut(&owner.uid) else { return };
+        let key = (kind, object.name_any());
+        if of.get(&key).is_some_and(|known| version(&known.metadata) <= version(&object.metadata)) {
+            of.remove(&key);
+        }
+        if of.is_empty() {
+            children.remove(&owner.uid);
+        }
+    }
+
+    /// Watches one kind until the process ends; an optional one from when the cluster has it.
+    pub(super) async fn watch(&self, context: &Context, kind: ChildKind) {
+        if kind.is_optional() {
+            while !self.probe(context, kind).await {
+                self.completed(kind);
+                tokio::time::sleep(PROBE).await;
+            }
+        }
+        let api: Api<DynamicObject> = context.scope.dynamic_api(&context.client, &kind.resource());
+        let config = watcher::Config::default().labels(&format!("{MANAGED_BY}={OPERATOR}"));
+        let events =
+            watcher(api, config).default_backoff().modify(|object| object.metadata.managed_fields = None);
+        futures::pin_mut!(events);
+        // The uids listed since `Init`, and what was known then: what is not listed again is gone.
+        let mut listed = HashSet::new();
+        let mut before = Vec::new();
+        while let Some(event) = events.next().await {
+            match event {
+                Err(error) => {
+                    context.metrics.watch_failed(kind.as_str());
+                    tracing::warn!(kind = kind.as_str(), error = %chain(&error), "watch interrupted");
+                }
+                Ok(watcher::Event::Init) => {
+                    listed.clear();
+                    before = self.all(kind);
+                }
+                Ok(watcher::Event::InitApply(object)) => {
+                    listed.insert(object.metadata.uid.clone());
+                    self.put_and_tell(kind, object).await;
+                }
+                Ok(watcher::Event::InitDone) => {
+                    for gone in before.drain(..).filter(|object| !listed.contains(&object.metadata.uid)) {
+                        self.remove(kind, &gone);
+                        self.tell(&gone.metadata).await;
+                    }
+                    self.completed(kind);
+                }
+                Ok(watcher::Event::Apply(object)) => self.put_and_tell(kind, object).await,
+                Ok(watcher::Event::Delete(object)) => {
+                    self.remove(kind, &object);
+                    self.tell(&object.metadata).await;
+                }
+            }
+        }
+    }
+
+    async fn probe(&self, context: &Context, kind: ChildKind) -> bool {
+        let resource = kind.resource();
+        let there = context
+            .client
+            .list_api_group_resources(&resource.api_version)
+            .await
+            .is_ok_and(|list| list.resources.iter().any(|found| found.kind == resource.kind));
+        let mut missing = self.missing.write().unwrap_or_else(PoisonError::into_inner);
+        if there {
+            missing.remove(&kind)
+        } else {
+            missing.insert(kind)
+        };
+        there
+    }
+
+    async fn put_and_tell(&self, kind: ChildKind, object: DynamicObject) {
+        let meta = object.metadata.clone();
+        // What we wrote ourselves comes back as an event that is no news.
+        if self.put(kind, object) {
+            self.tell(&meta).await;
+        }
+    }
+
+    async fn tell(&self, meta: &ObjectMeta) {
+        let Some(owner) = controller_of(meta) else { return };
+        let told = {
+            let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(listener) = listeners.get(owner.kind.as_str()) else { return };
+            listener(meta.namespace.as_deref().unwrap_or_default(), &owner.name)
+        };
+        told.await;
+    }
+
+    fn all(&self, kind: ChildKind) -> Vec<Arc<DynamicObject>> {
+        let children = self.read();
+        children
+            .values()
+            .flat_map(|of| {
+                of.iter().filter(|((found, _), _)| *found == kind).map(|(_, object)| object.clone())
+            })
+            .collect()
+    }
+
+    fn completed(&self, kind: ChildKind) {
+        self.complete.lock().unwrap_or_else(PoisonError::into_inner).insert(kind);
+        self.all_complete.notify_waiters();
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, HashMap<String, Of>> {
+        self.by_owner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<String, Of>> {
+        self.by_owner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The owner that controls an object.
+pub(super) fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    meta.owner_references.as_ref()?.iter().find(|owner| owner.controller == Some(true))
+}
+
+/// Versions of one kind of object are numbers that grow, whatever the documentation used to say.
+fn version(meta: &ObjectMeta) -> u64 {
+    meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(version: &str) -> DynamicObject {
+        serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": "x", "namespace": "n", "uid": "u", "resourceVersion": version,
+                "ownerReferences": [{"apiVersion": "g/v", "kind": "K", "name": "o", "uid": "owner", "controller": true}],
+            },
+        }))
+        .expect("an object")
+    }
+
+    #[test]
+    fn an_old_event_does_not_hide_what_was_written_since() {
+        let children = Children::default();
+        let known =
+            || children.get("owner", ChildKind::ConfigMap, "x").and_then(|known| known.resource_version());
+        assert!(children.put(ChildKind::ConfigMap, object("10")));
+        assert!(!children.put(ChildKind::ConfigMap, object("9")));
+        children.remove(ChildKind::ConfigMap, &object("9"));
+        assert_eq!(known().as_deref(), Some("10"));
+        children.remove(ChildKind::ConfigMap, &object("11"));
+        assert_eq!(known(), None);
+    }
+}

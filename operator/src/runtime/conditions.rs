@@ -1,0 +1,125 @@
+//! Conditions of a status.
+
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    jiff::Timestamp,
+};
+
+/// The longest message that is written; the schema allows 32 KiB.
+const MESSAGE_LIMIT: usize = 2048;
+
+/// The conditions of an object under construction: what was true before keeps its `lastTransitionTime`.
+///
+/// ```
+/// # use vmcp_operator::runtime::Conditions;
+/// let mut conditions = Conditions::new(&[], 3);
+/// conditions.set("Ready", true, "PodsReady", "2 of 2 pods serve");
+/// let conditions = conditions.finish();
+/// assert_eq!(conditions[0].observed_generation, Some(3));
+/// ```
+#[derive(Debug)]
+pub struct Conditions {
+    before: Vec<Condition>,
+    now: Vec<Condition>,
+    generation: i64,
+}
+
+impl Conditions {
+    /// `before` is what the object's status says; `generation` is the object's `metadata.generation`.
+    pub fn new(before: &[Condition], generation: i64) -> Self {
+        Self { before: before.to_vec(), now: Vec::new(), generation }
+    }
+
+    /// Sets a condition. `reason` is one CamelCase word, `message` tells a person what to do when something is wrong.
+    pub fn set(&mut self, kind: &str, status: bool, reason: &str, message: impl Into<String>) {
+        self.put(kind, if status { "True" } else { "False" }, reason, message.into());
+    }
+
+    /// Sets a condition about which nothing is known (yet).
+    pub fn unknown(&mut self, kind: &str, reason: &str, message: impl Into<String>) {
+        self.put(kind, "Unknown", reason, message.into());
+    }
+
+    /// Keeps a condition as it was, when there is nothing new to say about it.
+    pub fn keep(&mut self, kind: &str) {
+        if let Some(condition) = self.before.iter().find(|condition| condition.type_ == kind) {
+            let condition = condition.clone();
+            self.insert(condition);
+        }
+    }
+
+    fn put(&mut self, kind: &str, status: &str, reason: &str, mut message: String) {
+        if message.len() > MESSAGE_LIMIT {
+            message.truncate(message.floor_char_boundary(MESSAGE_LIMIT - 3));
+            message.push('…');
+        }
+        let since = self
+            .before
+            .iter()
+            .find(|condition| condition.type_ == kind && condition.status == status)
+            .map_or_else(|| Time(Timestamp::now()), |condition| condition.last_transition_time.clone());
+        self.insert(Condition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message,
+            last_transition_time: since,
+            observed_generation: Some(self.generation),
+        });
+    }
+
+    fn insert(&mut self, condition: Condition) {
+        match self.now.iter_mut().find(|existing| existing.type_ == condition.type_) {
+            Some(existing) => *existing = condition,
+            None => self.now.push(condition),
+        }
+    }
+
+    /// The list, in the order in which the conditions were set; what was not set is gone.
+    pub fn finish(self) -> Vec<Condition> {
+        self.now
+    }
+}
+
+/// Whether a condition of this name is `True`.
+pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
+    conditions.iter().any(|condition| condition.type_ == kind && condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Time {
+        Time(Timestamp::from_second(seconds).expect("in range"))
+    }
+
+    #[test]
+    fn a_transition_is_a_change_of_status_and_of_nothing_else() {
+        let mut first = Conditions::new(&[], 1);
+        first.set("Ready", false, "Waiting", "no pod yet");
+        let mut before = first.finish();
+        before[0].last_transition_time = at(1000);
+
+        let mut same = Conditions::new(&before, 2);
+        same.set("Ready", false, "PodsFailing", "image cannot be pulled");
+        let same = same.finish();
+        assert_eq!(same[0].last_transition_time, at(1000));
+        assert_eq!((same[0].reason.as_str(), same[0].observed_generation), ("PodsFailing", Some(2)));
+
+        let mut changed = Conditions::new(&same, 2);
+        changed.set("Ready", true, "PodsReady", "1 of 1");
+        assert_ne!(changed.finish()[0].last_transition_time, at(1000));
+    }
+
+    #[test]
+    fn what_is_not_set_again_is_gone() {
+        let mut first = Conditions::new(&[], 1);
+        first.set("Ready", true, "PodsReady", "");
+        first.set("EmbeddingServerReady", true, "Ready", "");
+        let before = first.finish();
+        let mut second = Conditions::new(&before, 1);
+        second.keep("Ready");
+        assert_eq!(second.finish(), before[..1]);
+    }
+}

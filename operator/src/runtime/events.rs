@@ -1,0 +1,97 @@
+//! Events: one for each transition of a condition, none for anything else.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{
+    Resource,
+    runtime::events::{Event, EventType},
+};
+
+use super::{Context, chain};
+
+/// Conditions that are bad news when they are true.
+const NEGATIVE: &[&str] = &["Degraded"];
+/// The longest note that the API server accepts.
+const NOTE_LIMIT: usize = 1024;
+
+impl Context {
+    /// Publishes an event for every condition whose status or reason changed. Best effort: an event that is lost is not sent again.
+    pub async fn tell_transitions<K: Resource<DynamicType = ()>>(
+        &self,
+        object: &K,
+        before: &[Condition],
+        now: &[Condition],
+    ) {
+        for event in transitions(before, now) {
+            self.tell(object, event).await;
+        }
+    }
+
+    /// Publishes an event about an object.
+    pub async fn tell<K: Resource<DynamicType = ()>>(&self, object: &K, event: Event) {
+        if !self.leadership.holds() {
+            return;
+        }
+        let reference = object.object_ref(&());
+        let publish = self.recorder.publish(&event, &reference);
+        match tokio::time::timeout(super::calls::DEADLINE, publish).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::debug!(reason = event.reason, error = %chain(&error), "an event was lost");
+            }
+            Err(_) => {
+                tracing::debug!(reason = event.reason, "an event was lost: the API server took too long");
+            }
+        }
+    }
+}
+
+fn transitions(before: &[Condition], now: &[Condition]) -> Vec<Event> {
+    now.iter()
+        .filter(|condition| match before.iter().find(|known| known.type_ == condition.type_) {
+            Some(known) => known.status != condition.status || known.reason != condition.reason,
+            // That all is well from the beginning is no news, except for the sum of it.
+            None => is_bad(condition) || condition.type_ == "Ready" && condition.status == "True",
+        })
+        .map(|condition| Event {
+            type_: if is_bad(condition) { EventType::Warning } else { EventType::Normal },
+            reason: condition.reason.clone(),
+            note: Some(shorten(&condition.message)),
+            action: condition.type_.clone(),
+            secondary: None,
+        })
+        .collect()
+}
+
+fn is_bad(condition: &Condition) -> bool {
+    let bad = if NEGATIVE.contains(&condition.type_.as_str()) { "True" } else { "False" };
+    condition.status == bad
+}
+
+fn shorten(message: &str) -> String {
+    let end = message.floor_char_boundary(NOTE_LIMIT);
+    message.get(..end).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::Conditions;
+
+    fn conditions(ready: (bool, &str), degraded: bool) -> Vec<Condition> {
+        let mut conditions = Conditions::new(&[], 1);
+        conditions.set("Ready", ready.0, ready.1, "why");
+        conditions.set("Degraded", degraded, "Backends", "why");
+        conditions.finish()
+    }
+
+    #[test]
+    fn only_transitions_are_events() {
+        let waiting = conditions((false, "Waiting"), false);
+        assert_eq!(transitions(&[], &waiting).len(), 1);
+        assert!(transitions(&waiting, &waiting).is_empty());
+
+        let degraded = transitions(&waiting, &conditions((true, "Serving"), true));
+        let kinds: Vec<_> = degraded.iter().map(|event| (event.action.as_str(), event.type_)).collect();
+        assert_eq!(kinds, [("Ready", EventType::Normal), ("Degraded", EventType::Warning)]);
+    }
+}

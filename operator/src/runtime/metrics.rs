@@ -1,0 +1,125 @@
+//! The operator's metrics. All names begin with `vmcp_operator_`.
+
+use std::time::Duration;
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+use super::Verb;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindAndOutcome {
+    kind: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindAndCategory {
+    kind: &'static str,
+    category: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindAndVerb {
+    kind: &'static str,
+    verb: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByKind {
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOutcome {
+    outcome: &'static str,
+}
+
+/// What is counted.
+pub struct Metrics {
+    reconciles: Family<KindAndOutcome, Counter>,
+    durations: Family<ByKind, Histogram, fn() -> Histogram>,
+    errors: Family<KindAndCategory, Counter>,
+    writes: Family<KindAndVerb, Counter>,
+    watch_failures: Family<ByKind, Counter>,
+    polls: Family<ByOutcome, Counter>,
+    leader: Gauge,
+    registry: Registry,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("vmcp_operator");
+        let metrics = Self {
+            reconciles: Family::default(),
+            durations: Family::new_with_constructor(|| {
+                Histogram::new([0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0])
+            }),
+            errors: Family::default(),
+            writes: Family::default(),
+            watch_failures: Family::default(),
+            polls: Family::default(),
+            leader: Gauge::default(),
+            registry: Registry::default(),
+        };
+        registry.register("reconciles", "Reconciles by kind and outcome", metrics.reconciles.clone());
+        registry.register(
+            "reconcile_duration_seconds",
+            "How long a reconcile took, by kind",
+            metrics.durations.clone(),
+        );
+        registry.register("errors", "Errors by kind and category", metrics.errors.clone());
+        registry.register(
+            "api_writes",
+            "Writes sent to the API server, by kind of the object and verb",
+            metrics.writes.clone(),
+        );
+        registry.register("watch_failures", "Interrupted watches by kind", metrics.watch_failures.clone());
+        registry.register(
+            "status_polls",
+            "Polls of /admin/status of pods, by outcome",
+            metrics.polls.clone(),
+        );
+        registry.register("leader", "1 while this replica holds the lease", metrics.leader.clone());
+        Self { registry, ..metrics }
+    }
+}
+
+impl Metrics {
+    pub(super) fn reconciled(&self, kind: &'static str, outcome: &'static str, took: Duration) {
+        self.reconciles.get_or_create(&KindAndOutcome { kind, outcome }).inc();
+        self.durations.get_or_create(&ByKind { kind }).observe(took.as_secs_f64());
+    }
+
+    pub(super) fn failed(&self, kind: &'static str, category: &'static str) {
+        self.errors.get_or_create(&KindAndCategory { kind, category }).inc();
+    }
+
+    pub(super) fn wrote(&self, kind: &'static str, verb: Verb) {
+        self.writes.get_or_create(&KindAndVerb { kind, verb: verb.as_str() }).inc();
+    }
+
+    pub(super) fn watch_failed(&self, kind: &'static str) {
+        self.watch_failures.get_or_create(&ByKind { kind }).inc();
+    }
+
+    /// Counts a poll of a pod.
+    pub fn polled(&self, outcome: &'static str) {
+        self.polls.get_or_create(&ByOutcome { outcome }).inc();
+    }
+
+    pub(super) fn leads(&self, leads: bool) {
+        self.leader.set(leads.into());
+    }
+
+    /// In the text format.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}

@@ -1,0 +1,73 @@
+//! What all controllers share.
+//!
+//! A controller is five steps, each a function in a module of its own:
+//!
+//! ```text
+//! dereference  reads what the resource refers to, from `Context::resources`, `Context::children` and `Context::secret`
+//! validate     decides whether it makes sense, and gives a type of its own                                   (pure)
+//! build        gives `Desired`: every `Child` that should exist                                              (pure)
+//! apply        `Context::apply` writes what differs, deletes what is not wanted any more
+//! status       `Conditions` and the rest; `Context::write_status` writes it when it changed
+//! ```
+//!
+//! ```ignore
+//! pub async fn run(context: Arc<Context>) {
+//!     let triggers = Triggers::new(&context, &context.resources.mcp_servers)
+//!         .on(&context.resources.mcp_groups, |change, context| names_of_members(change, context));
+//!     run_controller(triggers, reconcile).await;
+//! }
+//!
+//! async fn reconcile(server: Arc<MCPServer>, context: Arc<Context>) -> Result<Action, Error> {
+//!     let applied = context.apply(server.as_ref(), build(&validate(&server)?)).await?;
+//!     let mut conditions = Conditions::new(&before, generation);
+//!     conditions.set("Ready", true, "PodsReady", "1 of 1 pods serve");
+//!     let conditions = conditions.finish();
+//!     context.tell_transitions(server.as_ref(), &before, &conditions).await;   // events
+//!     context.write_status(server.as_ref(), &status).await?;                   // only when it changed
+//!     Ok(Action::await_change())
+//! }
+//! ```
+//!
+//! - **Errors** implement [`Failure`]: `category()` is the metric's label, the event's reason and the reason of the condition
+//!   `Ready`; `retry()` says whether to wait for an edit or to try again. [`run_controller`] counts them, backs off, and writes
+//!   them into the status when they last. [`CallError`] and [`ApplyError`] implement it already.
+//! - **Objects** come from watches and are never read from the API server, except values of Secrets (once for each version) and
+//!   objects that are about to be created (once, so that nothing is adopted).
+//! - **Children** get namespace, owner reference and the labels `app.kubernetes.io/managed-by` and `…/instance` from
+//!   [`Context::apply`]; pods must carry both in their template, else nobody sees them. Their changes reach the controller of
+//!   their owner by themselves; changes of pods do not, they come through the status of their Deployment or StatefulSet.
+//! - **Writes** go through [`Context::call`], which counts them and refuses them when the lease is lost.
+
+pub mod apply;
+mod calls;
+mod child;
+mod children;
+mod conditions;
+mod context;
+mod controller;
+mod election;
+mod events;
+mod failure;
+mod guarded;
+mod kind;
+mod leadership;
+mod metrics;
+mod scope;
+mod secrets;
+mod status;
+
+pub use apply::{Applied, ApplyError, Desired};
+pub use calls::{CallError, Verb};
+pub use child::{Child, ChildKind, ChildType};
+pub use children::{Children, INSTANCE, MANAGED_BY, OPERATOR};
+pub use conditions::{Conditions, is_true};
+pub use context::{Context, Resources, Settings};
+pub use controller::{Triggers, run_controller};
+pub use election::Election;
+pub use failure::{Failure, Retry, chain};
+pub use guarded::{Custom, Guarded, Watched, kind_of};
+pub use kind::{Change, Kind};
+pub use leadership::Leadership;
+pub use metrics::Metrics;
+pub use scope::Scope;
+pub use secrets::SecretData;
