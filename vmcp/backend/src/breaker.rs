@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+pub use vmcp_model::status::BreakerPosition as Position;
 
 /// When the breaker opens and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,19 +19,6 @@ impl Default for Settings {
     fn default() -> Self {
         Self { failure_threshold: 5, reset_timeout: Duration::from_secs(30) }
     }
-}
-
-/// What the breaker does with the next call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Position {
-    /// Calls go through.
-    #[default]
-    Closed,
-    /// Calls are refused.
-    Open,
-    /// One call may go through, or is under way; the others are refused.
-    HalfOpen,
 }
 
 /// How an admitted call ended, as far as the breaker cares.

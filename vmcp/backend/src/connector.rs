@@ -111,8 +111,10 @@ impl Connector {
         tracing::info!(era = server.era().as_str(), revision = server.revision.as_str(), "connected");
         {
             let mut live = lock(&self.shared.live);
+            let now = Some(SystemTime::now());
             live.state = State::Connected;
-            live.connected_at = Some(SystemTime::now());
+            live.since = now;
+            live.connected_at = now;
             live.connections += 1;
             live.last_error = None;
             live.server = Some((server.revision, server.info.clone()));
@@ -134,7 +136,10 @@ impl Connector {
 
     fn set_state(&self, state: State) {
         let mut live = lock(&self.shared.live);
-        live.state = state;
+        if live.state != state {
+            live.state = state;
+            live.since = Some(SystemTime::now());
+        }
         live.connected_at = None;
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct Rounds {
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     pub(crate) state: State,
+    /// When `state` last changed.
+    pub(crate) since: Option<SystemTime>,
     pub(crate) connected_at: Option<SystemTime>,
     pub(crate) connections: u32,
     pub(crate) last_error: Option<String>,
@@ -149,10 +151,11 @@ impl Shared {
         let server = info.map(ServerInfo::read).unwrap_or_default();
         Status {
             name: self.spec.name.to_string(),
-            transport: self.spec.transport.kind(),
+            transport: self.spec.transport.kind().to_owned(),
             state: live.state,
-            era: revision.map(|revision| revision.era().as_str()),
-            revision: revision.map(Revision::as_str),
+            since: live.since,
+            era: revision.map(|revision| revision.era().as_str().to_owned()),
+            revision: revision.map(|revision| revision.as_str().to_owned()),
             server_name: server.name,
             server_version: server.version,
             connected_at: live.connected_at,
@@ -166,6 +169,7 @@ impl Shared {
             restarts: live.connections.saturating_sub(1),
             sessions: self.sessions.count(),
             last_refresh: live.last_refresh,
+            changes: None,
         }
     }
 }

@@ -19,5 +19,6 @@ pub mod param_header;
 mod resolve;
 pub mod rules;
 pub mod sanitize;
+pub mod status;
 pub mod tokens;
 mod uri_template;

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_model::config::{self, Problem, Problems};
+use vmcp_model::config::{self, Config, Problems};
+use vmcp_model::status::{ConfigurationStatus, Refused, digest};
 
-use crate::engine::Engine;
+use crate::engine::{self, Engine};
 use crate::telemetry::metrics::ReloadLabels;
 
 /// Changes within this time of each other are one: a save is often several events.
@@ -37,34 +37,9 @@ pub enum LoadError {
     Invalid(#[from] Problems),
 }
 
-/// What has become of the file since the start.
-#[derive(Debug, Clone, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReloadStatus {
-    /// Changes that were put in force.
-    pub applied: u64,
-    /// Changes that were refused.
-    pub refused: u64,
-    /// Why the newest text is not in force, if it is not.
-    pub last_error: Option<Arc<Refused>>,
-    /// Settings that differ from those in force and take effect after a restart.
-    pub needs_restart: Vec<&'static str>,
-}
-
-/// A reload that was refused; the configuration before it stays in force.
-#[derive(Debug, Clone, Serialize)]
-pub struct Refused {
-    /// Everything that is wrong, as text.
-    pub message: String,
-    /// Everything that is wrong, one by one.
-    pub problems: Vec<Problem>,
-    /// When it was refused, in milliseconds since the Unix epoch.
-    pub at: u64,
-}
-
 /// Follows a file until dropped.
 pub struct ConfigWatch {
-    status: watch::Receiver<ReloadStatus>,
+    status: watch::Receiver<ConfigurationStatus>,
     _watcher: Option<RecommendedWatcher>,
     _task: AbortOnDropHandle<()>,
 }
@@ -84,8 +59,13 @@ impl ConfigWatch {
                 tracing::warn!(%error, folder = %folder.display(), every = ?POLL, "changes are looked for, not announced");
             })
             .ok();
-        let (report, status) = watch::channel(ReloadStatus::default());
-        let follower = Follower { path, text, environment, engine, report };
+        let (report, status) = watch::channel(ConfigurationStatus {
+            digest: digest(&text),
+            applied_at: Some(SystemTime::now()),
+            ..ConfigurationStatus::default()
+        });
+        let at_start = Arc::clone(&engine.snapshot().config);
+        let follower = Follower { path, text, environment, engine, at_start, report };
         ConfigWatch {
             status,
             _watcher: watcher,
@@ -93,14 +73,9 @@ impl ConfigWatch {
         }
     }
 
-    /// What has become of the file, now and later.
-    pub fn status(&self) -> watch::Receiver<ReloadStatus> {
-        self.status.clone()
-    }
-
-    /// Why the newest text is not in force, if it is not.
-    pub fn refused(&self) -> Option<Arc<Refused>> {
-        self.status.borrow().last_error.clone()
+    /// What has become of the file since the start.
+    pub fn status(&self) -> ConfigurationStatus {
+        self.status.borrow().clone()
     }
 }
 
@@ -132,7 +107,8 @@ struct Follower<E> {
     text: String,
     environment: E,
     engine: Engine,
-    report: watch::Sender<ReloadStatus>,
+    at_start: Arc<Config>,
+    report: watch::Sender<ConfigurationStatus>,
 }
 
 impl<E: Fn(&str) -> Option<String>> Follower<E> {
@@ -165,32 +141,35 @@ impl<E: Fn(&str) -> Option<String>> Follower<E> {
                 for warning in &loaded.warnings {
                     tracing::warn!("{}", warning.render(&self.path.display().to_string()));
                 }
+                let needs_restart = engine::needs_restart(&self.at_start, &loaded.config);
                 let applied = self.engine.apply(loaded.config).await;
                 tracing::info!(
                     added = ?applied.added, changed = ?applied.changed, removed = ?applied.removed,
                     unchanged = applied.unchanged, "configuration reloaded"
                 );
-                if !applied.needs_restart.is_empty() {
-                    tracing::warn!(settings = ?applied.needs_restart, "these take effect after a restart");
+                if !needs_restart.is_empty() {
+                    tracing::warn!(settings = ?needs_restart, "these take effect after a restart");
                 }
                 self.report.send_modify(|status| {
+                    status.digest = digest(&self.text);
+                    status.applied_at = Some(SystemTime::now());
                     status.applied += 1;
-                    status.last_error = None;
-                    status.needs_restart = applied.needs_restart;
+                    status.refused = None;
+                    status.needs_restart = needs_restart.into_iter().map(str::to_owned).collect();
                 });
                 "applied"
             }
             Err(problems) => {
                 tracing::error!("configuration refused, the one before stays in force:\n{problems}");
-                let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 let refused = Refused {
+                    digest: digest(&self.text),
                     message: problems.to_string(),
                     problems: problems.list,
-                    at: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
+                    at: Some(SystemTime::now()),
                 };
                 self.report.send_modify(|status| {
-                    status.refused += 1;
-                    status.last_error = Some(Arc::new(refused));
+                    status.refusals += 1;
+                    status.refused = Some(refused);
                 });
                 "refused"
             }
@@ -229,15 +208,18 @@ mod tests {
         save(&yaml("two"));
         eventually("the second text is in force", || names(&engine) == ["two"]).await;
         save("backend: [{ name: three }]");
-        eventually("the third text is refused", || watch.refused().is_some()).await;
-        let refused = watch.refused().unwrap();
+        eventually("the third text is refused", || watch.status().refused.is_some()).await;
+        let refused = watch.status().refused.unwrap();
         assert!(refused.message.contains("vmcp.yaml") && !refused.problems.is_empty(), "{}", refused.message);
         assert_eq!(names(&engine), ["two"]);
         save(&yaml("four"));
-        eventually("the fourth text is in force", || names(&engine) == ["four"] && watch.refused().is_none())
-            .await;
-        let status = watch.status().borrow().clone();
-        assert_eq!((status.applied, status.refused), (2, 1));
+        eventually("the fourth text is in force", || {
+            names(&engine) == ["four"] && watch.status().refused.is_none()
+        })
+        .await;
+        let status = watch.status();
+        assert_eq!((status.applied, status.refusals), (2, 1));
+        assert_eq!(status.digest, digest(&yaml("four")));
     }
 
     /// A ConfigMap volume: `vmcp.yaml -> ..data/vmcp.yaml`, `..data -> ..1`, and a change swaps `..data`.

@@ -49,7 +49,7 @@ async fn all_pages_of_the_declared_kinds_are_listed() {
     assert!(server.asked("prompts/list").is_empty(), "not declared");
     let shown = serde_json::to_value(&status).unwrap();
     assert_eq!((&shown["state"], &shown["breaker"]), (&json!("connected"), &json!("closed")));
-    assert!(shown["connected_at"].as_str().unwrap().ends_with('Z'), "RFC 3339");
+    assert!(shown["connectedAt"].as_str().unwrap().ends_with('Z'), "RFC 3339");
     backend.stop().await;
 }
 

@@ -5,13 +5,13 @@ use std::{
     fmt,
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How many problems [`Problems`] prints; the rest is counted.
 const SHOWN: usize = 100;
 
 /// One mistake, or one thing worth a warning.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// Where: `backends[1].url`; empty for the file as a whole.
     pub path: String,

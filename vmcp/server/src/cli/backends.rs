@@ -2,12 +2,12 @@
 
 use clap::Args;
 use serde_json::json;
+use vmcp_model::status::{BackendStatus, StatusReport};
 
 use super::connection::{self, Need, Reach};
 use super::failure::{Exit, Failure};
 use super::options::{Format, Global};
 use super::output;
-use super::status::{Backend, Status};
 
 /// Show how each backend is doing
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
         let status = connection.status().await?;
         let everything = json!({ "backends": status.backends, "issues": status.issues });
         output::print(format, &everything, || people(&status, verbose))?;
-        if let Some(refused) = &status.refused_configuration {
+        if let Some(refused) = &status.configuration.refused {
             output::note(&format!(
                 "the last edit of the configuration is not in force:\n{}",
                 refused.message
@@ -44,14 +44,14 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
     })
 }
 
-fn people(status: &Status, verbose: bool) -> String {
-    let Status { backends, issues, .. } = status;
+fn people(status: &StatusReport, verbose: bool) -> String {
+    let StatusReport { backends, issues, .. } = status;
     if backends.is_empty() {
         return String::new();
     }
     let header = ["NAME", "STATE", "TRANSPORT", "PROTOCOL", "TOOLS", "RESOURCES", "PROMPTS"];
     let mut parts = vec![output::table(header, backends.iter().map(row))];
-    let error = |backend: &Backend| Some(format!("{}: {}", backend.name, backend.last_error.as_ref()?));
+    let error = |backend: &BackendStatus| Some(format!("{}: {}", backend.name, backend.last_error.as_ref()?));
     let errors: Vec<_> = backends.iter().filter_map(error).collect();
     if !errors.is_empty() {
         parts.push(format!("LAST ERROR\n{}", errors.join("\n")));
@@ -67,23 +67,12 @@ fn people(status: &Status, verbose: bool) -> String {
     parts.join("\n\n")
 }
 
-fn row(backend: &Backend) -> [String; 7] {
-    let Backend {
-        name,
-        transport,
-        state,
-        revision,
-        last_error: _,
-        tools,
-        resources,
-        prompts,
-        rejected,
-        rest: _,
-    } = backend;
+fn row(backend: &BackendStatus) -> [String; 7] {
+    let BackendStatus { name, transport, state, revision, tools, resources, prompts, rejected, .. } = backend;
     let rejected = if *rejected == 0 { String::new() } else { format!(" ({rejected} rejected)") };
     [
         name.clone(),
-        state.clone(),
+        state.as_str().to_owned(),
         transport.clone(),
         revision.clone().unwrap_or_else(|| "-".to_owned()),
         format!("{tools}{rejected}"),

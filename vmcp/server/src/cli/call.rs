@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::connection::{self, CallFailure, Connection, Need, Reach, duration};
 use super::failure::{Exit, Failure};
+use super::offered::Tools;
 use super::options::{Format, Global};
-use super::status::Tools;
 use super::{output, progress, tool_result};
 use crate::optim::names::own;
 

@@ -11,10 +11,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::Url;
 use vmcp_model::config::{Config, parse_duration};
+use vmcp_model::status::{self, BackendState, StatusReport};
 
 use super::failure::{Exit, Failure};
 use super::options::{Global, no_file};
-use super::status::Status;
 use super::{block_on, progress};
 pub(super) use own::{Need, Own};
 
@@ -114,7 +114,7 @@ impl Connection {
         // It begins at once, and status shows that it has.
         tokio::time::sleep(BEGUN).await;
         while started.elapsed() < limit
-            && self.status().await?.backends.iter().any(|one| one.state == "connecting")
+            && self.status().await?.backends.iter().any(|one| one.state == BackendState::Connecting)
         {
             tokio::time::sleep(BEGUN).await;
         }
@@ -123,7 +123,7 @@ impl Connection {
     }
 
     /// What `/admin/status` says.
-    pub(super) async fn status(&self) -> Result<Status, Failure> {
+    pub(super) async fn status(&self) -> Result<StatusReport, Failure> {
         self.admin("admin/status").await
     }
 
@@ -180,18 +180,18 @@ impl<E: Into<Failure>> From<E> for CallFailure {
 }
 
 /// The server at these addresses, if one is there and is ours.
-async fn probe(listen: SocketAddr, admin: SocketAddr) -> Option<(Connection, Status)> {
+async fn probe(listen: SocketAddr, admin: SocketAddr) -> Option<(Connection, StatusReport)> {
     let admin = Url::parse(&format!("http://{}", reachable(admin))).ok()?;
     let mcp = Url::parse(&format!("http://{}/mcp", reachable(listen))).ok()?;
-    let status: Status = remote::get(&admin, "admin/status", remote::PROBE)
+    let status: StatusReport = remote::get(&admin, "admin/status", remote::PROBE)
         .await
         .ok()
-        .filter(|status: &Status| status.name == "vmcp")?;
+        .filter(|status: &StatusReport| status.name == status::NAME)?;
     Some((Connection::Server { mcp: Some(mcp), admin: Some(admin) }, status))
 }
 
 /// Whether a server has the backends of this configuration; if not, it runs with another file.
-fn serves(status: &Status, config: &Config) -> bool {
+fn serves(status: &StatusReport, config: &Config) -> bool {
     let mut theirs: Vec<_> = status.backends.iter().map(|backend| backend.name.as_str()).collect();
     let mut ours: Vec<_> = config.backends.iter().map(|backend| &*backend.name).collect();
     theirs.sort_unstable();

@@ -6,12 +6,12 @@ mod remedies;
 
 use clap::Args;
 use vmcp_model::config::Problem;
+use vmcp_model::status::BackendStatus;
 
 use super::connection::{self, Connection, Need, Reach};
 use super::failure::{Exit, Failure};
 use super::options::{Format, Global};
 use super::output;
-use super::status::Backend;
 use finding::{Finding, Health, people};
 
 /// Find out what is wrong, and what to do about it
@@ -61,7 +61,7 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
                 _ => findings.push(checks::embeddings_of_server(&status.embeddings)),
             }
         }
-        let wanted = |backend: &&Backend| only.as_ref().is_none_or(|only| *only == backend.name);
+        let wanted = |backend: &&BackendStatus| only.as_ref().is_none_or(|only| *only == backend.name);
         let config = file.as_ref().map(|file| &file.config);
         let backends: Vec<_> = status
             .backends

@@ -202,7 +202,7 @@ fn announce(status: &Status, settled: bool) -> bool {
     let Status { name, transport, state, revision, tools, last_error, .. } = status;
     match state {
         State::Connected => {
-            let revision = revision.unwrap_or_default();
+            let revision = revision.as_deref().unwrap_or_default();
             tracing::info!(backend = name, transport, revision, tools, "backend is up");
         }
         State::Failed => {

@@ -5,9 +5,9 @@ use vmcp_model::brief::brief;
 
 use super::connection::{self, Need, Reach};
 use super::failure::{Exit, Failure};
+use super::offered::Tools;
 use super::options::{Format, Global};
 use super::output;
-use super::status::Tools;
 
 /// List the tools of all backends
 #[derive(Debug, Args)]

@@ -9,12 +9,13 @@ use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
+use vmcp_model::status::{self, StatusReport};
 use vmcp_wire::pages::List;
 
-use crate::config_watch::{ConfigWatch, Refused};
-use crate::engine::{Changes, EmbeddingStatus, Engine};
+use crate::config_watch::ConfigWatch;
+use crate::engine::Engine;
 use crate::identity::Identity;
 use crate::optim::names::NameStyle;
 
@@ -72,46 +73,20 @@ async fn metrics(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
 }
 
 /// `GET /admin/status`.
-#[derive(Serialize)]
-struct StatusReport {
-    name: &'static str,
-    version: &'static str,
-    pid: u32,
-    uptime_seconds: u64,
-    generation: u64,
-    /// The last edit of the configuration file, if it was refused; an earlier one is in force.
-    refused_configuration: Option<Arc<Refused>>,
-    backends: Vec<BackendReport>,
-    tools: usize,
-    listed_tools: usize,
-    baseline_tokens: u64,
-    embeddings: EmbeddingStatus,
-    issues: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct BackendReport {
-    #[serde(flatten)]
-    status: vmcp_backend::Status,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    changes: Option<Changes>,
-}
-
 async fn status(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
     let engine = &inner.engine;
     let snapshot = engine.snapshot();
     let view = snapshot.view(Identity::Anonymous);
-    let mut changes = engine.changes();
-    let report =
-        |status: vmcp_backend::Status| BackendReport { changes: changes.remove(&*status.name), status };
+    let connections = engine.metrics().client_connections.get();
     Json(StatusReport {
-        name: "vmcp",
-        version: env!("CARGO_PKG_VERSION"),
+        name: status::NAME.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
         uptime_seconds: inner.started.elapsed().as_secs(),
         generation: snapshot.generation,
-        refused_configuration: inner.watch.as_ref().and_then(ConfigWatch::refused),
-        backends: engine.backend_status().into_iter().map(report).collect(),
+        connections: u64::try_from(connections).unwrap_or_default(),
+        configuration: inner.watch.as_ref().map(ConfigWatch::status).unwrap_or_default(),
+        backends: engine.backend_status(),
         tools: view.visible_tools,
         listed_tools: view.list(List::Tools, NameStyle::Dotted).entries().len(),
         baseline_tokens: view.baseline_tokens,

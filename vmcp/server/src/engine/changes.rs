@@ -4,27 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use serde::Serialize;
 use vmcp_model::discovered::Discovered;
+use vmcp_model::status::DefinitionChanges;
 use vmcp_store::{ChangeKind, Store, StoreError, ToolChange};
 
 use crate::telemetry::metrics::{ChangeLabels, Metrics};
-
-/// How a backend's listing differs from the one before it, which may be from an earlier run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Changes {
-    /// Tools that were not there before.
-    pub added: usize,
-    /// Tools whose definition differs.
-    pub updated: usize,
-    /// Tools that are gone.
-    pub removed: usize,
-    /// Tools that stayed as they were.
-    pub unchanged: usize,
-    /// When this was noticed.
-    #[serde(serialize_with = "rfc3339")]
-    pub at: SystemTime,
-}
 
 /// A listing to be compared with the stored hashes and to be stored.
 #[derive(Clone)]
@@ -40,13 +24,6 @@ impl Listing {
     }
 }
 
-impl Changes {
-    /// Whether anything changed.
-    pub fn any(&self) -> bool {
-        self.added + self.updated + self.removed > 0
-    }
-}
-
 /// The hashes that the store remembers of a backend's tools, by the backend's names.
 pub(super) type Known = HashMap<String, String>;
 
@@ -55,7 +32,11 @@ pub(super) fn known(store: &Store, backend: &str) -> Result<Known, StoreError> {
 }
 
 /// How a listing differs from what was known: the events, sorted by tool, and their number.
-pub(super) fn compare(known: &Known, listing: &Listing, at: SystemTime) -> (Vec<ToolChange>, Changes) {
+pub(super) fn compare(
+    known: &Known,
+    listing: &Listing,
+    at: SystemTime,
+) -> (Vec<ToolChange>, DefinitionChanges) {
     let hashes = listing.hashes();
     let change = |tool: &str, kind, before: Option<&String>, after: Option<&String>| ToolChange {
         backend: listing.backend.to_string(),
@@ -77,16 +58,30 @@ pub(super) fn compare(known: &Known, listing: &Listing, at: SystemTime) -> (Vec<
     let count = |kind| events.iter().filter(|event| event.kind == kind).count();
     let (added, updated) = (count(ChangeKind::Added), count(ChangeKind::Updated));
     let removed = count(ChangeKind::Removed);
-    (events, Changes { added, updated, removed, unchanged: hashes.len() - added - updated, at })
+    (
+        events,
+        DefinitionChanges {
+            added,
+            updated,
+            removed,
+            unchanged: hashes.len() - added - updated,
+            at: Some(at),
+        },
+    )
 }
 
 /// Compares a listing with what the store remembers of its backend, tells the log and the metrics what changed, and makes
 /// the store remember the listing. Blocks.
-pub(super) fn record(store: &Store, listing: &Listing, metrics: &Metrics) -> Result<Changes, StoreError> {
+pub(super) fn record(
+    store: &Store,
+    listing: &Listing,
+    metrics: &Metrics,
+) -> Result<DefinitionChanges, StoreError> {
     let Listing { backend, fingerprint, discovered } = listing;
     let known = known(store, backend)?;
-    let (events, changes) = compare(&known, listing, SystemTime::now());
-    let now = milliseconds(changes.at);
+    let at = SystemTime::now();
+    let (events, changes) = compare(&known, listing, at);
+    let now = milliseconds(at);
     if known.is_empty() {
         // A backend that was never seen before did not change.
         tracing::info!(backend = %backend, tools = changes.added, "tools discovered");
@@ -110,11 +105,6 @@ fn announce(changes: &[ToolChange], metrics: &Metrics) {
         let labels = ChangeLabels { backend: backend.clone(), change: kind.as_str() };
         metrics.catalog_changes.get_or_create(&labels).inc();
     }
-}
-
-/// UTC, to the second.
-fn rfc3339<S: serde::Serializer>(at: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&humantime::format_rfc3339_seconds(*at))
 }
 
 /// Milliseconds since the Unix epoch.

@@ -7,9 +7,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use serde::{Serialize, Serializer};
 use tokio::sync::Notify;
 use vmcp_embed::{EmbedError, Embedder};
+use vmcp_model::status::{EmbeddingState, EmbeddingStatus};
 use vmcp_search::TEXT_VERSION;
 use vmcp_store::{ContentKey, ToolVector};
 
@@ -50,48 +50,6 @@ struct State {
 pub(super) struct Down {
     pub(super) error: EmbedError,
     pub(super) retry_at: Instant,
-}
-
-/// What an operator wants to know about embeddings.
-#[derive(Debug, Clone, Serialize)]
-pub struct EmbeddingStatus {
-    /// As configured: `local`, `tei`, `openai`, `none`.
-    pub provider: &'static str,
-    /// Provider and model, once known.
-    pub model: Option<String>,
-    /// Tools that want a vector.
-    pub wanted: usize,
-    /// Tools that have one.
-    pub embedded: usize,
-    /// How it is going.
-    #[serde(flatten)]
-    pub state: EmbeddingState,
-    /// What to do about it, in one line.
-    pub hint: Option<String>,
-}
-
-/// How embedding is going.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "state", rename_all = "lowercase")]
-pub enum EmbeddingState {
-    /// There is no provider, by choice: searches go by keywords.
-    Off,
-    /// Every tool has its vector.
-    Ready,
-    /// Vectors are being made; searches use those that exist.
-    Working,
-    /// The provider fails; searches go by keywords.
-    Degraded {
-        /// Why. It may name an address: for operators.
-        reason: String,
-        /// When it is tried again.
-        #[serde(rename = "retry_in_seconds", serialize_with = "seconds")]
-        retry_in: Duration,
-    },
-}
-
-fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(duration.as_secs())
 }
 
 impl Provider {
@@ -154,14 +112,21 @@ impl Provider {
         let (model, down) = (self.model(), self.down());
         let hint = down.as_ref().and_then(|down| hint(&down.error));
         let state = match down {
-            Some(Down { error, retry_at }) => EmbeddingState::Degraded {
-                reason: error.to_string(),
-                retry_in: retry_at.saturating_duration_since(Instant::now()),
-            },
+            Some(_) => EmbeddingState::Degraded,
             None if embedded < wanted => EmbeddingState::Working,
             None => EmbeddingState::Ready,
         };
-        EmbeddingStatus { provider: self.name, model, wanted, embedded, state, hint }
+        let retry_in = |down: &Down| down.retry_at.saturating_duration_since(Instant::now()).as_secs();
+        EmbeddingStatus {
+            provider: self.name.to_owned(),
+            model,
+            wanted,
+            embedded,
+            state,
+            retry_in_seconds: down.as_ref().map(retry_in),
+            reason: down.map(|down| down.error.to_string()),
+            hint,
+        }
     }
 }
 

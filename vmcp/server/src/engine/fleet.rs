@@ -60,7 +60,7 @@ impl Fleet {
     /// Takes out the backends that another configuration does not want as they are.
     pub(super) fn change(&mut self, before: &Config, after: &Config) -> Plan {
         let keeps_settings = same_settings(before, after);
-        let mut plan = Plan { applied: Applied::between(before, after), ..Plan::default() };
+        let mut plan = Plan::default();
         let enabled = after.backends.iter().filter(|spec| spec.enabled);
         let mut wanted: BTreeMap<_, _> = enabled.map(|spec| (Arc::clone(&spec.name), spec.clone())).collect();
         for (name, old) in std::mem::take(&mut self.running) {

@@ -25,16 +25,14 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use vmcp_backend::breaker::Position;
 use vmcp_backend::{Downstream, State, Status};
 use vmcp_embed::Embedder;
 use vmcp_model::config::{Backend, Config};
 use vmcp_model::discovered::Discovered;
+use vmcp_model::status::{DefinitionChanges, EmbeddingStatus};
 use vmcp_search::Index;
 use vmcp_store::StoreError;
 
-pub use changes::Changes;
-pub use embedding::{EmbeddingState, EmbeddingStatus};
 pub use list::{Entry, List, Page};
 pub use refresh::RefreshError;
 pub use snapshot::Snapshot;
@@ -122,24 +120,24 @@ pub struct Applied {
     pub removed: Vec<Arc<str>>,
     /// Backends that went on as they were.
     pub unchanged: usize,
-    /// Settings that differ but are read at start only.
-    pub needs_restart: Vec<&'static str>,
 }
 
-impl Applied {
-    fn between(before: &Config, after: &Config) -> Applied {
-        let fixed = [
-            ("server.listen", before.server.listen == after.server.listen),
-            ("server.adminListen", before.server.admin_listen == after.server.admin_listen),
-            ("optimizer.storage", before.optimizer.storage_dir == after.optimizer.storage_dir),
-            ("telemetry", before.telemetry == after.telemetry),
-            ("server.allowedHosts", before.server.allowed_hosts == after.server.allowed_hosts),
-            ("server.allowedOrigins", before.server.allowed_origins == after.server.allowed_origins),
-            ("operational.logLevel", before.operational.log_level == after.operational.log_level),
-        ];
-        let needs_restart = fixed.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect();
-        Applied { needs_restart, ..Applied::default() }
-    }
+/// Settings that are read at start only and differ from what they were then.
+pub fn needs_restart(at_start: &Config, now: &Config) -> Vec<&'static str> {
+    let (server, new) = (&at_start.server, &now.server);
+    let fixed = [
+        ("server.listen", server.listen == new.listen),
+        ("server.adminListen", server.admin_listen == new.admin_listen),
+        ("server.maxConnections", server.max_connections == new.max_connections),
+        ("server.receiveTimeout", server.receive_timeout == new.receive_timeout),
+        ("server.writeTimeout", server.write_timeout == new.write_timeout),
+        ("server.allowedHosts", server.allowed_hosts == new.allowed_hosts),
+        ("server.allowedOrigins", server.allowed_origins == new.allowed_origins),
+        ("optimizer.storage", at_start.optimizer.storage_dir == now.optimizer.storage_dir),
+        ("telemetry", at_start.telemetry == now.telemetry),
+        ("operational.logLevel", at_start.operational.log_level == now.operational.log_level),
+    ];
+    fixed.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
 }
 
 /// What clients may list, as of some moment. Each kind holds the number of the generation in which it last changed, so
@@ -234,11 +232,15 @@ impl Engine {
         let mut status: Vec<_> =
             snapshot.backends.values().map(vmcp_backend::Backend::status).chain(disabled).collect();
         status.sort_by(|one, other| one.name.cmp(&other.name));
+        let mut changes = self.changes();
+        for backend in &mut status {
+            backend.changes = changes.remove(&backend.name);
+        }
         status
     }
 
     /// How the last listing of each backend differed from the one before.
-    pub fn changes(&self) -> BTreeMap<String, Changes> {
+    pub fn changes(&self) -> BTreeMap<String, DefinitionChanges> {
         self.0
             .shared
             .changes()
@@ -253,12 +255,8 @@ impl Engine {
         match self.0.shared.provider.load_full() {
             Some(provider) => provider.status(&snapshot),
             None => EmbeddingStatus {
-                provider: provider::provider_name(&snapshot.config),
-                model: None,
-                wanted: 0,
-                embedded: 0,
-                state: EmbeddingState::Off,
-                hint: None,
+                provider: provider::provider_name(&snapshot.config).to_owned(),
+                ..EmbeddingStatus::default()
             },
         }
     }
@@ -352,26 +350,7 @@ fn has_failed(status: &Status) -> bool {
 
 /// The status of a backend that is configured and switched off (GMT-15).
 fn disabled(spec: &Backend) -> Status {
-    Status {
-        name: spec.name.to_string(),
-        transport: spec.transport.kind(),
-        state: State::Configured,
-        era: None,
-        revision: None,
-        server_name: None,
-        server_version: None,
-        connected_at: None,
-        last_error: None,
-        breaker: Position::Closed,
-        tools: 0,
-        resources: 0,
-        templates: 0,
-        prompts: 0,
-        rejected: 0,
-        restarts: 0,
-        sessions: 0,
-        last_refresh: None,
-    }
+    Status { name: spec.name.to_string(), transport: spec.transport.kind().to_owned(), ..Status::default() }
 }
 
 #[cfg(test)]

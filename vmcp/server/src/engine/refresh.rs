@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use vmcp_backend::{CallError, Request};
+use vmcp_model::status::DefinitionChanges;
 use vmcp_wire::methods;
 
-use super::changes::{self, Changes, Listing};
+use super::changes::{self, Listing};
 use super::{Engine, SETTLED_POLL};
 use crate::optim::call_arguments::empty_object;
 
@@ -33,7 +34,11 @@ pub enum RefreshError {
 impl Engine {
     /// Lists a backend anew and tells how its tools differ from what was known before. `force` embeds all of them anew, and
     /// counts them as updated, whether or not they changed.
-    pub async fn refresh_and_wait(&self, backend: &str, force: bool) -> Result<Changes, RefreshError> {
+    pub async fn refresh_and_wait(
+        &self,
+        backend: &str,
+        force: bool,
+    ) -> Result<DefinitionChanges, RefreshError> {
         let snapshot = self.snapshot();
         let (name, handle) = snapshot
             .backends

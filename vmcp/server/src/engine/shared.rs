@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::watch;
+use vmcp_model::status::DefinitionChanges;
 use vmcp_store::{Store, StoreError};
 
 use super::Generation;
-use super::changes::Changes;
 use super::embedding::Provider;
 use super::snapshot::Snapshot;
 use crate::telemetry::metrics::Metrics;
@@ -20,7 +20,7 @@ pub(super) struct Shared {
     /// Sent to when a configuration has come into force.
     pub(super) configured: watch::Sender<()>,
     pub(super) provider: ArcSwapOption<Provider>,
-    pub(super) changes: Mutex<BTreeMap<Arc<str>, Changes>>,
+    pub(super) changes: Mutex<BTreeMap<Arc<str>, DefinitionChanges>>,
     pub(super) metrics: Arc<Metrics>,
     store: ArcSwap<Store>,
 }
@@ -73,14 +73,14 @@ impl Shared {
     }
 
     /// Notes how a listing differed, unless it did not: what counts is the last change.
-    pub(super) fn note(&self, backend: Arc<str>, changes: Changes) {
+    pub(super) fn note(&self, backend: Arc<str>, changes: DefinitionChanges) {
         let mut noted = self.changes();
         if changes.any() || !noted.contains_key(&backend) {
             noted.insert(backend, changes);
         }
     }
 
-    pub(super) fn changes(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Changes>> {
+    pub(super) fn changes(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, DefinitionChanges>> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::net::TcpListener;
 use vmcp_embed::testing::FakeService;
+use vmcp_model::status::EmbeddingState;
 
 use vmcp_wire::pages::List;
 
@@ -109,7 +110,8 @@ async fn a_refresh_that_is_waited_for_counts_what_changed() {
     server.set("alpha", "Another thing.", &json!({}));
     server.set("gamma", "New.", &json!({}));
     server.remove("beta");
-    let counts = |changes: Changes| (changes.added, changes.updated, changes.removed, changes.unchanged);
+    let counts =
+        |changes: DefinitionChanges| (changes.added, changes.updated, changes.removed, changes.unchanged);
     assert_eq!(counts(engine.refresh_and_wait("s", false).await.unwrap()), (1, 1, 1, 0));
     assert_eq!(counts(engine.refresh_and_wait("s", false).await.unwrap()), (0, 0, 0, 2));
     eventually("the new texts are embedded", || service.inputs().len() == 4).await;
@@ -157,7 +159,7 @@ async fn searches_degrade_while_the_provider_is_down_and_recover() {
     let (server, mut service) = (two_tools().await, FakeService::start().await.unwrap());
     service.stop().await;
     let engine = engine(&backends(&[("s", &server.url)], &with_tei(&service))).await;
-    let degraded = || matches!(engine.embedding_status().state, EmbeddingState::Degraded { .. });
+    let degraded = || matches!(engine.embedding_status().state, EmbeddingState::Degraded);
     eventually("the outage is noticed", degraded).await;
     let search = || call(&engine, "find_tool", json!({"tool_description": "second thing"}));
     let found = search().await.unwrap();
@@ -220,7 +222,7 @@ async fn a_missing_local_model_says_how_to_get_it() {
     eventually("the model is missed", || engine.embedding_status().hint.is_some()).await;
     let status = engine.embedding_status();
     assert!(status.hint.unwrap().contains("vmcp model pull"));
-    assert_eq!((status.provider, status.wanted, status.embedded), ("local", 2, 0));
+    assert_eq!((&*status.provider, status.wanted, status.embedded), ("local", 2, 0));
 }
 
 #[tokio::test]
@@ -252,7 +254,7 @@ async fn a_reload_leaves_alone_what_did_not_change() {
         (names(&applied.added), names(&applied.removed)),
         (vec!["new".to_owned()], vec!["gone".to_owned()])
     );
-    assert_eq!((applied.unchanged, applied.changed.len(), applied.needs_restart.len()), (1, 0, 0));
+    assert_eq!((applied.unchanged, applied.changed.len()), (1, 0));
     assert!(!listed(&engine).contains(&"gone_alpha".to_owned()));
     engine.settled().await;
     assert!(listed(&engine).contains(&"new_alpha".to_owned()));

@@ -12,12 +12,13 @@ use serde_json::{Map, Value, json};
 use tower::ServiceExt as _;
 use vmcp_backend::State;
 use vmcp_model::config::Config;
+use vmcp_model::status::EmbeddingState;
 
 use super::CallFailure;
 use crate::cli::failure::Failure;
 use crate::cli::{output, progress};
 use crate::edge::admin::{self, Admin};
-use crate::engine::{EmbeddingState, Engine, Options};
+use crate::engine::{Engine, Options};
 use crate::identity::Identity;
 use crate::route::{self, Caller};
 

@@ -4,20 +4,20 @@ use std::time::{Duration, Instant};
 
 use vmcp_embed::local;
 use vmcp_model::config::{Config, EmbeddingProvider};
+use vmcp_model::status::{BackendState, BackendStatus, EmbeddingStatus, StatusReport};
 use vmcp_store::Store;
 
 use super::finding::Finding;
 use super::remedies;
 use crate::cli::connection::Connection;
-use crate::cli::status::{Backend, Embeddings, Status};
 use crate::engine::provider;
 
 /// How long an embedding service may take for one word.
 const EMBEDDING: Duration = Duration::from_secs(10);
 
 /// Whether a server runs, and whether it runs with the file as it is.
-pub(super) fn server(connection: &Connection, status: &Status) -> Finding {
-    match (connection, &status.refused_configuration) {
+pub(super) fn server(connection: &Connection, status: &StatusReport) -> Finding {
+    match (connection, &status.configuration.refused) {
         (Connection::Own(_), _) => {
             Finding::good("server", "none runs with this configuration; looked from here")
         }
@@ -99,9 +99,9 @@ async fn service(config: &Config) -> Finding {
 }
 
 /// The same, as a running server has it.
-pub(super) fn embeddings_of_server(embeddings: &Embeddings) -> Finding {
-    let Embeddings { provider, state, reason, hint, wanted, embedded } = embeddings;
-    let finding = format!("{provider}: {state}, {embedded} of {wanted} tools");
+pub(super) fn embeddings_of_server(embeddings: &EmbeddingStatus) -> Finding {
+    let EmbeddingStatus { provider, state, reason, hint, wanted, embedded, .. } = embeddings;
+    let finding = format!("{provider}: {}, {embedded} of {wanted} tools", state.as_str());
     match reason {
         None => Finding::good("embeddings", finding),
         Some(reason) => {
@@ -112,8 +112,12 @@ pub(super) fn embeddings_of_server(embeddings: &Embeddings) -> Finding {
 }
 
 /// How a backend is doing.
-pub(super) fn of_backend(backend: &Backend, config: Option<&Config>, connection: &Connection) -> Finding {
-    let Backend {
+pub(super) fn of_backend(
+    backend: &BackendStatus,
+    config: Option<&Config>,
+    connection: &Connection,
+) -> Finding {
+    let BackendStatus {
         name,
         transport,
         state,
@@ -123,7 +127,7 @@ pub(super) fn of_backend(backend: &Backend, config: Option<&Config>, connection:
         resources,
         prompts,
         rejected,
-        rest: _,
+        ..
     } = backend;
     let subject = format!("backend {name}");
     let spec = config.and_then(|config| config.backends.iter().find(|spec| *spec.name == **name));
@@ -134,21 +138,21 @@ pub(super) fn of_backend(backend: &Backend, config: Option<&Config>, connection:
     .unwrap_or_default();
     let spoken = revision.as_deref().unwrap_or("no protocol yet");
     let offers = format!("{tools} tools, {resources} resources, {prompts} prompts");
-    match (state.as_str(), last_error) {
+    match (*state, last_error) {
         _ if spec.is_some_and(|spec| !spec.enabled) => {
             Finding::good(&subject, "switched off (enabled: false)")
         }
-        ("connected", None) if *rejected > 0 => Finding::degraded(
+        (BackendState::Connected, None) if *rejected > 0 => Finding::degraded(
             &subject,
             format!(
                 "connected{took} ({transport}, {spoken}): {offers}; {rejected} definitions cannot be used"
             ),
             "`vmcp backends -v` says which and why",
         ),
-        ("connected", None) => {
+        (BackendState::Connected, None) => {
             Finding::good(&subject, format!("connected{took} ({transport}, {spoken}): {offers}"))
         }
-        ("connected", Some(error)) => {
+        (BackendState::Connected, Some(error)) => {
             let finding = format!("connected{took} ({transport}, {spoken}): {offers}; last error: {error}");
             Finding::degraded(
                 &subject,
@@ -156,10 +160,12 @@ pub(super) fn of_backend(backend: &Backend, config: Option<&Config>, connection:
                 remedies::of(error, spec.map(|spec| &spec.transport)).as_str(),
             )
         }
-        ("configured", None) => Finding::good(&subject, "not connected, because nobody has needed it yet"),
+        (BackendState::Configured, None) => {
+            Finding::good(&subject, "not connected, because nobody has needed it yet")
+        }
         (state, error) => {
             let error = error.as_deref().unwrap_or("it does not answer");
-            let finding = format!("{state}{took} ({transport}): {error}");
+            let finding = format!("{}{took} ({transport}): {error}", state.as_str());
             Finding::broken(&subject, finding, remedies::of(error, spec.map(|spec| &spec.transport)).as_str())
         }
     }
