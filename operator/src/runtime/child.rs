@@ -16,6 +16,7 @@ use kube::{
 };
 use serde::Serialize;
 use serde_json::Value;
+use vmcp_crds::EmbeddingServer;
 
 /// The kinds of children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,13 +32,14 @@ pub enum ChildKind {
     HorizontalPodAutoscaler,
     PodDisruptionBudget,
     NetworkPolicy,
+    EmbeddingServer,
     ServiceMonitor,
     HTTPRoute,
 }
 
 impl ChildKind {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ServiceAccount,
         Self::ConfigMap,
         Self::Secret,
@@ -48,6 +50,7 @@ impl ChildKind {
         Self::HorizontalPodAutoscaler,
         Self::PodDisruptionBudget,
         Self::NetworkPolicy,
+        Self::EmbeddingServer,
         Self::ServiceMonitor,
         Self::HTTPRoute,
     ];
@@ -65,6 +68,7 @@ impl ChildKind {
             Self::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
             Self::PodDisruptionBudget => "PodDisruptionBudget",
             Self::NetworkPolicy => "NetworkPolicy",
+            Self::EmbeddingServer => "EmbeddingServer",
             Self::ServiceMonitor => "ServiceMonitor",
             Self::HTTPRoute => "HTTPRoute",
         }
@@ -83,6 +87,7 @@ impl ChildKind {
             Self::HorizontalPodAutoscaler => ApiResource::erase::<HorizontalPodAutoscaler>(&()),
             Self::PodDisruptionBudget => ApiResource::erase::<PodDisruptionBudget>(&()),
             Self::NetworkPolicy => ApiResource::erase::<NetworkPolicy>(&()),
+            Self::EmbeddingServer => ApiResource::erase::<EmbeddingServer>(&()),
             Self::ServiceMonitor => foreign("monitoring.coreos.com", "v1", self.as_str(), "servicemonitors"),
             Self::HTTPRoute => foreign("gateway.networking.k8s.io", "v1", self.as_str(), "httproutes"),
         }
@@ -124,7 +129,8 @@ child_types!(
     StatefulSet,
     HorizontalPodAutoscaler,
     PodDisruptionBudget,
-    NetworkPolicy
+    NetworkPolicy,
+    EmbeddingServer
 );
 
 /// An object that should exist: its name, labels and content. Namespace, owner and the operator's own labels are added by

@@ -24,6 +24,18 @@ pub const OPERATOR: &str = "vmcp-operator";
 /// The label that names the resource a child was made for.
 pub const INSTANCE: &str = "app.kubernetes.io/instance";
 
+/// The label that tells the kinds of workloads apart.
+const NAME: &str = "app.kubernetes.io/name";
+
+/// The labels of a workload's objects, and the selector of its pods. `name` says what runs: `vmcp`, `mcp-server`,
+/// `embedding-server`; two resources of different kinds may have the same `instance`.
+pub fn labels(name: &str, instance: &str) -> BTreeMap<String, String> {
+    [(NAME, name), (INSTANCE, instance), (MANAGED_BY, OPERATOR)]
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
 /// How often it is looked for an API that the cluster lacked.
 const PROBE: Duration = Duration::from_mins(1);
 

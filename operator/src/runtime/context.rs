@@ -1,15 +1,16 @@
 //! What every reconciler has at hand.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
-    Client,
+    Client, ResourceExt as _,
     core::PartialObjectMeta,
     runtime::events::{Recorder, Reporter},
 };
 use tokio_util::sync::CancellationToken;
+use vmcp_crds::{EmbeddingServer, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer};
 
 use super::{
     ChildKind, Children, Kind, Leadership, Metrics, Scope,
@@ -32,6 +33,18 @@ pub struct Settings {
 /// All objects that reconcilers look at, kept up to date by watches.
 #[derive(Default)]
 pub struct Resources {
+    /// Our own.
+    pub virtual_mcp_servers: Kind<VirtualMCPServer>,
+    /// Our own.
+    pub mcp_groups: Kind<MCPGroup>,
+    /// Our own.
+    pub mcp_servers: Kind<MCPServer>,
+    /// Our own.
+    pub mcp_server_entries: Kind<MCPServerEntry>,
+    /// Our own.
+    pub embedding_servers: Kind<EmbeddingServer>,
+    /// Our own.
+    pub telemetry_configs: Kind<MCPTelemetryConfig>,
     /// Pods that the operator's workloads made. Of their spec, nothing is kept but the containers' ports.
     pub pods: Kind<Pod>,
     /// Secrets, without their data: [`Context::secret`] has it.
@@ -90,13 +103,19 @@ impl Context {
     /// Watches everything until the process is to end.
     pub async fn watch(&self) {
         let ours = format!("{MANAGED_BY}={OPERATOR}");
-        let Resources { pods, secrets } = &self.resources;
+        let all = &self.resources;
         let watches = async {
             let children: FuturesUnordered<_> =
                 ChildKind::ALL.into_iter().map(|kind| self.children.watch(self, kind)).collect();
             tokio::join!(
-                pods.watch(self, Some(&ours), trim_pod),
-                secrets.watch(self, None, secrets::trim),
+                all.virtual_mcp_servers.watch(self, None, |_| ()),
+                all.mcp_groups.watch(self, None, |_| ()),
+                all.mcp_servers.watch(self, None, |_| ()),
+                all.mcp_server_entries.watch(self, None, |_| ()),
+                all.embedding_servers.watch(self, None, |_| ()),
+                all.telemetry_configs.watch(self, None, |_| ()),
+                all.pods.watch(self, Some(&ours), trim_pod),
+                all.secrets.watch(self, None, secrets::trim),
                 children.collect::<()>(),
             );
         };
@@ -105,8 +124,25 @@ impl Context {
 
     /// Waits until everything was listed once. A reconcile before that would see an empty world.
     pub async fn ready(&self) {
-        let Resources { pods, secrets } = &self.resources;
-        tokio::join!(pods.ready(), secrets.ready(), self.children.ready());
+        let all = &self.resources;
+        tokio::join!(
+            all.virtual_mcp_servers.ready(),
+            all.mcp_groups.ready(),
+            all.mcp_servers.ready(),
+            all.mcp_server_entries.ready(),
+            all.embedding_servers.ready(),
+            all.telemetry_configs.ready(),
+            all.pods.ready(),
+            all.secrets.ready(),
+            self.children.ready(),
+        );
+    }
+
+    /// The pods of a workload, by name: those of its namespace that carry all its [`labels`](super::labels).
+    pub fn pods(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Vec<Arc<Pod>> {
+        let mut pods = self.resources.pods.list(namespace);
+        pods.retain(|pod| labels.iter().all(|(key, value)| pod.labels().get(key) == Some(value)));
+        pods
     }
 
     /// Forgets an owner that is gone.

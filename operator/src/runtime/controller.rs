@@ -115,6 +115,7 @@ pub async fn run_controller<K, E, Reconciled>(
     Reconciled: Future<Output = Result<Action, E>> + Send + 'static,
 {
     let Triggers { context, store, mut receive, .. } = triggers;
+    let Some(()) = context.shutdown.run_until_cancelled(context.ready()).await else { return };
     let failures = Arc::new(Failures::default());
     let queue = futures::stream::poll_fn(move |task| receive.poll_recv(task))
         .map(Ok::<_, Infallible>)

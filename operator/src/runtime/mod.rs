@@ -34,7 +34,7 @@
 //! - **Objects** come from watches and are never read from the API server, except values of Secrets (once for each version) and
 //!   objects that are about to be created (once, so that nothing is adopted).
 //! - **Children** get namespace, owner reference and the labels `app.kubernetes.io/managed-by` and `…/instance` from
-//!   [`Context::apply`]; pods must carry both in their template, else nobody sees them. Their changes reach the controller of
+//!   [`Context::apply`]; pods must carry [`labels`] in their template, else nobody sees them. Their changes reach the controller of
 //!   their owner by themselves; changes of pods do not, they come through the status of their Deployment or StatefulSet.
 //! - **Writes** go through [`Context::call`], which counts them and refuses them when the lease is lost.
 
@@ -52,6 +52,7 @@ mod guarded;
 mod kind;
 mod leadership;
 mod metrics;
+pub mod pod_template;
 mod scope;
 mod secrets;
 mod status;
@@ -59,7 +60,7 @@ mod status;
 pub use apply::{Applied, ApplyError, Desired};
 pub use calls::{CallError, Verb};
 pub use child::{Child, ChildKind, ChildType};
-pub use children::{Children, INSTANCE, MANAGED_BY, OPERATOR};
+pub use children::{Children, INSTANCE, MANAGED_BY, OPERATOR, labels};
 pub use conditions::{Conditions, is_true};
 pub use context::{Context, Resources, Settings};
 pub use controller::{Triggers, run_controller};
