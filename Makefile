@@ -7,7 +7,7 @@ VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-unit test-pure test-integration conformance build-tests model lint format check-format clippy deny bench fuzz fuzz-short schema check-generated clean-cache
+.PHONY: help setup build demo test test-unit test-pure test-integration conformance build-tests model lint format check-format clippy deny bench fuzz fuzz-short schema check-generated helm-lint deploy-manifests clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,15 @@ schema: setup ## Write the pages that are generated: JSON schema, settings, comm
 
 check-generated: setup ## Check that generated pages are up to date
 	cargo test --quiet --workspace --test config_documents --test docs
+
+helm-lint: ## Lint the chart, with its defaults and with everything on (HELM names another helm)
+	@chart=charts/vmcp-operator; helm=$$(scripts/helm.sh) && for values in $$chart/values.yaml $$chart/ci/*.yaml; do \
+	  $$helm lint --quiet --strict --kube-version 1.34 $$chart -f $$values && \
+	  $$helm template --kube-version 1.34 vmcp $$chart -f $$values >/dev/null || exit 1; \
+	done
+
+deploy-manifests: ## Write deploy/ from the chart
+	@scripts/deploy-manifests.sh
 
 clean-cache: ## Remove what make put into the cache: builds, servers, tools, the model
 	rm -rf $(CARGO_TARGET_DIR) $(CACHE)/servers $(CACHE)/tools $(VMCP_MODEL_DIR)

@@ -1,0 +1,34 @@
+{{- define "vmcp-operator.name" -}}
+{{ .Release.Name | trimSuffix "operator" | trimSuffix "-" | trunc 40 }}-operator
+{{- end }}
+
+{{- define "vmcp-operator.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "vmcp-operator.name" .) }}{{ else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
+{{- end }}
+
+{{- define "vmcp-operator.selector" -}}
+app.kubernetes.io/name: vmcp-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "vmcp-operator.labels" -}}
+{{ include "vmcp-operator.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- /* An image without a tag is that of the release. A digest goes where the tag does: `sha256:…`. */}}
+{{- define "vmcp-operator.image" -}}
+{{- $tag := .image.tag | default .Chart.AppVersion -}}
+{{ .image.repository }}{{ if hasPrefix "sha256:" $tag }}@{{ else }}:{{ end }}{{ $tag }}
+{{- end }}
+
+{{- /* Resources of our own kinds: when the first release is made the API server does not know them yet, so they cannot be part of it. A hook makes them once; from then
+on they belong to whoever edits them. Called with the context, kind and name; empty when there is such a resource already. */}}
+{{- define "vmcp-operator.is-there" -}}
+{{- $group := "toolhive.stacklok.com/v1alpha1" }}
+{{- if .context.Capabilities.APIVersions.Has (printf "%s/%s" $group .kind) }}
+{{- if lookup $group .kind .context.Release.Namespace .name }}yes{{ end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Writes what follows from crds/ and the chart: the chart's copy of the resource definitions, their list for kustomize, and deploy/*.yaml, which is the chart with
+# its default values for those who do without Helm. With --check: fails when something differs from what is committed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+chart=charts/vmcp-operator
+fresh=$(mktemp -d)
+trap 'rm -rf "$fresh"' EXIT
+mkdir -p "$fresh/crds" "$fresh/deploy"
+
+definitions() {
+  cp crds/*.yaml "$fresh/crds/"
+  {
+    echo '# Written by `make deploy-manifests`. The name has no extension so that `kubectl apply -f crds` passes it over.'
+    printf '%s\n' 'apiVersion: kustomize.config.k8s.io/v1beta1' 'kind: Kustomization' 'resources:'
+    for file in crds/*.yaml; do echo "  - ${file#crds/}"; done
+  } > "$fresh/Kustomization"
+}
+
+manifests() {
+  "$helm" template vmcp-operator $chart --namespace vmcp-system --kube-version 1.34 --set crds.install=false --output-dir "$fresh" >/dev/null
+  for file in "$fresh"/vmcp-operator/templates/*.yaml; do
+    # Labels that say who installed it would be untrue here.
+    sed -E '/^ *(helm\.sh\/chart|app\.kubernetes\.io\/managed-by): /d; /^# Source: /d; 1s|^|# From charts/vmcp-operator, by `make deploy-manifests`.\n|' "$file" > "$fresh/deploy/${file##*/}"
+  done
+}
+
+definitions
+if [ "${1:-}" != --check ]; then
+  helm=$(scripts/helm.sh)
+  manifests
+  rm -rf $chart/files/crds
+  cp -r "$fresh/crds" $chart/files/crds
+  cp "$fresh/Kustomization" crds/Kustomization
+  find deploy -maxdepth 1 -name '*.yaml' ! -name 00-namespace.yaml -delete
+  cp "$fresh"/deploy/*.yaml deploy/
+  exit
+fi
+
+same() { diff -r -u "$@" || { echo "$2 is out of date; write it anew: make deploy-manifests" >&2; exit 1; }; }
+same "$fresh/crds" $chart/files/crds
+same "$fresh/Kustomization" crds/Kustomization
+if helm=$(scripts/helm.sh); then
+  manifests
+  same "$fresh/deploy" deploy --exclude=examples --exclude=Kustomization --exclude=00-namespace.yaml
+else
+  echo "not checked: whether deploy/ is the chart" >&2
+fi
