@@ -1,3 +1,4 @@
 //! The operator: turns VirtualMCPServer and its companions into running pods.
 
 pub mod runtime;
+pub mod workload;
