@@ -1,3 +1,18 @@
-//! The operator.
+//! The `vmcp-operator` binary: everything is in [`vmcp_operator`].
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use vmcp_operator::{cli::Cli, runtime::chain};
+
+#[tokio::main]
+#[expect(clippy::print_stderr, reason = "the last word of a process that cannot run")]
+async fn main() -> ExitCode {
+    match Cli::parse().execute().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("vmcp-operator: {}", chain(&error));
+            ExitCode::FAILURE
+        }
+    }
+}

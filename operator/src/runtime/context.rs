@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use futures::{StreamExt as _, stream::FuturesUnordered};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
     Client, ResourceExt as _,
@@ -104,21 +104,19 @@ impl Context {
     pub async fn watch(&self) {
         let ours = format!("{MANAGED_BY}={OPERATOR}");
         let all = &self.resources;
-        let watches = async {
-            let children: FuturesUnordered<_> =
-                ChildKind::ALL.into_iter().map(|kind| self.children.watch(self, kind)).collect();
-            tokio::join!(
-                all.virtual_mcp_servers.watch(self, None, |_| ()),
-                all.mcp_groups.watch(self, None, |_| ()),
-                all.mcp_servers.watch(self, None, |_| ()),
-                all.mcp_server_entries.watch(self, None, |_| ()),
-                all.embedding_servers.watch(self, None, |_| ()),
-                all.telemetry_configs.watch(self, None, |_| ()),
-                all.pods.watch(self, Some(&ours), trim_pod),
-                all.secrets.watch(self, None, secrets::trim),
-                children.collect::<()>(),
-            );
-        };
+        let watches: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
+        watches.push(all.virtual_mcp_servers.watch(self, None, |_| ()).boxed());
+        watches.push(all.mcp_groups.watch(self, None, |_| ()).boxed());
+        watches.push(all.mcp_servers.watch(self, None, |_| ()).boxed());
+        watches.push(all.mcp_server_entries.watch(self, None, |_| ()).boxed());
+        watches.push(all.embedding_servers.watch(self, None, |_| ()).boxed());
+        watches.push(all.telemetry_configs.watch(self, None, |_| ()).boxed());
+        watches.push(all.pods.watch(self, Some(&ours), trim_pod).boxed());
+        watches.push(all.secrets.watch(self, None, secrets::trim).boxed());
+        for kind in ChildKind::ALL {
+            watches.push(self.children.watch(self, kind).boxed());
+        }
+        let watches = watches.collect::<()>();
         let _ = self.shutdown.run_until_cancelled(watches).await;
     }
 
