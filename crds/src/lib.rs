@@ -4,13 +4,20 @@
 //! The kinds and their field names are ToolHive's wherever it has one for the same thing. A field exists only when it does
 //! something: an unknown one is refused by the API server, which is more honest than one that is ignored.
 
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "clippy takes the columns of a table for repetitions of one attribute"
+)]
+
 mod block;
 pub mod embedding_server;
 pub mod headers;
+pub mod lower;
 pub mod mcp_group;
 pub mod mcp_server;
 pub mod mcp_server_entry;
 pub mod mcp_telemetry_config;
+pub mod problem;
 pub mod references;
 pub mod virtual_mcp_server;
 pub mod workload;
@@ -22,6 +29,7 @@ pub use self::{
     mcp_server::{MCPServer, MCPServerSpec, MCPServerStatus},
     mcp_server_entry::{MCPServerEntry, MCPServerEntrySpec, MCPServerEntryStatus},
     mcp_telemetry_config::{MCPTelemetryConfig, MCPTelemetryConfigSpec, MCPTelemetryConfigStatus},
+    problem::{Invalid, Problem},
     virtual_mcp_server::{VirtualMCPServer, VirtualMCPServerSpec, VirtualMCPServerStatus},
 };
 

@@ -5,6 +5,7 @@ mod embeddings;
 mod exposure;
 mod optimizer;
 mod status;
+mod validated;
 
 use k8s_openapi::{
     api::core::v1::{LocalObjectReference, ResourceRequirements},
@@ -15,6 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vmcp_model::config::raw::RawIncomingAuth;
 
+pub(crate) use self::validated::WrittenAs;
 pub use self::{
     config::{Config, FlatEmbeddingProvider, FlatOptimizer},
     embeddings::{Embeddings, OpenAi, Tei},
@@ -24,6 +26,10 @@ pub use self::{
     },
     optimizer::{Optimizer, Storage},
     status::{BackendState, CircuitBreakerState, DiscoveredBackend, Phase, VirtualMCPServerStatus},
+    validated::{
+        Disruption, EmbeddingSource, MAX_NAME, Members, Pods, Scale, Settings, TeiService, ValidOptimizer,
+        Validated,
+    },
 };
 use crate::{
     block::Block,

@@ -1,0 +1,194 @@
+//! The content of `vmcp.yaml`.
+
+use serde_json::{Value, json};
+use vmcp_model::config::raw::RawProvider;
+
+use super::{
+    ADMIN_PORT, Backend, CACHE_DIR, CLIENT_PORT, EmbeddingService, HeaderValue, Surroundings,
+    absent::Absent,
+    secrets::{self, SESSION_KEY, Secrets},
+};
+use crate::{
+    block::Block,
+    headers::SensitiveHeader,
+    mcp_telemetry_config::{MCPTelemetryConfigSpec, OpenTelemetry},
+    problem::Problem,
+    virtual_mcp_server::{EmbeddingSource, TeiService, ValidOptimizer, Validated},
+};
+
+/// Who writes it.
+pub(super) struct Document<'a> {
+    pub server: &'a Validated,
+    pub around: &'a Surroundings<'a>,
+    pub secrets: &'a mut Secrets,
+    pub warnings: &'a mut Vec<Problem>,
+}
+
+impl Document<'_> {
+    pub fn render(mut self) -> Value {
+        let mut settings = self.server.settings.clone();
+        let mut absent = Absent {
+            backends: self.around.backends.iter().map(|backend| backend.name.as_str()).collect(),
+            warnings: self.warnings,
+        };
+        absent.aggregation(&mut settings.aggregation);
+        absent.proxy(&mut settings.proxy);
+        absent.operational(&mut settings.operational);
+        let mut file = Block::new();
+        for (key, value) in [
+            ("backends", self.backends()),
+            ("aggregation", secrets::escape(settings.aggregation.into())),
+            ("optimizer", self.optimizer()),
+            ("proxy", secrets::escape(settings.proxy.into())),
+            ("operational", secrets::escape(settings.operational.into())),
+            ("telemetry", self.telemetry()),
+            ("incomingAuth", secrets::escape(settings.incoming_auth.into())),
+            ("server", server(settings.server)),
+        ] {
+            if value.as_object().is_none_or(|block| !block.is_empty()) {
+                file.insert(key.to_owned(), value);
+            }
+        }
+        file.into()
+    }
+
+    fn backends(&mut self) -> Value {
+        let mut backends: Vec<&Backend> = self.around.backends.iter().collect();
+        backends.sort_by_key(|backend| &backend.name);
+        backends.into_iter().map(|backend| self.backend(backend)).collect()
+    }
+
+    fn backend(&mut self, backend: &Backend) -> Value {
+        let Backend { name, url, transport, headers, enabled } = backend;
+        let mut entry = Block::new();
+        entry.insert("name".to_owned(), name.as_str().into());
+        entry.insert("url".to_owned(), secrets::escape(url.as_str().into()));
+        entry.insert("transport".to_owned(), json!(transport));
+        let mut sent = Block::new();
+        for (header, value) in headers {
+            let value = match value {
+                HeaderValue::Plain(value) => secrets::escape(value.as_str().into()),
+                HeaderValue::Secret(secret) if *enabled => self.secrets.refer(secret),
+                HeaderValue::Secret(_) => continue,
+            };
+            sent.insert(header.clone(), value);
+        }
+        if !sent.is_empty() {
+            entry.insert("headers".to_owned(), sent.into());
+        }
+        if !enabled {
+            entry.insert("enabled".to_owned(), false.into());
+        }
+        entry.into()
+    }
+
+    fn optimizer(&mut self) -> Value {
+        let Some(optimizer) = &self.server.optimizer else {
+            return json!({ "enabled": false });
+        };
+        let ValidOptimizer { cache_size: _, embeddings, on_unavailable, settings, written_as: _ } = optimizer;
+        let mut block = Block::new();
+        block.insert("enabled".to_owned(), true.into());
+        if let Value::Object(settings) = secrets::escape(settings.clone().into()) {
+            block.extend(settings);
+        }
+        block.insert("storage".to_owned(), json!({ "type": "sqlite", "dir": CACHE_DIR }));
+        let (provider, name, service) = match embeddings {
+            EmbeddingSource::None => (RawProvider::None, "none", Block::new()),
+            EmbeddingSource::Local(settings) => (RawProvider::Local, "local", self.service(&[], settings)),
+            EmbeddingSource::Tei { service, headers, settings } => {
+                (RawProvider::Tei, "tei", self.tei(service, headers, settings))
+            }
+            EmbeddingSource::OpenAi { api_key, headers, settings } => {
+                let mut service = self.service(headers, settings);
+                if let Some(key) = api_key {
+                    service.insert("apiKey".to_owned(), self.secrets.refer(key));
+                }
+                (RawProvider::OpenAi, "openai", service)
+            }
+        };
+        let mut embeddings = Block::new();
+        embeddings.insert("provider".to_owned(), json!(provider));
+        embeddings.insert("onUnavailable".to_owned(), json!(on_unavailable));
+        if !service.is_empty() {
+            embeddings.insert(name.to_owned(), service.into());
+        }
+        block.insert("embeddings".to_owned(), embeddings.into());
+        block.into()
+    }
+
+    fn tei(&mut self, service: &TeiService, headers: &[SensitiveHeader], settings: &Block) -> Block {
+        let mut tei = self.service(headers, settings);
+        if *service != TeiService::Elsewhere
+            && let Some(EmbeddingService { endpoint, model }) = self.around.embedding_service
+        {
+            tei.insert("endpoint".to_owned(), endpoint.as_str().into());
+            if let (false, Some(model)) = (tei.contains_key("model"), model) {
+                tei.insert("model".to_owned(), model.as_str().into());
+            }
+        }
+        tei
+    }
+
+    /// The settings of an embedding service, with its secret headers among the others.
+    fn service(&mut self, headers: &[SensitiveHeader], settings: &Block) -> Block {
+        let mut service: Block =
+            settings.clone().into_iter().map(|(key, value)| (key, secrets::escape(value))).collect();
+        self.add_headers(&mut service, headers);
+        service
+    }
+
+    fn add_headers(&mut self, block: &mut Block, headers: &[SensitiveHeader]) {
+        if headers.is_empty() {
+            return;
+        }
+        let all = block.entry("headers").or_insert_with(|| Block::new().into());
+        if let Value::Object(all) = all {
+            for SensitiveHeader { name, secret_key_ref } in headers {
+                all.insert(name.clone(), self.secrets.refer(secret_key_ref));
+            }
+        }
+    }
+
+    fn telemetry(&mut self) -> Value {
+        let Some(reference) = &self.server.telemetry else { return Block::new().into() };
+        let MCPTelemetryConfigSpec { open_telemetry, prometheus } =
+            self.around.telemetry.cloned().unwrap_or_default();
+        let mut telemetry = Block::new();
+        let service = reference.service_name.as_ref().unwrap_or(&self.server.name);
+        telemetry.insert("serviceName".to_owned(), secrets::escape(service.as_str().into()));
+        if let Some(open_telemetry) = open_telemetry.filter(|block| block.enabled) {
+            let OpenTelemetry { enabled: _, endpoint, insecure, headers, sensitive_headers, tracing } =
+                open_telemetry;
+            let tracing = tracing.unwrap_or_default();
+            if let Some(endpoint) = endpoint {
+                telemetry.insert("endpoint".to_owned(), secrets::escape(endpoint.into()));
+            }
+            telemetry.insert("insecure".to_owned(), insecure.into());
+            telemetry.insert("tracingEnabled".to_owned(), tracing.enabled.into());
+            telemetry.insert("samplingRate".to_owned(), secrets::escape(tracing.sampling_rate.into()));
+            if !headers.is_empty() {
+                telemetry.insert("headers".to_owned(), secrets::escape(json!(headers)));
+            }
+            self.add_headers(&mut telemetry, &sensitive_headers);
+        }
+        if let Some(prometheus) = prometheus {
+            telemetry.insert("metricsEnabled".to_owned(), prometheus.enabled.into());
+        }
+        telemetry.into()
+    }
+}
+
+/// What is the same in every pod, and what people say about clients' connections.
+fn server(settings: Block) -> Value {
+    let mut server = Block::new();
+    server.insert("listen".to_owned(), format!("0.0.0.0:{CLIENT_PORT}").into());
+    server.insert("adminListen".to_owned(), format!("0.0.0.0:{ADMIN_PORT}").into());
+    server.insert("sessionKeys".to_owned(), json!([secrets::reference(SESSION_KEY)]));
+    if let Value::Object(settings) = secrets::escape(settings.into()) {
+        for (key, value) in settings {
+            server.entry(key).or_insert(value);
+        }
+    }
+    server.into()
+}

@@ -1,0 +1,73 @@
+//! References from `vmcp.yaml` to the files of secrets.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::references::SecretKeyReference;
+
+/// Where the Secret with the server's values is mounted.
+pub const SECRETS_DIR: &str = "/etc/vmcp/secrets";
+/// The file with the bearer token of the admin port.
+pub const ADMIN_TOKEN: &str = "admin-token";
+/// The file with the secret that seals session ids.
+pub const SESSION_KEY: &str = "session-key";
+/// Longest key of a Secret.
+const MAX_KEY: usize = 253;
+/// As long as a session key must be.
+const PLACEHOLDER: &str = "not-the-real-value-of-the-secret";
+
+/// The files that are referred to.
+#[derive(Debug, Default)]
+pub(super) struct Secrets {
+    pub files: BTreeMap<String, SecretKeyReference>,
+}
+
+impl Secrets {
+    /// What stands in `vmcp.yaml` for the value.
+    pub fn refer(&mut self, secret: &SecretKeyReference) -> Value {
+        let file = file_name(secret);
+        let reference = reference(&file);
+        self.files.insert(file, secret.clone());
+        reference
+    }
+}
+
+/// `${file:…}` for a file of the Secret.
+pub(super) fn reference(file: &str) -> Value {
+    format!("${{file:{SECRETS_DIR}/{file}}}").into()
+}
+
+/// `NAME_KEY`. Names of Secrets have no `_`, so that two values never share a file; [`ADMIN_TOKEN`] and [`SESSION_KEY`] have
+/// none either.
+fn file_name(SecretKeyReference { name, key }: &SecretKeyReference) -> String {
+    let file = format!("{name}_{key}");
+    if file.len() <= MAX_KEY {
+        return file;
+    }
+    let digest = Sha256::digest(file.as_bytes());
+    digest.iter().fold("long_".to_owned(), |name, byte| format!("{name}{byte:02x}"))
+}
+
+/// Puts placeholders where references are.
+pub(super) fn fill_in(value: &mut Value) {
+    match value {
+        Value::String(text) if text.starts_with("${file:") => PLACEHOLDER.clone_into(text),
+        Value::Object(entries) => entries.values_mut().for_each(fill_in),
+        Value::Array(items) => items.iter_mut().for_each(fill_in),
+        _ => {}
+    }
+}
+
+/// Keeps `${` and `$$` of people as they are: in `vmcp.yaml` they would be references.
+pub(super) fn escape(value: Value) -> Value {
+    match value {
+        Value::String(text) if text.contains("${") || text.contains("$$") => text.replace('$', "$$").into(),
+        Value::Object(entries) => {
+            Value::Object(entries.into_iter().map(|(key, value)| (key, escape(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(escape).collect()),
+        other => other,
+    }
+}

@@ -1,0 +1,257 @@
+//! From manifests to `vmcp.yaml`.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use vmcp_crds::{
+    EmbeddingServerSpec, Invalid, MCPTelemetryConfigSpec, VirtualMCPServer,
+    lower::{Backend, EmbeddingService, HeaderValue, Lowered, Surroundings},
+    mcp_server_entry::RemoteTransport,
+    references::SecretKeyReference,
+    virtual_mcp_server::{EmbeddingSource, TeiService},
+};
+use vmcp_model::config::{EmbeddingProvider, Exposure};
+
+const RFC: &str = include_str!("resources/rfc.yaml");
+
+fn server(spec: Value) -> VirtualMCPServer {
+    let metadata = json!({ "name": "x", "namespace": "ns" });
+    serde_json::from_value(json!({
+        "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": "VirtualMCPServer",
+        "metadata": metadata, "spec": spec,
+    }))
+    .unwrap()
+}
+
+fn lower(spec: Value, around: &Surroundings<'_>) -> Result<Lowered, Invalid> {
+    server(spec).validate()?.lower(around)
+}
+
+fn backend(name: &str) -> Backend {
+    Backend {
+        name: name.to_owned(),
+        url: format!("http://mcp-{name}.ns.svc.cluster.local:8080/mcp"),
+        transport: RemoteTransport::StreamableHttp,
+        headers: BTreeMap::new(),
+        enabled: true,
+    }
+}
+
+fn secret(name: &str, key: &str) -> SecretKeyReference {
+    SecretKeyReference { name: name.to_owned(), key: key.to_owned() }
+}
+
+#[test]
+fn the_manifest_of_the_rfc() {
+    let server: VirtualMCPServer = serde_saphyr::from_str(RFC).unwrap();
+    let lowered = server.validate().unwrap().lower(&Surroundings::default()).unwrap();
+    let EmbeddingProvider::Tei { endpoint, model, .. } = &lowered.config.optimizer.embeddings.provider else {
+        panic!("{:?}", lowered.config.optimizer.embeddings)
+    };
+    assert!(lowered.config.optimizer.enabled);
+    assert_eq!(endpoint.as_str(), "http://tei-service.default.svc.cluster.local:8080/");
+    assert_eq!(model.as_deref(), Some("BAAI/bge-small-en-v1.5"));
+}
+
+#[test]
+fn the_optimizer_is_off_unless_it_is_turned_on() {
+    for spec in [json!({}), json!({ "optimizer": {} }), json!({ "optimizer": { "exposure": "All" } })] {
+        let lowered = lower(spec, &Surroundings::default()).unwrap();
+        assert!(!lowered.config.optimizer.enabled);
+        assert!(!lowered.text.contains("/var/lib/vmcp/cache"), "no database: {}", lowered.text);
+    }
+}
+
+#[test]
+fn settings_arrive_and_text_is_the_same_each_time() {
+    let mut github = backend("github");
+    github.headers.insert("X-Plain".to_owned(), HeaderValue::Plain("costs ${5}".to_owned()));
+    github.headers.insert("Authorization".to_owned(), HeaderValue::Secret(secret("github", "token")));
+    let mut gone = backend("gone");
+    gone.enabled = false;
+    gone.headers.insert("Authorization".to_owned(), HeaderValue::Secret(secret("gone", "token")));
+    let telemetry: MCPTelemetryConfigSpec = serde_json::from_value(json!({
+        "openTelemetry": {
+            "enabled": true, "endpoint": "collector:4318", "insecure": true, "tracing": { "enabled": true },
+            "sensitiveHeaders": [{ "name": "Authorization", "secretKeyRef": { "name": "otel", "key": "token" } }],
+        },
+        "prometheus": {},
+    }))
+    .unwrap();
+    let spec = json!({
+        "telemetryConfigRef": { "name": "otel" },
+        "incomingAuth": { "type": "anonymous" },
+        "config": {
+            "aggregation": { "conflictResolution": "priority", "conflictResolutionConfig": { "priorityOrder": ["time", "github"] } },
+            "proxy": { "toolTimeout": "20s" },
+            "operational": { "logLevel": "debug", "timeouts": { "perWorkload": { "github": "45s" } } },
+            "server": { "drainTimeout": "10s", "allowedHosts": ["mcp.example.com"] },
+        },
+        "optimizer": {
+            "enabled": true, "exposure": "MetaOnly", "search": { "maxTools": 5, "hybridSemanticRatio": "0.5" },
+            "embeddings": { "provider": "openai", "openai": {
+                "endpoint": "http://ollama:11434/v1", "model": "nomic-embed-text",
+                "apiKeySecretRef": { "name": "openai", "key": "api-key" },
+            } },
+        },
+    });
+    let backends = [backend("time"), gone, github];
+    let around = Surroundings { backends: &backends, telemetry: Some(&telemetry), embedding_service: None };
+    let lowered = lower(spec.clone(), &around).unwrap();
+    assert_eq!(lowered.warnings, []);
+    assert_eq!(lowered.config.optimizer.exposure, Exposure::MetaOnly);
+    let names: Vec<_> = lowered.config.backends.iter().map(|backend| &*backend.name).collect();
+    assert_eq!(names, ["github", "gone", "time"]);
+    let files: Vec<_> = lowered.secrets.keys().map(String::as_str).collect();
+    assert_eq!(files, ["github_token", "openai_api-key", "otel_token"]);
+    assert_eq!(lowered.text, lower(spec, &around).unwrap().text);
+    assert_snapshot("full", &lowered.text);
+}
+
+/// Fails when the committed text is another one; `VMCP_UPDATE_CRDS=1` writes it.
+fn assert_snapshot(name: &str, text: &str) {
+    let path = format!("{}/tests/snapshots/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("VMCP_UPDATE_CRDS").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, committed, "{path} is out of date; regenerate it: make crds");
+}
+
+#[test]
+fn what_people_write_is_never_a_reference() {
+    let spec = json!({ "config": { "aggregation": { "tools": [{ "workload": "time", "overrides": {
+        "now": { "description": "costs $5, ${HOME}, $$1 and ${file:/etc/passwd}" } } }] } } });
+    let backends = [backend("time")];
+    let lowered = lower(spec, &Surroundings { backends: &backends, ..Surroundings::default() }).unwrap();
+    let changed = &lowered.config.aggregation.per_backend["time"].overrides["now"];
+    assert_eq!(changed.description.as_deref(), Some("costs $5, ${HOME}, $$1 and ${file:/etc/passwd}"));
+}
+
+#[test]
+fn settings_about_absent_backends_are_left_out_and_warned_about() {
+    let spec = json!({ "config": {
+        "aggregation": {
+            "conflictResolution": "priority",
+            "conflictResolutionConfig": { "priorityOrder": ["gone"] },
+            "tools": [{ "workload": "gone", "excludeAll": true }, { "workload": "time", "filter": ["now"] }],
+        },
+        "proxy": { "preconnectServers": ["gone", "time"] },
+        "operational": { "timeouts": { "perWorkload": { "gone": "5s" } } },
+    } });
+    let backends = [backend("time")];
+    let lowered = lower(spec, &Surroundings { backends: &backends, ..Surroundings::default() }).unwrap();
+    let paths: Vec<_> = lowered.warnings.iter().map(|warning| warning.path.as_str()).collect();
+    assert_eq!(
+        paths,
+        [
+            "spec.config.aggregation.tools[0]",
+            "spec.config.aggregation.conflictResolutionConfig.priorityOrder[0]",
+            "spec.config.proxy.preconnectServers[0]",
+            "spec.config.operational.timeouts.perWorkload.gone",
+        ]
+    );
+    assert_eq!(lowered.config.aggregation.per_backend.len(), 1);
+}
+
+#[test]
+fn mistakes_have_the_path_of_the_resource() {
+    for (spec, path) in [
+        (
+            json!({ "optimizer": { "enabled": true, "search": { "mode": "foo" } } }),
+            "spec.optimizer.search.mode",
+        ),
+        (json!({ "optimizer": { "enabled": true, "exposure": "Foo" } }), "spec.optimizer.exposure"),
+        (
+            json!({ "optimizer": { "enabled": true, "search": { "hybridSemanticRatio": "1.5" } } }),
+            "spec.optimizer.search.hybridSemanticRatio",
+        ),
+        (
+            json!({ "config": { "optimizer": { "hybridSearchSemanticRatio": "1.5" } } }),
+            "spec.config.optimizer.hybridSearchSemanticRatio",
+        ),
+        (
+            json!({ "config": { "aggregation": { "conflictResolution": "x" } } }),
+            "spec.config.aggregation.conflictResolution",
+        ),
+        (json!({ "config": { "server": { "drainTimeout": "2d" } } }), "spec.config.server.drainTimeout"),
+        (json!({ "incomingAuth": { "type": "oidc" } }), "spec.incomingAuth.type"),
+    ] {
+        let invalid = lower(spec, &Surroundings::default()).unwrap_err();
+        let paths: Vec<_> = invalid.0.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!(paths, [path], "{invalid}");
+    }
+    let mut broken = backend("time");
+    broken.headers.insert("Host".to_owned(), HeaderValue::Plain("x".to_owned()));
+    let around = Surroundings { backends: &[backend("a"), broken], ..Surroundings::default() };
+    let invalid = lower(json!({}), &around).unwrap_err();
+    assert_eq!(invalid.0[0].path, "backend time: headers.Host", "{invalid}");
+}
+
+#[test]
+fn contradictions_are_refused_with_a_remedy() {
+    let tei = |tei: Value| json!({ "optimizer": { "enabled": true, "embeddings": { "provider": "tei", "tei": tei } } });
+    let reference = json!({ "name": "tei" });
+    for (spec, path) in [
+        (json!({ "groupRef": { "name": "a" }, "config": { "groupRef": "b" } }), "spec.config.groupRef"),
+        (json!({ "optimizer": {}, "config": { "optimizer": {} } }), "spec.config.optimizer"),
+        (json!({ "replicas": 2, "autoscaling": { "maxReplicas": 3 } }), "spec.replicas"),
+        (json!({ "autoscaling": { "minReplicas": 4, "maxReplicas": 3 } }), "spec.autoscaling.minReplicas"),
+        (json!({ "podDisruptionBudget": {} }), "spec.podDisruptionBudget"),
+        (json!({ "podTemplateSpec": { "spec": { "containers": "x" } } }), "spec.podTemplateSpec"),
+        (tei(json!({})), "spec.optimizer.embeddings.tei"),
+        (tei(json!({ "endpoint": "http://t", "managed": {} })), "spec.optimizer.embeddings.tei"),
+        (
+            json!({ "optimizer": { "enabled": true, "embeddings": { "local": {}, "provider": "none" } } }),
+            "spec.optimizer.embeddings.local",
+        ),
+        (
+            json!({ "embeddingServerRef": reference, "optimizer": { "enabled": true, "embeddings": {} } }),
+            "spec.optimizer.embeddings.provider",
+        ),
+    ] {
+        let invalid = server(spec).validate().unwrap_err();
+        let paths: Vec<_> = invalid.0.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!(paths, [path], "{invalid}");
+    }
+}
+
+#[test]
+fn embedding_services_that_the_operator_runs() {
+    let managed = json!({ "optimizer": { "enabled": true, "embeddings": { "provider": "tei", "tei": {
+        "managed": { "model": "BAAI/bge-base-en-v1.5" } } } } });
+    let referenced = json!({ "embeddingServerRef": { "name": "tei" } });
+    let toolhive = json!({ "embeddingServerRef": { "name": "tei" }, "config": { "optimizer": {} } });
+    let service = EmbeddingService {
+        endpoint: "http://x-tei.ns.svc.cluster.local:8080".to_owned(),
+        model: Some("m".to_owned()),
+    };
+    for (spec, expected) in [
+        (
+            managed,
+            TeiService::Managed(Box::new(EmbeddingServerSpec {
+                model: "BAAI/bge-base-en-v1.5".to_owned(),
+                ..EmbeddingServerSpec::default()
+            })),
+        ),
+        (referenced, TeiService::Referenced("tei".to_owned())),
+        (toolhive, TeiService::Referenced("tei".to_owned())),
+    ] {
+        let validated = server(spec).validate().unwrap();
+        let EmbeddingSource::Tei { service: found, .. } = &validated.optimizer.as_ref().unwrap().embeddings
+        else {
+            panic!("{:?}", validated.optimizer)
+        };
+        assert_eq!(*found, expected);
+        let around = Surroundings { embedding_service: Some(&service), ..Surroundings::default() };
+        let lowered = validated.lower(&around).unwrap();
+        assert!(
+            lowered.text.contains("endpoint: http://x-tei.ns.svc.cluster.local:8080"),
+            "{}",
+            lowered.text
+        );
+        assert!(lowered.text.contains("model: m"), "{}", lowered.text);
+    }
+}
