@@ -11,9 +11,17 @@ fn environment(name: &str) -> Option<String> {
     }
 }
 
+fn file(path: &str) -> Result<Option<String>, String> {
+    match path {
+        "/run/bad_url" => Ok(Some("ftp-s3cret\n".to_owned())),
+        "/run/closed" => Err("permission denied".to_owned()),
+        _ => Ok(None),
+    }
+}
+
 /// What is said about `yaml`, one line a problem.
 fn mistakes(yaml: &str) -> String {
-    match config::load(yaml, "f", &environment) {
+    match config::load_with_files(yaml, "f", &environment, &file) {
         Ok(_) => "no problem".to_owned(),
         Err(problems) => problems.to_string(),
     }
@@ -131,12 +139,23 @@ mistakes! {
         "telemetry: { serviceName: \"${TOKEN\" }" =>
             "f:1: telemetry.serviceName: `${` without a closing `}`; close it, or write `$${` to keep the text",
         "telemetry: { serviceName: \"${A-b}\" }" =>
-            "f:1: telemetry.serviceName: `${A-b}` is not a reference to an environment variable; write `${NAME}` or `${NAME:-default}`, or `$${` to keep the text",
+            "f:1: telemetry.serviceName: `${A-b}` is not a reference to an environment variable or a file; write `${NAME}`, `${NAME:-default}` or `${file:/path}`, or `$${` to keep the text",
         // What the environment holds is not shown.
         "backends: [{ name: a, url: \"${BAD_URL}\" }]" =>
             "f:1: backends[0].url: the value of an environment variable is not an absolute URL; write it with scheme and host, such as `https://example.com/mcp`",
         "optimizer: { enabled: \"${TOKEN}\" }" =>
             "f:1: optimizer.enabled: must be true or false, not the value of an environment variable; write `true` or `false`, without quotes",
+    }
+
+    file_references: {
+        "backends:\n- name: a\n  url: http://a\n  headers: { Authorization: \"Bearer ${file:/run/token}\" }" =>
+            "f:4: backends[0].headers.Authorization: there is no file `/run/token`; create it, mount the secret that has it, or give a default by `${file:/run/token:-…}`",
+        "telemetry: { serviceName: \"${file:/run/closed}\" }" =>
+            "f:1: telemetry.serviceName: the file `/run/closed` cannot be read: permission denied; make it a text file that vmcp may read",
+        "telemetry: { serviceName: \"${file:name}\" }" =>
+            "f:1: telemetry.serviceName: `name` is not an absolute path; write the whole path: `${file:/etc/vmcp/secrets/token}`",
+        "backends: [{ name: a, url: \"${file:/run/bad_url}\" }]" =>
+            "f:1: backends[0].url: the value of a file is not an absolute URL; write it with scheme and host, such as `https://example.com/mcp`",
     }
 
     backend_names: {

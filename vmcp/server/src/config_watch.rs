@@ -1,18 +1,21 @@
-//! Hot reload: follows the configuration file, applies what is valid, and keeps the last good one otherwise.
+//! Hot reload: follows the configuration file and the files that it refers to, applies what is valid, and keeps the last
+//! good one otherwise.
 //!
-//! The folder is watched, not the file: editors replace files, and Kubernetes swaps a symbolic link in the folder. Whatever
-//! happens there, the text decides; a look every half minute covers file systems that tell nothing.
+//! Folders are watched, not files: editors replace files, and Kubernetes swaps a symbolic link in the folder. Whatever
+//! happens there, the content decides; a look every half minute covers file systems that tell nothing.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_model::config::{self, Config, Problems};
+use vmcp_model::config::{Config, Loaded, Problems};
 use vmcp_model::status::{ConfigurationStatus, Refused, digest};
 
+use crate::config_source::{Source, Variables};
 use crate::engine::{self, Engine};
 use crate::telemetry::metrics::ReloadLabels;
 
@@ -21,56 +24,25 @@ const DEBOUNCE: Duration = Duration::from_millis(200);
 /// How often to look without being told.
 const POLL: Duration = Duration::from_secs(30);
 
-/// Why a file was not read.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The file cannot be read.
-    #[error("cannot read {}: {reason}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        reason: std::io::Error,
-    },
-    /// The file has mistakes.
-    #[error(transparent)]
-    Invalid(#[from] Problems),
-}
-
 /// Follows a file until dropped.
 pub struct ConfigWatch {
     status: watch::Receiver<ConfigurationStatus>,
-    _watcher: Option<RecommendedWatcher>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl ConfigWatch {
-    /// Starts to follow `path`, whose present text is `text`. `environment` is asked anew with every reload.
-    pub fn start(
-        path: PathBuf,
-        text: String,
-        environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
-        engine: Engine,
-    ) -> ConfigWatch {
+    /// Starts to follow `path`, of which `source` is in force. `variables` are asked anew with every reload.
+    pub fn start(path: PathBuf, source: Source, variables: Variables, engine: Engine) -> ConfigWatch {
         let (events, changes) = mpsc::channel(1);
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let watcher = watch(folder, events)
-            .inspect_err(|error| {
-                tracing::warn!(%error, folder = %folder.display(), every = ?POLL, "changes are looked for, not announced");
-            })
-            .ok();
         let (report, status) = watch::channel(ConfigurationStatus {
-            digest: digest(&text),
+            digest: digest(&source.text),
             applied_at: Some(SystemTime::now()),
             ..ConfigurationStatus::default()
         });
         let at_start = Arc::clone(&engine.snapshot().config);
-        let follower = Follower { path, text, environment, engine, at_start, report };
-        ConfigWatch {
-            status,
-            _watcher: watcher,
-            _task: AbortOnDropHandle::new(tokio::spawn(follower.run(changes))),
-        }
+        let folders = Folders::new(events);
+        let follower = Follower { path, source, variables, folders, engine, at_start, report };
+        ConfigWatch { status, _task: AbortOnDropHandle::new(tokio::spawn(follower.run(changes))) }
     }
 
     /// What has become of the file since the start.
@@ -79,90 +51,118 @@ impl ConfigWatch {
     }
 }
 
-/// Reads and validates a file; returns its text too.
-pub fn load(
-    path: &Path,
-    environment: config::Environment<'_>,
-) -> Result<(String, config::Loaded), LoadError> {
-    let read = std::fs::read_to_string(path);
-    let text = read.map_err(|reason| LoadError::Unreadable { path: path.to_owned(), reason })?;
-    let loaded = config::load(&text, &path.display().to_string(), environment)?;
-    Ok((text, loaded))
+/// The folders that are watched.
+struct Folders {
+    /// `None` where the system announces nothing.
+    watcher: Option<RecommendedWatcher>,
+    watched: BTreeSet<PathBuf>,
 }
 
-fn watch(folder: &Path, events: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // Reading the file is an event too. A full channel already says that something happened.
-        if event.is_ok_and(|event| !event.kind.is_access()) {
-            let _ = events.try_send(());
+impl Folders {
+    fn new(events: mpsc::Sender<()>) -> Folders {
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            // Reading the file is an event too. A full channel already says that something happened.
+            if event.is_ok_and(|event| !event.kind.is_access()) {
+                let _ = events.try_send(());
+            }
+        });
+        let watcher = watcher
+            .inspect_err(
+                |error| tracing::warn!(%error, every = ?POLL, "changes are looked for, not announced"),
+            )
+            .ok();
+        Folders { watcher, watched: BTreeSet::new() }
+    }
+
+    /// Watches these and no others; returns whether that began for one of them.
+    fn watch(&mut self, folders: BTreeSet<PathBuf>) -> bool {
+        let Some(watcher) = &mut self.watcher else { return false };
+        for gone in self.watched.difference(&folders) {
+            // It may not exist any more.
+            let _ = watcher.unwatch(gone);
         }
-    })?;
-    watcher.watch(folder, RecursiveMode::NonRecursive)?;
-    Ok(watcher)
+        let mut begun = false;
+        for new in folders.difference(&self.watched) {
+            match watcher.watch(new, RecursiveMode::NonRecursive) {
+                Ok(()) => begun = true,
+                Err(error) => {
+                    let folder = new.display();
+                    tracing::warn!(%error, %folder, every = ?POLL, "changes are looked for, not announced");
+                }
+            }
+        }
+        self.watched = folders;
+        begun
+    }
 }
 
-struct Follower<E> {
+struct Follower {
     path: PathBuf,
-    /// The newest text that was looked at, valid or not.
-    text: String,
-    environment: E,
+    /// The newest content that was looked at, valid or not.
+    source: Source,
+    variables: Variables,
+    folders: Folders,
     engine: Engine,
     at_start: Arc<Config>,
     report: watch::Sender<ConfigurationStatus>,
 }
 
-impl<E: Fn(&str) -> Option<String>> Follower<E> {
+impl Follower {
     async fn run(mut self, mut changes: mpsc::Receiver<()>) {
         loop {
+            // What came before this look is covered by it.
+            let _ = changes.try_recv();
+            self.look().await;
             tokio::select! {
                 // Without a watcher the channel is closed, and only the clock is left.
                 Some(()) = changes.recv() => tokio::time::sleep(DEBOUNCE).await,
                 () = tokio::time::sleep(POLL) => {}
             }
-            // What came during the pause is covered by the look that follows.
-            let _ = changes.try_recv();
-            self.look().await;
         }
     }
 
     async fn look(&mut self) {
-        let text = match tokio::fs::read_to_string(&self.path).await {
-            Ok(text) if text == self.text => return,
-            Ok(text) => text,
-            Err(reason) => {
-                tracing::warn!(%reason, path = %self.path.display(), "configuration not readable at present");
+        loop {
+            let (path, variables) = (self.path.clone(), self.variables);
+            let read = tokio::task::spawn_blocking(move || Source::read(&path, variables)).await;
+            let (source, loaded) = match read {
+                Ok(Ok(read)) => read,
+                Ok(Err(reason)) => {
+                    tracing::warn!(%reason, path = %self.path.display(), "configuration not readable at present");
+                    return;
+                }
+                // The runtime is going down, or reading has a fault; what is in force stays.
+                Err(error) => {
+                    tracing::error!(%error, "configuration not read");
+                    return;
+                }
+            };
+            let folders = source.folders(&self.path);
+            if source != self.source {
+                self.source = source;
+                self.judge(loaded).await;
+            }
+            // What happened before a folder was watched is seen by another look.
+            if !self.folders.watch(folders) {
                 return;
             }
-        };
-        self.text = text;
-        let loaded = config::load(&self.text, &self.path.display().to_string(), &self.environment);
+        }
+    }
+
+    async fn judge(&mut self, loaded: Result<Loaded, Problems>) {
+        let digest = digest(&self.source.text);
         let outcome = match loaded {
-            Ok(loaded) => {
-                for warning in &loaded.warnings {
+            Ok(Loaded { config, warnings }) => {
+                for warning in &warnings {
                     tracing::warn!("{}", warning.render(&self.path.display().to_string()));
                 }
-                let needs_restart = engine::needs_restart(&self.at_start, &loaded.config);
-                let applied = self.engine.apply(loaded.config).await;
-                tracing::info!(
-                    added = ?applied.added, changed = ?applied.changed, removed = ?applied.removed,
-                    unchanged = applied.unchanged, "configuration reloaded"
-                );
-                if !needs_restart.is_empty() {
-                    tracing::warn!(settings = ?needs_restart, "these take effect after a restart");
-                }
-                self.report.send_modify(|status| {
-                    status.digest = digest(&self.text);
-                    status.applied_at = Some(SystemTime::now());
-                    status.applied += 1;
-                    status.refused = None;
-                    status.needs_restart = needs_restart.into_iter().map(str::to_owned).collect();
-                });
+                self.apply(config, digest).await;
                 "applied"
             }
             Err(problems) => {
                 tracing::error!("configuration refused, the one before stays in force:\n{problems}");
                 let refused = Refused {
-                    digest: digest(&self.text),
+                    digest,
                     message: problems.to_string(),
                     problems: problems.list,
                     at: Some(SystemTime::now()),
@@ -176,12 +176,33 @@ impl<E: Fn(&str) -> Option<String>> Follower<E> {
         };
         self.engine.metrics().config_reloads.get_or_create(&ReloadLabels { outcome }).inc();
     }
+
+    async fn apply(&self, config: Config, digest: String) {
+        let needs_restart = engine::needs_restart(&self.at_start, &config);
+        let applied = self.engine.apply(config).await;
+        tracing::info!(
+            added = ?applied.added, changed = ?applied.changed, removed = ?applied.removed,
+            unchanged = applied.unchanged, "configuration reloaded"
+        );
+        if !needs_restart.is_empty() {
+            tracing::warn!(settings = ?needs_restart, "these take effect after a restart");
+        }
+        self.report.send_modify(|status| {
+            status.digest = digest;
+            status.applied_at = Some(SystemTime::now());
+            status.applied += 1;
+            status.refused = None;
+            status.needs_restart = needs_restart.into_iter().map(str::to_owned).collect();
+        });
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{KEYWORDS, backends, engine, eventually};
+    use crate::config_source::load;
+    use crate::testing::{KEYWORDS, backends, config, engine, eventually};
+    use vmcp_model::config::Transport;
 
     fn names(engine: &Engine) -> Vec<String> {
         engine.snapshot().config.backends.iter().map(|backend| backend.name.to_string()).collect()
@@ -201,9 +222,9 @@ mod tests {
         let yaml = |name: &str| backends(&[(name, "http://127.0.0.1:1/mcp")], KEYWORDS);
         save(&yaml("one"));
         let engine = engine(KEYWORDS).await;
-        let (text, loaded) = load(&path, &|_| None).unwrap();
+        let (source, loaded) = load(&path, |_| None).unwrap();
         engine.apply(loaded.config).await;
-        let watch = ConfigWatch::start(path.clone(), text, |_| None, engine.clone());
+        let watch = ConfigWatch::start(path.clone(), source, |_| None, engine.clone());
 
         save(&yaml("two"));
         eventually("the second text is in force", || names(&engine) == ["two"]).await;
@@ -242,15 +263,57 @@ mod tests {
         version("..1", "one");
         symlink("..data/vmcp.yaml", at("vmcp.yaml")).unwrap();
         let engine = engine(KEYWORDS).await;
-        let (text, _) = load(&at("vmcp.yaml"), &|_| None).unwrap();
-        let _watch = ConfigWatch::start(at("vmcp.yaml"), text, |_| None, engine.clone());
+        let (source, _) = load(&at("vmcp.yaml"), |_| None).unwrap();
+        let _watch = ConfigWatch::start(at("vmcp.yaml"), source, |_| None, engine.clone());
         version("..2", "two");
         eventually("the second version is in force", || names(&engine) == ["two"]).await;
     }
 
+    /// A ConfigMap and a Secret, each swapped on its own.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn follows_the_files_that_it_refers_to_and_refuses_while_one_is_absent() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let (path, secrets) = (dir.path().join("vmcp.yaml"), dir.path().join("secrets"));
+        std::fs::create_dir(&secrets).unwrap();
+        let version = |number: &str, host: Option<&str>| {
+            std::fs::create_dir(secrets.join(number)).unwrap();
+            if let Some(host) = host {
+                std::fs::write(secrets.join(number).join("host"), host).unwrap();
+            }
+            symlink(number, secrets.join("..tmp")).unwrap();
+            std::fs::rename(secrets.join("..tmp"), secrets.join("..data")).unwrap();
+        };
+        version("..1", Some("127.0.0.1:1\n"));
+        symlink("..data/host", secrets.join("host")).unwrap();
+        let url = format!("http://${{file:{}/host}}/mcp", secrets.display());
+        std::fs::write(&path, backends(&[("one", &url)], KEYWORDS)).unwrap();
+        let (source, loaded) = load(&path, |_| None).unwrap();
+        let engine = engine(KEYWORDS).await;
+        engine.apply(loaded.config).await;
+        let watch = ConfigWatch::start(path, source, |_| None, engine.clone());
+        let host = || match &engine.snapshot().config.backends.first().unwrap().transport {
+            Transport::Http { url, .. } => url.authority().to_owned(),
+            other => panic!("{other:?}"),
+        };
+        version("..2", Some("127.0.0.1:2\n"));
+        eventually("the second host is in force", || host() == "127.0.0.1:2").await;
+        version("..3", None);
+        eventually("its absence is refused", || watch.status().refused.is_some()).await;
+        let refused = watch.status().refused.unwrap();
+        assert_eq!(refused.problems[0].path, "backends[0].url");
+        assert!(refused.message.contains("there is no file"), "{}", refused.message);
+        assert_eq!(host(), "127.0.0.1:2", "the last good one stays");
+        version("..4", Some("127.0.0.1:4\n"));
+        eventually("the fourth host is in force", || host() == "127.0.0.1:4").await;
+        assert!(watch.status().refused.is_none());
+    }
+
     #[test]
-    fn a_missing_file_is_named() {
-        let error = load(Path::new("/nonexistent/vmcp.yaml"), &|_| None).unwrap_err();
-        assert!(error.to_string().contains("/nonexistent/vmcp.yaml"), "{error}");
+    fn a_restart_is_needed_until_the_setting_is_what_it_was_at_the_start() {
+        let listen = |port| config(&format!("server: {{ listen: '127.0.0.1:{port}' }}"));
+        assert_eq!(engine::needs_restart(&listen(1), &listen(2)), ["server.listen"]);
+        assert!(engine::needs_restart(&listen(1), &listen(1)).is_empty());
     }
 }

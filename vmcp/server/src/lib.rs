@@ -7,6 +7,7 @@
 //! ```
 
 pub mod cli;
+pub mod config_source;
 pub mod config_watch;
 pub mod edge;
 pub mod engine;

@@ -1,4 +1,4 @@
-//! Document → plain JSON that fits the schema: environment substituted, unknown keys, wrong types and numbers out of
+//! Document → plain JSON that fits the schema: references replaced, unknown keys, wrong types and numbers out of
 //! range reported and left out, so that validation can go on and find the rest.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{
     document::{Content, Node},
-    env::{self, Environment},
+    env::{self, Outside},
     hints, nearest,
     problems::{self, Report},
 };
@@ -16,7 +16,7 @@ use super::{
 pub(crate) struct Checker<'a> {
     /// The whole schema, in which references are looked up.
     pub root: &'a Value,
-    pub env: Environment<'a>,
+    pub outside: Outside<'a>,
     pub report: &'a mut Report,
 }
 
@@ -240,7 +240,7 @@ impl<'a> Checker<'a> {
     }
 
     fn substitute(&mut self, text: String, path: &str) -> Option<(String, bool)> {
-        match env::substitute(&text, self.env) {
+        match env::substitute(&text, self.outside) {
             Ok(None) => Some((text, false)),
             Ok(Some(value)) => {
                 self.report.references.insert(path.to_owned(), text);

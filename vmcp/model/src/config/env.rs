@@ -1,16 +1,40 @@
-//! `${NAME}`, `${NAME:-default}` and `$$` in strings.
+//! `${NAME}`, `${NAME:-default}`, `${file:/path}`, `${file:/path:-default}` and `$$` in strings.
 
 /// Gives the value of an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Gives the content of the file at an absolute path; `None` when there is no such file, or why it cannot be read.
+pub type Files<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
+
+/// Bytes in a file that a string refers to.
+pub const MAX_FILE_BYTES: usize = 64 << 10;
+
+/// Begins a reference to a file.
+const FILE: &str = "file:";
+
+/// What strings may refer to.
+#[derive(Clone, Copy)]
+pub(crate) struct Outside<'a> {
+    pub variables: Environment<'a>,
+    pub files: Files<'a>,
+}
 
 /// Why a string could not be completed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EnvError {
     #[error("the environment variable `{0}` is not set")]
     Unset(String),
+    #[error("there is no file `{0}`")]
+    Missing(String),
+    #[error("the file `{path}` cannot be read: {reason}")]
+    Unreadable { path: String, reason: String },
+    #[error("the file `{path}` is larger than {} KiB", MAX_FILE_BYTES >> 10)]
+    TooLarge { path: String },
+    #[error("`{0}` is not an absolute path")]
+    Relative(String),
     #[error("`${{` without a closing `}}`")]
     Unclosed,
-    #[error("`${{{0}}}` is not a reference to an environment variable")]
+    #[error("`${{{0}}}` is not a reference to an environment variable or a file")]
     Malformed(String),
 }
 
@@ -23,17 +47,28 @@ impl EnvError {
                     "set it, give a default by `${{{name}:-…}}`, or write `$${{{name}}}` to keep the text"
                 )
             }
+            Self::Missing(path) => {
+                format!("create it, mount the secret that has it, or give a default by `${{file:{path}:-…}}`")
+            }
+            Self::Unreadable { .. } => "make it a text file that vmcp may read".to_owned(),
+            Self::TooLarge { .. } => "keep one value in a file".to_owned(),
+            Self::Relative(_) => "write the whole path: `${file:/etc/vmcp/secrets/token}`".to_owned(),
             Self::Unclosed => "close it, or write `$${` to keep the text".to_owned(),
             Self::Malformed(_) => {
-                "write `${NAME}` or `${NAME:-default}`, or `$${` to keep the text".to_owned()
+                "write `${NAME}`, `${NAME:-default}` or `${file:/path}`, or `$${` to keep the text".to_owned()
             }
         }
     }
 }
 
-/// Replaces the references in `text`; `None` when there is nothing to replace. An unset or empty variable takes the
+/// Whether a text refers to a file.
+pub(crate) fn refers_to_file(text: &str) -> bool {
+    text.contains("${file:")
+}
+
+/// Replaces the references in `text`; `None` when there is nothing to replace. What is unset, missing or empty takes the
 /// default. A value is never looked into for further references.
-pub(crate) fn substitute(text: &str, env: Environment<'_>) -> Result<Option<String>, EnvError> {
+pub(crate) fn substitute(text: &str, outside: Outside<'_>) -> Result<Option<String>, EnvError> {
     if !text.contains("${") && !text.contains("$$") {
         return Ok(None);
     }
@@ -46,7 +81,7 @@ pub(crate) fn substitute(text: &str, env: Environment<'_>) -> Result<Option<Stri
             rest = after;
         } else if let Some(after) = after.strip_prefix('{') {
             let (reference, after) = after.split_once('}').ok_or(EnvError::Unclosed)?;
-            out.push_str(&resolve(reference, env)?);
+            out.push_str(&resolve(reference, outside)?);
             rest = after;
         } else {
             out.push('$');
@@ -57,20 +92,36 @@ pub(crate) fn substitute(text: &str, env: Environment<'_>) -> Result<Option<Stri
     Ok(Some(out))
 }
 
-fn resolve(reference: &str, env: Environment<'_>) -> Result<String, EnvError> {
-    let (name, default) = match reference.split_once(":-") {
-        Some((name, default)) => (name, Some(default)),
+fn resolve(reference: &str, outside: Outside<'_>) -> Result<String, EnvError> {
+    let (source, default) = match reference.split_once(":-") {
+        Some((source, default)) => (source, Some(default)),
         None => (reference, None),
     };
-    if !is_name(name) {
-        return Err(EnvError::Malformed(reference.to_owned()));
-    }
-    match (env(name), default) {
+    let (value, missing) = match source.strip_prefix(FILE) {
+        Some(path) => (content(path, outside.files)?, EnvError::Missing(path.to_owned())),
+        None if is_name(source) => ((outside.variables)(source), EnvError::Unset(source.to_owned())),
+        None => return Err(EnvError::Malformed(reference.to_owned())),
+    };
+    match (value, default) {
         (Some(value), None) => Ok(value),
         (Some(value), Some(_)) if !value.is_empty() => Ok(value),
         (_, Some(default)) => Ok(default.to_owned()),
-        (None, None) => Err(EnvError::Unset(name.to_owned())),
+        (None, None) => Err(missing),
     }
+}
+
+/// What is in a file, without the line breaks at its end, which editors and `echo` add.
+fn content(path: &str, files: Files<'_>) -> Result<Option<String>, EnvError> {
+    if !path.starts_with('/') {
+        return Err(EnvError::Relative(path.to_owned()));
+    }
+    let unreadable = |reason| EnvError::Unreadable { path: path.to_owned(), reason };
+    let Some(mut content) = files(path).map_err(unreadable)? else { return Ok(None) };
+    if content.len() > MAX_FILE_BYTES {
+        return Err(EnvError::TooLarge { path: path.to_owned() });
+    }
+    content.truncate(content.trim_end_matches(['\r', '\n']).len());
+    Ok(Some(content))
 }
 
 /// Whether this can be the name of an environment variable.
@@ -87,12 +138,21 @@ mod tests {
     use super::*;
 
     fn run(text: &str) -> Result<Option<String>, EnvError> {
-        substitute(text, &|name| match name {
+        let variables = |name: &str| match name {
             "A" => Some("1".to_owned()),
             "EMPTY" => Some(String::new()),
             "NESTED" => Some("${A}".to_owned()),
             _ => None,
-        })
+        };
+        let files = |path: &str| match path {
+            "/run/token" => Ok(Some("t0ken\r\n\n".to_owned())),
+            "/run/empty" => Ok(Some("\n".to_owned())),
+            "/run/nested" => Ok(Some("${A}".to_owned())),
+            "/run/large" => Ok(Some("x".repeat(MAX_FILE_BYTES + 1))),
+            "/run/closed" => Err("permission denied".to_owned()),
+            _ => Ok(None),
+        };
+        substitute(text, Outside { variables: &variables, files: &files })
     }
 
     #[test]
@@ -106,6 +166,11 @@ mod tests {
             ("${B:-}", ""),
             ("$${A} costs $5 and $$1", "${A} costs $5 and $1"),
             ("${NESTED}", "${A}"),
+            ("Bearer ${file:/run/token}", "Bearer t0ken"),
+            ("${file:/run/none:-x:-y}", "x:-y"),
+            ("${file:/run/empty:-x}${file:/run/empty}", "x"),
+            ("${file:/run/nested}", "${A}"),
+            ("$${file:/run/token}", "${file:/run/token}"),
         ] {
             assert_eq!(run(text), Ok(Some(expected.to_owned())), "{text}");
         }
@@ -113,11 +178,16 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_the_variable() {
+    fn mistakes_name_the_variable_or_the_file() {
         assert_eq!(run("${B}"), Err(EnvError::Unset("B".to_owned())));
         assert_eq!(run("${A"), Err(EnvError::Unclosed));
         assert_eq!(run("${A-x}"), Err(EnvError::Malformed("A-x".to_owned())));
         assert_eq!(run("${}"), Err(EnvError::Malformed(String::new())));
+        assert_eq!(run("${file:/run/none}"), Err(EnvError::Missing("/run/none".to_owned())));
+        assert_eq!(run("${file:token:-x}"), Err(EnvError::Relative("token".to_owned())));
+        assert_eq!(run("${file:/run/large:-x}"), Err(EnvError::TooLarge { path: "/run/large".to_owned() }));
+        let error = run("${file:/run/closed:-x}").unwrap_err();
+        assert_eq!(error.to_string(), "the file `/run/closed` cannot be read: permission denied");
     }
 
     proptest! {

@@ -40,7 +40,7 @@ pub use self::{
     document::MAX_BYTES,
     duration::{format as format_duration, parse as parse_duration},
     embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODEL, OnUnavailable},
-    env::Environment,
+    env::{Environment, Files, MAX_FILE_BYTES},
     headers::Headers,
     incoming_auth::IncomingAuth,
     limits::Limits,
@@ -56,7 +56,7 @@ pub use self::{
     telemetry::Telemetry,
     template::STARTER,
 };
-use self::{check::Checker, raw::RawConfig};
+use self::{check::Checker, env::Outside, raw::RawConfig};
 pub use crate::rules::Aggregation;
 
 /// The validated configuration. Two that are equal behave alike; compare the parts to see what a reload changes.
@@ -90,10 +90,21 @@ pub struct Loaded {
     pub warnings: Vec<Problem>,
 }
 
-/// Reads and validates a file. `source_name` is how messages call it; `env` gives the environment.
-pub fn load(text: &str, source_name: &str, env: Environment<'_>) -> Result<Loaded, Problems> {
+/// Reads and validates a text that refers to no file. `source_name` is how messages call it; `variables` gives the
+/// environment.
+pub fn load(text: &str, source_name: &str, variables: Environment<'_>) -> Result<Loaded, Problems> {
+    load_with_files(text, source_name, variables, &|_| Err("no files are read here".to_owned()))
+}
+
+/// Reads and validates a text that may refer to files, which `files` gives.
+pub fn load_with_files(
+    text: &str,
+    source_name: &str,
+    variables: Environment<'_>,
+    files: Files<'_>,
+) -> Result<Loaded, Problems> {
     let mut report = problems::Report::default();
-    let config = read(text, env, &mut report).map(|raw| raw.lower(&mut report));
+    let config = read(text, Outside { variables, files }, &mut report).map(|raw| raw.lower(&mut report));
     let warnings = report.finish(source_name)?;
     match config {
         Some(config) => Ok(Loaded { config, warnings }),
@@ -102,13 +113,13 @@ pub fn load(text: &str, source_name: &str, env: Environment<'_>) -> Result<Loade
     }
 }
 
-fn read(text: &str, env: Environment<'_>, report: &mut problems::Report) -> Option<RawConfig> {
+fn read(text: &str, outside: Outside<'_>, report: &mut problems::Report) -> Option<RawConfig> {
     let mut document = document::parse(text, report)?;
     seed_names::translate(&mut document);
     let root = schema::shared();
     let value = match document.content {
         document::Content::Null => serde_json::Value::Object(serde_json::Map::new()),
-        _ => Checker { root, env, report }.check(document, root, "")?,
+        _ => Checker { root, outside, report }.check(document, root, "")?,
     };
     RawConfig::deserialize(value)
         .map_err(|error| report.problem("", error.to_string(), "correct this value"))

@@ -7,6 +7,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use super::env;
+
 /// How many problems [`Problems`] prints; the rest is counted.
 const SHOWN: usize = 100;
 
@@ -82,7 +84,7 @@ fn with_parents(path: &str) -> impl Iterator<Item = &str> {
 pub(crate) struct Report {
     /// Line of every node of the document, by path.
     pub lines: HashMap<String, u32>,
-    /// The text, as written, of every value that refers to the environment, by path.
+    /// The text, as written, of every value that refers to the environment or a file, by path.
     pub references: BTreeMap<String, String>,
     /// Paths whose value was dropped as wrong: what follows from its absence is not worth a second line.
     dropped: HashSet<String>,
@@ -121,10 +123,11 @@ impl Report {
         self.warnings.push(warning);
     }
 
-    /// A value for a message: quoted, shortened, and hidden when the environment supplied it.
+    /// A value for a message: quoted, shortened, and hidden when it came from elsewhere.
     pub fn shown(&self, path: &str, value: &str) -> String {
-        if self.references.contains_key(path) {
-            return "the value of an environment variable".to_owned();
+        if let Some(written) = self.references.get(path) {
+            let source = if env::refers_to_file(written) { "a file" } else { "an environment variable" };
+            return format!("the value of {source}");
         }
         let mut text: String = value.chars().take(60).collect();
         if text.len() < value.len() {

@@ -30,8 +30,8 @@ pub use super::{
     telemetry::RawTelemetry,
 };
 
-/// Configuration of a vmcp server. Every key is optional. Strings may refer to the environment: `${NAME}`,
-/// `${NAME:-default}`; `$$` is a dollar sign. Durations are written `30s`, `1m30s`, `500ms`; a bare number is seconds.
+/// Configuration of a vmcp server. Every key is optional. Strings may refer to the environment, `${NAME}`,
+/// `${NAME:-default}`, and to files, `${file:/path}`; `$$` is a dollar sign. Durations are written `30s`, `1m30s`, `500ms`; a bare number is seconds.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Config")]

@@ -8,7 +8,7 @@ use vmcp_model::config::{Config, Loaded, Problem};
 
 use super::failure::Failure;
 use super::output;
-use crate::config_watch;
+use crate::config_source::{self, LoadError, Source};
 use crate::telemetry::{self, Telemetry, logs, traces};
 
 /// The file's name where nothing else is said.
@@ -57,8 +57,8 @@ pub(super) enum Format {
 pub(super) struct File {
     /// Where it is.
     pub(super) path: PathBuf,
-    /// Its text.
-    pub(super) text: String,
+    /// What it was made of.
+    pub(super) source: Source,
     /// What it says.
     pub(super) config: Config,
     /// What is probably not meant.
@@ -77,9 +77,9 @@ impl Global {
     /// Reads and validates the configuration file.
     pub(super) fn load(&self) -> Result<File, Failure> {
         let path = self.config_path()?;
-        let (text, Loaded { config, warnings }) =
-            config_watch::load(&path, &environment).map_err(|error| not_loaded(&path, &error))?;
-        Ok(File { path, text, config, warnings })
+        let (source, Loaded { config, warnings }) =
+            config_source::load(&path, environment).map_err(|error| not_loaded(&path, &error))?;
+        Ok(File { path, source, config, warnings })
     }
 
     /// The same, unless there is no file and none was asked for.
@@ -141,18 +141,14 @@ pub(super) fn environment(name: &str) -> Option<String> {
     env::var(name).ok()
 }
 
-fn not_loaded(path: &Path, error: &config_watch::LoadError) -> Failure {
+fn not_loaded(path: &Path, error: &LoadError) -> Failure {
     match error {
-        config_watch::LoadError::Unreadable { reason, .. }
-            if reason.kind() == std::io::ErrorKind::NotFound =>
-        {
+        LoadError::Unreadable { reason, .. } if reason.kind() == std::io::ErrorKind::NotFound => {
             Failure::new(format!("there is no file {}", path.display()))
                 .remedy(format!("`vmcp init {}` writes one", path.display()))
         }
-        config_watch::LoadError::Unreadable { .. } => Failure::new(error.to_string()),
-        config_watch::LoadError::Invalid(problems) => {
-            Failure::new(format!("the configuration has mistakes\n{problems}"))
-        }
+        LoadError::Unreadable { .. } => Failure::new(error.to_string()),
+        LoadError::Invalid(problems) => Failure::new(format!("the configuration has mistakes\n{problems}")),
     }
 }
 

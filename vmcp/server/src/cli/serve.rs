@@ -75,7 +75,7 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
 
 async fn serve(arguments: Arguments, file: File, people: bool) -> Result<(), Failure> {
     let Arguments { listen, admin_listen, stdio, print_config: _ } = arguments;
-    let File { path, text, config, warnings } = file;
+    let File { path, source, config, warnings } = file;
     for warning in warnings {
         tracing::warn!("{}", warning.render(&path.display().to_string()));
     }
@@ -88,7 +88,7 @@ async fn serve(arguments: Arguments, file: File, people: bool) -> Result<(), Fai
     options.downstream = Some(listeners.clone());
     let engine = Engine::start(config.clone(), options).await?;
     let edge = Edge::new(engine.clone(), listeners)?;
-    let watch = ConfigWatch::start(path.clone(), text, environment, engine.clone());
+    let watch = ConfigWatch::start(path.clone(), source, environment, engine.clone());
     let admin = Admin::new(engine.clone(), Some(watch));
     let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));
     let stop = Stop::listen()?;

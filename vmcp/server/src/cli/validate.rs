@@ -9,7 +9,7 @@ use vmcp_model::config::Problem;
 use super::failure::{Exit, Failure};
 use super::options::{Format, Global, environment};
 use super::output;
-use crate::config_watch::{self, LoadError};
+use crate::config_source::{self, LoadError};
 
 /// Check a configuration file: every mistake with its line, its path and the remedy
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
     let Arguments { file, output: format } = arguments;
     let path = file.map_or_else(|| global.config_path(), Ok)?;
     let source = path.display().to_string();
-    let (problems, warnings, backends) = match config_watch::load(&path, &environment) {
+    let (problems, warnings, backends) = match config_source::load(&path, environment) {
         Ok((_, loaded)) => (Vec::new(), loaded.warnings, loaded.config.backends.len()),
         Err(LoadError::Invalid(problems)) => (problems.list, Vec::new(), 0),
         Err(error @ LoadError::Unreadable { .. }) => return Err(error.into()),
