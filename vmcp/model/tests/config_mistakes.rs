@@ -275,7 +275,9 @@ mistakes! {
             "f:1: server.allowedHosts[0]: `http://a` is not a host; write a host with or without port, such as `mcp.example.com`\n\
              f:1: server.allowedOrigins[0]: `a.example.com` is not an origin; write scheme and host, and the port unless it is the scheme's own, such as `https://chat.example.com`",
         "server: { sessionKeys: [\"${TOKEN}\"] }" =>
-            "f:1: server.sessionKeys[0]: shorter than 16 characters; use the output of `openssl rand -base64 32`, through the environment",
+            "f:1: server.sessionKeys[0]: shorter than 16 characters; use the output of `openssl rand -base64 32`, through the environment or a file",
+        "server: { adminTokens: [a-token-of-some-length, \"\"] }" =>
+            "f:1: server.adminTokens[1]: shorter than 16 characters; use the output of `openssl rand -base64 32`, through the environment or a file",
     }
 
     telemetry: {

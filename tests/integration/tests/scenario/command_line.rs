@@ -1,7 +1,7 @@
 //! The command line for people and scripts, against a running server and against a file.
 
 use serde_json::{Value, json};
-use vmcp_integration::{Cli, Fixture, Vmcp};
+use vmcp_integration::{Cli, Fixture, Vmcp, eventually};
 
 async fn running() -> (Fixture, Fixture, Vmcp) {
     let (jira, echo) =
@@ -29,6 +29,28 @@ async fn tools_and_backends_are_listed() {
         backends.success && backends.stdout.contains("jira") && backends.stdout.contains("connected"),
         "{backends:?}"
     );
+}
+
+#[tokio::test]
+async fn a_guarded_admin_port_wants_its_token_which_may_change_while_running() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, next) = (folder.path().join("token"), folder.path().join("next"));
+    let write = |token: &str| {
+        std::fs::write(&next, format!("{token}\n")).expect("writing");
+        std::fs::rename(&next, &file).expect("replacing");
+    };
+    let (first, second) = ("the first token of the admin port", "the second token of the admin port");
+    write(first);
+    let tokens = json!({"server": {"adminTokens": [format!("${{file:{}}}", file.display())]}});
+    let vmcp = Vmcp::new().config(tokens).start().await;
+    let refused = vmcp.cli(&["backends"]).await;
+    assert!(!refused.success && refused.stderr.contains("--admin-token"), "{refused:?}");
+    // There are no backends, which is an exit code of its own.
+    let with = async |token: &str| vmcp.cli(&["backends", "--admin-token", token]).await.code == Some(3);
+    assert!(with(first).await);
+    write(second);
+    eventually("the second token to be in force", async || with(second).await.then_some(())).await;
+    assert!(!with(first).await);
 }
 
 #[tokio::test]

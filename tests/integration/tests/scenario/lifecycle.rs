@@ -54,6 +54,25 @@ async fn a_drain_ends_even_if_a_call_does_not() {
 }
 
 #[tokio::test]
+async fn while_load_balancers_learn_of_the_end_new_connections_are_served() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let delay = json!({"server": {"shutdownDelay": "5s"}});
+    let mut vmcp = Vmcp::new().backend(&echo).config(delay).start().await;
+    vmcp.with_tool("echo_echo").await;
+    vmcp.process.signal("TERM").await;
+    let ready = format!("{}/readyz", vmcp.admin);
+    eventually("readiness to be taken back", async || {
+        http_client().get(&ready).send().await.ok().filter(|answer| answer.status() == 503)
+    })
+    .await;
+    // A client of its own, so on a new connection.
+    let answer = vmcp.modern().call_tool("echo_echo", json!({"message": "still here"})).await;
+    assert!(answer.content_text().contains("still here"), "{}", answer.text);
+    let status = vmcp.process.ended().await;
+    assert!(status.success(), "{status}");
+}
+
+#[tokio::test]
 async fn readiness_waits_for_no_backend() {
     let hung = Fixture::http("hung", "echo").fault(&json!({"do": "hang"})).start().await;
     let jira = Fixture::http("jira", "jira").start().await;

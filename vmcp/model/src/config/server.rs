@@ -15,8 +15,10 @@ use super::{
 const DRAIN: RangeInclusive<Duration> = Duration::ZERO..=DAY;
 /// How long a client may take, to send or to read.
 const PATIENCE: RangeInclusive<Duration> = Duration::from_secs(1)..=DAY;
-/// Characters in a session key: fewer are guessed.
-const SHORTEST_KEY: usize = 16;
+/// How long connections are still taken after SIGTERM.
+const SHUTDOWN_DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(10);
+/// Characters in a session key or an admin token: fewer are guessed.
+const SHORTEST_SECRET: usize = 16;
 
 /// The listening sockets and what belongs to them. A change of an address needs a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +29,9 @@ pub struct Server {
     pub admin_listen: SocketAddr,
     /// How long calls in flight may take to end after SIGTERM (CARD-15).
     pub drain_timeout: Duration,
+    /// How long after SIGTERM connections are still taken, while `/readyz` already says that no more are wanted: whoever
+    /// sends clients here needs a moment to notice.
+    pub shutdown_delay: Duration,
     /// Connections of clients at a time; one more is answered with 503.
     pub max_connections: usize,
     /// How long a client may take for the headers of a request, and again for its body. An idle connection is closed after
@@ -42,6 +47,8 @@ pub struct Server {
     /// Secrets from which the keys that seal session ids are derived: the first seals, all open. Empty: one is made at
     /// start, and no session survives a restart.
     pub session_keys: Vec<Secret>,
+    /// `/admin/*` wants one of these as bearer token. Empty: it is open to whoever reaches the port.
+    pub admin_tokens: Vec<Secret>,
 }
 
 /// The listening sockets and what belongs to them.
@@ -56,6 +63,9 @@ pub struct RawServer {
     /// How long calls in flight may take to end after SIGTERM.
     #[schemars(extend("x-range" = duration::words(&DRAIN)))]
     pub drain_timeout: RawDuration,
+    /// How long after SIGTERM connections are still taken while `/readyz` already says 503. Before the drain.
+    #[schemars(extend("x-range" = duration::words(&SHUTDOWN_DELAY)))]
+    pub shutdown_delay: RawDuration,
     /// Connections of clients at a time; one more is answered with 503.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_connections: usize,
@@ -72,6 +82,8 @@ pub struct RawServer {
     pub allowed_origins: Vec<String>,
     /// Secrets that seal session ids: the first seals, all open. Empty: sessions do not survive a restart.
     pub session_keys: Vec<Secret>,
+    /// Bearer tokens for `/admin/*`, each of which is good. Empty: it is open to whoever reaches the admin port.
+    pub admin_tokens: Vec<Secret>,
 }
 
 impl Default for RawServer {
@@ -80,12 +92,14 @@ impl Default for RawServer {
             listen: "127.0.0.1:8080".to_owned(),
             admin_listen: "127.0.0.1:9090".to_owned(),
             drain_timeout: "30s".into(),
+            shutdown_delay: "0s".into(),
             max_connections: 10_000,
             receive_timeout: "1m".into(),
             write_timeout: "30s".into(),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             session_keys: Vec::new(),
+            admin_tokens: Vec::new(),
         }
     }
 }
@@ -101,19 +115,13 @@ impl RawServer {
                 "choose another port",
             );
         }
-        for (index, key) in self.session_keys.iter().enumerate() {
-            if key.expose().len() < SHORTEST_KEY {
-                report.problem(
-                    &problems::item("server.sessionKeys", index),
-                    format!("shorter than {SHORTEST_KEY} characters"),
-                    "use the output of `openssl rand -base64 32`, through the environment",
-                );
-            }
-        }
+        check_secrets(&self.session_keys, "server.sessionKeys", report);
+        check_secrets(&self.admin_tokens, "server.adminTokens", report);
         Server {
             listen,
             admin_listen,
             drain_timeout: self.drain_timeout.lower("server.drainTimeout", &DRAIN, report),
+            shutdown_delay: self.shutdown_delay.lower("server.shutdownDelay", &SHUTDOWN_DELAY, report),
             max_connections: self.max_connections,
             receive_timeout: self.receive_timeout.lower("server.receiveTimeout", &PATIENCE, report),
             write_timeout: self.write_timeout.lower("server.writeTimeout", &PATIENCE, report),
@@ -130,6 +138,19 @@ impl RawServer {
                 .map(|(i, origin)| lower_origin(origin, i, report))
                 .collect(),
             session_keys: self.session_keys.clone(),
+            admin_tokens: self.admin_tokens.clone(),
+        }
+    }
+}
+
+fn check_secrets(secrets: &[Secret], path: &str, report: &mut Report) {
+    for (index, secret) in secrets.iter().enumerate() {
+        if secret.expose().len() < SHORTEST_SECRET {
+            report.problem(
+                &problems::item(path, index),
+                format!("shorter than {SHORTEST_SECRET} characters"),
+                "use the output of `openssl rand -base64 32`, through the environment or a file",
+            );
         }
     }
 }

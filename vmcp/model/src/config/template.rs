@@ -6,7 +6,7 @@ pub const STARTER: &str = include_str!("template.yaml");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{load, schema::shared};
+    use crate::config::{load, load_with_files, schema::shared};
 
     /// The file with every setting that is commented out taken in.
     fn everything() -> String {
@@ -31,8 +31,11 @@ mod tests {
     #[test]
     fn it_loads_with_every_setting_taken_in() {
         // The blocks of the providers that are not chosen are the only thing to warn of.
-        let loaded = load(&everything(), "vmcp.yaml", &|_| Some("a value of some length".to_owned()))
-            .unwrap_or_else(|problems| panic!("{problems}"));
+        let value = "a value of some length".to_owned();
+        let loaded = load_with_files(&everything(), "vmcp.yaml", &|_| Some(value.clone()), &|_| {
+            Ok(Some(value.clone()))
+        })
+        .unwrap_or_else(|problems| panic!("{problems}"));
         let warned: Vec<_> = loaded.warnings.iter().map(|warning| warning.path.as_str()).collect();
         assert_eq!(warned, ["optimizer.embeddings.tei", "optimizer.embeddings.openai"]);
     }

@@ -10,13 +10,14 @@ use clap::Args;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::Url;
-use vmcp_model::config::{Config, parse_duration};
+use vmcp_model::config::{Config, Secret, parse_duration};
 use vmcp_model::status::{self, BackendState, StatusReport};
 
 use super::failure::{Exit, Failure};
 use super::options::{Global, no_file};
 use super::{block_on, progress};
 pub(super) use own::{Need, Own};
+pub(super) use remote::AdminPort;
 
 /// How long a server may take to answer its operator.
 const ADMIN: Duration = Duration::from_secs(30);
@@ -34,6 +35,9 @@ pub(super) struct Reach {
     /// Admin port of a running server
     #[arg(long, value_name = "URL", env = "VMCP_ADMIN_URL")]
     admin_url: Option<Url>,
+    /// Bearer token for the admin port [default: the first of server.adminTokens of the configuration file]
+    #[arg(long, value_name = "TOKEN", env = "VMCP_ADMIN_TOKEN", hide_env_values = true)]
+    admin_token: Option<Secret>,
     /// Ask no running server: start the backends of the configuration file here
     #[arg(long)]
     local: bool,
@@ -54,7 +58,7 @@ pub(super) enum Connection {
         /// Its MCP endpoint, if known.
         mcp: Option<Url>,
         /// Its admin port, if known.
-        admin: Option<Url>,
+        admin: Option<AdminPort>,
     },
     /// An engine in this process.
     Own(Own),
@@ -78,19 +82,22 @@ pub(super) fn with<T>(
 
 impl Connection {
     async fn open(global: &Global, reach: &Reach, need: &Need<'_>) -> Result<Connection, Failure> {
-        let Reach { url, admin_url, local, wait } = reach;
+        let Reach { url, admin_url, admin_token, local, wait } = reach;
         if !local && (url.is_some() || admin_url.is_some()) {
-            return Ok(Connection::Server { mcp: url.clone(), admin: admin_url.clone() });
+            let admin = admin_url.clone().map(|url| AdminPort { url, token: admin_token.clone() });
+            return Ok(Connection::Server { mcp: url.clone(), admin });
         }
         let Some(file) = global.load_if_any()? else {
             // There may still be a server at the usual place.
             let usual = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            let found = if *local { None } else { probe(usual(8080), usual(9090)).await };
+            let found =
+                if *local { None } else { probe(usual(8080), usual(9090), admin_token.clone()).await };
             return found.map(|(server, _)| server).ok_or_else(no_file);
         };
         let server = &file.config.server;
+        let token = admin_token.as_ref().or(server.admin_tokens.first()).cloned();
         if !local
-            && let Some((found, status)) = probe(server.listen, server.admin_listen).await
+            && let Some((found, status)) = probe(server.listen, server.admin_listen, token).await
             && serves(&status, &file.config)
         {
             return Ok(found);
@@ -110,7 +117,7 @@ impl Connection {
         let Connection::Server { admin: Some(admin), .. } = self else { return Ok(()) };
         let spinner = progress::spinner("asking the server to look at its backends");
         let started = Instant::now();
-        remote::post(admin, "admin/refresh", limit).await?;
+        admin.post("admin/refresh", limit).await?;
         // It begins at once, and status shows that it has.
         tokio::time::sleep(BEGUN).await;
         while started.elapsed() < limit
@@ -130,7 +137,7 @@ impl Connection {
     /// Asks the admin port.
     pub(super) async fn admin<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         match self {
-            Connection::Server { admin: Some(admin), .. } => remote::get(admin, path, ADMIN).await,
+            Connection::Server { admin: Some(admin), .. } => admin.get(path, ADMIN).await,
             Connection::Server { admin: None, .. } => Err(Failure::new(
                 "this is asked of a server's admin port, and only its MCP endpoint is known",
             )
@@ -180,10 +187,15 @@ impl<E: Into<Failure>> From<E> for CallFailure {
 }
 
 /// The server at these addresses, if one is there and is ours.
-async fn probe(listen: SocketAddr, admin: SocketAddr) -> Option<(Connection, StatusReport)> {
-    let admin = Url::parse(&format!("http://{}", reachable(admin))).ok()?;
+async fn probe(
+    listen: SocketAddr,
+    admin: SocketAddr,
+    token: Option<Secret>,
+) -> Option<(Connection, StatusReport)> {
+    let admin = AdminPort { url: Url::parse(&format!("http://{}", reachable(admin))).ok()?, token };
     let mcp = Url::parse(&format!("http://{}/mcp", reachable(listen))).ok()?;
-    let status: StatusReport = remote::get(&admin, "admin/status", remote::PROBE)
+    let status: StatusReport = admin
+        .get("admin/status", remote::PROBE)
         .await
         .ok()
         .filter(|status: &StatusReport| status.name == status::NAME)?;

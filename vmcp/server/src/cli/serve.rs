@@ -116,6 +116,8 @@ async fn serve(arguments: Arguments, file: File, people: bool) -> Result<(), Fai
 async fn serve_ports(ports: Ports, engine: &Engine, admin: &Admin, stop: Stop) {
     stop.wait().await;
     admin.draining();
+    // Until everybody who sends clients here has noticed, they are served like those before.
+    tokio::time::sleep(engine.snapshot().config.server.shutdown_delay).await;
     if !ports.drain(drain_timeout(engine)).await {
         tracing::warn!("some requests did not end in time (server.drainTimeout)");
     }

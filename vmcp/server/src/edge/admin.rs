@@ -5,12 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Json};
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::json;
+use subtle::{Choice, ConstantTimeEq as _};
+use vmcp_model::config::Secret;
 use vmcp_model::status::{self, StatusReport};
 use vmcp_wire::pages::List;
 
@@ -43,15 +46,47 @@ impl Admin {
     }
 }
 
+/// What is served at the admin port.
 pub(crate) fn router(admin: Admin) -> Router {
+    let guarded = reports(admin.clone()).route_layer(middleware::from_fn_with_state(admin.clone(), guard));
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
+        .with_state(admin)
+        .merge(guarded)
+}
+
+/// What only operators may see, without the guard.
+pub(crate) fn reports(admin: Admin) -> Router {
+    Router::new()
         .route("/admin/status", get(status))
         .route("/admin/tools", get(tools))
         .route("/admin/refresh", post(refresh))
         .with_state(admin)
+}
+
+/// Lets through who has one of `server.adminTokens`, or everybody when there are none.
+async fn guard(State(Admin(inner)): State<Admin>, request: Request, next: Next) -> Response {
+    let config = Arc::clone(&inner.engine.snapshot().config);
+    let tokens = &config.server.admin_tokens;
+    if tokens.is_empty() || bearer(request.headers()).is_some_and(|token| is_one_of(token, tokens)) {
+        return next.run(request).await;
+    }
+    let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
+    (StatusCode::UNAUTHORIZED, challenge, "this wants one of server.adminTokens as bearer token\n")
+        .into_response()
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.as_bytes().split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
+}
+
+/// Takes as long for a token that is nearly right as for any other of its length.
+fn is_one_of(token: &[u8], tokens: &[Secret]) -> bool {
+    let same = tokens.iter().map(|known| known.expose().as_bytes().ct_eq(token));
+    same.fold(Choice::from(0), |any, this| any | this).into()
 }
 
 /// Ready as soon as the configuration is in force: a dead backend, model or disk degrades what depends on it, and
@@ -123,5 +158,55 @@ async fn refresh(State(Admin(inner)): State<Admin>, Query(filter): Query<Filter>
             (StatusCode::NOT_FOUND, format!("no enabled backend is called `{backend}`\n"))
         }
         _ => (StatusCode::ACCEPTED, "refreshing\n".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::testing::{KEYWORDS, config, engine};
+
+    const OLD: &str = "an old token of enough characters";
+    const NEW: &str = "a new token of enough characters";
+
+    #[tokio::test]
+    async fn reports_want_one_of_the_tokens_in_force_and_probes_none() {
+        let engine = engine(KEYWORDS).await;
+        let router = router(Admin::new(engine.clone(), None));
+        let ask = async |path: &str, authorization: Option<&str>| {
+            let mut request = Request::get(path);
+            if let Some(authorization) = authorization {
+                request = request.header(header::AUTHORIZATION, authorization);
+            }
+            let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+            let challenge =
+                response.headers().get(header::WWW_AUTHENTICATE).map(|value| value.to_str().unwrap());
+            assert_eq!(challenge, (response.status() == 401).then_some("Bearer"));
+            response.status().as_u16()
+        };
+        let bearer = |token: &str| format!("Bearer {token}");
+        assert_eq!(ask("/admin/status", None).await, 200, "open until there is a token");
+        let with = |tokens: &str| config(&format!("server: {{ adminTokens: [{tokens}] }}\n{KEYWORDS}"));
+        engine.apply(with(OLD)).await;
+        for path in ["/admin/status", "/admin/tools"] {
+            for wrong in [None, Some(&*bearer(NEW)), Some(OLD), Some("Bearer "), Some(&*bearer(&OLD[1..]))] {
+                assert_eq!(ask(path, wrong).await, 401, "{path} {wrong:?}");
+            }
+            assert_eq!(ask(path, Some(&bearer(OLD))).await, 200);
+            assert_eq!(ask(path, Some(&format!("bearer {OLD}"))).await, 200);
+        }
+        for path in ["/healthz", "/readyz", "/metrics"] {
+            assert_eq!(ask(path, None).await, 200, "{path}");
+        }
+        assert_eq!(ask("/admin/nothing", None).await, 404);
+        engine.apply(with(&format!("{NEW}, {OLD}"))).await;
+        for token in [OLD, NEW] {
+            assert_eq!(ask("/admin/status", Some(&bearer(token))).await, 200, "while one replaces the other");
+        }
+        engine.apply(with(NEW)).await;
+        assert_eq!(ask("/admin/status", Some(&bearer(OLD))).await, 401);
     }
 }

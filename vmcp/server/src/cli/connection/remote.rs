@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqwest::{Method, Response, StatusCode};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
     ProtocolVersion,
@@ -11,6 +12,7 @@ use rmcp::transport::StreamableHttpClientTransport;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::Url;
+use vmcp_model::config::Secret;
 
 use super::CallFailure;
 use crate::cli::failure::{Exit, Failure};
@@ -61,21 +63,37 @@ async fn why_unreachable(url: &Url, error: &ClientInitializeError) -> String {
     }
 }
 
-/// Asks the admin port.
-pub(super) async fn get<T: DeserializeOwned>(
-    base: &Url,
-    path: &str,
-    timeout: Duration,
-) -> Result<T, Failure> {
-    let url = at(base, path);
-    let response = client(timeout)?.get(&url).send().await.and_then(reqwest::Response::error_for_status);
-    response.map_err(|error| unreachable_admin(&url, &error))?.json().await.map_err(|error| {
-        Failure::new(format!("{url} is not the admin port of a vmcp of this version: {}", root_cause(&error)))
-    })
+/// The admin port of a server.
+pub(in crate::cli) struct AdminPort {
+    pub(in crate::cli) url: Url,
+    pub(in crate::cli) token: Option<Secret>,
 }
 
-fn at(base: &Url, path: &str) -> String {
-    format!("{}/{path}", base.as_str().trim_end_matches('/'))
+impl AdminPort {
+    /// Asks for a report.
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str, timeout: Duration) -> Result<T, Failure> {
+        let answer = self.send(Method::GET, path, timeout).await?;
+        let url = answer.url().clone();
+        answer.json().await.map_err(|error| {
+            let reason = root_cause(&error);
+            Failure::new(format!("{url} is not the admin port of a vmcp of this version: {reason}"))
+        })
+    }
+
+    /// Tells it to do something.
+    pub(super) async fn post(&self, path: &str, timeout: Duration) -> Result<(), Failure> {
+        self.send(Method::POST, path, timeout).await.map(drop)
+    }
+
+    async fn send(&self, method: Method, path: &str, timeout: Duration) -> Result<Response, Failure> {
+        let url = format!("{}/{path}", self.url.as_str().trim_end_matches('/'));
+        let mut request = client(timeout)?.request(method, &url);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.expose());
+        }
+        let answer = request.send().await.and_then(Response::error_for_status);
+        answer.map_err(|error| unavailable(&url, &error))
+    }
 }
 
 /// The server is on this machine or named by its address: no proxy belongs in between.
@@ -83,14 +101,11 @@ fn client(timeout: Duration) -> reqwest::Result<reqwest::Client> {
     reqwest::Client::builder().timeout(timeout).no_proxy().build()
 }
 
-/// Tells the admin port to do something.
-pub(super) async fn post(base: &Url, path: &str, timeout: Duration) -> Result<(), Failure> {
-    let url = at(base, path);
-    let response = client(timeout)?.post(&url).send().await.and_then(reqwest::Response::error_for_status);
-    response.map(drop).map_err(|error| unreachable_admin(&url, &error))
-}
-
-fn unreachable_admin(url: &str, error: &reqwest::Error) -> Failure {
+fn unavailable(url: &str, error: &reqwest::Error) -> Failure {
+    if error.status() == Some(StatusCode::UNAUTHORIZED) {
+        return Failure::new(format!("{url} wants a token"))
+            .remedy("give one of its server.adminTokens by --admin-token or VMCP_ADMIN_TOKEN");
+    }
     Failure::new(format!("{url}: {}", root_cause(error))).exit(Exit::Unreachable).remedy(
         "is `vmcp serve` running there? --admin-url names another port, --local starts the backends here",
     )

@@ -27,7 +27,7 @@ pub(super) fn server(connection: &Connection, status: &StatusReport) -> Finding 
             "mend the file; it is read again at once",
         ),
         (Connection::Server { admin, .. }, None) => {
-            let admin = admin.as_ref().map(ToString::to_string).unwrap_or_default();
+            let admin = admin.as_ref().map(|admin| admin.url.to_string()).unwrap_or_default();
             Finding::good("server", format!("vmcp {} answers at {admin}", status.version))
         }
     }
