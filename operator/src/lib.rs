@@ -5,6 +5,11 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 pub mod cli;
+pub mod mcp_group;
+pub mod mcp_server;
+pub mod mcp_server_entry;
+pub mod references;
+mod report;
 pub mod run;
 pub mod runtime;
 pub mod workload;
@@ -12,6 +17,10 @@ pub mod workload;
 use runtime::Context;
 
 /// All controllers. Each makes its triggers at once, before anything is watched, and works when it is polled.
-pub fn controllers(_context: &Arc<Context>) -> Vec<BoxFuture<'static, ()>> {
-    vec![]
+pub fn controllers(context: &Arc<Context>) -> Vec<BoxFuture<'static, ()>> {
+    vec![
+        mcp_group::controller(context),
+        mcp_server::controller(context),
+        mcp_server_entry::controller(context),
+    ]
 }

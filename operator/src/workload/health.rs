@@ -64,6 +64,15 @@ pub struct Health {
     pub message: String,
 }
 
+/// The reason of a workload about which there is nothing more to say.
+pub const READY: &str = "PodsReady";
+
+/// A workload of which nothing is there yet.
+pub fn starting() -> Health {
+    let message = "the pods are being made".to_owned();
+    Health { state: State::Starting, reason: "Starting".to_owned(), message }
+}
+
 /// How a workload is, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
@@ -88,11 +97,11 @@ pub fn of(counts: &Counts, pods: &[Arc<Pod>], main: &str) -> Health {
     }
     let ready = format!("{} of {} pods are ready", counts.ready.min(counts.desired), counts.desired);
     match trouble {
-        None if counts.ready > 0 => say(State::Ready, "PodsReady", ready),
-        None => say(State::Starting, "Starting", "the pods are being made".to_owned()),
+        None if counts.ready > 0 => say(State::Ready, READY, ready),
+        None => starting(),
         Some(trouble) if counts.ready > 0 => {
             // What was there before serves on; whoever looks wants to know why the new is not.
-            let reason = if trouble.reason.needs_somebody() { "SomePodsFail" } else { "PodsReady" };
+            let reason = if trouble.reason.needs_somebody() { "SomePodsFail" } else { READY };
             say(State::Ready, reason, format!("{ready}; {}", trouble.message))
         }
         Some(trouble) => {

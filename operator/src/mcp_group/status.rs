@@ -1,0 +1,89 @@
+//! The status of an MCPGroup.
+
+use std::sync::Arc;
+
+use kube::ResourceExt as _;
+use vmcp_crds::{
+    MCPGroup, MCPGroupStatus, MCPServer, MCPServerEntry, mcp_group::MCPGroupPhase, references::LocalReference,
+};
+
+use crate::runtime::Conditions;
+
+/// `servers` and `entries` are all of the namespace.
+pub(super) fn of(
+    group: &MCPGroup,
+    servers: &[Arc<MCPServer>],
+    entries: &[Arc<MCPServerEntry>],
+) -> MCPGroupStatus {
+    let name = group.name_any();
+    let belongs = |reference: Option<&LocalReference>| reference.is_some_and(|group| group.name == name);
+    let servers: Vec<_> = servers
+        .iter()
+        .filter(|server| belongs(server.spec.group_ref.as_ref()))
+        .map(|server| server.name_any())
+        .collect();
+    let entries: Vec<_> = entries
+        .iter()
+        .filter(|entry| belongs(entry.spec.group_ref.as_ref()))
+        .map(|entry| entry.name_any())
+        .collect();
+    let generation = group.metadata.generation.unwrap_or_default();
+    let before = group.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let mut conditions = Conditions::new(before, generation);
+    if servers.is_empty() && entries.is_empty() {
+        let message = format!(
+            "nobody belongs to it: set `groupRef: {{name: {name}}}` in an MCPServer or MCPServerEntry"
+        );
+        conditions.set("Ready", true, "Empty", message);
+    } else {
+        let message = format!("{} MCPServers, {} MCPServerEntries", servers.len(), entries.len());
+        conditions.set("Ready", true, "MembersListed", message);
+    }
+    MCPGroupStatus {
+        phase: Some(MCPGroupPhase::Ready),
+        observed_generation: Some(generation),
+        server_count: count(&servers),
+        servers,
+        entry_count: count(&entries),
+        entries,
+        conditions: conditions.finish(),
+    }
+}
+
+fn count(names: &[String]) -> i32 {
+    i32::try_from(names.len()).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn named<K: serde::de::DeserializeOwned>(kind: &str, name: &str, spec: &Value) -> K {
+        let object = json!({
+            "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": kind,
+            "metadata": { "name": name, "namespace": "n", "generation": 1 }, "spec": spec,
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn members_are_those_that_say_so() {
+        let member = |group: &str| json!({ "image": "i", "groupRef": { "name": group } });
+        let servers: Vec<MCPServer> = vec![
+            named("MCPServer", "time", &member("tools")),
+            named("MCPServer", "other", &member("others")),
+            named("MCPServer", "free", &json!({ "image": "i" })),
+        ];
+        let servers: Vec<_> = servers.into_iter().map(Arc::new).collect();
+        let group: MCPGroup = named("MCPGroup", "tools", &json!({}));
+        let status = of(&group, &servers, &[]);
+        assert_eq!(
+            (status.servers, status.server_count, status.entry_count),
+            (vec!["time".to_owned()], 1, 0)
+        );
+        let empty = of(&group, &[], &[]);
+        assert_eq!(empty.conditions[0].reason, "Empty");
+    }
+}

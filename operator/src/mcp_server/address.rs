@@ -1,0 +1,27 @@
+//! Where a server is reached.
+
+use std::collections::BTreeMap;
+
+use vmcp_crds::{
+    MCPServer, lower::Backend, mcp_server::MCPServerTransport, mcp_server_entry::RemoteTransport,
+};
+
+/// Name of the Deployment and of the Service.
+pub fn child_name(server: &str) -> String {
+    format!("mcp-{server}")
+}
+
+/// The server as a backend of a VirtualMCPServer.
+pub fn backend(server: &MCPServer, cluster_domain: &str) -> Backend {
+    let spec = &server.spec;
+    let name = server.metadata.name.clone().unwrap_or_default();
+    let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
+    let (transport, path) = match spec.transport {
+        MCPServerTransport::Stdio => (RemoteTransport::StreamableHttp, None),
+        MCPServerTransport::StreamableHttp => (RemoteTransport::StreamableHttp, spec.path.as_deref()),
+        MCPServerTransport::Sse => (RemoteTransport::Sse, spec.path.as_deref().or(Some("/sse"))),
+    };
+    let (host, path) = (child_name(&name), path.unwrap_or("/mcp"));
+    let url = format!("http://{host}.{namespace}.svc.{cluster_domain}:{}{path}", spec.proxy_port);
+    Backend { name, url, transport, headers: BTreeMap::new(), enabled: true }
+}

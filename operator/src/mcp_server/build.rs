@@ -1,0 +1,181 @@
+//! The Deployment and the Service of an MCPServer.
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentSpec},
+        core::v1::{
+            Container, ContainerPort, EmptyDirVolumeSource, PodTemplateSpec, Service, ServicePort,
+            ServiceSpec, Volume, VolumeMount,
+        },
+    },
+    apimachinery::pkg::{
+        api::resource::Quantity,
+        apis::meta::v1::{LabelSelector, ObjectMeta},
+        util::intstr::IntOrString,
+    },
+};
+
+use super::{
+    NAME,
+    address::child_name,
+    validate::{Server, Start},
+};
+use crate::{
+    runtime::{
+        Child, Desired, labels,
+        pod_template::{self, PodTemplateError},
+    },
+    workload::pod,
+};
+
+/// The container that does the work.
+pub(super) const CONTAINER: &str = "mcp";
+/// The port of MCP, in the container and in the Service.
+const PORT: &str = "http";
+/// The bridge's port for probes.
+const ADMIN: &str = "admin";
+/// Where the bridge listens.
+const BRIDGE_PORT: u16 = 8080;
+/// Where the bridge tells how it is.
+const BRIDGE_ADMIN_PORT: u16 = 9090;
+/// Where the bridge is put.
+const BRIDGE_DIR: &str = "/bridge";
+
+/// Everything that should exist.
+pub(super) fn build(server: &Server, bridge_image: &str) -> Result<Desired, PodTemplateError> {
+    let deployment =
+        deployment(server, pod_template::merge(&template(server, bridge_image), &server.template)?);
+    Ok(Desired { children: vec![Child::of(&deployment), Child::of(&service(server))], keep: Vec::new() })
+}
+
+fn metadata(server: &Server) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(child_name(&server.name)),
+        labels: Some(labels(NAME, &server.name)),
+        ..ObjectMeta::default()
+    }
+}
+
+fn deployment(server: &Server, template: PodTemplateSpec) -> Deployment {
+    Deployment {
+        metadata: metadata(server),
+        spec: Some(DeploymentSpec {
+            replicas: server.replicas,
+            selector: LabelSelector {
+                match_labels: Some(labels(NAME, &server.name)),
+                match_expressions: None,
+            },
+            template,
+            ..DeploymentSpec::default()
+        }),
+        status: None,
+    }
+}
+
+fn service(server: &Server) -> Service {
+    Service {
+        metadata: metadata(server),
+        spec: Some(ServiceSpec {
+            selector: Some(labels(NAME, &server.name)),
+            session_affinity: Some(server.session_affinity.as_str().to_owned()),
+            ports: Some(vec![ServicePort {
+                name: Some(PORT.to_owned()),
+                port: server.port.into(),
+                target_port: Some(IntOrString::String(PORT.to_owned())),
+                ..ServicePort::default()
+            }]),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    }
+}
+
+fn template(server: &Server, bridge_image: &str) -> PodTemplateSpec {
+    let mut spec = pod::base(server.service_account.as_deref(), &server.image_pull_secrets);
+    let container = Container {
+        name: CONTAINER.to_owned(),
+        image: Some(server.image.clone()),
+        image_pull_policy: server.image_pull_policy.map(|policy| policy.as_str().to_owned()),
+        env: (!server.env.is_empty()).then(|| server.env.clone()),
+        resources: server.resources.clone(),
+        security_context: Some(pod::unprivileged()),
+        // What a program prints before it fails says why; it ends up in the resource's status.
+        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+        ..Container::default()
+    };
+    spec.containers = vec![match &server.start {
+        Start::Bridged(command) => {
+            spec.init_containers = Some(vec![install(bridge_image)]);
+            spec.volumes = Some(vec![bridge_volume()]);
+            bridged(container, command)
+        }
+        Start::Itself { command, args, port } => Container {
+            command: (!command.is_empty()).then(|| command.clone()),
+            args: (!args.is_empty()).then(|| args.clone()),
+            ports: Some(vec![container_port(PORT, *port)]),
+            readiness_probe: Some(pod::tcp_probe(PORT, 5)),
+            ..container
+        },
+    }];
+    PodTemplateSpec {
+        metadata: Some(ObjectMeta {
+            labels: Some(labels(NAME, &server.name)),
+            annotations: pod::secrets_annotation(server.secrets.clone()),
+            ..ObjectMeta::default()
+        }),
+        spec: Some(spec),
+    }
+}
+
+/// Puts the bridge where the image of the server, which may hold nothing but the server, can start it.
+fn install(bridge_image: &str) -> Container {
+    let mut security = pod::unprivileged();
+    security.read_only_root_filesystem = Some(true);
+    Container {
+        name: "bridge".to_owned(),
+        image: Some(bridge_image.to_owned()),
+        args: Some(["bridge", "--install", BRIDGE_DIR].map(str::to_owned).to_vec()),
+        volume_mounts: Some(vec![bridge_mount(false)]),
+        security_context: Some(security),
+        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+        ..Container::default()
+    }
+}
+
+fn bridged(container: Container, command: &[String]) -> Container {
+    let mut words: Vec<String> = vec![
+        format!("{BRIDGE_DIR}/vmcp"),
+        "bridge".to_owned(),
+        "--listen".to_owned(),
+        format!("0.0.0.0:{BRIDGE_PORT}"),
+        "--admin-listen".to_owned(),
+        format!("0.0.0.0:{BRIDGE_ADMIN_PORT}"),
+        "--".to_owned(),
+    ];
+    words.extend(command.iter().cloned());
+    Container {
+        command: Some(words),
+        ports: Some(vec![container_port(PORT, BRIDGE_PORT), container_port(ADMIN, BRIDGE_ADMIN_PORT)]),
+        readiness_probe: Some(pod::http_probe("/readyz", ADMIN, 3)),
+        volume_mounts: Some(vec![bridge_mount(true)]),
+        ..container
+    }
+}
+
+fn bridge_volume() -> Volume {
+    let directory = EmptyDirVolumeSource { size_limit: Some(Quantity("1Gi".to_owned())), medium: None };
+    Volume { name: "bridge".to_owned(), empty_dir: Some(directory), ..Volume::default() }
+}
+
+fn bridge_mount(read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: "bridge".to_owned(),
+        mount_path: BRIDGE_DIR.to_owned(),
+        read_only: read_only.then_some(true),
+        ..VolumeMount::default()
+    }
+}
+
+fn container_port(name: &str, port: u16) -> ContainerPort {
+    ContainerPort { name: Some(name.to_owned()), container_port: port.into(), ..ContainerPort::default() }
+}

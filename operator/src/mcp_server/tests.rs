@@ -1,0 +1,168 @@
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+use vmcp_crds::{MCPServerStatus, mcp_server::MCPServerPhase};
+
+use super::{status::Found, *};
+
+fn server(spec: &str) -> MCPServer {
+    let spec: Value = serde_saphyr::from_str(spec).unwrap();
+    serde_json::from_value(json!({
+        "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": "MCPServer",
+        "metadata": { "name": "time", "namespace": "tools", "generation": 2 }, "spec": spec,
+    }))
+    .unwrap()
+}
+
+fn settings() -> Settings {
+    let image = "vmcp:1".to_owned();
+    Settings { vmcp_image: image.clone(), bridge_image: image, cluster_domain: "cluster.local".to_owned() }
+}
+
+/// Deployment and Service.
+fn planned(spec: &str, secrets: &Secrets) -> (Value, Value) {
+    let desired = plan(&server(spec), secrets, &settings()).unwrap();
+    let mut objects = desired.children.iter().map(|child| serde_json::to_value(child.object()).unwrap());
+    (objects.next().unwrap(), objects.next().unwrap())
+}
+
+fn refused(spec: &str) -> String {
+    plan(&server(spec), &Secrets::default(), &settings()).unwrap_err().to_string()
+}
+
+const STDIO: &str = "{image: 'node:24', command: [npx, -y, server-time], args: [--utc]}";
+
+#[test]
+fn a_stdio_image_is_started_by_the_bridge() {
+    let (deployment, service) = planned(STDIO, &Secrets::default());
+    assert_eq!(deployment["metadata"]["name"], "mcp-time");
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["initContainers"][0]["image"], "vmcp:1");
+    assert_eq!(pod["initContainers"][0]["args"], json!(["bridge", "--install", "/bridge"]));
+    let container = &pod["containers"][0];
+    assert_eq!((container["name"].as_str(), container["image"].as_str()), (Some("mcp"), Some("node:24")));
+    let words =
+        "/bridge/vmcp bridge --listen 0.0.0.0:8080 --admin-listen 0.0.0.0:9090 -- npx -y server-time --utc";
+    assert_eq!(container["command"], json!(words.split(' ').collect::<Vec<_>>()));
+    assert_eq!(container["readinessProbe"]["httpGet"], json!({ "path": "/readyz", "port": "admin" }));
+    assert_eq!(service["spec"]["ports"], json!([{ "name": "http", "port": 8080, "targetPort": "http" }]));
+    assert_eq!(service["spec"]["sessionAffinity"], "ClientIP");
+    assert!(deployment["spec"].get("replicas").is_none(), "left to whoever scales");
+}
+
+#[test]
+fn an_http_image_is_itself() {
+    let spec = "{image: 'x:1', transport: streamable-http, mcpPort: 3000, proxyPort: 80, path: /v1/mcp, replicas: 2}";
+    let (deployment, service) = planned(spec, &Secrets::default());
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert!(pod.get("initContainers").is_none());
+    assert!(pod["containers"][0].get("command").is_none());
+    assert_eq!(pod["containers"][0]["ports"], json!([{ "containerPort": 3000, "name": "http" }]));
+    assert_eq!(service["spec"]["ports"][0]["port"], 80);
+    assert_eq!(deployment["spec"]["replicas"], 2);
+    assert_eq!(
+        backend(&server(spec), "cluster.local").url,
+        "http://mcp-time.tools.svc.cluster.local:80/v1/mcp"
+    );
+    let sse = backend(&server("{image: x, transport: sse}"), "cluster.local");
+    assert_eq!(sse.url, "http://mcp-time.tools.svc.cluster.local:8080/sse");
+}
+
+#[test]
+fn pods_get_no_more_than_they_need() {
+    let (deployment, _) = planned(STDIO, &Secrets::default());
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    for container in [&pod["containers"][0], &pod["initContainers"][0]] {
+        assert_eq!(container["securityContext"]["allowPrivilegeEscalation"], false);
+        assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
+    }
+    let (deployment, _) = planned("{image: x, command: [run], serviceAccount: reader}", &Secrets::default());
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["serviceAccountName"], "reader");
+    assert!(pod.get("automountServiceAccountToken").is_none(), "who names an account means its rights");
+}
+
+#[test]
+fn the_template_has_the_last_word() {
+    let spec = "{image: x, command: [run], podTemplateSpec: {spec: {securityContext: {runAsUser: 1000}, \
+                containers: [{name: mcp, securityContext: {readOnlyRootFilesystem: true}}]}}}";
+    let (deployment, _) = planned(spec, &Secrets::default());
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["securityContext"]["runAsUser"], 1000);
+    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    assert_eq!(pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"], true);
+    let wrong =
+        refused("{image: x, command: [run], podTemplateSpec: {spec: {nodeSelektor: {}, tolerationz: [{}]}}}");
+    assert!(wrong.contains("tolerationz is no field"), "{wrong}");
+}
+
+#[test]
+fn a_secret_becomes_a_variable_and_its_change_a_rollout() {
+    let spec = "{image: x, command: [run], env: [{name: A, value: b}], \
+                secrets: [{name: s, key: token, targetEnvName: API_KEY}]}";
+    let annotation = |value| {
+        let (deployment, _) = planned(spec, &Secrets::of(&[("s", "token", value)]));
+        let template = deployment["spec"]["template"].clone();
+        let reference = json!({ "secretKeyRef": { "name": "s", "key": "token" } });
+        let env = &template["spec"]["containers"][0]["env"];
+        assert_eq!(
+            *env,
+            json!([{ "name": "A", "value": "b" }, { "name": "API_KEY", "valueFrom": reference }])
+        );
+        template["metadata"]["annotations"]["toolhive.stacklok.com/secrets-digest"].clone()
+    };
+    assert_eq!(annotation("1"), annotation("1"));
+    assert_ne!(annotation("1"), annotation("2"));
+    let missing = refused(spec);
+    assert!(
+        missing.starts_with("there is no Secret s; `kubectl create secret generic s -n tools"),
+        "{missing}"
+    );
+}
+
+#[test]
+fn what_makes_no_sense_says_what_would() {
+    for (spec, said) in [
+        ("{image: x}", "spec.command: missing with `transport: stdio`"),
+        ("{image: x, command: [run], mcpPort: 1}", "spec.mcpPort: means nothing with `transport: stdio`"),
+    ] {
+        assert!(refused(spec).starts_with(said), "{}", refused(spec));
+    }
+    let twice = "{image: x, command: [run], env: [{name: T, value: b}], secrets: [{name: s, key: T}]}";
+    let error = plan(&server(twice), &Secrets::of(&[("s", "T", "v")]), &settings()).unwrap_err().to_string();
+    assert!(error.contains("the variable `T` is given twice"), "{error}");
+}
+
+fn status(
+    server: &MCPServer,
+    refusal: Option<&Refusal>,
+    counts: Option<Counts>,
+    pods: &[Arc<Pod>],
+) -> MCPServerStatus {
+    status::of(server, &Found { group: None, refusal, counts, pods, url: "http://u".to_owned() })
+}
+
+#[test]
+fn the_status_follows_the_pods() {
+    let server = server(STDIO);
+    let counts = |desired, ready| Some(Counts { desired, existing: desired, ready, refused: None });
+    assert_eq!(status(&server, None, None, &[]).phase, Some(MCPServerPhase::Pending));
+    assert_eq!(status(&server, None, counts(0, 0), &[]).phase, Some(MCPServerPhase::Stopped));
+    let ready = status(&server, None, counts(1, 1), &[]);
+    assert_eq!((ready.phase, ready.message, ready.ready_replicas), (Some(MCPServerPhase::Ready), None, 1));
+    let selector = "app.kubernetes.io/instance=time,app.kubernetes.io/managed-by=vmcp-operator,\
+                    app.kubernetes.io/name=mcp-server";
+    assert_eq!(ready.selector.as_deref(), Some(selector));
+
+    // An edit that makes no sense leaves what runs alone, and is said.
+    let refusal = Refusal::SecretNotFound("there is no Secret s".to_owned());
+    let refused = status(&server, Some(&refusal), counts(1, 1), &[]);
+    assert_eq!(refused.phase, Some(MCPServerPhase::Failed));
+    assert_eq!(
+        refused.message.as_deref(),
+        Some("there is no Secret s; 1 pods of the version before are ready")
+    );
+    let ready = refused.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
+    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("True", "SecretNotFound"));
+}
