@@ -7,7 +7,7 @@ VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-unit test-pure test-integration conformance build-tests model lint format check-format clippy deny bench fuzz fuzz-short schema check-generated helm-lint deploy-manifests clean-cache
+.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane conformance build-tests model lint format check-format clippy deny bench fuzz fuzz-short schema check-generated helm-lint deploy-manifests clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ build: setup ## Build the release binary
 demo: setup ## Real MCP servers behind vmcp: list, search, call
 	@scripts/demo.sh
 
-test: setup test-unit test-integration conformance ## Run all tests
+test: setup test-unit test-integration test-control-plane conformance ## Run all tests
 
 # Every package is selected in each step, so that all of them share one build.
 build-tests: setup
@@ -37,6 +37,11 @@ test-pure: setup
 
 test-integration: build-tests model ## Run the scenarios with real servers and clients
 	cargo test --workspace --quiet --test scenarios
+
+# Built first, so that the progress of the first build is seen.
+test-control-plane: build-tests ## Run the tests of the operator on a real Kubernetes API server (the first time builds it, with Go)
+	@test -n "$(KUBEBUILDER_ASSETS)" || tests/kubernetes/components/build.sh >/dev/null
+	cargo test --workspace --quiet --test control_plane
 
 conformance: build-tests ## Run the official conformance suite direct and through vmcp, and compare
 	@$(CARGO_TARGET_DIR)/debug/vmcp-conformance

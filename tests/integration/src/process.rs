@@ -45,6 +45,13 @@ impl Process {
         self.child.id().unwrap_or_else(|| panic!("{} has ended:\n{}", self.name, self.output()))
     }
 
+    /// Fails the test if it has ended.
+    pub fn assert_running(&mut self) {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            panic!("{} ended with {status}:\n{}", self.name, self.output());
+        }
+    }
+
     /// Its resident memory.
     pub fn resident_mib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("a process");

@@ -1,0 +1,127 @@
+//! A cluster, ours or given.
+
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1 as core;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams, ValidationDirective};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, Config, discovery};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::{Namespace, PATIENCE, Programs, repository};
+
+/// A cluster that answers, as its administrator sees it.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    kubeconfig: PathBuf,
+    programs: Option<Programs>,
+}
+
+impl Cluster {
+    pub(crate) fn at(kubeconfig: PathBuf, programs: Programs) -> Self {
+        Self { kubeconfig, programs: Some(programs) }
+    }
+
+    /// The cluster with nodes that `KUBECONFIG` names; `VMCP_E2E=1` says that tests may use it. `make e2e` sets both.
+    pub fn given() -> Self {
+        let kubeconfig = std::env::var_os("KUBECONFIG").filter(|_| std::env::var_os("VMCP_E2E").is_some());
+        let kubeconfig = kubeconfig.expect("no cluster: run `make e2e`, or set KUBECONFIG and VMCP_E2E=1");
+        Self { kubeconfig: kubeconfig.into(), programs: None }
+    }
+
+    /// The file that tells a client how to reach it.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// A client. It belongs to the runtime, and so to the test, that asks for it.
+    pub async fn client(&self) -> Client {
+        let file = Kubeconfig::read_from(&self.kubeconfig).expect("a kubeconfig");
+        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+        let mut config = config.expect("a configuration");
+        config.default_retry = false;
+        Client::try_from(config).expect("a client")
+    }
+
+    /// A new namespace whose name begins with `prefix`.
+    pub async fn namespace(&self, prefix: &str) -> Namespace {
+        let client = self.client().await;
+        let wanted = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": format!("{prefix}-")}});
+        let wanted: core::Namespace = serde_json::from_value(wanted).expect("a namespace");
+        let made = Api::all(client.clone()).create(&PostParams::default(), &wanted).await;
+        let name = made.expect("a namespace").metadata.name.expect("a name");
+        Namespace::new(self.clone(), client, name)
+    }
+
+    /// Applies every document of `yaml` on the server, with strict validation; those without a namespace go into
+    /// `namespace`.
+    pub async fn apply(&self, yaml: &str, namespace: &str) -> Result<Vec<DynamicObject>, kube::Error> {
+        let client = self.client().await;
+        let mut applied = Vec::new();
+        for document in serde_saphyr::from_multiple::<Value>(yaml).expect("YAML") {
+            let wanted: DynamicObject = serde_json::from_value(document).expect("an object of Kubernetes");
+            let api = api_of(&client, &wanted, namespace).await?;
+            let how = PatchParams::apply("test").force();
+            let how = PatchParams { field_validation: Some(ValidationDirective::Strict), ..how };
+            let name = wanted.metadata.name.as_deref().expect("a name");
+            applied.push(api.patch(name, &how, &Patch::Apply(&wanted)).await?);
+        }
+        Ok(applied)
+    }
+
+    /// Defines our resources, as they are committed, and waits until they are served.
+    pub async fn define_resources(&self) {
+        let folder = std::fs::read_dir(repository().join("crds")).expect("the folder of definitions");
+        let files = folder.map(|file| file.expect("a file").path());
+        for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "yaml")) {
+            let yaml = std::fs::read_to_string(&file).expect("a definition");
+            self.apply(&yaml, "").await.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            let name = file.file_stem().unwrap_or_default().to_string_lossy();
+            let wait = ["wait", "--for", "condition=Established", "--timeout", "60s", "crd", name.as_ref()];
+            drop(self.kubectl(&wait).await.unwrap_or_else(|error| panic!("{error}")));
+        }
+    }
+
+    /// What `kubectl` writes, or its complaint.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Result<String, String> {
+        self.run("kubectl", arguments).await
+    }
+
+    /// What `helm` writes, or its complaint.
+    pub async fn helm(&self, arguments: &[&str]) -> Result<String, String> {
+        self.run("helm", arguments).await
+    }
+
+    async fn run(&self, program: &str, arguments: &[&str]) -> Result<String, String> {
+        let ours = self.programs.as_ref().and_then(|programs| programs.get(program));
+        let mut command = Command::new(ours.unwrap_or_else(|| program.into()));
+        let run = command.args(arguments).env("KUBECONFIG", &self.kubeconfig).kill_on_drop(true).output();
+        let run =
+            tokio::time::timeout(5 * PATIENCE, run).await.map_err(|_| format!("{program} does not end"))?;
+        let output = run.map_err(|error| format!("{program}: {error}"))?;
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).into_owned())
+        }
+    }
+}
+
+async fn api_of(
+    client: &Client,
+    object: &DynamicObject,
+    namespace: &str,
+) -> Result<Api<DynamicObject>, kube::Error> {
+    let types = object.types.as_ref().expect("apiVersion and kind");
+    let kind = GroupVersionKind::try_from(types).expect("apiVersion");
+    let (resource, capabilities): (ApiResource, _) = discovery::pinned_kind(client, &kind).await?;
+    Ok(match capabilities.scope {
+        discovery::Scope::Cluster => Api::all_with(client.clone(), &resource),
+        discovery::Scope::Namespaced => {
+            let namespace = object.metadata.namespace.as_deref().unwrap_or(namespace);
+            Api::namespaced_with(client.clone(), namespace, &resource)
+        }
+    })
+}

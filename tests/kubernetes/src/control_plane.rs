@@ -1,0 +1,150 @@
+//! etcd, the API server and the controllers: enough for schemas, server-side apply, garbage collection and status.
+
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, sleep};
+use vmcp_integration::free_port;
+
+use crate::access::Access;
+use crate::processes::Processes;
+use crate::{Cluster, PATIENCE, Programs};
+
+/// A running control plane, gone when dropped and when the test's process ends. It is a [`Cluster`] without nodes.
+pub struct ControlPlane {
+    cluster: Cluster,
+    has_controllers: bool,
+    _processes: Processes,
+}
+
+impl ControlPlane {
+    /// The one that all tests of a binary share; each makes a namespace of its own.
+    pub async fn shared() -> &'static Self {
+        static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
+        SHARED.get_or_init(Self::start).await
+    }
+
+    /// Starts one on free ports of 127.0.0.1. Needs no root.
+    pub async fn start() -> Self {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("vmcp-control-plane-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        drop(std::fs::remove_dir_all(&folder));
+        std::fs::create_dir(&folder).expect("a temporary folder");
+
+        let programs = tokio::task::spawn_blocking(Programs::find).await.expect("looking for programs");
+        let mut processes = Processes::ours(&folder);
+        let plan = Plan {
+            folder: &folder,
+            address: "127.0.0.1",
+            ports: [free_port(), free_port(), free_port()],
+            // An endpoint in the loopback range is refused, so there is none; without controllers there are no service
+            // accounts to admit pods with.
+            flags: if programs.get("kube-controller-manager").is_some() {
+                "--endpoint-reconciler-type none"
+            } else {
+                "--endpoint-reconciler-type none --disable-admission-plugins ServiceAccount"
+            },
+        };
+        let cluster = plan.start(&programs, &mut processes).await;
+        let has_controllers = programs.get("kube-controller-manager").is_some();
+        Self { cluster, has_controllers, _processes: processes }
+    }
+
+    /// Whether the controller manager runs. Where it does not (`KUBEBUILDER_ASSETS` usually has none), nothing is garbage
+    /// collected and a Deployment makes no pods.
+    pub fn has_controllers(&self) -> bool {
+        self.has_controllers
+    }
+}
+
+impl Deref for ControlPlane {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
+}
+
+/// How a control plane is to be started.
+pub(crate) struct Plan<'a> {
+    pub(crate) folder: &'a Path,
+    pub(crate) address: &'a str,
+    /// Of the API server, etcd and etcd's peers.
+    pub(crate) ports: [u16; 3],
+    /// More flags for the API server.
+    pub(crate) flags: &'a str,
+}
+
+impl Plan<'_> {
+    /// Starts it and waits until it is ready.
+    pub(crate) async fn start(self, programs: &Programs, processes: &mut Processes) -> Cluster {
+        let Self { folder, address, ports: [port, etcd, peers], flags } = self;
+        let access = Access::create(folder, &[address, "127.0.0.1", "10.96.0.1", "kubernetes.default.svc"]);
+        let file = |name: &str| access.path(name).display().to_string();
+        let (server, store) = (format!("https://{address}:{port}"), format!("http://{address}:{etcd}"));
+        processes.start(
+            "etcd",
+            &programs.path("etcd"),
+            &[
+                &format!(
+                    "--data-dir {} --listen-client-urls {store} --advertise-client-urls {store}",
+                    file("etcd")
+                ),
+                &format!("--listen-peer-urls http://{address}:{peers} --unsafe-no-fsync --log-level warn"),
+            ],
+        );
+        processes.start(
+            "kube-apiserver",
+            &programs.path("kube-apiserver"),
+            &[
+                &format!("--etcd-servers {store} --bind-address {address} --advertise-address {address}"),
+                &format!("--secure-port {port} --service-cluster-ip-range 10.96.0.0/16"),
+                &format!(
+                    "--tls-cert-file {} --tls-private-key-file {}",
+                    file("serving.crt"),
+                    file("serving.key")
+                ),
+                &format!("--token-auth-file {} --authorization-mode Node,RBAC", file("tokens.csv")),
+                &format!("--service-account-key-file {}", file("accounts.pub")),
+                &format!("--service-account-signing-key-file {}", file("accounts.key")),
+                "--service-account-issuer https://kubernetes.default.svc --allow-privileged",
+                "--kubelet-preferred-address-types InternalIP",
+                flags,
+            ],
+        );
+        let admin = access.kubeconfig("admin", &server);
+        if let Some(program) = programs.get("kube-controller-manager") {
+            processes.start(
+                "kube-controller-manager",
+                &program,
+                &[
+                    &format!("--kubeconfig {} --leader-elect=false --secure-port 0", admin.display()),
+                    &format!("--service-account-private-key-file {}", file("accounts.key")),
+                    &format!("--root-ca-file {} --use-service-account-credentials", file("ca.crt")),
+                ],
+            );
+        }
+        let cluster = Cluster::at(admin, programs.clone());
+        ready(&cluster, processes).await;
+        cluster
+    }
+}
+
+async fn ready(cluster: &Cluster, processes: &mut Processes) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        processes.assert_running();
+        // The API server makes this namespace itself, a moment after it says that it is ready.
+        let asked = Api::<Namespace>::all(cluster.client().await).get("default").await;
+        let Err(refused) = asked else { return };
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for the API server: {refused}");
+        sleep(Duration::from_millis(100)).await;
+    }
+}

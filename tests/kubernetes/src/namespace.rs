@@ -1,0 +1,125 @@
+//! A namespace of one test.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1 as core;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use crate::report::report;
+use crate::{Cluster, PATIENCE};
+
+/// A namespace of one test; what it holds is printed when a wait in it was in vain.
+pub struct Namespace {
+    /// Its name.
+    pub name: String,
+    /// A client of this test.
+    pub client: Client,
+    cluster: Cluster,
+}
+
+impl Namespace {
+    pub(crate) fn new(cluster: Cluster, client: Client, name: String) -> Self {
+        Self { name, client, cluster }
+    }
+
+    /// The cluster that it is in.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// All objects of a kind.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType: Default>,
+    {
+        Api::namespaced(self.client.clone(), &self.name)
+    }
+
+    /// Applies every document of `yaml` as a user would; they have to be accepted.
+    pub async fn apply(&self, yaml: &str) -> Vec<DynamicObject> {
+        self.try_apply(yaml).await.unwrap_or_else(|error| panic!("refused: {error}\n{yaml}"))
+    }
+
+    /// The same where refusal is possible.
+    pub async fn try_apply(&self, yaml: &str) -> Result<Vec<DynamicObject>, kube::Error> {
+        self.cluster.apply(yaml, &self.name).await
+    }
+
+    /// An object, if there is one that is not being deleted.
+    pub async fn get<K>(&self, name: &str) -> Option<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + Clone + DeserializeOwned + Debug,
+    {
+        let found = self.api::<K>().get_opt(name).await.expect("an answer of the API server")?;
+        found.meta().deletion_timestamp.is_none().then_some(found)
+    }
+
+    /// All objects of a kind that a label selector selects.
+    pub async fn list<K>(&self, labels: &str) -> Vec<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + Clone + DeserializeOwned + Debug,
+    {
+        let selected = self.api::<K>().list(&ListParams::default().labels(labels)).await;
+        selected.expect("an answer of the API server").items
+    }
+
+    /// Lays `change` over an object, as `kubectl edit` does: objects merge, everything else replaces.
+    pub async fn edit<K>(&self, name: &str, change: Value) -> K
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + Clone + DeserializeOwned + Debug,
+    {
+        let edited = self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(change)).await;
+        edited.unwrap_or_else(|error| panic!("editing {name}: {error}"))
+    }
+
+    /// Deletes an object, which has to be there.
+    pub async fn delete<K>(&self, name: &str)
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + Clone + DeserializeOwned + Debug,
+    {
+        let deleted = self.api::<K>().delete(name, &DeleteParams::background()).await;
+        drop(deleted.unwrap_or_else(|error| panic!("deleting {name}: {error}")));
+    }
+
+    /// Asks again until `check` gives something, or panics after [`PATIENCE`] with all that is in this namespace.
+    pub async fn eventually<T>(&self, what: &str, check: impl AsyncFnMut() -> Option<T>) -> T {
+        self.eventually_within(PATIENCE, what, check).await
+    }
+
+    /// The same with another limit.
+    pub async fn eventually_within<T>(
+        &self,
+        limit: Duration,
+        what: &str,
+        mut check: impl AsyncFnMut() -> Option<T>,
+    ) -> T {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(found) = check().await {
+                return found;
+            }
+            if Instant::now() >= deadline {
+                eprintln!("{}", report(&self.cluster, &self.name).await);
+                panic!("waited {limit:?} in vain for {what} in {}", self.name);
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Deletes it with all it holds, and waits until it is gone. A test that fails leaves it for a look.
+    pub async fn remove(self) {
+        let namespaces: Api<core::Namespace> = Api::all(self.client.clone());
+        drop(namespaces.delete(&self.name, &DeleteParams::default()).await.expect("deleting the namespace"));
+        self.eventually("its end", async || match namespaces.get_opt(&self.name).await {
+            Ok(None) => Some(()),
+            _ => None,
+        })
+        .await;
+    }
+}

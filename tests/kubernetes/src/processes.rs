@@ -1,0 +1,81 @@
+//! The processes of a cluster.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+/// Child processes in one process group, so that they can be ended together; each writes into a log of its own.
+pub(crate) struct Processes {
+    folder: PathBuf,
+    enter: Option<String>,
+    children: Vec<(String, Child)>,
+    /// When this pipe closes, the group is killed and the folder removed: on drop, and also when we are killed ourselves.
+    lifeline: Option<ChildStdin>,
+}
+
+impl Processes {
+    /// Processes that end with us, in whatever way we end.
+    pub(crate) fn ours(folder: &Path) -> Self {
+        const JANITOR: &str =
+            r#"cat; kill -KILL "-$(cat "$0/group")"; rm -rf "$0" || { sleep 1; rm -rf "$0"; }"#;
+        let mut janitor = Command::new("sh");
+        janitor.arg("-c").arg(JANITOR).arg(folder).process_group(0);
+        janitor.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let lifeline = janitor.spawn().expect("starting a shell").stdin;
+        Self { folder: folder.to_owned(), enter: None, children: Vec::new(), lifeline }
+    }
+
+    /// Starts a program; an argument may have several flags in it, separated by white space.
+    pub(crate) fn start(&mut self, name: &str, program: &Path, flags: &[&str]) {
+        let mut command = match &self.enter {
+            None => Command::new(program),
+            Some(network) => {
+                let mut command = Command::new("nsenter");
+                command.arg(network).arg("--").arg(program);
+                command
+            }
+        };
+        let log = File::create(self.log(name)).expect("a log file");
+        command.args(flags.iter().flat_map(|flags| flags.split_whitespace()));
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log file")).stderr(log);
+        let group = self.children.first().map_or(0, |(_, first)| first.id().cast_signed());
+        let child = command.process_group(group).spawn();
+        let child = child.unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
+        if group == 0 {
+            let mut file = File::create(self.folder.join("group")).expect("the file of the group");
+            write!(file, "{}", child.id()).expect("writing the group");
+        }
+        self.children.push((name.to_owned(), child));
+    }
+
+    /// Panics with the log of a process that has ended.
+    pub(crate) fn assert_running(&mut self) {
+        for (name, child) in &mut self.children {
+            if let Ok(Some(status)) = child.try_wait() {
+                let log = fs::read_to_string(self.folder.join(format!("{name}.log"))).unwrap_or_default();
+                panic!("{name} ended with {status}:\n{}", last_lines(&log, 20));
+            }
+        }
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.log"))
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        if self.lifeline.take().is_some() {
+            for (_, child) in &mut self.children {
+                drop(child.kill().and_then(|()| child.wait()));
+            }
+        }
+    }
+}
+
+pub(crate) fn last_lines(text: &str, count: usize) -> String {
+    let skipped = text.lines().count().saturating_sub(count);
+    text.lines().skip(skipped).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,24 @@
+//! What is printed about a namespace when a test fails.
+
+use crate::Cluster;
+use crate::processes::last_lines;
+
+/// The objects without what managers of fields noted, then the events, then the last lines that the pods logged.
+pub(crate) async fn report(cluster: &Cluster, namespace: &str) -> String {
+    let ask = async |arguments: &[&str]| {
+        let arguments = [&["--namespace", namespace], arguments].concat();
+        cluster.kubectl(&arguments).await.unwrap_or_else(|error| error)
+    };
+    let mut text = format!("--- namespace {namespace}\n");
+    let kinds = ask(&["api-resources", "--namespaced", "--verbs", "list", "--output", "name"]).await;
+    let kinds = kinds.lines().filter(|kind| !matches!(*kind, "events" | "events.events.k8s.io" | "secrets"));
+    let kinds = kinds.filter(|kind| !kind.ends_with(".metrics.k8s.io")).collect::<Vec<_>>().join(",");
+    text += &last_lines(&ask(&["get", &kinds, "--output", "yaml"]).await, 1500);
+    text += "\n--- events\n";
+    text += &ask(&["get", "events", "--sort-by", ".lastTimestamp"]).await;
+    for pod in ask(&["get", "pods", "--output", "name"]).await.lines() {
+        text = text + "\n--- log of " + pod + "\n";
+        text += &ask(&["logs", pod, "--all-containers", "--prefix", "--tail", "60"]).await;
+    }
+    text
+}

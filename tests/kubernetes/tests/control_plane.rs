@@ -1,0 +1,6 @@
+//! What needs an API server and no pods, one module a theme.
+
+#[cfg(test)]
+mod scenario {
+    mod control_plane;
+}

@@ -1,0 +1,61 @@
+//! The harness itself.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use serde_json::json;
+use vmcp_kubernetes_tests::ControlPlane;
+
+#[tokio::test]
+async fn what_is_applied_is_merged_by_the_server_and_validated_strictly() {
+    let place = ControlPlane::shared().await.namespace("apply").await;
+    let map = "{apiVersion: v1, kind: ConfigMap, metadata: {name: one}, data: {a: '1'}}";
+    place.apply(map).await;
+    place.edit::<ConfigMap>("one", json!({"data": {"b": "2"}})).await;
+    place.apply(map).await;
+    let data = place.get::<ConfigMap>("one").await.and_then(|map| map.data).unwrap();
+    assert_eq!(data.into_iter().collect::<Vec<_>>(), [("a".into(), "1".into()), ("b".into(), "2".into())]);
+
+    let misspelt = "{apiVersion: v1, kind: ConfigMap, metadata: {name: two}, dada: {a: '1'}}";
+    let refused = place.try_apply(misspelt).await.unwrap_err().to_string();
+    assert!(refused.contains("dada"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_deployment_makes_pods_and_takes_them_along() {
+    let cluster = ControlPlane::shared().await;
+    if !cluster.has_controllers() {
+        eprintln!("skipped: there is no kube-controller-manager in KUBEBUILDER_ASSETS");
+        return;
+    }
+    let place = cluster.namespace("collect").await;
+    place
+        .apply(
+            "apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: web}]}",
+        )
+        .await;
+    place
+        .eventually("two pods", async || (place.list::<Pod>("app=web").await.len() == 2).then_some(()))
+        .await;
+    place.delete::<Deployment>("web").await;
+    place.eventually("no pods", async || place.list::<Pod>("app=web").await.is_empty().then_some(())).await;
+    place.remove().await;
+}
+
+/// Whoever kills the tests leaves no control plane behind: its processes hang on a pipe that only the test's process holds.
+#[tokio::test]
+async fn a_control_plane_ends_with_its_owner() {
+    let cluster = ControlPlane::start().await;
+    let kubeconfig = cluster.kubeconfig().to_owned();
+    assert!(kubeconfig.exists());
+    drop(cluster);
+    vmcp_integration::eventually("its folder to be removed", async || (!kubeconfig.exists()).then_some(()))
+        .await;
+}
