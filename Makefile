@@ -10,7 +10,7 @@ DENY := $(CACHE)/tools/bin/cargo-deny
 .PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane conformance build-tests model lint format check-format clippy deny bench fuzz fuzz-short schema check-generated helm-lint deploy-manifests clean-cache
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install what is missing: linker, Rust components, MCP servers and clients (a second run is instant)
 	@scripts/setup.sh
