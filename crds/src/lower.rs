@@ -94,15 +94,11 @@ impl Validated {
         let mut secrets = Secrets::default();
         let mut warnings = Vec::new();
         let document = Document { server: self, around, secrets: &mut secrets, warnings: &mut warnings };
-        let mut file = document.render();
-        let Ok(text) = serde_saphyr::to_string(&file) else {
+        let Ok(text) = serde_saphyr::to_string(&document.render()) else {
             let remedy = "report this as a mistake of the operator";
             return Err(Invalid(vec![Problem::new("spec", "cannot be written as YAML", remedy)]));
         };
-        // Files are not here; what stands for them is as good as any value.
-        secrets::fill_in(&mut file);
-        let checked = serde_json::to_string(&file).unwrap_or_default();
-        match config::load(&checked, "vmcp.yaml", &|_| None) {
+        match config::load_with_files(&text, "vmcp.yaml", &|_| None, &secrets::placeholder) {
             Ok(loaded) => {
                 warnings
                     .extend(loaded.warnings.into_iter().map(|found| paths::of_resource(self, around, found)));

@@ -104,10 +104,26 @@ fn schema<T: JsonSchema>() -> Value {
     settings.with_transform(Structural).into_generator().into_root_schema_for::<T>().to_value()
 }
 
+/// Limits are floats in the type of a schema, and read better without `.0`.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(float) = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0) {
+                *number = (float as i64).into();
+            }
+        }
+        Value::Object(entries) => entries.values_mut().for_each(whole_numbers),
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
 /// The name of the file of a definition, and its text.
 pub fn file(definition: &CustomResourceDefinition) -> (String, String) {
     let names = &definition.spec.names;
-    let text = serde_saphyr::to_string(definition).unwrap_or_default();
+    let mut plain = json!(definition);
+    whole_numbers(&mut plain);
+    let text = serde_saphyr::to_string(&plain).unwrap_or_default();
     let head = "# Generated from the types of the crate vmcp-crds by `make crds`; do not edit.\n";
     (format!("{}.{}.yaml", names.plural, definition.spec.group), format!("{head}{text}"))
 }

@@ -18,6 +18,7 @@ pub(super) struct Structural;
 impl Transform for Structural {
     fn transform(&mut self, schema: &mut schemars::Schema) {
         let Some(object) = schema.as_object_mut() else { return };
+        forget_null(object);
         push_down_range(object);
         transform_subschemas(self, schema);
         let Some(object) = schema.as_object_mut() else { return };
@@ -28,7 +29,6 @@ impl Transform for Structural {
         for key in ["title", "unevaluatedProperties"] {
             object.remove(key);
         }
-        forget_null(object);
         name_choices(object);
         describe_number(object);
         describe_quantity(object);
@@ -41,7 +41,7 @@ impl Transform for Structural {
         if let Some(Value::String(format)) = object.get_mut("format")
             && format.starts_with("uint")
         {
-            *format = if format == "uint16" { "int32" } else { "int64" }.to_owned();
+            if format == "uint16" { "int32" } else { "int64" }.clone_into(format);
         }
     }
 }
@@ -117,7 +117,9 @@ fn describe_number(object: &mut Map<String, Value>) {
         } else {
             format!("double(self) >= {least}.0 && double(self) <= {most}.0")
         };
-        let message = format!("must be between {least} and {most}; choose a value within these bounds");
+        let (kind, example) =
+            if is_duration { ("duration", "500ms, 30s or 1m30s") } else { ("decimal", "\"0.5\"") };
+        let message = format!("must be a {kind} between {least} and {most}, such as {example}");
         object.insert("x-kubernetes-validations".to_owned(), json!([{ "rule": rule, "message": message }]));
     }
 }
