@@ -8,7 +8,7 @@ mod document;
 mod paths;
 mod secrets;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use vmcp_model::config::{self, Config};
 
@@ -85,6 +85,13 @@ pub struct Lowered {
     pub config: Config,
     /// What is probably not meant.
     pub warnings: Vec<Problem>,
+}
+
+impl Lowered {
+    /// How long a pod may take to end: as long as connections are taken and drained, and what is written at the end.
+    pub fn grace(&self) -> Duration {
+        self.config.server.shutdown_delay + self.config.server.drain_timeout + Duration::from_secs(5)
+    }
 }
 
 impl Validated {

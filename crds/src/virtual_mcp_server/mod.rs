@@ -131,7 +131,8 @@ pub struct VirtualMCPServerSpec {
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "pod_template_schema")]
     pub pod_template_spec: Block,
-    /// How long a pod may take to end. Default: `config.server.drainTimeout` and some seconds.
+    /// How long a pod may take to end. Default: `shutdownDelay` and `drainTimeout` of `config.server`, and
+    /// some seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]
     pub termination_grace_period_seconds: Option<i64>,
