@@ -12,6 +12,7 @@ pub mod references;
 mod report;
 pub mod run;
 pub mod runtime;
+pub mod virtual_mcp_server;
 pub mod workload;
 
 use runtime::Context;
@@ -22,5 +23,6 @@ pub fn controllers(context: &Arc<Context>) -> Vec<BoxFuture<'static, ()>> {
         mcp_group::controller(context),
         mcp_server::controller(context),
         mcp_server_entry::controller(context),
+        virtual_mcp_server::controller(context),
     ]
 }
