@@ -53,7 +53,6 @@ impl JsonSchema for ServerSettings {
             "receiveTimeout",
             "writeTimeout",
             "drainTimeout",
-            "shutdownDelay",
         ];
         block::only::<RawServer>(generator, &keys)
     }

@@ -12,18 +12,15 @@ use std::sync::Arc;
 use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{ResourceExt as _, runtime::controller::Action};
-use vmcp_crds::{Invalid, MCPServer};
+use vmcp_crds::MCPServer;
 
 pub use self::address::{backend, child_name};
 use self::validate::secret_references;
 use crate::{
     references::{self, Secrets},
     report::report,
-    runtime::{
-        ApplyError, ChildKind, Context, Desired, Settings, Triggers, labels, pod_template::PodTemplateError,
-        run_controller,
-    },
-    workload::{self, health::Counts},
+    runtime::{ApplyError, ChildKind, Context, Desired, Settings, Triggers, labels, run_controller},
+    workload::{self, health::Counts, refusal::Refusal},
 };
 
 /// What the pods are called by, in `app.kubernetes.io/name`.
@@ -42,27 +39,6 @@ pub fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
             references::users_of(change, &context.resources.mcp_servers, secret_references)
         });
     run_controller(triggers, reconcile).boxed()
-}
-
-/// Why a server cannot run as it is written. What runs already goes on as it is.
-#[derive(Debug, thiserror::Error)]
-enum Refusal {
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
-    #[error(transparent)]
-    Template(#[from] PodTemplateError),
-    #[error("{0}")]
-    SecretNotFound(String),
-}
-
-impl Refusal {
-    fn reason(&self) -> &'static str {
-        match self {
-            Self::Invalid(_) => "ConfigInvalid",
-            Self::Template(_) => "PodTemplateInvalid",
-            Self::SecretNotFound(_) => "SecretNotFound",
-        }
-    }
 }
 
 async fn reconcile(server: Arc<MCPServer>, context: Arc<Context>) -> Result<Action, ApplyError> {

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use vmcp_crds::{MCPServer, MCPServerStatus, mcp_server::MCPServerPhase};
 
-use super::{NAME, Refusal, build::CONTAINER};
+use super::{NAME, build::CONTAINER};
 use crate::{
     references::group_condition,
     runtime::{Conditions, labels},
-    workload::health::{self, Counts, Health, State},
+    workload::{
+        health::{self, Counts, Health, State},
+        refusal::{Refusal, validity},
+    },
 };
 
 /// What was found when it was reconciled.
@@ -31,19 +34,16 @@ pub(super) fn of(server: &MCPServer, found: &Found<'_>) -> MCPServerStatus {
     let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut conditions = Conditions::new(before, generation);
     let counts = found.counts.clone().unwrap_or_default();
-    let Health { mut state, reason, message } = match (found.refusal, &found.counts) {
-        (Some(refusal), _) => refused(refusal, &counts),
+    let Health { state, reason, message } = match (found.refusal, &found.counts) {
+        (Some(refusal), _) => refusal.health(&counts),
         (None, Some(counts)) => health::of(counts, found.pods, CONTAINER),
         (None, None) => health::starting(),
     };
     conditions.set("Ready", counts.ready > 0 && state != State::Stopped, &reason, message.clone());
-    validity(&mut conditions, server, found.refusal);
+    validity(&mut conditions, !server.spec.secrets.is_empty(), found.refusal);
     let group = group_condition(&mut conditions, server.spec.group_ref.as_ref(), found.group);
     let is_news = state != State::Ready || reason != health::READY;
     let said: Vec<_> = is_news.then_some(message).into_iter().chain(group).collect();
-    if found.refusal.is_some() {
-        state = State::Failed;
-    }
     let selector: Vec<_> = labels(NAME, server.metadata.name.as_deref().unwrap_or_default())
         .into_iter()
         .map(|(k, v)| format!("{k}={v}"))
@@ -62,31 +62,5 @@ pub(super) fn of(server: &MCPServer, found: &Found<'_>) -> MCPServerStatus {
         ready_replicas: counts.ready,
         selector: Some(selector.join(",")),
         conditions: conditions.finish(),
-    }
-}
-
-/// What ran before goes on.
-fn refused(refusal: &Refusal, counts: &Counts) -> Health {
-    let message = match counts.ready {
-        0 => refusal.to_string(),
-        ready => format!("{refusal}; {ready} pods of the version before are ready"),
-    };
-    Health { state: State::Failed, reason: refusal.reason().to_owned(), message }
-}
-
-fn validity(conditions: &mut Conditions, server: &MCPServer, refusal: Option<&Refusal>) {
-    if !server.spec.secrets.is_empty() {
-        match refusal {
-            Some(Refusal::SecretNotFound(missing)) => {
-                conditions.set("SecretRefsValidated", false, "SecretNotFound", missing.clone());
-            }
-            _ => conditions.set("SecretRefsValidated", true, "SecretsFound", "all of them are there"),
-        }
-    }
-    match refusal {
-        Some(refusal @ (Refusal::Invalid(_) | Refusal::Template(_))) => {
-            conditions.set("Valid", false, refusal.reason(), refusal.to_string());
-        }
-        _ => conditions.set("Valid", true, "ConfigValid", "it makes sense as it is written"),
     }
 }

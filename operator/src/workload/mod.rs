@@ -2,6 +2,7 @@
 
 pub mod health;
 pub mod pod;
+pub mod refusal;
 pub mod trouble;
 
 use k8s_openapi::api::core::v1::Pod;

@@ -1,0 +1,98 @@
+use serde_json::{Value, json};
+use vmcp_crds::embedding_server::EmbeddingServerPhase;
+
+use super::*;
+use crate::runtime::Child;
+
+fn server(spec: &str) -> EmbeddingServer {
+    let spec: Value = serde_saphyr::from_str(spec).unwrap();
+    serde_json::from_value(json!({
+        "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": "EmbeddingServer",
+        "metadata": { "name": "bge", "namespace": "tools", "generation": 1 }, "spec": spec,
+    }))
+    .unwrap()
+}
+
+fn planned(spec: &str, kind: ChildKind) -> Option<Value> {
+    let desired = plan(&server(spec), &Secrets::of(&[("hf", "token", "x")])).unwrap();
+    let found = desired.children.iter().find(|child| child.kind() == kind).map(Child::object);
+    found.map(|object| serde_json::to_value(object).unwrap())
+}
+
+#[test]
+fn the_defaults_serve_the_model_of_the_rfc_without_a_volume() {
+    let set = planned("{}", ChildKind::StatefulSet).unwrap();
+    assert_eq!(set["metadata"]["name"], "bge-tei");
+    let pod = &set["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    assert_eq!(container["args"], json!(["--model-id", "BAAI/bge-small-en-v1.5", "--port", "8080"]));
+    assert_eq!(container["env"], json!([{ "name": "HF_HOME", "value": "/data" }]));
+    assert_eq!(container["readinessProbe"]["httpGet"], json!({ "path": "/health", "port": "http" }));
+    let patience = &container["startupProbe"];
+    let seconds =
+        patience["periodSeconds"].as_i64().unwrap() * patience["failureThreshold"].as_i64().unwrap();
+    assert!(seconds >= 1800, "large models take long");
+    assert_eq!(pod["volumes"], json!([{ "name": "model", "emptyDir": {} }]));
+    assert_eq!(planned("{}", ChildKind::PersistentVolumeClaim), None);
+    let service = planned("{}", ChildKind::Service).unwrap();
+    assert_eq!(service["spec"]["ports"][0]["port"], 8080);
+    assert_eq!(url("bge", "tools", 8080, "cluster.local"), "http://bge-tei.tools.svc.cluster.local:8080");
+}
+
+#[test]
+fn a_cache_is_a_volume_and_a_token_a_variable() {
+    let spec = "{model: m, port: 80, args: [--pooling, mean], hfTokenSecretRef: {name: hf, key: token}, \
+                modelCache: {size: 2Gi, storageClassName: fast}, podTemplateSpec: {spec: {nodeSelector: {gpu: 'yes'}}}}";
+    let claim = planned(spec, ChildKind::PersistentVolumeClaim).unwrap();
+    assert_eq!(claim["metadata"]["name"], "bge-tei");
+    assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "2Gi");
+    assert_eq!(claim["spec"]["storageClassName"], "fast");
+    let set = planned(spec, ChildKind::StatefulSet).unwrap();
+    let pod = &set["spec"]["template"]["spec"];
+    assert_eq!(pod["volumes"][0]["persistentVolumeClaim"]["claimName"], "bge-tei");
+    assert_eq!(pod["nodeSelector"]["gpu"], "yes");
+    let container = &pod["containers"][0];
+    assert_eq!(container["args"], json!(["--model-id", "m", "--port", "80", "--pooling", "mean"]));
+    assert_eq!(container["env"][1]["valueFrom"]["secretKeyRef"], json!({ "name": "hf", "key": "token" }));
+}
+
+#[test]
+fn what_makes_no_sense_says_what_would() {
+    for (spec, said) in [
+        ("{args: [--model-id=x]}", "spec.args: `--model-id` is set already; set `spec.model` instead"),
+        (
+            "{replicas: 2, modelCache: {}}",
+            "spec.modelCache.accessMode: one node's volume cannot serve pods on others",
+        ),
+        ("{hfTokenSecretRef: {name: none, key: k}}", "there is no Secret none"),
+    ] {
+        let refusal = plan(&server(spec), &Secrets::default()).unwrap_err().to_string();
+        assert!(refusal.starts_with(said), "{refusal}");
+    }
+}
+
+#[test]
+fn a_model_that_is_being_fetched_is_no_failure() {
+    let server = server("{modelCache: {}}");
+    let pod = serde_json::from_value(json!({
+        "metadata": { "name": "bge-tei-0", "namespace": "tools" },
+        "status": { "containerStatuses": [{
+            "name": "embedding", "image": "tei", "imageID": "", "ready": false, "restartCount": 0, "state": { "running": {} },
+        }] },
+    }));
+    let found = status::Found {
+        refusal: None,
+        counts: Some(Counts { desired: 1, existing: 1, ready: 0, refused: None }),
+        pods: &[Arc::new(pod.unwrap())],
+        claim: Some(&PersistentVolumeClaim::default()),
+        url: "http://u".to_owned(),
+    };
+    let status = status::of(&server, &found);
+    assert_eq!(status.phase, Some(EmbeddingServerPhase::Downloading));
+    let reasons: Vec<_> =
+        status.conditions.iter().map(|found| (found.type_.as_str(), found.reason.as_str())).collect();
+    assert_eq!(
+        reasons,
+        [("Ready", "ModelDownloading"), ("Valid", "ConfigValid"), ("VolumeReady", "VolumeCreating")]
+    );
+}
