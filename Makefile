@@ -7,7 +7,7 @@ VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane conformance build-tests model lint format check-format clippy deny bench fuzz fuzz-short schema check-generated helm-lint deploy-manifests clean-cache
+.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane conformance build-tests model lint format check-format clippy deny bench fuzz fuzz-short schema crds check-generated helm-lint deploy-manifests clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,8 +81,12 @@ fuzz-short: setup
 schema: setup ## Write the pages that are generated: JSON schema, settings, command line
 	VMCP_UPDATE_SCHEMA=1 cargo test --quiet --workspace --test config_documents --test docs
 
+crds: setup ## Write crds/*.yaml, and what follows from them
+	VMCP_UPDATE_CRDS=1 cargo test --quiet -p vmcp-crds --test definitions --test lowering
+	@scripts/deploy-manifests.sh
+
 check-generated: setup ## Check that generated pages are up to date
-	cargo test --quiet --workspace --test config_documents --test docs
+	cargo test --quiet --workspace --test config_documents --test docs --test definitions
 
 helm-lint: ## Lint the chart, with its defaults and with everything on (HELM names another helm)
 	@chart=charts/vmcp-operator; helm=$$(scripts/helm.sh) && for values in $$chart/values.yaml $$chart/ci/*.yaml; do \

@@ -19,6 +19,7 @@ pub mod mcp_server_entry;
 pub mod mcp_telemetry_config;
 pub mod problem;
 pub mod references;
+pub mod schema;
 pub mod virtual_mcp_server;
 pub mod workload;
 

@@ -8,7 +8,7 @@ mod document;
 mod paths;
 mod secrets;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use vmcp_model::config::{self, Config};
 
@@ -87,6 +87,13 @@ pub struct Lowered {
     pub warnings: Vec<Problem>,
 }
 
+impl Lowered {
+    /// How long a pod may take to end: as long as connections are taken and drained, and what is written at the end.
+    pub fn grace(&self) -> Duration {
+        self.config.server.shutdown_delay + self.config.server.drain_timeout + Duration::from_secs(5)
+    }
+}
+
 impl Validated {
     /// Renders and checks `vmcp.yaml`. Settings about backends that are not there are left out, and warned about: backends
     /// come and go by themselves, and their absence must not keep the others from being configured.
@@ -94,15 +101,11 @@ impl Validated {
         let mut secrets = Secrets::default();
         let mut warnings = Vec::new();
         let document = Document { server: self, around, secrets: &mut secrets, warnings: &mut warnings };
-        let mut file = document.render();
-        let Ok(text) = serde_saphyr::to_string(&file) else {
+        let Ok(text) = serde_saphyr::to_string(&document.render()) else {
             let remedy = "report this as a mistake of the operator";
             return Err(Invalid(vec![Problem::new("spec", "cannot be written as YAML", remedy)]));
         };
-        // Files are not here; what stands for them is as good as any value.
-        secrets::fill_in(&mut file);
-        let checked = serde_json::to_string(&file).unwrap_or_default();
-        match config::load(&checked, "vmcp.yaml", &|_| None) {
+        match config::load_with_files(&text, "vmcp.yaml", &|_| None, &secrets::placeholder) {
             Ok(loaded) => {
                 warnings
                     .extend(loaded.warnings.into_iter().map(|found| paths::of_resource(self, around, found)));

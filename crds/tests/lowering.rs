@@ -16,7 +16,7 @@ use vmcp_model::config::{EmbeddingProvider, Exposure};
 
 const RFC: &str = include_str!("resources/rfc.yaml");
 
-fn server(spec: Value) -> VirtualMCPServer {
+fn server(spec: &Value) -> VirtualMCPServer {
     let metadata = json!({ "name": "x", "namespace": "ns" });
     serde_json::from_value(json!({
         "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": "VirtualMCPServer",
@@ -25,7 +25,7 @@ fn server(spec: Value) -> VirtualMCPServer {
     .unwrap()
 }
 
-fn lower(spec: Value, around: &Surroundings<'_>) -> Result<Lowered, Invalid> {
+fn lower(spec: &Value, around: &Surroundings<'_>) -> Result<Lowered, Invalid> {
     server(spec).validate()?.lower(around)
 }
 
@@ -58,7 +58,7 @@ fn the_manifest_of_the_rfc() {
 #[test]
 fn the_optimizer_is_off_unless_it_is_turned_on() {
     for spec in [json!({}), json!({ "optimizer": {} }), json!({ "optimizer": { "exposure": "All" } })] {
-        let lowered = lower(spec, &Surroundings::default()).unwrap();
+        let lowered = lower(&spec, &Surroundings::default()).unwrap();
         assert!(!lowered.config.optimizer.enabled);
         assert!(!lowered.text.contains("/var/lib/vmcp/cache"), "no database: {}", lowered.text);
     }
@@ -99,14 +99,14 @@ fn settings_arrive_and_text_is_the_same_each_time() {
     });
     let backends = [backend("time"), gone, github];
     let around = Surroundings { backends: &backends, telemetry: Some(&telemetry), embedding_service: None };
-    let lowered = lower(spec.clone(), &around).unwrap();
+    let lowered = lower(&spec, &around).unwrap();
     assert_eq!(lowered.warnings, []);
     assert_eq!(lowered.config.optimizer.exposure, Exposure::MetaOnly);
     let names: Vec<_> = lowered.config.backends.iter().map(|backend| &*backend.name).collect();
     assert_eq!(names, ["github", "gone", "time"]);
     let files: Vec<_> = lowered.secrets.keys().map(String::as_str).collect();
     assert_eq!(files, ["github_token", "openai_api-key", "otel_token"]);
-    assert_eq!(lowered.text, lower(spec, &around).unwrap().text);
+    assert_eq!(lowered.text, lower(&spec, &around).unwrap().text);
     assert_snapshot("full", &lowered.text);
 }
 
@@ -125,7 +125,7 @@ fn what_people_write_is_never_a_reference() {
     let spec = json!({ "config": { "aggregation": { "tools": [{ "workload": "time", "overrides": {
         "now": { "description": "costs $5, ${HOME}, $$1 and ${file:/etc/passwd}" } } }] } } });
     let backends = [backend("time")];
-    let lowered = lower(spec, &Surroundings { backends: &backends, ..Surroundings::default() }).unwrap();
+    let lowered = lower(&spec, &Surroundings { backends: &backends, ..Surroundings::default() }).unwrap();
     let changed = &lowered.config.aggregation.per_backend["time"].overrides["now"];
     assert_eq!(changed.description.as_deref(), Some("costs $5, ${HOME}, $$1 and ${file:/etc/passwd}"));
 }
@@ -142,7 +142,7 @@ fn settings_about_absent_backends_are_left_out_and_warned_about() {
         "operational": { "timeouts": { "perWorkload": { "gone": "5s" } } },
     } });
     let backends = [backend("time")];
-    let lowered = lower(spec, &Surroundings { backends: &backends, ..Surroundings::default() }).unwrap();
+    let lowered = lower(&spec, &Surroundings { backends: &backends, ..Surroundings::default() }).unwrap();
     let paths: Vec<_> = lowered.warnings.iter().map(|warning| warning.path.as_str()).collect();
     assert_eq!(
         paths,
@@ -179,14 +179,14 @@ fn mistakes_have_the_path_of_the_resource() {
         (json!({ "config": { "server": { "drainTimeout": "2d" } } }), "spec.config.server.drainTimeout"),
         (json!({ "incomingAuth": { "type": "oidc" } }), "spec.incomingAuth.type"),
     ] {
-        let invalid = lower(spec, &Surroundings::default()).unwrap_err();
+        let invalid = lower(&spec, &Surroundings::default()).unwrap_err();
         let paths: Vec<_> = invalid.0.iter().map(|problem| problem.path.as_str()).collect();
         assert_eq!(paths, [path], "{invalid}");
     }
     let mut broken = backend("time");
     broken.headers.insert("Host".to_owned(), HeaderValue::Plain("x".to_owned()));
     let around = Surroundings { backends: &[backend("a"), broken], ..Surroundings::default() };
-    let invalid = lower(json!({}), &around).unwrap_err();
+    let invalid = lower(&json!({}), &around).unwrap_err();
     assert_eq!(invalid.0[0].path, "backend time: headers.Host", "{invalid}");
 }
 
@@ -212,7 +212,7 @@ fn contradictions_are_refused_with_a_remedy() {
             "spec.optimizer.embeddings.provider",
         ),
     ] {
-        let invalid = server(spec).validate().unwrap_err();
+        let invalid = server(&spec).validate().unwrap_err();
         let paths: Vec<_> = invalid.0.iter().map(|problem| problem.path.as_str()).collect();
         assert_eq!(paths, [path], "{invalid}");
     }
@@ -239,7 +239,7 @@ fn embedding_services_that_the_operator_runs() {
         (referenced, TeiService::Referenced("tei".to_owned())),
         (toolhive, TeiService::Referenced("tei".to_owned())),
     ] {
-        let validated = server(spec).validate().unwrap();
+        let validated = server(&spec).validate().unwrap();
         let EmbeddingSource::Tei { service: found, .. } = &validated.optimizer.as_ref().unwrap().embeddings
         else {
             panic!("{:?}", validated.optimizer)

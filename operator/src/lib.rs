@@ -14,6 +14,7 @@ mod report;
 pub mod run;
 pub mod runtime;
 pub mod telemetry_config;
+pub mod virtual_mcp_server;
 pub mod workload;
 
 use runtime::Context;
@@ -26,5 +27,6 @@ pub fn controllers(context: &Arc<Context>) -> Vec<BoxFuture<'static, ()>> {
         mcp_server::controller(context),
         mcp_server_entry::controller(context),
         telemetry_config::controller(context),
+        virtual_mcp_server::controller(context),
     ]
 }

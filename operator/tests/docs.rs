@@ -1,6 +1,6 @@
 //! The documentation of the chart keeps up with it.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests fail like tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 use std::{fmt::Write as _, fs, path::PathBuf};
 

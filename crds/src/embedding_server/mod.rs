@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     block::Block,
     references::SecretKeyReference,
+    schema::{QUANTITY, rules},
     workload::{EnvironmentVariable, ImagePullPolicy, pod_template_schema},
 };
 
@@ -60,7 +61,16 @@ pub struct EmbeddingServerSpec {
     pub replicas: i32,
     /// Arguments added to `--model-id` and `--port`, such as `--pooling mean`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(
+        length(max = 64),
+        extend(
+            "x-kubernetes-list-type" = "atomic",
+            "x-kubernetes-validations" = rules(&[(
+                "self.all(argument, !argument.startsWith('--model-id') && !argument.startsWith('--port'))",
+                "--model-id and --port are set already; write model and port in their place",
+            )])
+        )
+    )]
     pub args: Vec<String>,
     /// Environment variables.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -109,6 +119,7 @@ pub struct ModelCache {
     /// `false`: no volume.
     pub enabled: bool,
     /// How large.
+    #[schemars(extend("pattern" = QUANTITY))]
     pub size: Quantity,
     /// How it is mounted.
     pub access_mode: AccessMode,

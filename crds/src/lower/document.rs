@@ -6,7 +6,7 @@ use vmcp_model::config::raw::RawProvider;
 use super::{
     ADMIN_PORT, Backend, CACHE_DIR, CLIENT_PORT, EmbeddingService, HeaderValue, Surroundings,
     absent::Absent,
-    secrets::{self, SESSION_KEY, Secrets},
+    secrets::{self, ADMIN_TOKEN, SESSION_KEY, Secrets},
 };
 use crate::{
     block::Block,
@@ -185,10 +185,13 @@ fn server(settings: Block) -> Value {
     server.insert("listen".to_owned(), format!("0.0.0.0:{CLIENT_PORT}").into());
     server.insert("adminListen".to_owned(), format!("0.0.0.0:{ADMIN_PORT}").into());
     server.insert("sessionKeys".to_owned(), json!([secrets::reference(SESSION_KEY)]));
+    server.insert("adminTokens".to_owned(), json!([secrets::reference(ADMIN_TOKEN)]));
     if let Value::Object(settings) = secrets::escape(settings.into()) {
         for (key, value) in settings {
             server.entry(key).or_insert(value);
         }
     }
+    // Until the endpoints of the Service are up to date everywhere, new connections still come here.
+    server.entry("shutdownDelay").or_insert("5s".into());
     server.into()
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     block::Block,
     references::LocalReference,
+    schema::rules,
     workload::{EnvironmentVariable, ImagePullPolicy, SecretVariable, SessionAffinity, pod_template_schema},
 };
 
@@ -45,6 +46,16 @@ use crate::{
     printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1)
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "self.transport != 'stdio' || (has(self.command) && size(self.command) > 0)",
+        "transport stdio needs command; write the program that the image would start, for the bridge cannot know it",
+    ),
+    (
+        "self.transport != 'stdio' || !(has(self.mcpPort) || has(self.path))",
+        "mcpPort and path are for transports streamable-http and sse; remove them, or change the transport",
+    ),
+])))]
 pub struct MCPServerSpec {
     /// The MCPGroup that it belongs to. Servers without a group of their own serve all backends of the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]

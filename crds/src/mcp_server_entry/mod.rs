@@ -7,7 +7,10 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::references::{LocalReference, SecretKeyReference};
+use crate::{
+    references::{LocalReference, SecretKeyReference},
+    schema::rules,
+};
 
 /// An MCP server at a URL. No pod belongs to it.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -68,6 +71,10 @@ pub enum RemoteTransport {
 /// Headers sent with every request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[(
+    "!has(self.addPlaintextHeaders) || !has(self.addHeadersFromSecret) || self.addHeadersFromSecret.all(header, !(header.headerName in self.addPlaintextHeaders))",
+    "a header is in both addPlaintextHeaders and addHeadersFromSecret; keep one of the two",
+)])))]
 pub struct HeaderForward {
     /// Headers that may be read by anybody.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

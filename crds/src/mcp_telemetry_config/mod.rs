@@ -7,7 +7,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::headers::SensitiveHeader;
+use crate::{headers::SensitiveHeader, schema::rules};
 
 /// Telemetry settings that VirtualMCPServers refer to.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +46,16 @@ pub struct MCPTelemetryConfigSpec {
 /// Export by OpenTelemetry's protocol over HTTP.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "!has(self.headers) || !has(self.sensitiveHeaders) || self.sensitiveHeaders.all(header, !(header.name in self.headers))",
+        "a header is in both headers and sensitiveHeaders; keep one of the two",
+    ),
+    (
+        "!self.enabled || !has(self.tracing) || !self.tracing.enabled || has(self.endpoint)",
+        "traces have nowhere to go; give endpoint, such as http://collector:4318",
+    ),
+])))]
 pub struct OpenTelemetry {
     /// `false`: nothing is exported.
     pub enabled: bool,

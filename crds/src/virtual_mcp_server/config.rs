@@ -53,6 +53,7 @@ impl JsonSchema for ServerSettings {
             "receiveTimeout",
             "writeTimeout",
             "drainTimeout",
+            "shutdownDelay",
         ];
         block::only::<RawServer>(generator, &keys)
     }

@@ -14,11 +14,17 @@ use crate::{
     embedding_server::EmbeddingServerSpec,
     headers::SensitiveHeader,
     references::SecretKeyReference,
+    schema::rules,
 };
 
 /// Where vectors come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    ("!has(self.tei) || self.provider == 'tei'", "tei is given, and another provider is chosen; set provider: tei, or remove tei"),
+    ("!has(self.openai) || self.provider == 'openai'", "openai is given, and another provider is chosen; set provider: openai, or remove openai"),
+    ("!has(self.local) || self.provider == 'local'", "local is given, and another provider is chosen; set provider: local, or remove local"),
+])))]
 pub struct Embeddings {
     /// Who makes them.
     pub provider: RawProvider,
@@ -52,6 +58,10 @@ impl Default for Embeddings {
 /// of `spec.embeddingServerRef`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[(
+    "!(has(self.endpoint) && has(self.managed))",
+    "endpoint and managed are both given; keep endpoint for a service that runs already, or managed to have one made",
+)])))]
 pub struct Tei {
     /// Have the operator run one for this server.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,8 @@ use k8s_openapi::{api::networking::v1::NetworkPolicyPeer, apimachinery::pkg::uti
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::rules;
+
 /// Type of a Service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ServiceType {
@@ -32,6 +34,10 @@ impl ServiceType {
 /// As many pods as the load needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[(
+    "self.minReplicas <= self.maxReplicas",
+    "minReplicas is more than maxReplicas; lower it, or raise maxReplicas",
+)])))]
 pub struct Autoscaling {
     /// At least this many.
     #[serde(default = "one")]
@@ -57,6 +63,10 @@ fn eighty() -> i32 {
 /// How many pods may be evicted at a time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[(
+    "has(self.minAvailable) != has(self.maxUnavailable)",
+    "minAvailable and maxUnavailable are both given, or neither is; give exactly one of them",
+)])))]
 pub struct PodDisruptionBudget {
     /// Keep at least this many, or this percentage.
     #[serde(skip_serializing_if = "Option::is_none")]

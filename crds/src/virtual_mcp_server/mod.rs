@@ -34,6 +34,7 @@ pub use self::{
 use crate::{
     block::Block,
     references::LocalReference,
+    schema::{Rule, rules},
     workload::{ImagePullPolicy, SessionAffinity, pod_template_schema},
 };
 
@@ -76,6 +77,7 @@ use crate::{
     printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1)
 )]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(RULES)))]
 pub struct VirtualMCPServerSpec {
     /// The MCPGroup whose members are its backends. Without a group, all backends of the namespace are.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,7 +131,8 @@ pub struct VirtualMCPServerSpec {
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "pod_template_schema")]
     pub pod_template_spec: Block,
-    /// How long a pod may take to end. Default: `config.server.drainTimeout` and some seconds.
+    /// How long a pod may take to end. Default: `shutdownDelay` and `drainTimeout` of `config.server`, and
+    /// some seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]
     pub termination_grace_period_seconds: Option<i64>,
@@ -149,6 +152,38 @@ pub struct VirtualMCPServerSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_route: Option<HttpRoute>,
 }
+
+/// What two fields must not say at once.
+const RULES: &[Rule] = &[
+    (
+        "!has(self.groupRef) || !has(self.config) || !has(self.config.groupRef) || self.groupRef.name == self.config.groupRef",
+        "spec.groupRef and spec.config.groupRef name different groups; keep one of the two",
+    ),
+    (
+        "!has(self.optimizer) || !has(self.config) || !has(self.config.optimizer)",
+        "spec.optimizer and spec.config.optimizer are both given; keep spec.optimizer, which can say all of it",
+    ),
+    (
+        "!has(self.replicas) || !has(self.autoscaling)",
+        "spec.replicas and spec.autoscaling are both given; remove one of the two, for the autoscaler decides the number of pods",
+    ),
+    (
+        "!has(self.embeddingServerRef) || !has(self.optimizer) || !has(self.optimizer.embeddings) || self.optimizer.embeddings.provider == 'tei'",
+        "spec.embeddingServerRef is given, and another provider is chosen; set spec.optimizer.embeddings.provider: tei, or remove spec.embeddingServerRef",
+    ),
+    (
+        "!has(self.embeddingServerRef) || !has(self.optimizer) || !has(self.optimizer.embeddings) || !has(self.optimizer.embeddings.tei) || !(has(self.optimizer.embeddings.tei.endpoint) || has(self.optimizer.embeddings.tei.managed))",
+        "there is more than one embedding service; keep one of spec.embeddingServerRef, and endpoint or managed in spec.optimizer.embeddings.tei",
+    ),
+    (
+        "has(self.embeddingServerRef) || !has(self.optimizer) || !has(self.optimizer.embeddings) || self.optimizer.embeddings.provider != 'tei' || (has(self.optimizer.embeddings.tei) && (has(self.optimizer.embeddings.tei.endpoint) || has(self.optimizer.embeddings.tei.managed)))",
+        "provider tei has no service; give spec.optimizer.embeddings.tei.endpoint, or tei.managed: {} to have one made, or spec.embeddingServerRef",
+    ),
+    (
+        "!has(self.embeddingServerRef) || !has(self.config) || !has(self.config.optimizer) || self.config.optimizer.embeddingProvider == 'tei'",
+        "an EmbeddingServer does not speak openai; set spec.config.optimizer.embeddingProvider: tei, or remove spec.embeddingServerRef",
+    ),
+];
 
 /// An MCPTelemetryConfig of the same namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

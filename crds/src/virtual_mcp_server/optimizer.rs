@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use vmcp_model::config::raw::{RawOptimizer, StorageType};
 
 use super::embeddings::Embeddings;
-use crate::block::{self, Block};
+use crate::{
+    block::{self, Block},
+    schema::QUANTITY,
+};
 
 /// find_tool and call_tool in place of hundreds of tool definitions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,6 +50,7 @@ pub struct Storage {
     #[serde(rename = "type")]
     pub kind: StorageType,
     /// How large the pod's cache volume may grow.
+    #[schemars(extend("pattern" = QUANTITY))]
     pub size_limit: Quantity,
 }
 

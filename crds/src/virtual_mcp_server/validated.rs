@@ -102,7 +102,7 @@ pub struct Pods {
     pub resources: Option<ResourceRequirements>,
     /// To be merged into the template; it fits the type.
     pub template: Block,
-    /// How long a pod may take to end; `None`: the drain and some seconds.
+    /// How long a pod may take to end; `None`: [`crate::lower::Lowered::grace`].
     pub termination_grace_period_seconds: Option<i64>,
 }
 

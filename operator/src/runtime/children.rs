@@ -131,8 +131,9 @@ impl Children {
         let events =
             watcher(api, config).default_backoff().modify(|object| object.metadata.managed_fields = None);
         futures::pin_mut!(events);
-        // The uids listed since `Init`, and what was known then: what is not listed again is gone.
-        let mut listed = HashSet::new();
+        // What was listed since `Init`, and what was known then: what is not listed again is gone. Nobody is told before the list
+        // is complete, since nobody may be listening before all lists are.
+        let mut listed: Vec<ObjectMeta> = Vec::new();
         let mut before = Vec::new();
         while let Some(event) = events.next().await {
             match event {
@@ -145,17 +146,27 @@ impl Children {
                     before = self.all(kind);
                 }
                 Ok(watcher::Event::InitApply(object)) => {
-                    listed.insert(object.metadata.uid.clone());
-                    self.put_and_tell(kind, object).await;
+                    listed.push(object.metadata.clone());
+                    self.put(kind, object);
                 }
                 Ok(watcher::Event::InitDone) => {
-                    for gone in before.drain(..).filter(|object| !listed.contains(&object.metadata.uid)) {
-                        self.remove(kind, &gone);
-                        self.tell(&gone.metadata).await;
+                    let kept: HashSet<_> = listed.iter().map(|meta| meta.uid.clone()).collect();
+                    before.retain(|object: &Arc<DynamicObject>| !kept.contains(&object.metadata.uid));
+                    for gone in &before {
+                        self.remove(kind, gone);
                     }
                     self.completed(kind);
+                    for meta in listed.drain(..).chain(before.drain(..).map(|gone| gone.metadata.clone())) {
+                        self.tell(&meta).await;
+                    }
                 }
-                Ok(watcher::Event::Apply(object)) => self.put_and_tell(kind, object).await,
+                Ok(watcher::Event::Apply(object)) => {
+                    let meta = object.metadata.clone();
+                    // What we wrote ourselves comes back as an event that is no news.
+                    if self.put(kind, object) {
+                        self.tell(&meta).await;
+                    }
+                }
                 Ok(watcher::Event::Delete(object)) => {
                     self.remove(kind, &object);
                     self.tell(&object.metadata).await;
@@ -178,14 +189,6 @@ impl Children {
             missing.insert(kind)
         };
         there
-    }
-
-    async fn put_and_tell(&self, kind: ChildKind, object: DynamicObject) {
-        let meta = object.metadata.clone();
-        // What we wrote ourselves comes back as an event that is no news.
-        if self.put(kind, object) {
-            self.tell(&meta).await;
-        }
     }
 
     async fn tell(&self, meta: &ObjectMeta) {

@@ -1,5 +1,7 @@
 //! Events: one for each transition of a condition, none for anything else.
 
+use std::collections::HashSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     Resource,
@@ -10,6 +12,8 @@ use super::{Context, chain};
 
 /// Conditions that are bad news when they are true.
 const NEGATIVE: &[&str] = &["Degraded"];
+/// Reasons that are no bad news although the condition says `False`.
+const EXPECTED: &[&str] = &["Starting", "ScaledToZero"];
 /// The longest note that the API server accepts.
 const NOTE_LIMIT: usize = 1024;
 
@@ -46,12 +50,15 @@ impl Context {
 }
 
 fn transitions(before: &[Condition], now: &[Condition]) -> Vec<Event> {
+    let mut told = HashSet::new();
     now.iter()
         .filter(|condition| match before.iter().find(|known| known.type_ == condition.type_) {
             Some(known) => known.status != condition.status || known.reason != condition.reason,
             // That all is well from the beginning is no news, except for the sum of it.
             None => is_bad(condition) || condition.type_ == "Ready" && condition.status == "True",
         })
+        // `Degraded` repeats the reason of another condition.
+        .filter(|condition| told.insert(condition.reason.as_str()))
         .map(|condition| Event {
             type_: if is_bad(condition) { EventType::Warning } else { EventType::Normal },
             reason: condition.reason.clone(),
@@ -63,6 +70,9 @@ fn transitions(before: &[Condition], now: &[Condition]) -> Vec<Event> {
 }
 
 fn is_bad(condition: &Condition) -> bool {
+    if EXPECTED.contains(&condition.reason.as_str()) {
+        return false;
+    }
     let bad = if NEGATIVE.contains(&condition.type_.as_str()) { "True" } else { "False" };
     condition.status == bad
 }
@@ -88,6 +98,7 @@ mod tests {
     fn only_transitions_are_events() {
         let waiting = conditions((false, "Waiting"), false);
         assert_eq!(transitions(&[], &waiting).len(), 1);
+        assert_eq!(transitions(&[], &conditions((false, "Starting"), false)).len(), 0);
         assert!(transitions(&waiting, &waiting).is_empty());
 
         let degraded = transitions(&waiting, &conditions((true, "Serving"), true));

@@ -11,9 +11,9 @@ use super::{problems::Report, scalar};
 pub(crate) const DAY: Duration = Duration::from_hours(24);
 
 /// What the text of a duration looks like.
-pub(crate) const PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(ms|us|µs|ns|h|m|s)?)+$";
-/// The schema's key for what a duration may be, in words: JSON Schema has no range for them.
-pub(crate) const RANGE: &str = "x-range";
+pub const PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(ms|us|µs|ns|h|m|s)?)+$";
+/// The schema's key for what a duration or a decimal may be, in words: JSON Schema has no range for text.
+pub const RANGE: &str = "x-range";
 
 /// A duration as written in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -38,7 +38,9 @@ use serde::Deserialize as _;
 pub use self::{
     backend::{Backend, MAX_BACKEND_NAME, MAX_BACKENDS, Transport, normalize_name},
     document::MAX_BYTES,
-    duration::{format as format_duration, parse as parse_duration},
+    duration::{
+        PATTERN as DURATION_PATTERN, RANGE as RANGE_KEY, format as format_duration, parse as parse_duration,
+    },
     embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODEL, OnUnavailable},
     env::{Environment, Files, MAX_FILE_BYTES},
     headers::Headers,

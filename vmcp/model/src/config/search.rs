@@ -25,8 +25,10 @@ pub struct RawSearch {
     #[schemars(range(min = 1, max = 50))]
     pub max_tools: usize,
     /// Weight of meaning against words, "0" (words only) to "1" (meaning only).
+    #[schemars(extend("x-range" = "0 to 1"))]
     pub hybrid_semantic_ratio: RawDecimal,
     /// Tools farther than this cosine distance, "0" to "2", count as not found by meaning. Without it, there is no cut.
+    #[schemars(extend("x-range" = "0 to 2"))]
     pub semantic_distance_threshold: Option<RawDecimal>,
 }
 

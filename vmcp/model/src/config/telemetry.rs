@@ -41,6 +41,7 @@ pub struct RawTelemetry {
     /// Name of this server in traces.
     pub service_name: String,
     /// Share of traces that are kept, "0" to "1". A caller's sampling decision is followed.
+    #[schemars(extend("x-range" = "0 to 1"))]
     pub sampling_rate: RawDecimal,
     /// Headers sent to the collector, such as `Authorization`.
     pub headers: BTreeMap<String, Secret>,

@@ -1,0 +1,129 @@
+//! From JSON schemas to those of CustomResourceDefinitions, which must be *structural*: every node has one type, and nothing
+//! but types decides what a value may hold.
+
+mod structural;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps,
+};
+use kube::{
+    CustomResourceExt,
+    core::object::{HasSpec, HasStatus},
+};
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde_json::{Value, json};
+
+pub(crate) use self::structural::QUANTITY;
+use self::structural::Structural;
+use crate::{EmbeddingServer, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer};
+
+/// A CEL rule and what is said when it does not hold.
+pub(crate) type Rule = (&'static str, &'static str);
+
+/// The value of `x-kubernetes-validations`.
+pub(crate) fn rules(rules: &[Rule]) -> Value {
+    rules.iter().map(|(rule, message)| json!({ "rule": rule, "message": message })).collect()
+}
+
+/// The definitions of all kinds.
+pub fn definitions() -> Vec<CustomResourceDefinition> {
+    // Of names, the API server itself asks only that they are DNS names.
+    let vmcp: Rule = (
+        "size(self.metadata.name) <= 52 && !self.metadata.name.contains('.')",
+        "the name is too long or has a dot; choose at most 52 characters without dots, for a Service is named vmcp-NAME-peers",
+    );
+    let server: Rule = (
+        "size(self.metadata.name) <= 59 && !self.metadata.name.contains('.')",
+        "the name is too long or has a dot; choose at most 59 characters without dots, for a Service is named mcp-NAME",
+    );
+    let entry: Rule = (
+        "size(self.metadata.name) <= 63",
+        "the name is too long; choose at most 63 characters, for it is the prefix of the server's tools",
+    );
+    let reserved: Rule = (
+        "!(self.metadata.name in ['optim', 'composite'])",
+        "the names optim and composite are reserved for vmcp's own tools; choose another",
+    );
+    let embedding: Rule = (
+        "size(self.metadata.name) <= 48 && self.metadata.name.matches('^[a-z][a-z0-9-]*$')",
+        "the name is too long, has a dot or begins with a digit; choose at most 48 letters, digits and '-' that begin with a letter, for a Service is named NAME-tei",
+    );
+    vec![
+        definition::<VirtualMCPServer>(&[vmcp]),
+        definition::<MCPGroup>(&[]),
+        definition::<MCPServer>(&[server, reserved]),
+        definition::<MCPServerEntry>(&[entry, reserved]),
+        definition::<EmbeddingServer>(&[embedding]),
+        definition::<MCPTelemetryConfig>(&[]),
+    ]
+}
+
+fn definition<K>(rules_of_root: &[Rule]) -> CustomResourceDefinition
+where
+    K: CustomResourceExt + HasSpec + HasStatus,
+    K::Spec: JsonSchema,
+    K::Status: JsonSchema,
+{
+    let spec = schema::<K::Spec>();
+    let mut root = json!({
+        "type": "object",
+        "description": spec.get("description"),
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": { "type": "string" },
+            "kind": { "type": "string" },
+            "metadata": { "type": "object" },
+            "spec": spec,
+            "status": schema::<K::Status>(),
+        },
+    });
+    if let (false, Some(root)) = (rules_of_root.is_empty(), root.as_object_mut()) {
+        root.insert("x-kubernetes-validations".to_owned(), rules(rules_of_root));
+    }
+    let mut definition = K::crd();
+    definition.metadata.labels = Some([("app.kubernetes.io/part-of".to_owned(), "vmcp".to_owned())].into());
+    for version in &mut definition.spec.versions {
+        if let Some(validation) = &mut version.schema {
+            #[expect(
+                clippy::expect_used,
+                reason = "it follows from the types alone, and is made in tests and by a subcommand"
+            )]
+            let schema: JSONSchemaProps =
+                serde_json::from_value(root.clone()).expect("the schema is structural");
+            validation.open_api_v3_schema = Some(schema);
+        }
+    }
+    definition
+}
+
+fn schema<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft07().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    settings.with_transform(Structural).into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// Limits are floats in the type of a schema, and read better without `.0`.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(float) = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0) {
+                *number = (float as i64).into();
+            }
+        }
+        Value::Object(entries) => entries.values_mut().for_each(whole_numbers),
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// The name of the file of a definition, and its text.
+pub fn file(definition: &CustomResourceDefinition) -> (String, String) {
+    let names = &definition.spec.names;
+    let mut plain = json!(definition);
+    whole_numbers(&mut plain);
+    let text = serde_saphyr::to_string(&plain).unwrap_or_default();
+    let head = "# Generated from the types of the crate vmcp-crds by `make crds`; do not edit.\n";
+    (format!("{}.{}.yaml", names.plural, definition.spec.group), format!("{head}{text}"))
+}

@@ -1,0 +1,138 @@
+//! One schema, and all that are in it, made structural.
+
+use schemars::transform::{Transform, transform_subschemas};
+use serde_json::{Map, Value, json};
+use vmcp_model::config::{DURATION_PATTERN, MAX_BACKENDS, RANGE_KEY};
+
+/// A duration in a resource has units: CEL reads no others.
+const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ms|us|µs|ns|h|m|s))+$";
+/// Characters of a duration or a decimal. CEL counts the cost of a rule by the longest text.
+const LONGEST_NUMBER: u32 = 32;
+/// What the text of a quantity looks like.
+pub(crate) const QUANTITY: &str =
+    r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE][+-]?[0-9]+))?$";
+
+#[derive(Debug, Clone)]
+pub(super) struct Structural;
+
+impl Transform for Structural {
+    fn transform(&mut self, schema: &mut schemars::Schema) {
+        let Some(object) = schema.as_object_mut() else { return };
+        forget_null(object);
+        push_down_range(object);
+        transform_subschemas(self, schema);
+        let Some(object) = schema.as_object_mut() else { return };
+        // Unknown keys are refused or pruned by the API server itself.
+        if object.get("additionalProperties").is_some_and(Value::is_boolean) {
+            object.remove("additionalProperties");
+        }
+        for key in ["title", "unevaluatedProperties"] {
+            object.remove(key);
+        }
+        name_choices(object);
+        describe_number(object);
+        describe_quantity(object);
+        // The default of a block is the defaults of its keys, which stand with them.
+        let says_nothing =
+            |default: &Value| default.is_null() || default.is_object() || *default == json!([]);
+        if object.get("default").is_some_and(says_nothing) {
+            object.remove("default");
+        }
+        if let Some(Value::String(format)) = object.get_mut("format")
+            && format.starts_with("uint")
+        {
+            if format == "uint16" { "int32" } else { "int64" }.clone_into(format);
+        }
+    }
+}
+
+/// What is said of a map of durations is meant for each of them.
+fn push_down_range(object: &mut Map<String, Value>) {
+    if let Some(entries) = object.get("additionalProperties").filter(|entries| entries.is_object()).cloned()
+        && let (Some(range), Value::Object(mut entries)) = (object.remove(RANGE_KEY), entries)
+    {
+        entries.insert(RANGE_KEY.to_owned(), range);
+        object.insert("additionalProperties".to_owned(), entries.into());
+        object.insert("maxProperties".to_owned(), MAX_BACKENDS.into());
+    }
+}
+
+/// "May be absent" is not "may be null".
+fn forget_null(object: &mut Map<String, Value>) {
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|kind| kind != "null");
+        // Numbers of a fraction are text in Kubernetes.
+        if let Some(kind) = types.first().cloned() {
+            object.insert("type".to_owned(), kind);
+        }
+    }
+    if let Some(Value::Array(alternatives)) = object.get("anyOf") {
+        let mut alternatives =
+            alternatives.iter().filter(|each| each.get("type").is_none_or(|kind| kind != "null"));
+        if let (Some(Value::Object(only)), None) = (alternatives.next().cloned(), alternatives.next()) {
+            object.remove("anyOf");
+            for (key, value) in only {
+                // The field says better than its type what it is for.
+                object.entry(key).or_insert(value);
+            }
+        }
+    }
+}
+
+/// A choice of words is an enumeration; what each means goes into the description.
+fn name_choices(object: &mut Map<String, Value>) {
+    let Some(Value::Array(choices)) = object.remove("oneOf") else { return };
+    let word = |choice: &Value| choice.get("const").or_else(|| choice.get("enum")?.get(0)).cloned();
+    let words: Vec<Value> = choices.iter().filter_map(word).collect();
+    let mut meanings = Vec::new();
+    for choice in &choices {
+        if let (Some(Value::String(word)), Some(Value::String(meaning))) =
+            (word(choice), choice.get("description"))
+        {
+            meanings.push(format!("`{word}`: {meaning}"));
+        }
+    }
+    let own = object.get("description").and_then(Value::as_str).unwrap_or_default();
+    let description = [&[own.to_owned()], meanings.as_slice()].concat().join(" ");
+    object.insert("description".to_owned(), description.trim().into());
+    object.insert("type".to_owned(), "string".into());
+    object.insert("enum".to_owned(), words.into());
+}
+
+/// Durations and decimals: text of bounded length within a range.
+fn describe_number(object: &mut Map<String, Value>) {
+    let range = object.remove(RANGE_KEY);
+    let is_duration = object.get("pattern").is_some_and(|pattern| pattern == DURATION_PATTERN);
+    if is_duration {
+        object.insert("pattern".to_owned(), DURATION.into());
+        object.remove("minimum");
+    }
+    if is_duration || range.is_some() {
+        object.insert("maxLength".to_owned(), LONGEST_NUMBER.into());
+    }
+    let range = range.as_ref().and_then(Value::as_str).and_then(|range| range.split_once(" to "));
+    if let Some((least, most)) = range {
+        let rule = if is_duration {
+            format!("duration(self) >= duration('{least}') && duration(self) <= duration('{most}')")
+        } else {
+            format!("double(self) >= {least}.0 && double(self) <= {most}.0")
+        };
+        let (kind, example) =
+            if is_duration { ("duration", "500ms, 30s or 1m30s") } else { ("decimal", "\"0.5\"") };
+        let message = format!("must be a {kind} between {least} and {most}, such as {example}");
+        object.insert("x-kubernetes-validations".to_owned(), json!([{ "rule": rule, "message": message }]));
+    }
+}
+
+/// What Kubernetes writes as a number or as text.
+fn describe_quantity(object: &mut Map<String, Value>) {
+    if object.get("x-kubernetes-int-or-string").is_none() {
+        return;
+    }
+    object.insert("anyOf".to_owned(), json!([{ "type": "integer" }, { "type": "string" }]));
+    let Some(Value::String(description)) = object.get_mut("description") else { return };
+    if description.starts_with("Quantity is a") {
+        "A quantity, such as `500m` or `1Gi`.".clone_into(description);
+        object.insert("pattern".to_owned(), QUANTITY.into());
+    }
+}

@@ -1,0 +1,245 @@
+//! The CustomResourceDefinitions: committed, structural, and refusing what they should.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "helpers of tests fail like tests"
+)]
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::cel::Validator;
+use serde_json::{Value, json};
+use vmcp_crds::{
+    EmbeddingServer, GROUP, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VERSION,
+    VirtualMCPServer,
+    lower::{EmbeddingService, Surroundings},
+    schema::{definitions, file},
+};
+
+const RFC: &str = include_str!("resources/rfc.yaml");
+const ACCEPTED: &str = include_str!("resources/accepted.yaml");
+const REFUSED: &str = include_str!("resources/refused.yaml");
+
+fn schema(kind: &str) -> Value {
+    let definition = definitions().into_iter().find(|definition| definition.spec.names.kind == kind).unwrap();
+    json!(definition.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema)
+}
+
+/// The manifest of an entry in `accepted.yaml` or `refused.yaml`.
+fn manifest(entry: &Value) -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"),
+        "kind": entry["kind"],
+        "metadata": { "name": entry["name"].as_str().unwrap_or("x"), "namespace": "ns" },
+        "spec": entry["spec"],
+    })
+}
+
+/// What strict validation says: unknown fields, values that do not fit, rules that do not hold.
+fn complaints(manifest: &Value) -> Vec<String> {
+    let mut schema = schema(manifest["kind"].as_str().unwrap());
+    let mut complaints = Vec::new();
+    unknown_fields(&schema["properties"]["spec"], &manifest["spec"], "spec", &mut complaints);
+    let fits = jsonschema::options().with_draft(jsonschema::Draft::Draft4).build(&schema).unwrap();
+    complaints.extend(fits.iter_errors(manifest).map(|error| format!("{}: {error}", error.instance_path())));
+    // The validator reads the name only where the schema has it.
+    schema["properties"]["metadata"]["properties"] = json!({ "name": { "type": "string" } });
+    if complaints.is_empty()
+        && let Err(errors) = Validator::new().validate(&schema, manifest, None)
+    {
+        complaints
+            .extend(errors.as_slice().iter().map(|error| format!("{}: {}", error.field_path, error.message)));
+    }
+    complaints
+}
+
+fn unknown_fields(schema: &Value, value: &Value, path: &str, complaints: &mut Vec<String>) {
+    if schema["x-kubernetes-preserve-unknown-fields"] == true {
+        return;
+    }
+    match value {
+        Value::Object(entries) => {
+            for (key, value) in entries {
+                let path = format!("{path}.{key}");
+                match schema["properties"].get(key).or_else(|| schema.get("additionalProperties")) {
+                    Some(schema) => unknown_fields(schema, value, &path, complaints),
+                    None => complaints.push(format!("unknown field {path}")),
+                }
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                unknown_fields(&schema["items"], item, path, complaints);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_committed_definitions_are_those_of_the_code() {
+    for definition in definitions() {
+        let (name, text) = file(&definition);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&name);
+        if std::env::var_os("VMCP_UPDATE_CRDS").is_some() {
+            fs::write(&path, &text).unwrap();
+        }
+        let committed = fs::read_to_string(&path).unwrap_or_default();
+        assert!(committed == text, "{name} is out of date; regenerate it: make crds");
+        let read: CustomResourceDefinition = serde_saphyr::from_str(&committed).unwrap();
+        assert_eq!(read, definition, "what is written is what was meant");
+        assert_eq!(
+            (definition.spec.group.as_str(), definition.spec.versions[0].name.as_str()),
+            (GROUP, VERSION)
+        );
+    }
+}
+
+#[test]
+fn schemas_are_structural_and_every_field_says_what_it_is_for() {
+    for definition in definitions() {
+        let kind = definition.spec.names.kind;
+        for part in ["spec", "status"] {
+            check(&schema(&kind)["properties"][part], &format!("{kind}.{part}"), true);
+        }
+    }
+}
+
+/// The rules of the API server, and one of ours: a property has a description.
+fn check(schema: &Value, path: &str, has_description: bool) {
+    let either = schema["x-kubernetes-int-or-string"] == true;
+    assert!(schema["type"].is_string() != either, "{path}: one type");
+    assert!(!has_description || schema["description"].is_string(), "{path}: a description");
+    for key in ["$ref", "oneOf", "allOf", "not", "nullable", "title", "const", "x-range"] {
+        assert!(schema.get(key).is_none(), "{path}: {key}");
+    }
+    assert!(either || schema.get("anyOf").is_none(), "{path}: anyOf");
+    assert_eq!(schema["type"] == "array", schema.get("items").is_some(), "{path}: items");
+    assert!(
+        schema.get("properties").is_none() || schema.get("additionalProperties").is_none(),
+        "{path}: keys of its own, or any keys"
+    );
+    if let Some(default) = schema.get("default") {
+        assert!(!default.is_object() && !default.is_null(), "{path}: default {default}");
+        if let Some(words) = schema["enum"].as_array() {
+            assert!(words.contains(default), "{path}: default {default}");
+        }
+    }
+    for key in schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten() {
+        let is_required = |list: &Value| list.as_array().is_some_and(|list| list.contains(key));
+        assert!(is_required(&schema["items"]["required"]), "{path}: {key} is required of every item");
+    }
+    if let Some(items) = schema.get("items") {
+        check(items, &format!("{path}[]"), false);
+    }
+    if let Some(entries) = schema.get("additionalProperties") {
+        check(entries, &format!("{path}.*"), false);
+    }
+    for (key, property) in schema["properties"].as_object().into_iter().flatten() {
+        check(property, &format!("{path}.{key}"), true);
+    }
+}
+
+#[test]
+fn manifests_are_accepted_and_come_back_unchanged() {
+    let accepted: Vec<Value> = serde_saphyr::from_str(ACCEPTED).unwrap();
+    let rfc: Value = serde_saphyr::from_str(RFC).unwrap();
+    for manifest in accepted.iter().map(manifest).chain([rfc]) {
+        assert_eq!(complaints(&manifest), Vec::<String>::new(), "{manifest}");
+        let written = round_trip(&manifest);
+        contains(&written["spec"], &manifest["spec"], "spec");
+    }
+}
+
+/// Through the type of the kind.
+fn round_trip(manifest: &Value) -> Value {
+    fn through<K: serde::de::DeserializeOwned + serde::Serialize>(manifest: &Value) -> Value {
+        json!(serde_json::from_value::<K>(manifest.clone()).unwrap())
+    }
+    match manifest["kind"].as_str().unwrap() {
+        "VirtualMCPServer" => through::<VirtualMCPServer>(manifest),
+        "MCPGroup" => through::<MCPGroup>(manifest),
+        "MCPServer" => through::<MCPServer>(manifest),
+        "MCPServerEntry" => through::<MCPServerEntry>(manifest),
+        "EmbeddingServer" => through::<EmbeddingServer>(manifest),
+        "MCPTelemetryConfig" => through::<MCPTelemetryConfig>(manifest),
+        other => panic!("{other}"),
+    }
+}
+
+/// Whether `whole` has all of `part`; a quantity may have become text.
+fn contains(whole: &Value, part: &Value, path: &str) {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => {
+            for (key, value) in part {
+                let path = format!("{path}.{key}");
+                // Empty blocks are left out.
+                match whole.get(key) {
+                    Some(found) => contains(found, value, &path),
+                    None => assert_eq!(*value, json!({}), "{path} is lost"),
+                }
+            }
+        }
+        (Value::Array(whole), Value::Array(part)) => {
+            assert_eq!(whole.len(), part.len(), "{path}");
+            whole.iter().zip(part).for_each(|(whole, part)| contains(whole, part, path));
+        }
+        (Value::String(text), Value::Number(number)) => assert_eq!(*text, number.to_string(), "{path}"),
+        _ => assert_eq!(whole, part, "{path}"),
+    }
+}
+
+#[test]
+fn mistakes_are_refused_with_what_to_do() {
+    let refused: Vec<Value> = serde_saphyr::from_str(REFUSED).unwrap();
+    for entry in &refused {
+        let (manifest, says) = (manifest(entry), entry["says"].as_str().unwrap());
+        let complaints = complaints(&manifest);
+        assert!(
+            complaints.iter().any(|complaint| complaint.contains(says)),
+            "{says:?} of {manifest}: {complaints:?}"
+        );
+    }
+    // No rule without an example.
+    let said: String = refused.iter().map(|entry| complaints(&manifest(entry)).join("\n")).collect();
+    for definition in definitions() {
+        let mut messages = BTreeSet::new();
+        collect_messages(&schema(&definition.spec.names.kind), &mut messages);
+        for message in messages.iter().filter(|message| !message.starts_with("must be a ")) {
+            assert!(said.contains(message), "refused.yaml has no example of: {message}");
+        }
+    }
+}
+
+fn collect_messages(schema: &Value, messages: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(entries) => {
+            for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+                messages.insert(rule["message"].as_str().unwrap().to_owned());
+            }
+            entries.values().for_each(|value| collect_messages(value, messages));
+        }
+        Value::Array(items) => items.iter().for_each(|value| collect_messages(value, messages)),
+        _ => {}
+    }
+}
+
+/// CARD-20: a server whose schema is older than the operator lets mistakes pass.
+#[test]
+fn what_slips_past_an_older_schema_is_found_by_the_operator() {
+    let refused: Vec<Value> = serde_saphyr::from_str(REFUSED).unwrap();
+    let service = EmbeddingService { endpoint: "http://tei:8080".to_owned(), model: None };
+    for entry in refused.iter().filter(|entry| entry["kind"] == "VirtualMCPServer") {
+        // An absent backend is no mistake.
+        if entry["spec"].pointer("/config/operational/timeouts/perWorkload").is_some() {
+            continue;
+        }
+        let Ok(server) = serde_json::from_value::<VirtualMCPServer>(manifest(entry)) else { continue };
+        let around = Surroundings { embedding_service: Some(&service), ..Surroundings::default() };
+        let lowered = server.validate().and_then(|validated| validated.lower(&around));
+        assert!(lowered.is_err(), "{entry}");
+    }
+}

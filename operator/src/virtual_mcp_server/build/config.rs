@@ -1,0 +1,39 @@
+//! What is mounted: `vmcp.yaml` and the values that it refers to.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{ConfigMap, Secret},
+};
+use vmcp_crds::{
+    lower::{ADMIN_TOKEN, SESSION_KEY},
+    virtual_mcp_server::Validated,
+};
+
+use super::meta;
+use crate::virtual_mcp_server::{dereference::Generated, names, validate::Configuration};
+
+/// The key of the ConfigMap, and the name of the file.
+pub(in crate::virtual_mcp_server) const FILE: &str = "vmcp.yaml";
+
+pub(super) fn config_map(server: &Validated, configuration: &Configuration) -> ConfigMap {
+    ConfigMap {
+        metadata: meta(server, names::config_map(&server.name)),
+        data: Some(BTreeMap::from([(FILE.to_owned(), configuration.lowered.text.clone())])),
+        ..ConfigMap::default()
+    }
+}
+
+pub(super) fn secret(server: &Validated, configuration: &Configuration, generated: &Generated) -> Secret {
+    let mut data: BTreeMap<_, _> =
+        configuration.secrets.iter().map(|(file, value)| (file.clone(), ByteString(value.clone()))).collect();
+    data.insert(ADMIN_TOKEN.to_owned(), ByteString(generated.admin_token.clone()));
+    data.insert(SESSION_KEY.to_owned(), ByteString(generated.session_key.clone()));
+    Secret {
+        metadata: meta(server, names::secret(&server.name)),
+        type_: Some("Opaque".to_owned()),
+        data: Some(data),
+        ..Secret::default()
+    }
+}

@@ -1,0 +1,220 @@
+//! The pods.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
+        core::v1::{
+            Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar,
+            HTTPGetAction, PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
+            SeccompProfile, SecretVolumeSource, SecurityContext, TopologySpreadConstraint, Volume,
+            VolumeMount,
+        },
+    },
+    apimachinery::pkg::{
+        api::resource::Quantity,
+        apis::meta::v1::{LabelSelector, ObjectMeta},
+        util::intstr::IntOrString,
+    },
+};
+use vmcp_crds::{
+    lower::{ADMIN_PORT, CACHE_DIR, CLIENT_PORT, SECRETS_DIR},
+    virtual_mcp_server::Validated,
+};
+use vmcp_model::config::Config;
+
+use super::{config::FILE, meta, replicas};
+use crate::{
+    runtime::{Settings, pod_template},
+    virtual_mcp_server::names,
+};
+
+/// The container's name, by which `spec.podTemplateSpec` changes it.
+pub(in crate::virtual_mcp_server) const CONTAINER: &str = "vmcp";
+const CONFIG_DIR: &str = "/etc/vmcp/config";
+/// The user of distroless images.
+const NOBODY: i64 = 65_532;
+/// Added to the drain, for what comes before and after it.
+const GRACE: i64 = 15;
+
+pub(super) fn deployment(server: &Validated, config: &Config, settings: &Settings) -> Deployment {
+    let ours = template(server, config, settings);
+    // `validate` has merged it once already, into nothing.
+    let template = pod_template::merge(&ours, &server.pods.template).unwrap_or(ours);
+    Deployment {
+        metadata: meta(server, server.name.clone()),
+        spec: Some(DeploymentSpec {
+            replicas: replicas(&server.scale),
+            selector: LabelSelector {
+                match_labels: Some(names::selector(&server.name)),
+                ..LabelSelector::default()
+            },
+            // A new pod serves before an old one goes.
+            strategy: Some(DeploymentStrategy {
+                type_: Some("RollingUpdate".to_owned()),
+                rolling_update: Some(RollingUpdateDeployment {
+                    max_unavailable: Some(IntOrString::Int(0)),
+                    max_surge: Some(IntOrString::Int(1)),
+                }),
+            }),
+            template,
+            ..DeploymentSpec::default()
+        }),
+        ..Deployment::default()
+    }
+}
+
+fn template(server: &Validated, config: &Config, settings: &Settings) -> PodTemplateSpec {
+    let pods = &server.pods;
+    let drain = i64::try_from(config.server.drain_timeout.as_secs()).unwrap_or(i64::MAX);
+    let account = pods.service_account.clone().unwrap_or_else(|| names::other(&server.name));
+    PodTemplateSpec {
+        metadata: Some(ObjectMeta { labels: Some(names::selector(&server.name)), ..ObjectMeta::default() }),
+        spec: Some(PodSpec {
+            service_account_name: Some(account),
+            automount_service_account_token: Some(false),
+            enable_service_links: Some(false),
+            image_pull_secrets: (!pods.image_pull_secrets.is_empty())
+                .then(|| pods.image_pull_secrets.clone()),
+            termination_grace_period_seconds: Some(
+                pods.termination_grace_period_seconds.unwrap_or(drain.saturating_add(GRACE)),
+            ),
+            security_context: Some(PodSecurityContext {
+                run_as_non_root: Some(true),
+                run_as_user: Some(NOBODY),
+                run_as_group: Some(NOBODY),
+                fs_group: Some(NOBODY),
+                seccomp_profile: Some(SeccompProfile {
+                    type_: "RuntimeDefault".to_owned(),
+                    ..SeccompProfile::default()
+                }),
+                ..PodSecurityContext::default()
+            }),
+            // Replicas on different nodes, where there are some.
+            topology_spread_constraints: Some(vec![TopologySpreadConstraint {
+                max_skew: 1,
+                topology_key: "kubernetes.io/hostname".to_owned(),
+                when_unsatisfiable: "ScheduleAnyway".to_owned(),
+                label_selector: Some(LabelSelector {
+                    match_labels: Some(names::selector(&server.name)),
+                    ..LabelSelector::default()
+                }),
+                ..TopologySpreadConstraint::default()
+            }]),
+            containers: vec![container(server, settings)],
+            volumes: Some(volumes(server)),
+            ..PodSpec::default()
+        }),
+    }
+}
+
+fn container(server: &Validated, settings: &Settings) -> Container {
+    let pods = &server.pods;
+    Container {
+        name: CONTAINER.to_owned(),
+        image: Some(pods.image.clone().unwrap_or_else(|| settings.vmcp_image.clone())),
+        image_pull_policy: pods.image_pull_policy.map(|policy| policy.as_str().to_owned()),
+        command: Some(vec!["vmcp".to_owned()]),
+        args: Some(vec!["serve".to_owned(), "--config".to_owned(), format!("{CONFIG_DIR}/{FILE}")]),
+        // What can be made or fetched again; nothing else can be written to.
+        env: Some(vec![EnvVar {
+            name: "XDG_CACHE_HOME".to_owned(),
+            value: Some(CACHE_DIR.to_owned()),
+            ..EnvVar::default()
+        }]),
+        ports: Some(vec![port("mcp", CLIENT_PORT), port("admin", ADMIN_PORT)]),
+        startup_probe: Some(probe("/healthz", 1, 120)),
+        liveness_probe: Some(probe("/healthz", 10, 3)),
+        readiness_probe: Some(probe("/readyz", 2, 2)),
+        resources: Some(pods.resources.clone().unwrap_or_else(resources)),
+        security_context: Some(SecurityContext {
+            allow_privilege_escalation: Some(false),
+            read_only_root_filesystem: Some(true),
+            capabilities: Some(Capabilities {
+                drop: Some(vec!["ALL".to_owned()]),
+                ..Capabilities::default()
+            }),
+            ..SecurityContext::default()
+        }),
+        volume_mounts: Some(vec![
+            mount("config", CONFIG_DIR, true),
+            mount("secrets", SECRETS_DIR, true),
+            mount("cache", CACHE_DIR, false),
+        ]),
+        ..Container::default()
+    }
+}
+
+fn volumes(server: &Validated) -> Vec<Volume> {
+    vec![
+        Volume {
+            name: "config".to_owned(),
+            config_map: Some(ConfigMapVolumeSource {
+                name: names::config_map(&server.name),
+                ..ConfigMapVolumeSource::default()
+            }),
+            ..Volume::default()
+        },
+        Volume {
+            name: "secrets".to_owned(),
+            secret: Some(SecretVolumeSource {
+                secret_name: Some(names::secret(&server.name)),
+                // To be read by the group of the pod, and by nobody else.
+                default_mode: Some(0o440),
+                ..SecretVolumeSource::default()
+            }),
+            ..Volume::default()
+        },
+        Volume {
+            name: "cache".to_owned(),
+            empty_dir: Some(EmptyDirVolumeSource {
+                size_limit: Some(
+                    server
+                        .optimizer
+                        .as_ref()
+                        .map_or_else(|| Quantity("1Gi".to_owned()), |optimizer| optimizer.cache_size.clone()),
+                ),
+                ..EmptyDirVolumeSource::default()
+            }),
+            ..Volume::default()
+        },
+    ]
+}
+
+fn port(name: &str, port: u16) -> ContainerPort {
+    ContainerPort { name: Some(name.to_owned()), container_port: port.into(), ..ContainerPort::default() }
+}
+
+fn probe(path: &str, period: i32, failures: i32) -> Probe {
+    Probe {
+        http_get: Some(HTTPGetAction {
+            path: Some(path.to_owned()),
+            port: IntOrString::String("admin".to_owned()),
+            ..HTTPGetAction::default()
+        }),
+        period_seconds: Some(period),
+        timeout_seconds: Some(2),
+        failure_threshold: Some(failures),
+        ..Probe::default()
+    }
+}
+
+fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: name.to_owned(),
+        mount_path: path.to_owned(),
+        read_only: read_only.then_some(true),
+        ..VolumeMount::default()
+    }
+}
+
+/// Room for the local model and some thousand tools; CPU is not limited, since a limit is latency.
+fn resources() -> ResourceRequirements {
+    let quantity = |name: &str, value: &str| (name.to_owned(), Quantity(value.to_owned()));
+    ResourceRequirements {
+        requests: Some(BTreeMap::from([quantity("cpu", "100m"), quantity("memory", "128Mi")])),
+        limits: Some(BTreeMap::from([quantity("memory", "1Gi")])),
+        ..ResourceRequirements::default()
+    }
+}

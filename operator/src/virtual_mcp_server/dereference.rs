@@ -1,0 +1,213 @@
+//! Step 1: what the resource refers to, as it is.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use k8s_openapi::ByteString;
+use kube::ResourceExt as _;
+use vmcp_crds::{
+    EmbeddingServer, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer,
+    lower::{ADMIN_TOKEN, SESSION_KEY},
+    references::LocalReference,
+};
+
+use super::names;
+use crate::runtime::{CallError, ChildKind, Context, SecretData};
+
+/// Everything that [`validate`](super::validate) may look at besides the resource itself.
+#[derive(Debug, Default)]
+pub(super) struct References {
+    /// Whether the MCPGroup that is named is there.
+    pub group_exists: bool,
+    /// The MCPServers of the group, by name.
+    pub servers: Vec<Arc<MCPServer>>,
+    /// The MCPServerEntries of the group, by name.
+    pub entries: Vec<Arc<MCPServerEntry>>,
+    /// The MCPTelemetryConfig that is named, if it is there.
+    pub telemetry: Option<Arc<MCPTelemetryConfig>>,
+    /// The EmbeddingServer that is named, or managed, if it is there.
+    pub embedding_server: Option<Arc<EmbeddingServer>>,
+    /// The Secrets that are named, if they are there.
+    pub secrets: BTreeMap<String, SecretData>,
+    /// What the operator made up once and keeps.
+    pub generated: Generated,
+    /// Whether a configuration is mounted from before.
+    pub configured: bool,
+}
+
+/// Values that the operator makes up when they are missing, and keeps.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Generated {
+    /// The bearer token of the admin port.
+    pub admin_token: Vec<u8>,
+    /// What seals session ids.
+    pub session_key: Vec<u8>,
+}
+
+/// Why references cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DereferenceError {
+    /// The API server said no.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The operating system gives none.
+    #[error("no random bytes for a new token: {0}")]
+    Randomness(getrandom::Error),
+}
+
+pub(super) async fn dereference(
+    server: &VirtualMCPServer,
+    context: &Context,
+) -> Result<References, DereferenceError> {
+    let mut references = linked(server, context);
+    let namespace = server.namespace().unwrap_or_default();
+    for name in secrets_of(server, &references) {
+        if let Some(data) = context.secret(&namespace, &name).await? {
+            references.secrets.insert(name, data);
+        }
+    }
+    let uid = server.uid().unwrap_or_default();
+    let name = server.name_any();
+    references.configured =
+        context.children.get(&uid, ChildKind::ConfigMap, &names::config_map(&name)).is_some();
+    references.generated = generated(context, &uid, &name).map_err(DereferenceError::Randomness)?;
+    Ok(references)
+}
+
+/// Whether a change of this Secret concerns the server.
+pub(super) fn refers_to_secret(server: &VirtualMCPServer, context: &Context, secret: &str) -> bool {
+    secrets_of(server, &linked(server, context)).contains(secret)
+}
+
+/// What watches have brought.
+fn linked(server: &VirtualMCPServer, context: &Context) -> References {
+    let namespace = server.namespace().unwrap_or_default();
+    let all = &context.resources;
+    let group = group_of(server);
+    let member = |of: Option<&LocalReference>, labels: &BTreeMap<String, String>| {
+        // Without a group, all backends of the namespace belong.
+        (group.is_none() || group == of.map(|group| group.name.as_str())) && selected(server, labels)
+    };
+    let mut references = References {
+        group_exists: group.is_none_or(|group| all.mcp_groups.get(&namespace, group).is_some()),
+        servers: all.mcp_servers.list(&namespace),
+        entries: all.mcp_server_entries.list(&namespace),
+        telemetry: server
+            .spec
+            .telemetry_config_ref
+            .as_ref()
+            .and_then(|reference| all.telemetry_configs.get(&namespace, &reference.name)),
+        embedding_server: all.embedding_servers.get(&namespace, embedding_server_of(server)),
+        ..References::default()
+    };
+    references.servers.retain(|backend| member(backend.spec.group_ref.as_ref(), backend.labels()));
+    references.entries.retain(|backend| member(backend.spec.group_ref.as_ref(), backend.labels()));
+    references
+}
+
+/// The MCPGroup that is named.
+pub(super) fn group_of(server: &VirtualMCPServer) -> Option<&str> {
+    let spec = &server.spec;
+    let written_elsewhere = || spec.config.as_ref()?.group_ref.as_deref();
+    spec.group_ref.as_ref().map(|group| group.name.as_str()).or_else(written_elsewhere)
+}
+
+/// The EmbeddingServer that is named, or the one that is made for this server: that has its name.
+pub(super) fn embedding_server_of(server: &VirtualMCPServer) -> &str {
+    let named = server.spec.embedding_server_ref.as_ref().map(|reference| reference.name.as_str());
+    named.unwrap_or_else(|| server.metadata.name.as_deref().unwrap_or_default())
+}
+
+fn selected(server: &VirtualMCPServer, labels: &BTreeMap<String, String>) -> bool {
+    let Some(selector) = &server.spec.backend_selector else { return true };
+    // A selector that cannot be read selects nothing; `validate` says so.
+    kube::core::Selector::try_from(selector.clone())
+        .is_ok_and(|selector| kube::core::SelectorExt::matches(&selector, labels))
+}
+
+/// The names of all Secrets that anything refers to.
+fn secrets_of(server: &VirtualMCPServer, references: &References) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let embeddings = server.spec.optimizer.as_ref().and_then(|optimizer| optimizer.embeddings.as_ref());
+    if let Some(tei) = embeddings.and_then(|embeddings| embeddings.tei.as_ref()) {
+        names.extend(tei.sensitive_headers.iter().map(|header| header.secret_key_ref.name.clone()));
+    }
+    if let Some(openai) = embeddings.and_then(|embeddings| embeddings.openai.as_ref()) {
+        names.extend(openai.sensitive_headers.iter().map(|header| header.secret_key_ref.name.clone()));
+        names.extend(openai.api_key_secret_ref.iter().map(|key| key.name.clone()));
+    }
+    let open_telemetry =
+        references.telemetry.as_ref().and_then(|telemetry| telemetry.spec.open_telemetry.as_ref());
+    names.extend(
+        open_telemetry
+            .iter()
+            .flat_map(|block| &block.sensitive_headers)
+            .map(|header| header.secret_key_ref.name.clone()),
+    );
+    let of_entries =
+        references.entries.iter().flat_map(|entry| &entry.spec.header_forward.add_headers_from_secret);
+    names.extend(of_entries.map(|header| header.value_secret_ref.name.clone()));
+    names
+}
+
+/// What is in the Secret already; what is not, is made up.
+fn generated(context: &Context, uid: &str, name: &str) -> Result<Generated, getrandom::Error> {
+    let secret = context.children.typed::<k8s_openapi::api::core::v1::Secret>(uid, &names::secret(name));
+    let mut data = secret.and_then(|secret| secret.data).unwrap_or_default();
+    let mut kept = |key: &str| match data.remove(key) {
+        Some(ByteString(value)) if !value.is_empty() => Ok(value),
+        _ => random(),
+    };
+    Ok(Generated { admin_token: kept(ADMIN_TOKEN)?, session_key: kept(SESSION_KEY)? })
+}
+
+/// 32 random bytes, in base64.
+fn random() -> Result<Vec<u8>, getrandom::Error> {
+    use base64::Engine as _;
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)?;
+    Ok(base64::engine::general_purpose::STANDARD.encode(bytes).into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(yaml: &str) -> VirtualMCPServer {
+        serde_saphyr::from_str(yaml).expect("a VirtualMCPServer")
+    }
+
+    #[test]
+    fn a_group_is_written_in_one_of_two_places() {
+        let with = |spec: &str| server(&format!("metadata: {{name: x}}\nspec: {spec}"));
+        assert_eq!(group_of(&with("{groupRef: {name: a}}")), Some("a"));
+        assert_eq!(group_of(&with("{config: {groupRef: b}}")), Some("b"));
+        assert_eq!(group_of(&with("{}")), None);
+    }
+
+    #[test]
+    fn labels_select_among_the_members() {
+        let server = server("metadata: {name: x}\nspec: {backendSelector: {matchLabels: {stage: prod}}}");
+        let labels = |stage: &str| BTreeMap::from([("stage".to_owned(), stage.to_owned())]);
+        assert!(selected(&server, &labels("prod")));
+        assert!(!selected(&server, &labels("staging")));
+    }
+
+    #[test]
+    fn every_secret_that_is_named_is_read() {
+        let server = server(
+            "metadata: {name: x}\nspec: {optimizer: {enabled: true, embeddings: {provider: openai, openai: {endpoint: 'https://e',
+             apiKeySecretRef: {name: key, key: k}, sensitiveHeaders: [{name: X, secretKeyRef: {name: header, key: k}}]}}}}",
+        );
+        let entry: MCPServerEntry = serde_saphyr::from_str(
+            "metadata: {name: e}\nspec: {remoteUrl: 'https://e', headerForward: {addHeadersFromSecret: [{headerName: A, \
+             valueSecretRef: {name: entry, key: k}}]}}",
+        )
+        .expect("an entry");
+        let references = References { entries: vec![Arc::new(entry)], ..References::default() };
+        let names = secrets_of(&server, &references);
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["entry", "header", "key"]);
+    }
+}

@@ -1,0 +1,282 @@
+//! The conditions, each with a message that tells a person what to do.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, EmbeddingSource, TeiService};
+use vmcp_model::status::{EmbeddingState, EmbeddingStatus};
+
+use super::{Seen, is_callable, refusal};
+use crate::{
+    runtime::{ChildKind, Conditions, is_true},
+    virtual_mcp_server::dereference::{embedding_server_of, group_of},
+    workload::health::Health,
+};
+
+pub(super) const DEGRADED: &str = "Degraded";
+/// Reason of `EmbeddingsReady` while vectors are made.
+pub(super) const EMBEDDING: &str = "Embedding";
+
+pub(super) fn all(seen: &Seen<'_>, health: &Health, discovered: &[DiscoveredBackend]) -> Vec<Condition> {
+    let generation = seen.server.metadata.generation.unwrap_or_default();
+    let mut conditions = Conditions::new(&seen.before().conditions, generation);
+    ready(seen, health, &mut conditions);
+    let mut troubles = Vec::new();
+    config_valid(seen, &mut conditions, &mut troubles);
+    pod_template(seen, &mut conditions, &mut troubles);
+    references(seen, &mut conditions, &mut troubles);
+    backends(seen, discovered, &mut conditions, &mut troubles);
+    embeddings(seen, &mut conditions, &mut troubles);
+    missing_kinds(seen, &mut troubles);
+    if let Some((reason, message)) = troubles.first() {
+        let more = match troubles.len() {
+            1 => String::new(),
+            many => format!(" (and {} more; see the other conditions)", many - 1),
+        };
+        conditions.set(DEGRADED, true, reason, format!("{message}{more}"));
+    } else {
+        conditions.set(DEGRADED, false, "AllWell", "nothing is missing");
+    }
+    conditions.finish()
+}
+
+/// What is wrong although pods serve: reason and message.
+type Troubles = Vec<(&'static str, String)>;
+
+fn ready(seen: &Seen<'_>, health: &Health, conditions: &mut Conditions) {
+    conditions.set("Ready", seen.ready() > 0, &health.reason, health.message.clone());
+}
+
+fn config_valid(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troubles) {
+    const KIND: &str = "ConfigValid";
+    if let Some(refusal) = refusal(seen.plan) {
+        let serving =
+            if seen.references.configured { "; what was configured before stays in force" } else { "" };
+        let message = format!("{}{serving}", refusal.message);
+        conditions.set(KIND, false, refusal.reason, message.clone());
+        troubles.push((refusal.reason, message));
+        return;
+    }
+    let wanted = seen.wanted_digest();
+    let refused = seen.reports().find_map(|report| {
+        let configuration = &report.configuration;
+        let refused = configuration.refused.as_ref()?;
+        // The refusal of an older text says nothing about this one.
+        (Some(&refused.digest) == wanted.as_ref()).then(|| refused.message.clone())
+    });
+    if let Some(message) = refused {
+        let message = format!(
+            "the pods refuse the configuration: {message}; what was configured before stays in force"
+        );
+        conditions.set(KIND, false, "RefusedByPods", message.clone());
+        troubles.push(("RefusedByPods", message));
+        return;
+    }
+    let warnings = seen.plan.configuration.iter().flat_map(|found| &found.lowered.warnings);
+    // That there are no backends is said by a condition of its own.
+    let warnings: Vec<_> = warnings.filter(|warning| warning.path != "backends").collect();
+    let restart = seen.reports().any(|report| !report.configuration.needs_restart.is_empty());
+    let message = match warnings.first() {
+        _ if restart => {
+            "some settings take effect after a restart: `kubectl rollout restart` the Deployment".to_owned()
+        }
+        Some(warning) if warnings.len() > 1 => {
+            format!("{warning} (and {} more warnings)", warnings.len() - 1)
+        }
+        Some(warning) => warning.to_string(),
+        None => "the configuration is valid".to_owned(),
+    };
+    let reason = if restart {
+        "RestartNeeded"
+    } else if warnings.is_empty() {
+        "Valid"
+    } else {
+        "ValidWithWarnings"
+    };
+    conditions.set(KIND, true, reason, message);
+}
+
+fn pod_template(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troubles) {
+    match &seen.plan.template {
+        Ok(()) => conditions.set("PodTemplateSpecValid", true, "PodTemplateSpecValid", "it can be merged"),
+        Err(message) => {
+            let message = format!("{message}; the pods stay as they are");
+            conditions.set("PodTemplateSpecValid", false, "InvalidPodTemplateSpec", message.clone());
+            troubles.push(("InvalidPodTemplateSpec", message));
+        }
+    }
+}
+
+fn references(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troubles) {
+    if let Some(group) = group_of(seen.server) {
+        if seen.references.group_exists {
+            conditions.set(
+                "GroupRefValidated",
+                true,
+                "GroupRefValid",
+                format!("the MCPGroup {group} exists"),
+            );
+        } else {
+            let message = format!(
+                "there is no MCPGroup {group} in this namespace; create it, or correct spec.groupRef"
+            );
+            conditions.set("GroupRefValidated", false, "GroupRefNotFound", message.clone());
+            troubles.push(("GroupRefNotFound", message));
+        }
+    }
+    if let Some(reference) = &seen.server.spec.telemetry_config_ref {
+        telemetry(seen, &reference.name, conditions, troubles);
+    }
+    embedding_server(seen, conditions, troubles);
+}
+
+fn telemetry(seen: &Seen<'_>, name: &str, conditions: &mut Conditions, troubles: &mut Troubles) {
+    const KIND: &str = "TelemetryConfigRefValidated";
+    let Some(found) = &seen.references.telemetry else {
+        let message = format!(
+            "there is no MCPTelemetryConfig {name} in this namespace; create it, or correct spec.telemetryConfigRef"
+        );
+        conditions.set(KIND, false, "TelemetryConfigRefNotFound", message.clone());
+        troubles.push(("TelemetryConfigRefNotFound", message));
+        return;
+    };
+    let valid = found
+        .status
+        .iter()
+        .flat_map(|status| &status.conditions)
+        .find(|condition| condition.type_ == "Valid");
+    match valid.filter(|condition| condition.status == "False") {
+        Some(condition) => {
+            let message = format!("the MCPTelemetryConfig {name} is not valid: {}", condition.message);
+            conditions.set(KIND, false, "TelemetryConfigRefNotValid", message.clone());
+            troubles.push(("TelemetryConfigRefNotValid", message));
+        }
+        None => conditions.set(
+            KIND,
+            true,
+            "TelemetryConfigRefValid",
+            format!("the MCPTelemetryConfig {name} exists"),
+        ),
+    }
+}
+
+fn embedding_server(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troubles) {
+    const KIND: &str = "EmbeddingServerReady";
+    let Ok(server) = &seen.plan.server else { return conditions.keep(KIND) };
+    let source = server.optimizer.as_ref().map(|optimizer| &optimizer.embeddings);
+    let Some(EmbeddingSource::Tei { service: TeiService::Managed(_) | TeiService::Referenced(_), .. }) =
+        source
+    else {
+        return;
+    };
+    let name = embedding_server_of(seen.server);
+    let (reason, message) = match seen.references.embedding_server.as_ref().map(|found| found.status.as_ref())
+    {
+        None => (
+            "EmbeddingServerNotFound",
+            format!(
+                "there is no EmbeddingServer {name} in this namespace; create it, or correct spec.embeddingServerRef"
+            ),
+        ),
+        Some(status) if status.is_some_and(|status| is_true(&status.conditions, "Ready")) => {
+            return conditions.set(
+                KIND,
+                true,
+                "EmbeddingServerReady",
+                format!("the EmbeddingServer {name} answers"),
+            );
+        }
+        Some(status) => {
+            let why = status
+                .and_then(|status| status.message.clone())
+                .unwrap_or_else(|| "it is starting".to_owned());
+            ("EmbeddingServerNotReady", format!("the EmbeddingServer {name} is not ready: {why}"))
+        }
+    };
+    conditions.set(KIND, false, reason, message.clone());
+    troubles.push((reason, message));
+}
+
+fn backends(
+    seen: &Seen<'_>,
+    discovered: &[DiscoveredBackend],
+    conditions: &mut Conditions,
+    troubles: &mut Troubles,
+) {
+    const KIND: &str = "BackendsDiscovered";
+    if let Some(name) = seen.plan.duplicates.first() {
+        let message = format!(
+            "an MCPServer and an MCPServerEntry are both called {name}; only the MCPServer is used; rename one of the two"
+        );
+        conditions.set(KIND, false, "DuplicateBackendName", message.clone());
+        troubles.push(("DuplicateBackendName", message));
+    } else if discovered.is_empty() {
+        let message = match group_of(seen.server) {
+            Some(group) => {
+                format!("no MCPServer or MCPServerEntry has `groupRef: {{name: {group}}}`; give one to each")
+            }
+            None => "there is no MCPServer or MCPServerEntry in this namespace; create one".to_owned(),
+        };
+        conditions.set(KIND, true, "NoBackends", message);
+    } else {
+        let callable = discovered.iter().filter(|backend| is_callable(backend)).count();
+        let message = format!("{callable} of {} backends can be called", discovered.len());
+        conditions.set(KIND, true, "BackendsDiscovered", message);
+    }
+    let unwell =
+        |backend: &&DiscoveredBackend| !matches!(backend.status, BackendState::Ready | BackendState::Unknown);
+    let mut unwell = discovered.iter().filter(unwell);
+    if let Some(backend) = unwell.next() {
+        let why = backend.message.as_deref().unwrap_or("see status.discoveredBackends");
+        let more = match unwell.count() {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        troubles.push(("BackendsUnavailable", format!("backend {}{more}: {why}", backend.name)));
+    }
+}
+
+fn embeddings(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troubles) {
+    const KIND: &str = "EmbeddingsReady";
+    if seen.plan.server.as_ref().is_ok_and(|server| server.optimizer.is_none()) {
+        return conditions.set(KIND, true, "NotWanted", "the optimizer is off, so that nothing is embedded");
+    }
+    let rank = |status: &&EmbeddingStatus| match status.state {
+        EmbeddingState::Off => 0,
+        EmbeddingState::Ready => 1,
+        EmbeddingState::Working => 2,
+        EmbeddingState::Degraded => 3,
+    };
+    let Some(worst) = seen.reports().map(|report| &report.embeddings).max_by_key(rank) else {
+        if seen.ready() > 0 {
+            return conditions.keep(KIND);
+        }
+        return conditions.unknown(KIND, "NoPods", "no pod is ready to tell");
+    };
+    match worst.state {
+        EmbeddingState::Off => {
+            conditions.set(KIND, true, "NotWanted", "searches go by keywords alone, as configured");
+        }
+        EmbeddingState::Ready => conditions.set(KIND, true, "EmbeddingsReady", "every tool has its vector"),
+        EmbeddingState::Working => {
+            conditions.unknown(KIND, EMBEDDING, "vectors are being made; searches use those that exist");
+        }
+        EmbeddingState::Degraded => {
+            let because = worst.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            let hint = worst.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
+            let message =
+                format!("{} makes no vectors{because}; searches go by keywords{hint}", worst.provider);
+            conditions.set(KIND, false, "EmbeddingsFailing", message.clone());
+            troubles.push(("EmbeddingsFailing", message));
+        }
+    }
+}
+
+fn missing_kinds(seen: &Seen<'_>, troubles: &mut Troubles) {
+    for kind in &seen.applied.missing {
+        let (api, field) = match kind {
+            ChildKind::ServiceMonitor => ("the Prometheus operator", "spec.serviceMonitor"),
+            _ => ("the Gateway API", "spec.httpRoute"),
+        };
+        let message = format!("this cluster knows no {}; install {api}, or remove {field}", kind.as_str());
+        troubles.push(("ApiMissing", message));
+    }
+}

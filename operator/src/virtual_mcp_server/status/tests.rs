@@ -1,0 +1,205 @@
+//! Statuses, by what pods say.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use vmcp_model::status::StatusReport;
+
+use super::*;
+use crate::{
+    runtime::ChildKind,
+    virtual_mcp_server::{
+        testing::{references, server, settings, with_server, yaml},
+        validate::validate,
+    },
+};
+
+/// A world in which a server lives.
+struct World {
+    server: VirtualMCPServer,
+    references: References,
+    applied: Applied,
+    pods: Vec<Observed>,
+}
+
+impl World {
+    fn new(spec: &str) -> Self {
+        let references = with_server(with_server(references(), "a"), "b");
+        Self { server: server(spec), references, applied: Applied::default(), pods: Vec::new() }
+    }
+
+    /// Adds a ready pod that says this, with the right digest unless it says another.
+    fn pod(mut self, report: Value) -> Self {
+        let plan = validate(&self.server, &self.references, &settings());
+        let mut report: StatusReport = serde_json::from_value(report).expect("a report");
+        if let (true, Ok(configuration)) = (report.configuration.digest.is_empty(), plan.configuration) {
+            report.configuration.digest = vmcp_model::status::digest(&configuration.lowered.text);
+        }
+        let pod =
+            yaml("metadata: {name: p, namespace: n}\nstatus: {conditions: [{type: Ready, status: 'True'}]}");
+        self.pods.push(Observed {
+            pod: Arc::new(pod),
+            ready: true,
+            report: Some(Arc::new(report)),
+            failure: None,
+        });
+        self
+    }
+
+    fn outcome(&self) -> Outcome {
+        let ready = self.pods.len();
+        let deployment = yaml(&format!(
+            "metadata: {{name: x}}\nspec: {{replicas: {ready}, selector: {{}}, template: {{}}}}\nstatus: {{replicas: {ready}, readyReplicas: {ready}}}"
+        ));
+        let plan = validate(&self.server, &self.references, &settings());
+        Seen {
+            server: &self.server,
+            plan: &plan,
+            references: &self.references,
+            applied: &self.applied,
+            deployment: Some(&deployment),
+            pods: &self.pods,
+            settings: &settings(),
+        }
+        .status()
+    }
+
+    fn status(&self) -> VirtualMCPServerStatus {
+        self.outcome().status
+    }
+
+    /// The world a moment later, with its status written.
+    fn later(mut self) -> Self {
+        self.server.status = Some(self.status());
+        self
+    }
+}
+
+fn condition<'a>(status: &'a VirtualMCPServerStatus, kind: &str) -> &'a Condition {
+    status.conditions.iter().find(|condition| condition.type_ == kind).expect("the condition")
+}
+
+fn backend(name: &str, state: &str) -> Value {
+    json!({"name": name, "state": state, "tools": 3, "revision": "2026-07-28"})
+}
+
+fn all_well() -> Value {
+    json!({"tools": 6, "backends": [backend("a", "connected"), backend("b", "connected")]})
+}
+
+#[test]
+fn a_server_that_is_well_says_so_and_comes_to_rest() {
+    let world = World::new("{}").pod(all_well());
+    let Outcome { status, in_flux } = world.outcome();
+    assert!(!in_flux);
+    assert_eq!((status.phase, status.message.as_deref()), (Some(Phase::Ready), None));
+    assert_eq!((status.backend_count, status.tool_count, status.ready_replicas), (Some(2), Some(6), 1));
+    assert_eq!(status.url.as_deref(), Some("http://vmcp-x.n.svc.cluster.local:4483/mcp"));
+    assert_eq!(status.discovered_backends[0].mcp_revision.as_deref(), Some("2026-07-28"));
+    for kind in ["Ready", "ConfigValid", "BackendsDiscovered", "EmbeddingsReady", "PodTemplateSpecValid"] {
+        assert_eq!(condition(&status, kind).status, "True", "{kind}");
+    }
+    let world = world.later();
+    assert_eq!(Some(world.status()), world.server.status, "nothing is rewritten at rest");
+}
+
+#[test]
+fn the_worst_pod_is_what_counts() {
+    let one_down = json!({"tools": 3, "backends": [
+        backend("a", "connected"),
+        {"name": "b", "state": "failed", "lastError": "connection refused at port 40123"},
+    ]});
+    let status = World::new("{replicas: 2}").pod(all_well()).pod(one_down.clone()).status();
+    assert_eq!(status.discovered_backends[1].status, BackendState::Degraded, "one pod of two can call it");
+
+    let world = World::new("{}").pod(one_down).later();
+    let status = world.status();
+    assert_eq!(status.phase, Some(Phase::Degraded));
+    assert_eq!(status.discovered_backends[1].status, BackendState::Unavailable);
+    assert_eq!(status.backend_count, Some(1));
+    assert!(condition(&status, "Degraded").message.contains("connection refused"), "{status:?}");
+
+    // The next attempt fails at another port, and is seen while it lasts.
+    let again = json!({"tools": 3, "backends": [
+        backend("a", "connected"),
+        {"name": "b", "state": "connecting", "lastError": "connection refused at port 40999"},
+    ]});
+    assert_eq!(World { pods: Vec::new(), ..world }.pod(again).status(), status);
+}
+
+#[test]
+fn refused_credentials_have_a_state_of_their_own() {
+    let report =
+        json!({"backends": [{"name": "a", "state": "failed", "lastError": "HTTP 401 Unauthorized"}]});
+    let status = World::new("{}").pod(report).status();
+    assert_eq!(status.discovered_backends[0].status, BackendState::Unauthenticated);
+    assert_eq!(status.discovered_backends[1].status, BackendState::Unknown, "it did not tell about b yet");
+}
+
+#[test]
+fn an_invalid_configuration_degrades_what_serves() {
+    let world = World::new("{optimizer: {enabled: true, search: {maxTools: 1000}}}");
+    assert_eq!(world.status().phase, Some(Phase::Failed), "nothing serves");
+    let status = world.pod(json!({"configuration": {"digest": "old"}})).status();
+    assert_eq!(status.phase, Some(Phase::Degraded));
+    let condition = condition(&status, "ConfigValid");
+    assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", "InvalidConfiguration"));
+    assert!(status.message.expect("a message").contains("spec.optimizer.search.maxTools"));
+}
+
+#[test]
+fn until_the_new_text_is_in_force_it_is_looked_again() {
+    let behind = json!({"configuration": {"digest": "old"}, "backends": [backend("a", "connected"), backend("b", "connected")]});
+    assert!(World::new("{}").pod(behind).outcome().in_flux);
+}
+
+#[test]
+fn what_pods_refuse_is_not_valid() {
+    let plan = validate(&server("{}"), &with_server(with_server(references(), "a"), "b"), &settings());
+    let wanted = vmcp_model::status::digest(&plan.configuration.expect("valid").lowered.text);
+    let refused = |digest: &str| json!({"configuration": {"digest": "old", "refused": {"digest": digest, "message": "optimizer: no"}}});
+    let status = World::new("{}").pod(refused(&wanted)).status();
+    assert_eq!(condition(&status, "ConfigValid").reason, "RefusedByPods");
+    let status = World::new("{}").pod(refused("older")).status();
+    assert_eq!(condition(&status, "ConfigValid").status, "True", "that was another text");
+}
+
+#[test]
+fn failing_embeddings_degrade_and_say_what_to_do() {
+    let mut report = all_well();
+    report["embeddings"] =
+        json!({"provider": "tei", "state": "degraded", "reason": "connection refused", "hint": "start it"});
+    let status = World::new("{optimizer: {enabled: true}}").pod(report).status();
+    assert_eq!(status.phase, Some(Phase::Degraded));
+    let condition = condition(&status, "EmbeddingsReady");
+    assert_eq!(condition.status, "False");
+    assert!(condition.message.contains("connection refused") && condition.message.ends_with("start it"));
+}
+
+#[test]
+fn a_group_that_is_missing_is_named() {
+    let mut world = World::new("{groupRef: {name: g}}").pod(all_well());
+    assert_eq!(condition(&world.status(), "GroupRefValidated").status, "True");
+    world.references.group_exists = false;
+    let status = world.status();
+    assert_eq!(condition(&status, "GroupRefValidated").reason, "GroupRefNotFound");
+    assert_eq!(status.phase, Some(Phase::Degraded));
+}
+
+#[test]
+fn an_api_that_the_cluster_lacks_degrades() {
+    let mut world = World::new("{serviceMonitor: {enabled: true}}").pod(all_well());
+    world.applied.missing.push(ChildKind::ServiceMonitor);
+    let status = world.status();
+    assert!(condition(&status, "Degraded").message.contains("spec.serviceMonitor"));
+}
+
+#[test]
+fn a_pod_that_says_nothing_for_once_changes_nothing() {
+    let mut world = World::new("{}").pod(all_well()).later();
+    let before = world.server.status.clone();
+    world.pods[0].failure = Some("timed out".to_owned());
+    let Outcome { status, in_flux } = world.outcome();
+    assert_eq!(Some(status), before);
+    assert!(in_flux);
+}

@@ -1,0 +1,70 @@
+//! Minimal resources for the tests of the pure steps.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::ByteString;
+use serde::de::DeserializeOwned;
+use vmcp_crds::VirtualMCPServer;
+
+use super::{
+    dereference::{Generated, References},
+    validate::{Plan, validate},
+};
+use crate::runtime::Settings;
+
+pub(super) fn yaml<K: DeserializeOwned>(text: &str) -> K {
+    serde_saphyr::from_str(text).expect("a resource")
+}
+
+/// A server called `x` in the namespace `n`, with this spec in YAML's flow style.
+pub(super) fn server(spec: &str) -> VirtualMCPServer {
+    yaml(&format!("metadata: {{name: x, namespace: n, uid: u, generation: 1}}\nspec: {spec}"))
+}
+
+pub(super) fn settings() -> Settings {
+    Settings {
+        vmcp_image: "vmcp:test".to_owned(),
+        bridge_image: "vmcp:test".to_owned(),
+        cluster_domain: "cluster.local".to_owned(),
+    }
+}
+
+/// Nothing but what is always there.
+pub(super) fn references() -> References {
+    References {
+        group_exists: true,
+        generated: Generated { admin_token: b"token".to_vec(), session_key: b"key".to_vec() },
+        ..References::default()
+    }
+}
+
+/// An MCPServer with an address.
+pub(super) fn with_server(mut references: References, name: &str) -> References {
+    let text = format!(
+        "metadata: {{name: {name}, namespace: n}}\nspec: {{image: i}}\nstatus: {{url: 'http://mcp-{name}.n.svc:8080/mcp', \
+         replicas: 0, readyReplicas: 0, conditions: []}}"
+    );
+    references.servers.push(Arc::new(yaml(&text)));
+    references
+}
+
+/// A valid MCPServerEntry with a header from the Secret `s`.
+pub(super) fn with_entry(mut references: References, name: &str) -> References {
+    let text = format!(
+        "metadata: {{name: {name}, namespace: n}}\nspec: {{remoteUrl: 'https://mcp.example.com/mcp', headerForward: \
+         {{addHeadersFromSecret: [{{headerName: Authorization, valueSecretRef: {{name: s, key: k}}}}]}}}}\n\
+         status: {{phase: Valid, conditions: []}}"
+    );
+    references.entries.push(Arc::new(yaml(&text)));
+    references
+}
+
+pub(super) fn with_secret(mut references: References) -> References {
+    let data = BTreeMap::from([("k".to_owned(), ByteString(b"Bearer secret".to_vec()))]);
+    references.secrets.insert("s".to_owned(), Arc::new(data));
+    references
+}
+
+pub(super) fn plan(spec: &str, references: &References) -> Plan {
+    validate(&server(spec), references, &settings())
+}
