@@ -89,6 +89,12 @@ impl Client {
         Self { session: Some(id.to_owned()), ..self }
     }
 
+    /// The same client before it has opened a session.
+    #[must_use]
+    pub fn as_legacy(self) -> Self {
+        Self { revision: "2025-11-25".to_owned(), ..self }
+    }
+
     fn is_modern(&self) -> bool {
         self.revision == MODERN
     }

@@ -19,6 +19,7 @@
 )]
 
 mod answer;
+mod bridge;
 mod client;
 mod dialogue;
 mod fixture;
@@ -30,6 +31,7 @@ mod script;
 mod vmcp;
 
 pub use answer::Answer;
+pub use bridge::Bridge;
 pub use client::{Client, MODERN, http_client};
 pub use dialogue::{Messages, User};
 pub use fixture::{Fixture, FixtureBuilder};

@@ -7,6 +7,7 @@ mod scenario {
     mod bad_input;
     mod bad_messages;
     mod bad_states;
+    mod bridge;
     mod call_tool;
     mod clients;
     mod command_line;

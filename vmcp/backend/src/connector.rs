@@ -51,6 +51,11 @@ impl Connector {
             while let Some(connection) = round {
                 let since = Instant::now();
                 connection.channel.closed.cancelled().await;
+                if let Some(detail) = connection.channel.link.end_reason() {
+                    let error = LinkError::Gone { detail };
+                    tracing::info!(error = error.detail(), "connection ended");
+                    self.shared.remember_error(error.detail());
+                }
                 self.shared.forget(&connection);
                 drop(connection);
                 self.pause_after_crash(since.elapsed()).await;

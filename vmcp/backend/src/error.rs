@@ -37,6 +37,9 @@ pub(crate) enum LinkError {
     Unsendable(String),
     #[error("the answer exceeds the limit of {limit} bytes")]
     TooLarge { limit: usize },
+    /// There is no connection at present, and the caller does not wait for one.
+    #[error("the server has ended and is being started again")]
+    Down,
     #[error("the backend was stopped")]
     Stopped,
 }

@@ -22,6 +22,10 @@ pub struct Settings {
     pub lazy_connect: bool,
     /// When calls are refused without trying (GOB-20).
     pub breaker: breaker::Settings,
+    /// While a lost connection is being replaced, calls fail at once instead of waiting for it.
+    pub fail_fast: bool,
+    /// What a child process writes to its standard error goes to ours as it is, not to the log.
+    pub pass_stderr: bool,
     /// Connected backends are listed again this often (R022-43).
     pub refresh_interval: Duration,
     /// Changes announced within this time of each other cause one listing.
@@ -62,6 +66,8 @@ impl Default for Settings {
             retry_failed_every: Duration::from_secs(30),
             lazy_connect: true,
             breaker: breaker::Settings::default(),
+            fail_fast: false,
+            pass_stderr: false,
             refresh_interval: Duration::from_mins(5),
             refresh_debounce: Duration::from_millis(200),
             list_timeout: Duration::from_mins(1),

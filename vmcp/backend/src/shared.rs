@@ -99,6 +99,9 @@ impl Shared {
             }
             let seen = rounds.borrow_and_update().ended;
             self.want(seen + 1);
+            if self.settings.fail_fast && self.has_failed() {
+                return Err(LinkError::Down);
+            }
             tokio::select! {
                 () = self.stop.cancelled() => return Err(LinkError::Stopped),
                 round = rounds.wait_for(|rounds| rounds.ended > seen) => {
@@ -109,6 +112,11 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Whether something went wrong since the last connection was made, or with the first one.
+    fn has_failed(&self) -> bool {
+        lock(&self.live).last_error.is_some()
     }
 
     /// Asks for the connector to run round number `round`, unless it already has.

@@ -71,6 +71,14 @@ impl Link {
         }
     }
 
+    /// Why a two-way stream ended by itself, if it did.
+    pub(crate) fn end_reason(&self) -> Option<String> {
+        match self {
+            Self::Http(_) => None,
+            Self::Duplex(duplex) => duplex.mux.ended(),
+        }
+    }
+
     /// Waits for the end of a link whose `closed` token has been cancelled.
     pub(crate) async fn close(&self) {
         match self {
@@ -99,7 +107,11 @@ pub(crate) async fn open(shared: &Shared) -> Result<Channel, LinkError> {
         }
         Transport::Stdio { command, args, env, cwd } => {
             let program = stdio::Program { command, args, env, cwd: cwd.as_deref() };
-            let limits = stdio::Limits { line_bytes: limit, kill_grace: settings.kill_grace };
+            let limits = stdio::Limits {
+                line_bytes: limit,
+                kill_grace: settings.kill_grace,
+                pass_stderr: settings.pass_stderr,
+            };
             let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone());
             let task = stdio::start(&program, limits, Arc::clone(&mux), to_write, closed.clone())?;
             Link::Duplex(Duplex::new(mux, task))

@@ -157,8 +157,13 @@ impl Mux {
         }
     }
 
+    /// Why nothing can be asked any more, once that is so.
+    pub(crate) fn ended(&self) -> Option<String> {
+        lock(&self.pending).ended.clone()
+    }
+
     fn end_reason(&self) -> String {
-        lock(&self.pending).ended.clone().unwrap_or_else(|| "the connection ended".to_owned())
+        self.ended().unwrap_or_else(|| "the connection ended".to_owned())
     }
 }
 

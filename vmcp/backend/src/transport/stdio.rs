@@ -63,11 +63,13 @@ pub(crate) struct Program<'a> {
     pub(crate) cwd: Option<&'a Path>,
 }
 
-/// Limits of a child.
+/// How a child is treated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) line_bytes: usize,
     pub(crate) kill_grace: Duration,
+    /// Standard error goes to ours, not to the log.
+    pub(crate) pass_stderr: bool,
 }
 
 /// Starts the program. It lives until it exits or `closed` is cancelled, then `mux` ends with the reason. The returned
@@ -87,7 +89,7 @@ pub(crate) fn start(
         return Err(LinkError::Connect { detail: "the child has no standard streams".to_owned() });
     };
     let tail = Arc::new(Tail::default());
-    let log = tokio::spawn(log(stderr, Arc::clone(&tail)).in_current_span());
+    let log = tokio::spawn(log(stderr, Arc::clone(&tail), limits.pass_stderr).in_current_span());
     let writer = tokio::spawn(write(stdin, to_write));
     let supervise = async move {
         let reason = tokio::select! {
@@ -228,14 +230,20 @@ impl Tail {
     }
 }
 
-async fn log(stderr: ChildStderr, tail: Arc<Tail>) {
+async fn log(stderr: ChildStderr, tail: Arc<Tail>, pass: bool) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     // A longer line continues as the next one.
     while let Ok(Line::Whole | Line::TooLong) = next_line(&mut reader, &mut line, KEPT_BYTES).await {
+        if pass {
+            // Nobody who could be told is left when ours is closed.
+            let _ = tokio::io::stderr().write_all(&line).await;
+        }
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
         if !text.is_empty() {
-            tracing::info!(target: "vmcp_backend::stderr", "{text}");
+            if !pass {
+                tracing::info!(target: "vmcp_backend::stderr", "{text}");
+            }
             tail.push(text);
         }
     }

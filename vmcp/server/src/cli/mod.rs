@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! mod ─ parses, runs, turns failures into exit codes
-//!  ├── serve, validate, init, schema, model, eval, completions      work by themselves
+//!  ├── serve, bridge, validate, init, schema, model, eval, completions      work by themselves
 //!  └── tools, find, call, backends, doctor ── connection            ask a running server, or an engine of their own
 //! ```
 //!
 //! Results go to standard output and everything else to standard error, both through [`output`].
 
 mod backends;
+mod bridge;
 mod call;
 mod completions;
 mod connection;
@@ -62,6 +63,7 @@ Exit codes: 0 done, 1 failed, or the tool reported an error, 2 wrong usage, 3 no
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Arguments),
+    Bridge(bridge::Arguments),
     Init(init::Arguments),
     Validate(validate::Arguments),
     Tools(tools::Arguments),
@@ -82,6 +84,7 @@ pub fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let outcome = match command {
         Command::Serve(arguments) => serve::run(arguments, &global),
+        Command::Bridge(arguments) => bridge::run(arguments, &global),
         Command::Init(arguments) => init::run(arguments, &global),
         Command::Validate(arguments) => validate::run(arguments, &global),
         Command::Tools(arguments) => tools::run(arguments, &global),

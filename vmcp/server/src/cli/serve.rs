@@ -9,6 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{State, Status};
+use vmcp_model::config::Server;
 
 use super::failure::{Exit, Failure};
 use super::options::{File, Global, environment};
@@ -20,9 +21,9 @@ use crate::edge::{Edge, Listeners, stdio};
 use crate::engine::{Engine, Options};
 
 /// How long backends may take to end after the last request has ended.
-const BACKEND_GRACE: Duration = Duration::from_secs(5);
+pub(super) const BACKEND_GRACE: Duration = Duration::from_secs(5);
 /// How long threads may take that do something for nobody any more.
-const THREAD_GRACE: Duration = Duration::from_millis(100);
+pub(super) const THREAD_GRACE: Duration = Duration::from_millis(100);
 /// How often the start looks what has become of the backends.
 const LOOK: Duration = Duration::from_millis(50);
 /// Code of a process that was told twice to stop, as shells have it.
@@ -96,16 +97,8 @@ async fn serve(arguments: Arguments, file: File, people: bool) -> Result<(), Fai
         tracing::info!(config = %path.display(), "serving MCP on standard input and output");
         serve_stdio(&edge, &admin, admin_listen, stop).await
     } else {
-        match Ports::open(edge, admin.clone(), &server).await {
-            Ok(ports) => {
-                announce_ports(&ports, &path.display().to_string(), people);
-                serve_ports(ports, &engine, &admin, stop).await;
-                Ok(())
-            }
-            Err(error) => Err(Failure::new(error.to_string()).remedy(
-                "stop whatever listens there, or choose another port with --listen and --admin-listen",
-            )),
-        }
+        let announce = |ports: &Ports| announce_ports(ports, &path.display().to_string(), people);
+        serve_ports(edge, &admin, &server, stop, announce).await
     };
     engine.shutdown(BACKEND_GRACE).await;
     tracing::info!("stopped");
@@ -113,14 +106,27 @@ async fn serve(arguments: Arguments, file: File, people: bool) -> Result<(), Fai
 }
 
 /// Until a signal; then until requests in flight have ended.
-async fn serve_ports(ports: Ports, engine: &Engine, admin: &Admin, stop: Stop) {
+pub(super) async fn serve_ports(
+    edge: Arc<Edge>,
+    admin: &Admin,
+    server: &Server,
+    stop: Stop,
+    announce: impl FnOnce(&Ports),
+) -> Result<(), Failure> {
+    let engine = edge.engine().clone();
+    let ports = Ports::open(edge, admin.clone(), server).await.map_err(|error| {
+        Failure::new(error.to_string())
+            .remedy("stop whatever listens there, or choose another port with --listen and --admin-listen")
+    })?;
+    announce(&ports);
     stop.wait().await;
     admin.draining();
     // Until everybody who sends clients here has noticed, they are served like those before.
     tokio::time::sleep(engine.snapshot().config.server.shutdown_delay).await;
-    if !ports.drain(drain_timeout(engine)).await {
+    if !ports.drain(drain_timeout(&engine)).await {
         tracing::warn!("some requests did not end in time (server.drainTimeout)");
     }
+    Ok(())
 }
 
 /// Until standard input ends, or a signal.
@@ -182,7 +188,7 @@ fn announce_ports(ports: &Ports, config: &str, people: bool) {
 }
 
 /// Says how each backend comes up, until all of them have or have failed.
-async fn announce_backends(engine: Engine) {
+pub(super) async fn announce_backends(engine: Engine) {
     let mut said: Vec<String> = Vec::new();
     loop {
         // Asked before looking, so that the last round sees the final state.
@@ -225,13 +231,13 @@ fn announce(status: &Status, settled: bool) -> bool {
 }
 
 /// Signals that end the process.
-struct Stop {
+pub(super) struct Stop {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
 }
 
 impl Stop {
-    fn listen() -> std::io::Result<Stop> {
+    pub(super) fn listen() -> std::io::Result<Stop> {
         Ok(Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 

@@ -13,8 +13,9 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::json;
 use subtle::{Choice, ConstantTimeEq as _};
+use vmcp_backend::Backend;
 use vmcp_model::config::Secret;
-use vmcp_model::status::{self, StatusReport};
+use vmcp_model::status::{self, BackendState, StatusReport};
 use vmcp_wire::pages::List;
 
 use crate::config_watch::ConfigWatch;
@@ -90,12 +91,19 @@ fn is_one_of(token: &[u8], tokens: &[Secret]) -> bool {
 }
 
 /// Ready as soon as the configuration is in force: a dead backend, model or disk degrades what depends on it, and
-/// nothing else.
+/// nothing else. A bridge is as ready as its program.
 async fn ready(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
     if inner.draining.load(Ordering::Relaxed) {
-        (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
-    } else {
-        (StatusCode::OK, "ready\n")
+        return (StatusCode::SERVICE_UNAVAILABLE, "draining\n".to_owned());
+    }
+    let snapshot = inner.engine.snapshot();
+    let program = snapshot.backends.values().next().filter(|_| snapshot.bridge).map(Backend::status);
+    match program {
+        Some(status) if status.state != BackendState::Connected || snapshot.stands_for().is_none() => {
+            let reason = status.last_error.as_deref().unwrap_or("it has not answered yet");
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{} is not up: {reason}\n", status.name))
+        }
+        _ => (StatusCode::OK, "ready\n".to_owned()),
     }
 }
 

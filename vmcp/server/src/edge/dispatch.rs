@@ -18,7 +18,7 @@ use vmcp_wire::translate::{self, INPUT_REQUESTS, REQUEST_STATE, ResultPlan, Resu
 use vmcp_wire::{asking, codes, json, methods, subject};
 
 use super::Edge;
-use super::handshake::{self, SERVER_INFO};
+use super::handshake;
 use super::in_flight::MOST_OF_SESSION;
 use super::peer::Peer;
 use super::random::{now, random};
@@ -180,10 +180,11 @@ fn finish(edge: &Edge, peer: &Peer, request: &Request<'_>, params: &Params<'_>, 
         Ok(state) => state.flatten(),
         Err(error) => return refuse(error),
     };
+    let snapshot = edge.engine.snapshot();
     let plan = ResultPlan {
         from: answer.era,
         to: peer.era,
-        server_info: (peer.era == Era::Modern).then_some(SERVER_INFO),
+        server_info: (peer.era == Era::Modern).then(|| snapshot.server_info()),
         request_state: state.as_deref(),
         ..ResultPlan::default()
     };

@@ -13,13 +13,8 @@ use super::{Edge, sessions};
 use crate::engine::Snapshot;
 use crate::identity::Identity;
 
-/// Our `Implementation`.
-pub(super) const SERVER_INFO: &str =
-    concat!(r#"{"name":"vmcp","title":"vmcp","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 /// How long a modern client may keep our introduction. It changes with what the backends declare, which they seldom do.
 const DISCOVER_HINTS: Hints = Hints { ttl_ms: 10_000, scope: Scope::Public };
-const WITH_SEARCH: &str = "This server stands for many MCP servers. When the tool you need is not listed, describe the task to find_tool: \
-    it returns the tools that fit with their input schemas. Then run one with call_tool.";
 
 /// Opens a session: the result of `initialize`, and the id to send along.
 pub(super) fn initialize(edge: &Edge, params: &Params<'_>) -> Result<(Session, String, String), RpcError> {
@@ -51,7 +46,7 @@ pub(super) fn discover(edge: &Edge, identity: Identity) -> String {
 fn introduction(snapshot: &Snapshot, identity: Identity, revision: Revision) -> OwnIntroduction<'_> {
     OwnIntroduction {
         capabilities: snapshot.declaration(identity, revision),
-        server_info: SERVER_INFO,
-        instructions: snapshot.config.optimizer.enabled.then_some(WITH_SEARCH),
+        server_info: snapshot.server_info(),
+        instructions: snapshot.instructions(),
     }
 }

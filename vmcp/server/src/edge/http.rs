@@ -54,6 +54,10 @@ impl Port {
         if request.uri().path() != "/mcp" {
             return StatusCode::NOT_FOUND.into_response();
         }
+        let snapshot = self.edge.engine.snapshot();
+        if snapshot.bridge && snapshot.stands_for().is_none() {
+            return refuse::not_up_yet();
+        }
         match *request.method() {
             Method::POST => receive(&self, request).await,
             Method::GET => listen(&self, request.headers()),

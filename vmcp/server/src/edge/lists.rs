@@ -7,7 +7,6 @@ use vmcp_wire::pages::List;
 use vmcp_wire::pieces::Pieces;
 use vmcp_wire::rpc::RpcError;
 
-use super::handshake::SERVER_INFO;
 use super::peer::Peer;
 use crate::engine::Snapshot;
 
@@ -20,7 +19,7 @@ pub(super) fn page(
 ) -> Result<Pieces, RpcError> {
     let after = after(list, params)?;
     let list = snapshot.view(peer.identity).list(list, peer.style);
-    Ok(list.page(after.as_deref(), peer.era, SERVER_INFO).into_iter().collect())
+    Ok(list.page(after.as_deref(), peer.era, snapshot.server_info()).into_iter().collect())
 }
 
 /// The key behind which the page begins; none on the first one.

@@ -41,6 +41,7 @@ pub(super) fn snapshot(
         tasks: Arc::clone(&before.tasks),
         texts: Arc::new(texts),
         sources: Arc::new(sources),
+        bridge: before.bridge,
         catalog,
         config,
     };

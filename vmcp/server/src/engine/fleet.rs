@@ -26,6 +26,8 @@ pub(super) struct Fleet {
     http: HttpClient,
     /// Takes what backends send outside of requests.
     downstream: Option<Arc<dyn Downstream>>,
+    /// See [`super::Options::bridge`].
+    bridge: bool,
 }
 
 struct Running {
@@ -48,8 +50,9 @@ pub(super) struct Plan {
 
 impl Fleet {
     /// No backends yet.
-    pub(super) fn new(downstream: Option<Arc<dyn Downstream>>) -> Fleet {
-        Fleet { running: BTreeMap::new(), news: Arc::default(), http: HttpClient::default(), downstream }
+    pub(super) fn new(downstream: Option<Arc<dyn Downstream>>, bridge: bool) -> Fleet {
+        let http = HttpClient::default();
+        Fleet { running: BTreeMap::new(), news: Arc::default(), http, downstream, bridge }
     }
 
     /// Told when a backend offers something else than before.
@@ -156,6 +159,8 @@ impl Fleet {
             },
             refresh_interval: proxy.refresh_interval,
             max_call: proxy.max_tool_timeout,
+            fail_fast: self.bridge,
+            pass_stderr: self.bridge,
             http: self.http.clone(),
             ..Settings::default()
         };

@@ -75,6 +75,9 @@ pub struct Options {
     pub metrics: Arc<Metrics>,
     /// Takes what backends send outside of requests; without it nobody does.
     pub downstream: Option<Arc<dyn Downstream>>,
+    /// The one backend is a program whose place this process takes: it is introduced in its own words, its standard error
+    /// is ours, and a call does not wait for its return.
+    pub bridge: bool,
 }
 
 impl Default for Options {
@@ -86,6 +89,7 @@ impl Default for Options {
             embedder: None,
             metrics: Arc::default(),
             downstream: None,
+            bridge: false,
         }
     }
 }
@@ -193,12 +197,13 @@ impl Engine {
             texts: Arc::default(),
             checks: Arc::default(),
             config: Arc::new(config.clone()),
+            bridge: options.bridge,
         };
         let shared = Arc::new(Shared::new(nothing, store, options.metrics));
         let stop = CancellationToken::new();
         let behaviour =
             Behaviour { embed: options.embed, cached: options.cached, embedder: options.embedder };
-        let fleet = Fleet::new(options.downstream);
+        let fleet = Fleet::new(options.downstream, options.bridge);
         let conductor = Conductor::start(Arc::clone(&shared), behaviour, fleet, stop.clone());
         conductor.apply(config).await;
         Ok(Engine(Arc::new(Inner { shared, conductor, _stop: stop.drop_guard() })))

@@ -37,6 +37,7 @@ pub fn default_model_dir() -> PathBuf {
 /// The provider's name, as written in the configuration.
 pub fn provider_name(config: &Config) -> &'static str {
     match &config.optimizer.embeddings.provider {
+        _ if !config.optimizer.enabled => "none",
         EmbeddingProvider::None => "none",
         EmbeddingProvider::Local { .. } => "local",
         EmbeddingProvider::Tei { .. } => "tei",

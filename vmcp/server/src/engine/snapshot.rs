@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use vmcp_backend::Backend;
 use vmcp_model::catalog::{Catalog, CatalogTool};
 use vmcp_model::config::Config;
@@ -17,6 +18,12 @@ use super::task_homes::TaskHomes;
 use super::view::View;
 use crate::identity::Identity;
 use crate::optim::validation::ArgumentCheck;
+
+/// Our `Implementation`.
+const SERVER_INFO: &str =
+    concat!(r#"{"name":"vmcp","title":"vmcp","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+const WITH_SEARCH: &str = "This server stands for many MCP servers. When the tool you need is not listed, describe the task to find_tool: \
+    it returns the tools that fit with their input schemas. Then run one with call_tool.";
 
 /// What backends offer, by name.
 pub(super) type Sources = Vec<(Arc<str>, Arc<Discovered>)>;
@@ -46,6 +53,8 @@ pub struct Snapshot {
     pub(super) texts: Arc<Vec<String>>,
     /// By position in [`Catalog::tools`].
     pub(super) checks: Arc<Vec<ArgumentCheck>>,
+    /// See [`super::Options::bridge`].
+    pub bridge: bool,
 }
 
 impl Snapshot {
@@ -54,6 +63,26 @@ impl Snapshot {
         match identity {
             Identity::Anonymous => &self.anonymous,
         }
+    }
+
+    /// Our `Implementation`, or that of the program whose place we take.
+    pub fn server_info(&self) -> &str {
+        let theirs = self.stands_for().and_then(|program| program.server_info.as_deref());
+        theirs.map_or(SERVER_INFO, RawValue::get)
+    }
+
+    /// Our advice for the model, or that of the program whose place we take.
+    pub fn instructions(&self) -> Option<&str> {
+        if self.bridge {
+            self.stands_for()?.instructions.as_deref()
+        } else {
+            self.config.optimizer.enabled.then_some(WITH_SEARCH)
+        }
+    }
+
+    /// The program whose place we take, once it has said what it offers.
+    pub fn stands_for(&self) -> Option<&Discovered> {
+        self.sources.first().filter(|_| self.bridge).map(|(_, discovered)| &**discovered)
     }
 
     /// What all backends offer, whoever may see it. For operators only.

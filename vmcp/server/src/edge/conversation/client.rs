@@ -16,7 +16,6 @@ use vmcp_wire::{asking, codes, json, methods};
 
 use crate::edge::Edge;
 use crate::edge::dispatch::{self, Handled};
-use crate::edge::handshake::SERVER_INFO;
 use crate::edge::in_flight::Entered;
 use crate::edge::random::{now, random};
 use crate::identity::Identity;
@@ -85,10 +84,11 @@ impl Client {
             }
         };
         let Ok(result) = result.into_raw() else { return dispatch::internal_error() };
+        let snapshot = self.edge.engine.snapshot();
         let plan = ResultPlan {
             from: Era::Modern,
             to: Era::Modern,
-            server_info: Some(SERVER_INFO),
+            server_info: Some(snapshot.server_info()),
             request_state: Some(&state),
             ..ResultPlan::default()
         };

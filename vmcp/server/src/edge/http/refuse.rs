@@ -1,6 +1,6 @@
 //! Requests that are not served, each with the status and the error that the protocol asks for.
 
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::value::RawValue;
 use vmcp_wire::codes;
@@ -77,6 +77,14 @@ pub(super) fn session_required() -> Response {
 
 pub(super) fn session_not_found(error: &NoSession) -> Response {
     error_response(StatusCode::NOT_FOUND, None, codes::INVALID_REQUEST, &error.to_string())
+}
+
+/// Nothing can be said in the place of a program that has not yet said what it is.
+pub(super) fn not_up_yet() -> Response {
+    let message = "the server behind this one is being started; /readyz of the admin port says more";
+    let mut response = error_response(StatusCode::SERVICE_UNAVAILABLE, None, codes::INTERNAL_ERROR, message);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 pub(super) fn post_only() -> Response {

@@ -1,0 +1,83 @@
+//! The built binary as `vmcp bridge`.
+
+use tokio::process::Command;
+
+use crate::{Client, Process, eventually, free_port, http_client, vmcp_command};
+
+/// A running `vmcp bridge`; killed when dropped.
+pub struct Bridge {
+    /// The MCP endpoint.
+    pub url: String,
+    /// The admin port, without a path.
+    pub admin: String,
+    /// Its process.
+    pub process: Process,
+}
+
+impl Bridge {
+    /// Starts it and waits until the program is up.
+    pub async fn start(program: &[&str], env: &[(&str, &str)]) -> Self {
+        let bridge = Self::spawn(program, env);
+        bridge.ready().await;
+        bridge
+    }
+
+    /// Starts it and waits for nothing. It has no variables but these.
+    pub fn spawn(program: &[&str], env: &[(&str, &str)]) -> Self {
+        let [client, admin] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+        let mut command = vmcp_command();
+        command.args(["bridge", "--listen", &client, "--admin-listen", &admin, "--"]).args(program);
+        command.env_clear().envs(env.iter().copied());
+        Self {
+            url: format!("http://{client}/mcp"),
+            admin: format!("http://{admin}"),
+            process: Process::start("vmcp bridge", &mut command),
+        }
+    }
+
+    /// A modern client.
+    pub fn modern(&self) -> Client {
+        Client::modern(&self.url)
+    }
+
+    /// A legacy client with a session.
+    pub async fn legacy(&self) -> Client {
+        Client::legacy(&self.url, "2025-11-25", "raw").await
+    }
+
+    /// Waits until the program is up.
+    pub async fn ready(&self) {
+        self.readiness("to be ready", 200, "").await;
+    }
+
+    /// Waits until `/readyz` says this.
+    pub async fn readiness(&self, what: &str, status: u16, text: &str) {
+        let url = format!("{}/readyz", self.admin);
+        eventually(&format!("the bridge {what}"), async || {
+            let answer = http_client().get(&url).send().await.ok()?;
+            let same = answer.status() == status;
+            answer.text().await.ok().filter(|said| same && said.contains(text))
+        })
+        .await;
+    }
+
+    /// Process ids of what it started.
+    pub fn programs(&self) -> Vec<u32> {
+        // Each thread has its own children.
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.process.id())).expect("threads");
+        let children = threads.filter_map(|thread| {
+            // A thread may have ended since.
+            std::fs::read_to_string(thread.ok()?.path().join("children")).ok()
+        });
+        let children: String = children.collect();
+        children.split_whitespace().map(|id| id.parse().expect("an id")).collect()
+    }
+
+    /// Kills the program as a crash would.
+    pub async fn kill_program(&self) {
+        for program in self.programs() {
+            let killed = Command::new("kill").arg("-KILL").arg(program.to_string()).status().await;
+            assert!(killed.is_ok_and(|status| status.success()), "kill {program}");
+        }
+    }
+}
