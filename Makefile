@@ -79,14 +79,15 @@ fuzz-short: setup
 	@FUZZ_SECONDS=6 fuzz/run
 
 schema: setup ## Write the pages that are generated: JSON schema, settings, command line
-	VMCP_UPDATE_SCHEMA=1 cargo test --quiet --workspace --test config_documents --test docs
+	VMCP_UPDATE_SCHEMA=1 cargo test --quiet --workspace --test config_documents --test docs --test chart
 
 crds: setup ## Write crds/*.yaml, and what follows from them
 	VMCP_UPDATE_CRDS=1 cargo test --quiet -p vmcp-crds --test definitions --test lowering
 	@scripts/deploy-manifests.sh
 
 check-generated: setup ## Check that generated pages are up to date
-	cargo test --quiet --workspace --test config_documents --test docs --test definitions
+	cargo test --quiet --workspace --test config_documents --test docs --test definitions --test chart
+	@scripts/deploy-manifests.sh --check
 
 helm-lint: ## Lint the chart, with its defaults and with everything on (HELM names another helm)
 	@chart=charts/vmcp-operator; helm=$$(scripts/helm.sh) && for values in $$chart/values.yaml $$chart/ci/*.yaml; do \

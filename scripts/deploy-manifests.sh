@@ -27,11 +27,12 @@ manifests() {
 
 definitions
 if [ "${1:-}" != --check ]; then
-  helm=$(scripts/helm.sh)
-  manifests
-  rm -rf $chart/files/crds
+  rm -rf $chart/files
+  mkdir $chart/files
   cp -r "$fresh/crds" $chart/files/crds
   cp "$fresh/Kustomization" crds/Kustomization
+  helm=$(scripts/helm.sh)
+  manifests
   find deploy -maxdepth 1 -name '*.yaml' ! -name 00-namespace.yaml -delete
   cp "$fresh"/deploy/*.yaml deploy/
   exit

@@ -1,10 +1,9 @@
-{{- /* What the operator may do, as rules of a Role or a ClusterRole. `get` is asked before a write, `list` and `watch` find edits by hand, `create` and `patch`
-are server-side apply, `delete` takes away what is no longer wanted. */}}
+{{- /* What the operator may do, as rules of a Role or a ClusterRole; operator/tests/chart.rs compares them with what it does. */}}
 {{- define "vmcp-operator.rules" -}}
-# Reads resources and writes what they have become; never edits what a person wrote.
+# What people wrote is read, and never written but for its status.
 - apiGroups: [toolhive.stacklok.com]
-  resources: [virtualmcpservers, mcpgroups, mcpservers, mcpserverentries, embeddingservers, mcptelemetryconfigs]
-  verbs: [get, list, watch]
+  resources: [virtualmcpservers, mcpgroups, mcpservers, mcpserverentries, mcptelemetryconfigs]
+  verbs: [list, watch]
 - apiGroups: [toolhive.stacklok.com]
   resources:
     - virtualmcpservers/status
@@ -14,18 +13,19 @@ are server-side apply, `delete` takes away what is no longer wanted. */}}
     - embeddingservers/status
     - mcptelemetryconfigs/status
   verbs: [patch]
-# An owner reference that blocks deletion needs this where the API server enforces it.
+# What resources are made of. `list` and `watch` notice edits by hand, `get` sees that nothing of somebody else's is adopted, `create` and `patch` are server-side
+# apply, `delete` takes away what is no longer wanted. An EmbeddingServer is one of them when a VirtualMCPServer has its own; Secrets are also read because
+# resources refer to them.
 - apiGroups: [toolhive.stacklok.com]
-  resources: [virtualmcpservers/finalizers, mcpservers/finalizers, embeddingservers/finalizers]
-  verbs: [update]
-# What a resource is made of. Secrets are also read: those that resources refer to.
+  resources: [embeddingservers]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [services, serviceaccounts, configmaps, secrets, persistentvolumeclaims]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [apps]
   resources: [deployments, statefulsets]
   verbs: [get, list, watch, create, patch, delete]
-# Only when a resource asks for them.
+# The same, of what is made only when a resource asks for it.
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
   verbs: [get, list, watch, create, patch, delete]
@@ -41,10 +41,10 @@ are server-side apply, `delete` takes away what is no longer wanted. */}}
 - apiGroups: [gateway.networking.k8s.io]
   resources: [httproutes]
   verbs: [get, list, watch, create, patch, delete]
-# Asks the pods for their state, and touches an annotation so that the kubelet syncs mounted configuration at once.
+# Why pods do not run; and an annotation, touched so that the kubelet syncs mounted configuration at once.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, patch]
+  verbs: [list, watch, patch]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]

@@ -1,10 +1,16 @@
-//! The documentation of the chart keeps up with it.
+//! The chart keeps up with the operator, and its documentation with the chart.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
-use std::{fmt::Write as _, fs, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    fs,
+    path::PathBuf,
+};
 
 use serde_json::Value;
+use vmcp_operator::runtime::ChildKind;
 
 fn chart(file: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/vmcp-operator")).join(file)
@@ -49,4 +55,46 @@ fn every_value_of_the_chart_is_in_its_readme() {
     }
     let committed = fs::read_to_string(chart("README.md")).unwrap();
     assert!(committed == page, "charts/vmcp-operator/README.md is out of date; regenerate it: make schema");
+}
+
+type Rights = BTreeMap<(String, String), BTreeSet<String>>;
+
+/// What the operator does: to its children, to our own resources, and to a few things besides.
+fn needed() -> Rights {
+    let mut rights = Rights::new();
+    let mut need = |group: &str, resource: &str, verbs: &str| {
+        let right = rights.entry((group.to_owned(), resource.to_owned())).or_default();
+        right.extend(verbs.split(' ').map(str::to_owned));
+    };
+    for kind in ChildKind::ALL {
+        let resource = kind.resource();
+        need(&resource.group, &resource.plural, "get list watch create patch delete");
+    }
+    let own = "virtualmcpservers mcpgroups mcpservers mcpserverentries embeddingservers mcptelemetryconfigs";
+    for plural in own.split(' ') {
+        need(vmcp_crds::GROUP, plural, "list watch");
+        need(vmcp_crds::GROUP, &format!("{plural}/status"), "patch");
+    }
+    need("", "pods", "list watch patch");
+    need("events.k8s.io", "events", "create patch");
+    rights
+}
+
+#[test]
+fn the_operator_may_do_what_it_does_and_no_more() {
+    let rules = fs::read_to_string(chart("templates/_rules.tpl")).unwrap();
+    let (_, rules) = rules.split_once("\"vmcp-operator.rules\" -}}").unwrap();
+    let (rules, _) = rules.split_once("{{- end }}").unwrap();
+    let rules: Vec<Value> = serde_saphyr::from_str(rules).unwrap();
+    let words =
+        |rule: &Value, key: &str| -> Vec<String> { serde_json::from_value(rule[key].clone()).unwrap() };
+    let mut granted = Rights::new();
+    for rule in &rules {
+        for group in words(rule, "apiGroups") {
+            for resource in words(rule, "resources") {
+                granted.entry((group.clone(), resource)).or_default().extend(words(rule, "verbs"));
+            }
+        }
+    }
+    assert_eq!(granted, needed());
 }
