@@ -9,8 +9,9 @@ use std::{
     path::PathBuf,
 };
 
+use clap::CommandFactory as _;
 use serde_json::Value;
-use vmcp_operator::runtime::ChildKind;
+use vmcp_operator::{cli::Cli, runtime::ChildKind};
 
 fn chart(file: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/vmcp-operator")).join(file)
@@ -97,4 +98,33 @@ fn the_operator_may_do_what_it_does_and_no_more() {
         }
     }
     assert_eq!(granted, needed());
+}
+
+#[test]
+fn the_operator_knows_the_variables_that_the_chart_sets() {
+    let deployment = fs::read_to_string(chart("templates/deployment.yaml")).unwrap();
+    let set = deployment.lines().filter_map(|line| line.trim().strip_prefix("- name: "));
+    let set: Vec<_> = set.filter(|name| name.chars().all(|c| c.is_ascii_uppercase() || c == '_')).collect();
+    assert!(set.len() > 5, "{set:?}");
+    let command = Cli::command();
+    let known: BTreeSet<_> = command.get_arguments().filter_map(|argument| argument.get_env()).collect();
+    for name in set {
+        assert!(name == "RUST_LOG" || known.contains(std::ffi::OsStr::new(name)), "{name}");
+    }
+}
+
+#[test]
+fn every_metric_of_the_operator_is_in_operations() {
+    let operations = fs::read_to_string(chart("../../docs/operations.md")).unwrap();
+    let source = include_str!("../src/runtime/metrics.rs");
+    let names: Vec<_> = source
+        .split("registry.register(")
+        .skip(1)
+        .filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next())
+        .collect();
+    assert!(names.len() > 5, "{names:?}");
+    for name in names {
+        let name = format!("| `vmcp_operator_{name}` |");
+        assert!(operations.contains(&name), "docs/operations.md does not explain {name}");
+    }
 }
