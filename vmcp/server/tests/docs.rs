@@ -110,7 +110,9 @@ Generated from `vmcp --help`; do not edit: `make schema` writes it. What to do w
 #[test]
 fn links_lead_somewhere() {
     let pages = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    let pages = pages.chain(["README.md", "ARCHITECTURE.md"].map(|name| root().join(name)));
+    let pages = pages.chain(
+        ["README.md", "ARCHITECTURE.md", "charts/vmcp-operator/README.md"].map(|name| root().join(name)),
+    );
     for page in pages.filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
         let text = fs::read_to_string(&page).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
