@@ -3,4 +3,5 @@
 #[cfg(test)]
 mod scenario {
     mod control_plane;
+    mod resources;
 }

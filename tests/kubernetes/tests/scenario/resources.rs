@@ -1,0 +1,119 @@
+//! The resource definitions on the real API server: what is accepted, what is refused and with which words, what is filled in.
+
+use serde_json::{Value, json};
+use vmcp_crds::VirtualMCPServer;
+use vmcp_kubernetes_tests::{ControlPlane, Namespace, repository};
+
+fn resource(file: &str) -> String {
+    std::fs::read_to_string(repository().join("crds/tests/resources").join(file)).unwrap()
+}
+
+/// The entries of a file in `crds/tests/resources` as manifests, each with a name of its own unless it says one.
+fn manifests(file: &str) -> Vec<(Value, String)> {
+    let entries: Vec<Value> = serde_saphyr::from_str(&resource(file)).unwrap();
+    let manifest = |(index, entry): (usize, &Value)| {
+        let name = entry["name"].as_str().map_or_else(|| format!("x{index}"), str::to_owned);
+        let manifest = json!({
+            "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": entry["kind"], "metadata": { "name": name },
+            "spec": entry["spec"],
+        });
+        (manifest, entry["says"].as_str().unwrap_or_default().to_owned())
+    };
+    entries.iter().enumerate().map(manifest).collect()
+}
+
+async fn place(prefix: &str) -> Namespace {
+    let control_plane = ControlPlane::shared().await;
+    control_plane.define_resources().await;
+    control_plane.namespace(prefix).await
+}
+
+#[tokio::test]
+async fn manifests_of_the_rfc_and_of_toolhive_apply_with_strict_validation() {
+    let place = place("accepted").await;
+    place.apply(&resource("rfc.yaml")).await;
+    for (manifest, _) in manifests("accepted.yaml") {
+        place.apply(&manifest.to_string()).await;
+    }
+    let kept = place.get::<VirtualMCPServer>("vmcp-with-optimizer").await.unwrap();
+    let kept = serde_json::to_value(kept.spec).unwrap();
+    assert_eq!(
+        kept.pointer("/optimizer/embeddings/tei/model").unwrap(),
+        "BAAI/bge-small-en-v1.5",
+        "not pruned"
+    );
+}
+
+/// CARD-11, CARD-18, CARD-20, R022-21: the table is in `refused.yaml`.
+#[tokio::test]
+async fn mistakes_are_refused_at_admission_with_what_to_do() {
+    let place = place("refused").await;
+    for (manifest, says) in manifests("refused.yaml") {
+        let refused = place.try_apply(&manifest.to_string()).await;
+        let message = refused.map(drop).expect_err(&manifest.to_string()).to_string();
+        assert!(message.contains(&says), "{says:?} of {manifest}: {message}");
+    }
+}
+
+/// R022-19, and what the chart's users see without writing it.
+#[tokio::test]
+async fn defaults_are_filled_in() {
+    let place = place("defaults").await;
+    let manifest = |spec: Value| {
+        json!({
+            "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": "VirtualMCPServer", "metadata": { "name": "x" },
+            "spec": spec,
+        })
+    };
+    place.apply(&manifest(json!({ "optimizer": {}, "autoscaling": { "maxReplicas": 3 } })).to_string()).await;
+    let kept = place.get::<VirtualMCPServer>("x").await.unwrap();
+    let kept = serde_json::to_value(kept.spec).unwrap();
+    for (path, default) in [
+        ("/optimizer/enabled", json!(false)),
+        ("/optimizer/exposure", json!("Auto")),
+        ("/sessionAffinity", json!("ClientIP")),
+        ("/serviceType", json!("ClusterIP")),
+        ("/autoscaling/minReplicas", json!(1)),
+        ("/autoscaling/targetCPUUtilizationPercentage", json!(80)),
+    ] {
+        assert_eq!(kept.pointer(path), Some(&default), "{path} of {kept}");
+    }
+    assert_eq!(kept.get("replicas"), None, "left to an autoscaler");
+}
+
+#[tokio::test]
+async fn kubectl_knows_short_names_and_shows_what_matters() {
+    let place = place("columns").await;
+    place.apply(&resource("rfc.yaml")).await;
+    let cluster = place.cluster();
+    let examples = manifests("accepted.yaml");
+    for (kind, names, columns) in [
+        (
+            "VirtualMCPServer",
+            &["vmcp", "virtualmcp"][..],
+            &["PHASE", "URL", "BACKENDS", "TOOLS", "READY", "AGE", "REASON", "MESSAGE"][..],
+        ),
+        ("MCPGroup", &["mcpg"], &["SERVERS", "ENTRIES", "PHASE", "AGE"]),
+        ("MCPServer", &["mcpserver"], &["STATUS", "READY", "REPLICAS", "URL", "AGE", "MESSAGE"]),
+        ("MCPServerEntry", &["mcpentry"], &["PHASE", "TRANSPORT", "REMOTE URL", "GROUP", "AGE", "MESSAGE"]),
+        ("EmbeddingServer", &["emb", "embedding"], &["STATUS", "MODEL", "READY", "URL", "AGE", "MESSAGE"]),
+        ("MCPTelemetryConfig", &["mcpotel"], &["ENDPOINT", "VALID", "TRACING", "METRICS", "AGE"]),
+    ] {
+        let example = examples.iter().find(|(manifest, _)| manifest["kind"] == kind);
+        place.apply(&example.unwrap().0.to_string()).await;
+        for name in names {
+            let shown = cluster
+                .kubectl(&["get", name, "--namespace", &place.name, "--output", "wide"])
+                .await
+                .unwrap();
+            let head = shown.lines().next().unwrap_or_default();
+            for column in columns {
+                assert!(head.contains(column), "{column} of {name}: {head}");
+            }
+        }
+    }
+    let scaled = ["scale", "vmcp", "vmcp-with-optimizer", "--replicas", "2", "--namespace", &place.name];
+    cluster.kubectl(&scaled).await.unwrap();
+    let explained = cluster.kubectl(&["explain", "vmcp.spec.optimizer.search.maxTools"]).await.unwrap();
+    assert!(explained.contains("How many tools a search returns"), "{explained}");
+}
