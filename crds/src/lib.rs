@@ -18,6 +18,7 @@ pub mod mcp_server;
 pub mod mcp_server_entry;
 pub mod mcp_telemetry_config;
 pub mod problem;
+mod reference;
 pub mod references;
 pub mod schema;
 pub mod virtual_mcp_server;
@@ -31,6 +32,7 @@ pub use self::{
     mcp_server_entry::{MCPServerEntry, MCPServerEntrySpec, MCPServerEntryStatus},
     mcp_telemetry_config::{MCPTelemetryConfig, MCPTelemetryConfigSpec, MCPTelemetryConfigStatus},
     problem::{Invalid, Problem},
+    reference::reference_markdown,
     virtual_mcp_server::{VirtualMCPServer, VirtualMCPServerSpec, VirtualMCPServerStatus},
 };
 

@@ -16,6 +16,7 @@ use vmcp_crds::{
     EmbeddingServer, GROUP, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VERSION,
     VirtualMCPServer,
     lower::{EmbeddingService, Surroundings},
+    reference_markdown,
     schema::{definitions, file},
 };
 
@@ -79,17 +80,78 @@ fn unknown_fields(schema: &Value, value: &Value, path: &str, complaints: &mut Ve
     }
 }
 
+/// Fails when the committed file is not the generated text; `VMCP_UPDATE_CRDS=1` writes it.
+fn assert_committed(file: &str, generated: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    if std::env::var_os("VMCP_UPDATE_CRDS").is_some() {
+        fs::write(&path, generated).unwrap();
+    }
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == generated, "{file} is out of date; regenerate it: make crds");
+}
+
+#[test]
+fn the_committed_reference_is_the_one_of_the_code() {
+    let page = reference_markdown();
+    for row in page.lines().filter(|line| line.starts_with("| `") || line.starts_with("| **")) {
+        let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        assert_eq!(cells.len(), 5, "{row}");
+        assert!(cells.iter().all(|cell| !cell.is_empty()), "something is not said: {row}");
+    }
+    assert_committed("../docs/reference/resources.md", &page);
+}
+
+/// A new key of `vmcp.yaml` is a field of the resource, or has a reason not to be.
+#[test]
+fn every_setting_of_the_file_is_a_field_of_the_resource() {
+    let model = vmcp_model::config::json_schema();
+    let spec = &schema("VirtualMCPServer")["properties"]["spec"];
+    for (setting, field) in [
+        ("aggregation", "config.aggregation"),
+        ("operational", "config.operational"),
+        ("proxy", "config.proxy"),
+        ("server", "config.server"),
+        ("optimizer", "optimizer"),
+        ("incomingAuth", "incomingAuth"),
+    ] {
+        let found = field.split('.').fold(spec, |schema, key| &schema["properties"][key]);
+        compare(&model, &model["properties"][setting], found, setting);
+    }
+}
+
+/// Settings that a resource says in another way, or that are the operator's to decide.
+const OTHERWISE: [&str; 6] = [
+    // The ports and the secrets of the pods.
+    "server.listen",
+    "server.adminListen",
+    "server.sessionKeys",
+    "server.adminTokens",
+    // The volume of the pods; `apiKeySecretRef`.
+    "optimizer.storage.dir",
+    "optimizer.embeddings.openai.apiKey",
+];
+
+fn compare(model: &Value, setting: &Value, field: &Value, path: &str) {
+    let reference = setting["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
+    let setting = reference.and_then(|reference| model.pointer(reference)).unwrap_or(setting);
+    for (key, setting) in setting["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{key}");
+        if !OTHERWISE.contains(&path.as_str()) {
+            assert!(
+                field["properties"].get(key).is_some(),
+                "{path} is no field; add it, or a reason to OTHERWISE"
+            );
+            compare(model, setting, &field["properties"][key], &path);
+        }
+    }
+}
+
 #[test]
 fn the_committed_definitions_are_those_of_the_code() {
     for definition in definitions() {
         let (name, text) = file(&definition);
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&name);
-        if std::env::var_os("VMCP_UPDATE_CRDS").is_some() {
-            fs::write(&path, &text).unwrap();
-        }
-        let committed = fs::read_to_string(&path).unwrap_or_default();
-        assert!(committed == text, "{name} is out of date; regenerate it: make crds");
-        let read: CustomResourceDefinition = serde_saphyr::from_str(&committed).unwrap();
+        assert_committed(&name, &text);
+        let read: CustomResourceDefinition = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(read, definition, "what is written is what was meant");
         assert_eq!(
             (definition.spec.group.as_str(), definition.spec.versions[0].name.as_str()),

@@ -13,7 +13,7 @@ use crate::{
     headers::SensitiveHeader,
     mcp_telemetry_config::{MCPTelemetryConfigSpec, OpenTelemetry},
     problem::Problem,
-    virtual_mcp_server::{EmbeddingSource, TeiService, ValidOptimizer, Validated},
+    virtual_mcp_server::{DEFAULT_SHUTDOWN_DELAY, EmbeddingSource, TeiService, ValidOptimizer, Validated},
 };
 
 /// Who writes it.
@@ -191,7 +191,6 @@ fn server(settings: Block) -> Value {
             server.entry(key).or_insert(value);
         }
     }
-    // Until the endpoints of the Service are up to date everywhere, new connections still come here.
-    server.entry("shutdownDelay").or_insert("5s".into());
+    server.entry("shutdownDelay").or_insert(DEFAULT_SHUTDOWN_DELAY.into());
     server.into()
 }

@@ -38,6 +38,10 @@ pub struct Config {
     pub optimizer: Option<FlatOptimizer>,
 }
 
+/// How long a pod takes connections after SIGTERM unless it is said: until the endpoints of the Service are up to date
+/// everywhere, new ones still come.
+pub(crate) const DEFAULT_SHUTDOWN_DELAY: &str = "5s";
+
 /// The part of `server` that is left to people; the operator decides the rest.
 struct ServerSettings;
 
@@ -55,7 +59,11 @@ impl JsonSchema for ServerSettings {
             "drainTimeout",
             "shutdownDelay",
         ];
-        block::only::<RawServer>(generator, &keys)
+        let mut schema = block::only::<RawServer>(generator, &keys);
+        if let Some(delay) = schema.pointer_mut("/properties/shutdownDelay/default") {
+            *delay = DEFAULT_SHUTDOWN_DELAY.into();
+        }
+        schema
     }
 }
 
@@ -76,7 +84,7 @@ pub struct FlatOptimizer {
     pub embedding_model: Option<String>,
     /// Longest request to it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "vmcp_model::config::raw::RawDuration")]
+    #[schemars(with = "vmcp_model::config::raw::RawDuration", extend("x-range" = "1ms to 24h"))]
     pub embedding_service_timeout: Option<String>,
     /// Headers sent to it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vmcp_model::config::raw::RawIncomingAuth;
 
+pub(crate) use self::config::DEFAULT_SHUTDOWN_DELAY;
 pub(crate) use self::validated::WrittenAs;
 pub use self::{
     config::{Config, FlatEmbeddingProvider, FlatOptimizer},
