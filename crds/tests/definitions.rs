@@ -20,7 +20,6 @@ use vmcp_crds::{
     schema::{definitions, file},
 };
 
-const RFC: &str = include_str!("resources/rfc.yaml");
 const ACCEPTED: &str = include_str!("resources/accepted.yaml");
 const REFUSED: &str = include_str!("resources/refused.yaml");
 
@@ -208,12 +207,21 @@ fn check(schema: &Value, path: &str, has_description: bool) {
 #[test]
 fn manifests_are_accepted_and_come_back_unchanged() {
     let accepted: Vec<Value> = serde_saphyr::from_str(ACCEPTED).unwrap();
-    let rfc: Value = serde_saphyr::from_str(RFC).unwrap();
-    for manifest in accepted.iter().map(manifest).chain([rfc]) {
+    let examples = examples();
+    assert!(examples.len() > 5, "there are examples");
+    for manifest in accepted.iter().map(manifest).chain(examples) {
         assert_eq!(complaints(&manifest), Vec::<String>::new(), "{manifest}");
         let written = round_trip(&manifest);
         contains(&written["spec"], &manifest["spec"], "spec");
     }
+}
+
+/// Our resources among the examples that users apply, the RFC's manifest being one of them.
+fn examples() -> Vec<Value> {
+    let folder = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/examples")).unwrap();
+    let texts = folder.map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
+    let all = texts.flat_map(|text| serde_saphyr::from_multiple::<Value>(&text).unwrap());
+    all.filter(|manifest| manifest["apiVersion"] == format!("{GROUP}/{VERSION}")).collect()
 }
 
 /// Through the type of the kind.

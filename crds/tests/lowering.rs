@@ -14,7 +14,7 @@ use vmcp_crds::{
 };
 use vmcp_model::config::{EmbeddingProvider, Exposure};
 
-const RFC: &str = include_str!("resources/rfc.yaml");
+const RFC: &str = include_str!("../../deploy/examples/rfc.yaml");
 
 fn server(spec: &Value) -> VirtualMCPServer {
     let metadata = json!({ "name": "x", "namespace": "ns" });

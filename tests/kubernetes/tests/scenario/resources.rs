@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use vmcp_crds::VirtualMCPServer;
 use vmcp_kubernetes_tests::{ControlPlane, Namespace, repository};
 
-fn resource(file: &str) -> String {
-    std::fs::read_to_string(repository().join("crds/tests/resources").join(file)).unwrap()
+fn read(file: &str) -> String {
+    std::fs::read_to_string(repository().join(file)).unwrap()
 }
 
 /// The entries of a file in `crds/tests/resources` as manifests, each with a name of its own unless it says one.
 fn manifests(file: &str) -> Vec<(Value, String)> {
-    let entries: Vec<Value> = serde_saphyr::from_str(&resource(file)).unwrap();
+    let entries: Vec<Value> = serde_saphyr::from_str(&read(&format!("crds/tests/resources/{file}"))).unwrap();
     let manifest = |(index, entry): (usize, &Value)| {
         let name = entry["name"].as_str().map_or_else(|| format!("x{index}"), str::to_owned);
         let manifest = json!({
@@ -31,7 +31,7 @@ async fn place(prefix: &str) -> Namespace {
 #[tokio::test]
 async fn manifests_of_the_rfc_and_of_toolhive_apply_with_strict_validation() {
     let place = place("accepted").await;
-    place.apply(&resource("rfc.yaml")).await;
+    place.apply(&read("deploy/examples/rfc.yaml")).await;
     for (manifest, _) in manifests("accepted.yaml") {
         place.apply(&manifest.to_string()).await;
     }
@@ -84,7 +84,7 @@ async fn defaults_are_filled_in() {
 #[tokio::test]
 async fn kubectl_knows_short_names_and_shows_what_matters() {
     let place = place("columns").await;
-    place.apply(&resource("rfc.yaml")).await;
+    place.apply(&read("deploy/examples/rfc.yaml")).await;
     let cluster = place.cluster();
     let examples = manifests("accepted.yaml");
     for (kind, names, columns) in [
