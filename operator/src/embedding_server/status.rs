@@ -33,11 +33,8 @@ pub(super) fn of(server: &EmbeddingServer, found: &Found<'_>) -> EmbeddingServer
     let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut conditions = Conditions::new(before, generation);
     let counts = found.counts.clone().unwrap_or_default();
-    let Health { state, mut reason, mut message } = match (found.refusal, &found.counts) {
-        (Some(refusal), _) => refusal.health(&counts),
-        (None, Some(counts)) => health::of(counts, found.pods, CONTAINER),
-        (None, None) => health::starting(),
-    };
+    let Health { state, mut reason, mut message } =
+        health::of_resource(found.refusal, found.counts.as_ref(), found.pods, CONTAINER);
     if state == State::NotAnswering {
         "ModelDownloading".clone_into(&mut reason);
         message = format!(

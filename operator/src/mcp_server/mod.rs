@@ -2,6 +2,7 @@
 
 mod address;
 mod build;
+mod program;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{ResourceExt as _, runtime::controller::Action};
-use vmcp_crds::MCPServer;
+use vmcp_crds::{MCPServer, mcp_server::MCPServerTransport};
 
 pub use self::address::{backend, child_name};
 use self::validate::secret_references;
@@ -20,7 +21,12 @@ use crate::{
     references::{self, Secrets},
     report::report,
     runtime::{ApplyError, ChildKind, Context, Desired, Settings, Triggers, labels, run_controller},
-    workload::{self, health::Counts, refusal::Refusal},
+    workload::{
+        self,
+        admin::AdminClient,
+        health::{self, Counts, State},
+        refusal::Refusal,
+    },
 };
 
 /// What the pods are called by, in `app.kubernetes.io/name`.
@@ -38,10 +44,15 @@ pub fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
         .on(&all.secrets, |change, context| {
             references::users_of(change, &context.resources.mcp_servers, secret_references)
         });
-    run_controller(triggers, reconcile).boxed()
+    let client = Arc::new(AdminClient::default());
+    run_controller(triggers, move |server, context| reconcile(server, context, client.clone())).boxed()
 }
 
-async fn reconcile(server: Arc<MCPServer>, context: Arc<Context>) -> Result<Action, ApplyError> {
+async fn reconcile(
+    server: Arc<MCPServer>,
+    context: Arc<Context>,
+    client: Arc<AdminClient>,
+) -> Result<Action, ApplyError> {
     let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
     let secrets = Secrets::read(&context, &namespace, &secret_references(&server)).await?;
     let group = references::group_exists(&context, &namespace, server.spec.group_ref.as_ref());
@@ -51,18 +62,20 @@ async fn reconcile(server: Arc<MCPServer>, context: Arc<Context>) -> Result<Acti
     };
     context.apply(server.as_ref(), desired).await?;
     let uid = server.uid().unwrap_or_default();
-    let deployment = context.children.typed::<Deployment>(&uid, &child_name(&name));
-    let found = status::Found {
-        group,
-        refusal: refusal.as_ref(),
-        counts: deployment.as_ref().map(Counts::from),
-        pods: &context.pods(&namespace, &labels(NAME, &name)),
-        url: backend(&server, &context.settings.cluster_domain).url,
-    };
-    let status = status::of(&server, &found);
+    let counts = context.children.typed::<Deployment>(&uid, &child_name(&name)).as_ref().map(Counts::from);
+    let pods = context.pods(&namespace, &labels(NAME, &name));
+    let mut health = health::of_resource(refusal.as_ref(), counts.as_ref(), &pods, build::CONTAINER);
+    let mut again = Action::await_change();
+    if health.state == State::NotAnswering && server.spec.transport == MCPServerTransport::Stdio {
+        health = program::explain(&client, &pods, health).await;
+        again = Action::requeue(program::AGAIN);
+    }
+    let found =
+        status::Found { group, refusal: refusal.as_ref(), counts: counts.unwrap_or_default(), health };
+    let status = status::of(&server, &found, &context.settings.cluster_domain);
     let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, server.as_ref(), before, &status.conditions, &status).await?;
-    Ok(Action::await_change())
+    Ok(again)
 }
 
 /// What should exist, or why that cannot be told.

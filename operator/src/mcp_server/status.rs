@@ -1,11 +1,8 @@
 //! The status of an MCPServer.
 
-use std::sync::Arc;
-
-use k8s_openapi::api::core::v1::Pod;
 use vmcp_crds::{MCPServer, MCPServerStatus, mcp_server::MCPServerPhase};
 
-use super::{NAME, build::CONTAINER};
+use super::{NAME, backend};
 use crate::{
     references::group_condition,
     runtime::{Conditions, labels},
@@ -21,29 +18,22 @@ pub(super) struct Found<'a> {
     pub group: Option<bool>,
     /// Why it does not run as it is written.
     pub refusal: Option<&'a Refusal>,
-    /// What the Deployment says; `None` without one.
-    pub counts: Option<Counts>,
-    /// Its pods.
-    pub pods: &'a [Arc<Pod>],
-    /// Where it is reached.
-    pub url: String,
+    /// What the Deployment says.
+    pub counts: Counts,
+    /// How the pods are.
+    pub health: Health,
 }
 
-pub(super) fn of(server: &MCPServer, found: &Found<'_>) -> MCPServerStatus {
+pub(super) fn of(server: &MCPServer, found: &Found<'_>, cluster_domain: &str) -> MCPServerStatus {
     let generation = server.metadata.generation.unwrap_or_default();
     let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut conditions = Conditions::new(before, generation);
-    let counts = found.counts.clone().unwrap_or_default();
-    let Health { state, reason, message } = match (found.refusal, &found.counts) {
-        (Some(refusal), _) => refusal.health(&counts),
-        (None, Some(counts)) => health::of(counts, found.pods, CONTAINER),
-        (None, None) => health::starting(),
-    };
-    conditions.set("Ready", counts.ready > 0 && state != State::Stopped, &reason, message.clone());
-    validity(&mut conditions, !server.spec.secrets.is_empty(), found.refusal);
-    let group = group_condition(&mut conditions, server.spec.group_ref.as_ref(), found.group);
-    let is_news = state != State::Ready || reason != health::READY;
-    let said: Vec<_> = is_news.then_some(message).into_iter().chain(group).collect();
+    let Found { group, refusal, counts, health: Health { state, reason, message } } = found;
+    conditions.set("Ready", counts.ready > 0 && *state != State::Stopped, reason, message.clone());
+    validity(&mut conditions, !server.spec.secrets.is_empty(), *refusal);
+    let group = group_condition(&mut conditions, server.spec.group_ref.as_ref(), *group);
+    let is_news = *state != State::Ready || reason != health::READY;
+    let said: Vec<_> = is_news.then(|| message.clone()).into_iter().chain(group).collect();
     let selector: Vec<_> = labels(NAME, server.metadata.name.as_deref().unwrap_or_default())
         .into_iter()
         .map(|(k, v)| format!("{k}={v}"))
@@ -55,7 +45,7 @@ pub(super) fn of(server: &MCPServer, found: &Found<'_>) -> MCPServerStatus {
             State::Starting | State::NotAnswering => MCPServerPhase::Pending,
             State::Failed => MCPServerPhase::Failed,
         }),
-        url: Some(found.url.clone()),
+        url: Some(backend(server, cluster_domain).url),
         message: (!said.is_empty()).then(|| said.join(" | ")),
         observed_generation: Some(generation),
         replicas: counts.existing,

@@ -1,4 +1,3 @@
-use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use vmcp_crds::{MCPServerStatus, mcp_server::MCPServerPhase};
 
@@ -134,22 +133,19 @@ fn what_makes_no_sense_says_what_would() {
     assert!(error.contains("the variable `T` is given twice"), "{error}");
 }
 
-fn status(
-    server: &MCPServer,
-    refusal: Option<&Refusal>,
-    counts: Option<Counts>,
-    pods: &[Arc<Pod>],
-) -> MCPServerStatus {
-    status::of(server, &Found { group: None, refusal, counts, pods, url: "http://u".to_owned() })
+fn status(server: &MCPServer, refusal: Option<&Refusal>, counts: Option<Counts>) -> MCPServerStatus {
+    let health = health::of_resource(refusal, counts.as_ref(), &[], build::CONTAINER);
+    let counts = counts.unwrap_or_default();
+    status::of(server, &Found { group: None, refusal, counts, health }, "cluster.local")
 }
 
 #[test]
 fn the_status_follows_the_pods() {
     let server = server(STDIO);
     let counts = |desired, ready| Some(Counts { desired, existing: desired, ready, refused: None });
-    assert_eq!(status(&server, None, None, &[]).phase, Some(MCPServerPhase::Pending));
-    assert_eq!(status(&server, None, counts(0, 0), &[]).phase, Some(MCPServerPhase::Stopped));
-    let ready = status(&server, None, counts(1, 1), &[]);
+    assert_eq!(status(&server, None, None).phase, Some(MCPServerPhase::Pending));
+    assert_eq!(status(&server, None, counts(0, 0)).phase, Some(MCPServerPhase::Stopped));
+    let ready = status(&server, None, counts(1, 1));
     assert_eq!((ready.phase, ready.message, ready.ready_replicas), (Some(MCPServerPhase::Ready), None, 1));
     let selector = "app.kubernetes.io/instance=time,app.kubernetes.io/managed-by=vmcp-operator,\
                     app.kubernetes.io/name=mcp-server";
@@ -157,7 +153,7 @@ fn the_status_follows_the_pods() {
 
     // An edit that makes no sense leaves what runs alone, and is said.
     let refusal = Refusal::SecretNotFound("there is no Secret s".to_owned());
-    let refused = status(&server, Some(&refusal), counts(1, 1), &[]);
+    let refused = status(&server, Some(&refusal), counts(1, 1));
     assert_eq!(refused.phase, Some(MCPServerPhase::Failed));
     assert_eq!(
         refused.message.as_deref(),

@@ -7,7 +7,10 @@ use k8s_openapi::api::{
     core::v1::Pod,
 };
 
-use super::trouble::{self, Reason, Trouble};
+use super::{
+    refusal::Refusal,
+    trouble::{self, Reason, Trouble},
+};
 
 /// What a Deployment or a StatefulSet says about its pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,12 +70,6 @@ pub struct Health {
 /// The reason of a workload about which there is nothing more to say.
 pub const READY: &str = "PodsReady";
 
-/// A workload of which nothing is there yet.
-pub fn starting() -> Health {
-    let message = "the pods are being made".to_owned();
-    Health { state: State::Starting, reason: "Starting".to_owned(), message }
-}
-
 /// How a workload is, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
@@ -86,6 +83,25 @@ pub enum State {
     NotAnswering,
     /// Not before somebody does something.
     Failed,
+}
+
+/// How the workload of a resource is, which may be refused, or may have no workload yet (no `counts`).
+pub fn of_resource(
+    refusal: Option<&Refusal>,
+    counts: Option<&Counts>,
+    pods: &[Arc<Pod>],
+    main: &str,
+) -> Health {
+    match (refusal, counts) {
+        (Some(refusal), counts) => refusal.health(counts.map_or(0, |counts| counts.ready)),
+        (None, Some(counts)) => of(counts, pods, main),
+        (None, None) => starting(),
+    }
+}
+
+fn starting() -> Health {
+    let message = "the pods are being made".to_owned();
+    Health { state: State::Starting, reason: "Starting".to_owned(), message }
 }
 
 /// Judges a workload. `main` is the container that does the work.

@@ -1,5 +1,6 @@
 //! What the workloads have in common, whatever runs in them.
 
+pub mod admin;
 pub mod health;
 pub mod pod;
 pub mod refusal;

@@ -2,7 +2,7 @@
 
 use vmcp_crds::Invalid;
 
-use super::health::{Counts, Health, State};
+use super::health::{Health, State};
 use crate::runtime::{Conditions, pod_template::PodTemplateError};
 
 /// Why a resource does not run as it is written.
@@ -29,11 +29,11 @@ impl Refusal {
         }
     }
 
-    /// How a workload is whose resource was refused.
-    pub fn health(&self, counts: &Counts) -> Health {
-        let message = match counts.ready {
+    /// How a workload is whose resource was refused, with so many pods of the version before.
+    pub fn health(&self, ready: i32) -> Health {
+        let message = match ready {
             0 => self.to_string(),
-            ready => format!("{self}; {ready} pods of the version before are ready"),
+            _ => format!("{self}; {ready} pods of the version before are ready"),
         };
         Health { state: State::Failed, reason: self.reason().to_owned(), message }
     }
