@@ -3,7 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::references::SecretKeyReference;
+use crate::{references::SecretKeyReference, schema::Rule};
+
+/// Where `headers` and `sensitiveHeaders` stand side by side.
+pub(crate) const HEADER_IN_BOTH: Rule = (
+    "!has(self.headers) || !has(self.sensitiveHeaders) || self.sensitiveHeaders.all(header, !(header.name in self.headers))",
+    "a header is in both headers and sensitiveHeaders; keep one of the two",
+);
 
 /// A header whose value is in a Secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

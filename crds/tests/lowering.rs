@@ -200,7 +200,10 @@ fn contradictions_are_refused_with_a_remedy() {
         (json!({ "replicas": 2, "autoscaling": { "maxReplicas": 3 } }), "spec.replicas"),
         (json!({ "autoscaling": { "minReplicas": 4, "maxReplicas": 3 } }), "spec.autoscaling.minReplicas"),
         (json!({ "podDisruptionBudget": {} }), "spec.podDisruptionBudget"),
-        (json!({ "podTemplateSpec": { "spec": { "containers": "x" } } }), "spec.podTemplateSpec"),
+        (
+            json!({ "backendSelector": { "matchExpressions": [{ "key": "a", "operator": "In" }] } }),
+            "spec.backendSelector.matchExpressions",
+        ),
         (tei(json!({})), "spec.optimizer.embeddings.tei"),
         (tei(json!({ "endpoint": "http://t", "managed": {} })), "spec.optimizer.embeddings.tei"),
         (

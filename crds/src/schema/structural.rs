@@ -32,6 +32,7 @@ impl Transform for Structural {
         name_choices(object);
         describe_number(object);
         describe_quantity(object);
+        name_operators(object);
         // The default of a block is the defaults of its keys, which stand with them.
         let says_nothing =
             |default: &Value| default.is_null() || default.is_object() || *default == json!([]);
@@ -121,6 +122,14 @@ fn describe_number(object: &mut Map<String, Value>) {
             if is_duration { ("duration", "500ms, 30s or 1m30s") } else { ("decimal", "\"0.5\"") };
         let message = format!("must be a {kind} between {least} and {most}, such as {example}");
         object.insert("x-kubernetes-validations".to_owned(), json!([{ "rule": rule, "message": message }]));
+    }
+}
+
+/// The operators of label selectors, which the types of Kubernetes name in prose only.
+fn name_operators(object: &mut Map<String, Value>) {
+    let description = object.get("description").and_then(Value::as_str).unwrap_or_default();
+    if description.starts_with("operator represents a key's relationship to a set of values") {
+        object.insert("enum".to_owned(), json!(["In", "NotIn", "Exists", "DoesNotExist"]));
     }
 }
 

@@ -12,7 +12,7 @@ use vmcp_model::config::{
 use crate::{
     block::{self, Block},
     embedding_server::EmbeddingServerSpec,
-    headers::SensitiveHeader,
+    headers::{HEADER_IN_BOTH, SensitiveHeader},
     references::SecretKeyReference,
     schema::rules,
 };
@@ -58,10 +58,13 @@ impl Default for Embeddings {
 /// of `spec.embeddingServerRef`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = rules(&[(
-    "!(has(self.endpoint) && has(self.managed))",
-    "endpoint and managed are both given; keep endpoint for a service that runs already, or managed to have one made",
-)])))]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "!(has(self.endpoint) && has(self.managed))",
+        "endpoint and managed are both given; keep endpoint for a service that runs already, or managed to have one made",
+    ),
+    HEADER_IN_BOTH,
+])))]
 pub struct Tei {
     /// Have the operator run one for this server.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,6 +85,7 @@ pub struct Tei {
 /// A service with OpenAI's `/v1/embeddings`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[HEADER_IN_BOTH])))]
 pub struct OpenAi {
     /// The key that is sent as a bearer token.
     #[serde(skip_serializing_if = "Option::is_none")]

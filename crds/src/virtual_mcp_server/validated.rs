@@ -6,14 +6,12 @@ mod optimizer;
 
 use k8s_openapi::{
     api::{
-        core::v1::{LocalObjectReference, PodTemplateSpec, ResourceRequirements},
+        core::v1::{LocalObjectReference, ResourceRequirements},
         networking::v1::NetworkPolicyPeer,
     },
-    apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
+    apimachinery::pkg::util::intstr::IntOrString,
 };
-use kube::ResourceExt as _;
-use serde::Deserialize as _;
-use serde_json::Value;
+use kube::{ResourceExt as _, core::Selector};
 
 pub(crate) use self::optimizer::WrittenAs;
 pub use self::optimizer::{EmbeddingSource, TeiService, ValidOptimizer};
@@ -68,8 +66,8 @@ pub struct Validated {
 pub struct Members {
     /// Those of this MCPGroup; `None`: all.
     pub group: Option<String>,
-    /// Of those, the ones with these labels; `None`: all.
-    pub labels: Option<LabelSelector>,
+    /// Of those, the ones with these labels; an empty selector: all.
+    pub labels: Selector,
 }
 
 /// What goes into `vmcp.yaml` as it is written.
@@ -100,7 +98,7 @@ pub struct Pods {
     pub service_account: Option<String>,
     /// What the container needs and may use.
     pub resources: Option<ResourceRequirements>,
-    /// To be merged into the template; it fits the type.
+    /// To be merged into the template, as it is written.
     pub template: Block,
     /// How long a pod may take to end; `None`: [`crate::lower::Lowered::grace`].
     pub termination_grace_period_seconds: Option<i64>,
@@ -149,7 +147,7 @@ impl VirtualMCPServer {
         let config = spec.config.clone().unwrap_or_default();
         let validated = Validated {
             namespace: self.namespace().unwrap_or_default(),
-            members: Members { group: group(spec, &mut problems), labels: spec.backend_selector.clone() },
+            members: Members { group: group(spec, &mut problems), labels: labels(spec, &mut problems) },
             optimizer: optimizer::optimizer(spec, &mut problems),
             telemetry: spec.telemetry_config_ref.clone(),
             settings: Settings {
@@ -159,7 +157,7 @@ impl VirtualMCPServer {
                 server: config.server,
                 incoming_auth: spec.incoming_auth.clone(),
             },
-            pods: pods(spec, &mut problems),
+            pods: pods(spec),
             scale: scale(spec, &mut problems),
             disruption: spec
                 .pod_disruption_budget
@@ -192,8 +190,17 @@ fn group(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) -> Option<Str
     group.or(other).cloned()
 }
 
-fn pods(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) -> Pods {
-    check_template(&spec.pod_template_spec, problems);
+fn labels(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) -> Selector {
+    let selector = spec.backend_selector.clone().unwrap_or_default();
+    Selector::try_from(selector).unwrap_or_else(|_| {
+        let message = "an expression that is none";
+        let remedy = "use the operators In and NotIn with values, Exists and DoesNotExist without";
+        problems.push(Problem::new("spec.backendSelector.matchExpressions", message, remedy));
+        Selector::default()
+    })
+}
+
+fn pods(spec: &VirtualMCPServerSpec) -> Pods {
     Pods {
         image: spec.image.clone(),
         image_pull_policy: spec.image_pull_policy,
@@ -202,14 +209,6 @@ fn pods(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) -> Pods {
         resources: spec.resources.clone(),
         template: spec.pod_template_spec.clone(),
         termination_grace_period_seconds: spec.termination_grace_period_seconds,
-    }
-}
-
-/// The schema lets any object pass; the type does not.
-pub(crate) fn check_template(template: &Block, problems: &mut Vec<Problem>) {
-    if let Err(error) = PodTemplateSpec::deserialize(Value::Object(template.clone())) {
-        let remedy = "write it as a Deployment's `spec.template`; `kubectl explain deployment.spec.template` tells its fields";
-        problems.push(Problem::new("spec.podTemplateSpec", error.to_string(), remedy));
     }
 }
 

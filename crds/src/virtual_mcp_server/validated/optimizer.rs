@@ -167,10 +167,12 @@ fn source(
                     return None;
                 }
             };
+            check_headers(&settings, &sensitive_headers, &format!("{PATH}.tei"), problems);
             EmbeddingSource::Tei { service, headers: sensitive_headers, settings }
         }
         RawProvider::OpenAi => {
             let openai = openai.unwrap_or_default();
+            check_headers(&openai.settings, &openai.sensitive_headers, &format!("{PATH}.openai"), problems);
             EmbeddingSource::OpenAi {
                 api_key: openai.api_key_secret_ref,
                 headers: openai.sensitive_headers,
@@ -178,6 +180,14 @@ fn source(
             }
         }
     })
+}
+
+fn check_headers(settings: &Block, sensitive: &[SensitiveHeader], path: &str, problems: &mut Vec<Problem>) {
+    let Some(Value::Object(headers)) = settings.get("headers") else { return };
+    for header in sensitive.iter().filter(|header| headers.contains_key(&header.name)) {
+        let message = format!("`{}` is in `headers` too", header.name);
+        problems.push(Problem::new(format!("{path}.sensitiveHeaders"), message, "keep one of the two"));
+    }
 }
 
 /// ToolHive's flat fields say the same with other names.

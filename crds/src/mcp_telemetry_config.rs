@@ -7,7 +7,10 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{headers::SensitiveHeader, schema::rules};
+use crate::{
+    headers::{HEADER_IN_BOTH, SensitiveHeader},
+    schema::rules,
+};
 
 /// Telemetry settings that VirtualMCPServers refer to.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,10 +50,7 @@ pub struct MCPTelemetryConfigSpec {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
-        "!has(self.headers) || !has(self.sensitiveHeaders) || self.sensitiveHeaders.all(header, !(header.name in self.headers))",
-        "a header is in both headers and sensitiveHeaders; keep one of the two",
-    ),
+    HEADER_IN_BOTH,
     (
         "!self.enabled || !has(self.tracing) || !self.tracing.enabled || has(self.endpoint)",
         "traces have nowhere to go; give endpoint, such as http://collector:4318",
