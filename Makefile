@@ -7,10 +7,10 @@ VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane conformance build-tests model lint format check-format clippy deny bench fuzz fuzz-short schema crds check-generated helm-lint deploy-manifests clean-cache
+.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane e2e conformance build-tests model lint format check-format clippy deny bench fuzz fuzz-short schema crds check-generated helm-lint deploy-manifests clean-cache
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install what is missing: linker, Rust components, MCP servers and clients (a second run is instant)
 	@scripts/setup.sh
@@ -42,6 +42,9 @@ test-integration: build-tests model ## Run the scenarios with real servers and c
 test-control-plane: build-tests ## Run the tests of the operator on a real Kubernetes API server (the first time builds it, with Go)
 	@test -n "$(KUBEBUILDER_ASSETS)" || tests/kubernetes/components/build.sh >/dev/null
 	cargo test --workspace --quiet --test control_plane
+
+e2e: setup ## Bring a Kubernetes node up, run the scenarios on it, take it down (root; or KUBECONFIG and VMCP_E2E=1; KEEP=1, SCENARIOS=…)
+	@scripts/e2e.sh $(SCENARIOS)
 
 conformance: build-tests ## Run the official conformance suite direct and through vmcp, and compare
 	@$(CARGO_TARGET_DIR)/debug/vmcp-conformance

@@ -12,12 +12,10 @@ import (
 
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/coremain"
-	_ "github.com/coredns/coredns/plugin/cache"
 	_ "github.com/coredns/coredns/plugin/errors"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
@@ -38,7 +36,7 @@ var programs = map[string]func(){
 	"kube-controller-manager": func() { run(controllers.NewControllerManagerCommand()) },
 	"kube-proxy":              func() { run(proxy.NewProxyCommand()) },
 	"kube-scheduler":          func() { run(scheduler.NewSchedulerCommand()) },
-	"kubelet":                 func() { run(kubelet.NewKubeletCommand(stopped())) },
+	"kubelet":                 func() { run(kubelet.NewKubeletCommand(context.Background())) },
 }
 
 func main() {
@@ -58,11 +56,7 @@ func run(command *cobra.Command) {
 	os.Exit(cli.Run(command))
 }
 
-func stopped() context.Context {
-	return genericapiserver.SetupSignalContext()
-}
-
 func coredns() {
-	dnsserver.Directives = []string{"errors", "cache", "kubernetes"}
+	dnsserver.Directives = []string{"errors", "kubernetes"}
 	coremain.Run()
 }

@@ -119,7 +119,7 @@ impl Plan<'_> {
                 flags,
             ],
         );
-        let admin = access.kubeconfig("admin", &server);
+        let [admin, _] = ["admin", "node"].map(|user| access.kubeconfig(user, &server));
         if let Some(program) = programs.get("kube-controller-manager") {
             processes.start(
                 "kube-controller-manager",

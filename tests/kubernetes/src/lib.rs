@@ -22,19 +22,26 @@
 )]
 
 mod access;
+mod chart;
 mod cluster;
 mod control_plane;
+pub mod images;
 mod namespace;
+mod node;
 mod operator;
 mod processes;
 mod programs;
 mod report;
+mod service;
 
+pub use chart::RELEASE;
 pub use cluster::Cluster;
 pub use control_plane::ControlPlane;
 pub use namespace::Namespace;
+pub use node::Node;
 pub use operator::Operator;
 pub use programs::{Programs, cache};
+pub use service::Endpoint;
 
 use std::time::Duration;
 

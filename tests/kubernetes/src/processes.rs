@@ -9,7 +9,6 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 /// Child processes in one process group, so that they can be ended together; each writes into a log of its own.
 pub(crate) struct Processes {
     folder: PathBuf,
-    enter: Option<String>,
     children: Vec<(String, Child)>,
     /// When this pipe closes, the group is killed and the folder removed: on drop, and also when we are killed ourselves.
     lifeline: Option<ChildStdin>,
@@ -24,19 +23,17 @@ impl Processes {
         janitor.arg("-c").arg(JANITOR).arg(folder).process_group(0);
         janitor.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let lifeline = janitor.spawn().expect("starting a shell").stdin;
-        Self { folder: folder.to_owned(), enter: None, children: Vec::new(), lifeline }
+        Self { folder: folder.to_owned(), children: Vec::new(), lifeline }
+    }
+
+    /// Processes that stay when we end.
+    pub(crate) fn lasting(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), children: Vec::new(), lifeline: None }
     }
 
     /// Starts a program; an argument may have several flags in it, separated by white space.
     pub(crate) fn start(&mut self, name: &str, program: &Path, flags: &[&str]) {
-        let mut command = match &self.enter {
-            None => Command::new(program),
-            Some(network) => {
-                let mut command = Command::new("nsenter");
-                command.arg(network).arg("--").arg(program);
-                command
-            }
-        };
+        let mut command = Command::new(program);
         let log = File::create(self.log(name)).expect("a log file");
         command.args(flags.iter().flat_map(|flags| flags.split_whitespace()));
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log file")).stderr(log);

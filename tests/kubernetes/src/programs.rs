@@ -1,6 +1,6 @@
 //! Where the programs of Kubernetes are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The folder where the project keeps what it builds and fetches for itself.
@@ -31,6 +31,11 @@ impl Programs {
         let build = build.unwrap_or_else(|error| panic!("{}: {error}", script.display()));
         assert!(build.status.success(), "{} failed: {}", script.display(), build.status);
         Self { folder: String::from_utf8_lossy(&build.stdout).trim().into() }
+    }
+
+    /// Where they are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The path of a program, if there is such a program.

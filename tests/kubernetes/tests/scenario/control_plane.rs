@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::json;
-use vmcp_kubernetes_tests::ControlPlane;
+use vmcp_kubernetes_tests::{ControlPlane, Operator};
 
 #[tokio::test]
 async fn what_is_applied_is_merged_by_the_server_and_validated_strictly() {
@@ -58,4 +58,18 @@ async fn a_control_plane_ends_with_its_owner() {
     drop(cluster);
     vmcp_integration::eventually("its folder to be removed", async || (!kubeconfig.exists()).then_some(()))
         .await;
+}
+
+#[tokio::test]
+async fn an_operator_runs_beside_the_test() {
+    let place = ControlPlane::shared().await.namespace("operator").await;
+    let mut operator = Operator::start(&place).await;
+    assert!(operator.metrics().await.contains("# EOF"), "metrics are complete");
+    place
+        .apply(
+            "{apiVersion: toolhive.stacklok.com/v1alpha1, kind: MCPGroup, metadata: {name: tools}, spec: {}}",
+        )
+        .await;
+    operator.process.signal("TERM").await;
+    assert!(operator.process.ended().await.success());
 }

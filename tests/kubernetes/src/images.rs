@@ -1,0 +1,151 @@
+//! Images made here, as no registry can be reached: built by buildah, given to the node as archives.
+//!
+//! What goes into an image is hashed, and the archive kept under that name: nothing is built twice.
+
+mod base;
+mod ours;
+mod servers;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+use tokio::process::Command;
+
+pub use ours::{OPERATOR, VMCP, ours};
+pub use servers::{SERVERS, servers};
+
+use crate::cache;
+
+/// A folder with a `Dockerfile` and what it copies, beside the images, so that nothing crosses a file system.
+pub struct Context {
+    folder: TempDir,
+}
+
+impl Context {
+    /// One with this `Dockerfile`.
+    pub fn new(dockerfile: &str) -> Self {
+        let parent = cache().join("kubernetes/contexts");
+        fs::create_dir_all(&parent).expect("a folder for contexts");
+        let context = Self { folder: TempDir::new_in(parent).expect("a folder") };
+        fs::write(context.path().join("Dockerfile"), dockerfile).expect("the Dockerfile");
+        context
+    }
+
+    /// Its folder.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Copies a file or a folder, links as they are.
+    pub async fn copy(&self, from: &Path, name: &str) {
+        run("cp", Command::new("cp").arg("--archive").arg(from).arg(self.path().join(name))).await;
+    }
+}
+
+/// How an image is built.
+#[derive(Debug, Default)]
+pub struct Build {
+    /// Its name.
+    pub tag: String,
+    /// Build arguments, `NAME=VALUE`.
+    pub arguments: Vec<String>,
+    /// What `RUN` sees besides, `HERE:THERE`; it is no part of the image.
+    pub volumes: Vec<String>,
+    /// The stage to stop at; the last one if empty.
+    pub target: String,
+}
+
+impl Build {
+    /// An image of this name.
+    pub fn new(tag: &str) -> Self {
+        Self { tag: tag.to_owned(), ..Self::default() }
+    }
+
+    /// The archive of the image that was built from what `key` stands for; built from `folder` if there is none.
+    pub async fn archive(&self, key: &str, folder: &Path) -> PathBuf {
+        let archive = self.path(key);
+        if archive.exists() {
+            return archive;
+        }
+        let Self { tag, arguments, volumes, target } = self;
+        eprintln!("building the image {tag}");
+        let mut build = buildah();
+        build.args(["bud", "--isolation", "chroot", "--layers=false", "--pull-never", "--tag", tag]);
+        if !target.is_empty() {
+            build.args(["--target", target]);
+        }
+        build.args(arguments.iter().flat_map(|argument| ["--build-arg", argument]));
+        build.args(volumes.iter().flat_map(|volume| ["--volume", volume]));
+        // What it prints is its progress.
+        let status = build.arg(folder).stdin(Stdio::null()).status().await.expect("buildah");
+        assert!(status.success(), "building {tag} failed: {status}");
+        let unfinished = archive.with_extension("unfinished");
+        drop(fs::remove_file(&unfinished));
+        let to = format!("docker-archive:{}:{tag}", unfinished.display());
+        run("buildah push", buildah().args(["push", "--quiet", tag, &to])).await;
+        // Older ones of this name are of no use any more.
+        let folder = archive.parent().expect("a folder");
+        for old in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if old.path().extension().is_some_and(|extension| extension == "tar") {
+                drop(fs::remove_file(old.path()));
+            }
+        }
+        fs::rename(unfinished, &archive).expect("naming the archive");
+        archive
+    }
+
+    /// Where the archive is, if it is.
+    fn path(&self, key: &str) -> PathBuf {
+        let folder = cache().join("kubernetes/images").join(self.tag.replace([':', '/'], "-"));
+        fs::create_dir_all(&folder).expect("a folder for images");
+        folder.join(format!("{}.tar", digest(&[key, &self.arguments.join(" "), &self.target])))
+    }
+
+    /// Whether there is an archive for `key` already.
+    pub fn is_built(&self, key: &str) -> bool {
+        self.path(key).exists()
+    }
+}
+
+/// buildah with a storage of its own.
+fn buildah() -> Command {
+    let storage = cache().join("kubernetes/buildah");
+    let mut command = Command::new("buildah");
+    command.arg("--root").arg(storage.join("root")).arg("--runroot").arg(storage.join("run"));
+    // Caches that a Dockerfile mounts are kept where temporary files are.
+    let temporary = storage.join("caches");
+    fs::create_dir_all(&temporary).expect("a folder for caches");
+    command.env("TMPDIR", temporary).env("STORAGE_DRIVER", "overlay");
+    command
+}
+
+pub(crate) fn digest(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.len().to_le_bytes());
+        hash.update(part);
+    }
+    short(&hash.finalize())
+}
+
+fn short(hash: &[u8]) -> String {
+    format!("{:016x}", hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+/// What a file holds, in short.
+pub(crate) fn digest_of(file: &Path) -> String {
+    let bytes = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    short(&Sha256::digest(bytes))
+}
+
+/// Runs a command that has to succeed, and gives what it writes.
+pub(crate) async fn run(what: &str, command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await;
+    let output = output.unwrap_or_else(|error| panic!("{what}: {error}; scripts/setup-e2e.sh installs it"));
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what} failed: {complaint}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

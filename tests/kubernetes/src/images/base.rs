@@ -1,0 +1,65 @@
+//! Images with a Debian or Ubuntu userland, of the release that this machine runs: what is built here runs there.
+
+use std::fs;
+
+use tokio::process::Command;
+
+use super::{Build, digest, run};
+use crate::cache;
+
+/// What compiling Rust with parts in C takes, for musl and for glibc.
+pub(super) const RUST: &str = "ca-certificates,clang,gcc,git,libc6-dev,make,mold,musl-tools";
+/// What MCP servers from npm and PyPI take besides Node, which comes from npm too.
+pub(super) const NODE_AND_PYTHON: &str = "ca-certificates,git,libstdc++6,python3";
+
+/// Makes an image of this name with the essential packages and these.
+pub(super) async fn base(tag: &str, packages: &str) {
+    let release =
+        run("sh", Command::new("sh").args(["-c", ". /etc/os-release; echo $VERSION_CODENAME"])).await;
+    let release = release.trim();
+    let folder = cache().join("kubernetes/userlands");
+    let userland = folder.join(format!("{release}-{}", digest(&[packages])));
+    if !userland.join("Dockerfile").exists() {
+        eprintln!("fetching the packages of {tag}: {packages}");
+        fs::create_dir_all(&userland).expect("a folder");
+        let tree = userland.join("tree");
+        drop(fs::remove_dir_all(&tree));
+        let mut debootstrap = Command::new("debootstrap");
+        debootstrap
+            .args(["--variant", "minbase", "--include", packages, release])
+            .arg(&tree)
+            .arg(mirror(release).await);
+        run("debootstrap", &mut debootstrap).await;
+        // What apt keeps for itself is of no use in an image.
+        for rest in
+            ["var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"]
+        {
+            drop(fs::remove_dir_all(tree.join(rest)));
+        }
+        let mut pack = Command::new("tar");
+        pack.arg("--create")
+            .arg("--file")
+            .arg(userland.join("tree.tar"))
+            .arg("--directory")
+            .arg(&tree)
+            .arg(".");
+        run("tar", &mut pack).await;
+        drop(fs::remove_dir_all(&tree));
+        fs::write(userland.join("Dockerfile"), "FROM scratch\nADD tree.tar /\n").expect("a Dockerfile");
+    }
+    Build::new(tag).archive(&userland.display().to_string(), &userland).await;
+}
+
+/// Where apt takes packages of this release from.
+async fn mirror(release: &str) -> String {
+    let mut apt = Command::new("apt-get");
+    apt.args([
+        "indextargets",
+        "--format",
+        "$(SITE)",
+        "Created-By: Packages",
+        &format!("Codename: {release}"),
+    ]);
+    let sites = run("apt-get", &mut apt).await;
+    sites.lines().next().unwrap_or("http://deb.debian.org/debian").to_owned()
+}

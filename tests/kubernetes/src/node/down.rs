@@ -1,0 +1,63 @@
+//! Taking a node down.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tokio::process::Command;
+
+use super::containers::socket;
+
+pub(super) async fn down(name: &str, folder: &Path) {
+    // Killed, not asked: etcd and the API server take long to end, and nothing of them is needed again.
+    if let Ok(group) = fs::read_to_string(folder.join("group")) {
+        kill(&format!("-{group}")).await;
+    }
+    // A container's first process is a child of its shim, and takes all others of the container along.
+    for shim in shims(&socket(folder)) {
+        for container in children(&shim) {
+            kill(&container).await;
+        }
+        kill(&shim).await;
+    }
+    for mount in mounts(folder) {
+        try_to(Command::new("umount").arg("--lazy").arg(mount)).await;
+    }
+    try_to(Command::new("ip").args(["netns", "delete", name])).await;
+    try_to(Command::new("rm").arg("--recursive").arg("--force").arg(folder)).await;
+}
+
+async fn kill(process: &str) {
+    try_to(Command::new("kill").args(["-KILL", process])).await;
+}
+
+/// What has gone already need not be removed.
+async fn try_to(command: &mut Command) {
+    drop(command.kill_on_drop(true).output().await);
+}
+
+/// The processes that hold containers for the daemon with this socket.
+fn shims(socket: &Path) -> Vec<String> {
+    let socket = socket.display().to_string();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = processes.filter_map(|process| process.file_name().into_string().ok());
+    let is_shim = |id: &String| {
+        let line = fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        line.contains("containerd-shim") && line.split('\0').any(|argument| argument == socket)
+    };
+    ids.filter(is_shim).collect()
+}
+
+fn children(process: &str) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+/// The mounts under a folder, the innermost first.
+fn mounts(folder: &Path) -> Vec<PathBuf> {
+    let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let points = table.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from);
+    let mut mounts: Vec<PathBuf> = points.filter(|point| point.starts_with(folder)).collect();
+    mounts.reverse();
+    mounts
+}

@@ -1,0 +1,62 @@
+//! The kubelet, and beside it scheduler, kube-proxy and CoreDNS.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::containers::socket;
+use super::{ADDRESS, DNS};
+use crate::Programs;
+use crate::processes::Processes;
+
+pub(super) fn start(folder: &Path, programs: &Programs, processes: &mut Processes) {
+    let file = |name: &str| folder.join(name).display().to_string();
+    let admin = file("admin.kubeconfig");
+    fs::write(folder.join("resolv.conf"), "").expect("an empty file");
+    let config = json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
+        "authorization": {"mode": "AlwaysAllow"},
+        "containerRuntimeEndpoint": format!("unix://{}", socket(folder).display()),
+        "cgroupDriver": "cgroupfs",
+        "failSwapOn": false,
+        "podLogsDir": folder.join("logs"),
+        // The disk's fullness is this machine's business: no pod is evicted for it, and no image removed.
+        "evictionHard": {
+            "memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%",
+            "imagefs.available": "0%", "imagefs.inodesFree": "0%",
+        },
+        "imageGCHighThresholdPercent": 100,
+        "imageGCLowThresholdPercent": 99,
+        "maxPods": 250,
+        "syncFrequency": "5s",
+        "configMapAndSecretChangeDetectionStrategy": "Watch",
+        "resolvConf": folder.join("resolv.conf"),
+        "clusterDNS": [DNS],
+        "clusterDomain": "cluster.local",
+    });
+    fs::write(folder.join("kubelet.json"), config.to_string()).expect("the kubelet's configuration");
+    let dns = format!(
+        ".:53 {{\n  errors\n  kubernetes cluster.local {{\n    kubeconfig {admin}\n    ttl 2\n  }}\n}}\n"
+    );
+    fs::write(folder.join("Corefile"), dns).expect("CoreDNS's configuration");
+
+    let flags = format!("--kubeconfig {admin} --leader-elect=false --secure-port 0");
+    processes.start("kube-scheduler", &programs.path("kube-scheduler"), &[&flags]);
+    processes.start(
+        "kubelet",
+        &programs.path("kubelet"),
+        &[
+            &format!("--config {} --kubeconfig {}", file("kubelet.json"), file("node.kubeconfig")),
+            &format!("--root-dir {} --cert-dir {}", file("kubelet"), file("kubelet-certificates")),
+            &format!("--hostname-override node1 --node-ip {ADDRESS}"),
+        ],
+    );
+    // Without masquerading, the answer of a pod to another one on the same bridge would bypass the translation.
+    let flags =
+        format!("--kubeconfig {admin} --hostname-override node1 --proxy-mode nftables --masquerade-all");
+    processes.start("kube-proxy", &programs.path("kube-proxy"), &[&flags, "--conntrack-max-per-core 0"]);
+    processes.start("coredns", &programs.path("coredns"), &[&format!("-conf {}", file("Corefile"))]);
+}
