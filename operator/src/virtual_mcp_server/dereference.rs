@@ -1,20 +1,21 @@
 //! Step 1: what the resource refers to, as it is.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::ByteString;
 use kube::ResourceExt as _;
 use vmcp_crds::{
     EmbeddingServer, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer,
     lower::{ADMIN_TOKEN, SESSION_KEY},
-    references::LocalReference,
+    references::{LocalReference, SecretKeyReference},
 };
 
 use super::names;
-use crate::runtime::{CallError, ChildKind, Context, SecretData};
+use crate::{
+    mcp_server_entry,
+    references::Secrets,
+    runtime::{CallError, ChildKind, Context},
+};
 
 /// Everything that [`validate`](super::validate) may look at besides the resource itself.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ pub(super) struct References {
     /// The EmbeddingServer that is named, or managed, if it is there.
     pub embedding_server: Option<Arc<EmbeddingServer>>,
     /// The Secrets that are named, if they are there.
-    pub secrets: BTreeMap<String, SecretData>,
+    pub secrets: Secrets,
     /// What the operator made up once and keeps.
     pub generated: Generated,
     /// Whether a configuration is mounted from before.
@@ -63,11 +64,7 @@ pub(super) async fn dereference(
 ) -> Result<References, DereferenceError> {
     let mut references = linked(server, context);
     let namespace = server.namespace().unwrap_or_default();
-    for name in secrets_of(server, &references) {
-        if let Some(data) = context.secret(&namespace, &name).await? {
-            references.secrets.insert(name, data);
-        }
-    }
+    references.secrets = Secrets::read(context, &namespace, &secrets_of(server, &references)).await?;
     let uid = server.uid().unwrap_or_default();
     let name = server.name_any();
     references.configured =
@@ -78,7 +75,7 @@ pub(super) async fn dereference(
 
 /// Whether a change of this Secret concerns the server.
 pub(super) fn refers_to_secret(server: &VirtualMCPServer, context: &Context, secret: &str) -> bool {
-    secrets_of(server, &linked(server, context)).contains(secret)
+    secrets_of(server, &linked(server, context)).iter().any(|reference| reference.name == secret)
 }
 
 /// What watches have brought.
@@ -127,29 +124,22 @@ fn selected(server: &VirtualMCPServer, labels: &BTreeMap<String, String>) -> boo
         .is_ok_and(|selector| kube::core::SelectorExt::matches(&selector, labels))
 }
 
-/// The names of all Secrets that anything refers to.
-fn secrets_of(server: &VirtualMCPServer, references: &References) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
+/// All values of Secrets that anything refers to.
+fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretKeyReference> {
     let embeddings = server.spec.optimizer.as_ref().and_then(|optimizer| optimizer.embeddings.as_ref());
-    if let Some(tei) = embeddings.and_then(|embeddings| embeddings.tei.as_ref()) {
-        names.extend(tei.sensitive_headers.iter().map(|header| header.secret_key_ref.name.clone()));
-    }
-    if let Some(openai) = embeddings.and_then(|embeddings| embeddings.openai.as_ref()) {
-        names.extend(openai.sensitive_headers.iter().map(|header| header.secret_key_ref.name.clone()));
-        names.extend(openai.api_key_secret_ref.iter().map(|key| key.name.clone()));
-    }
-    let open_telemetry =
+    let tei = embeddings.and_then(|embeddings| embeddings.tei.as_ref());
+    let openai = embeddings.and_then(|embeddings| embeddings.openai.as_ref());
+    let telemetry =
         references.telemetry.as_ref().and_then(|telemetry| telemetry.spec.open_telemetry.as_ref());
-    names.extend(
-        open_telemetry
-            .iter()
-            .flat_map(|block| &block.sensitive_headers)
-            .map(|header| header.secret_key_ref.name.clone()),
-    );
-    let of_entries =
-        references.entries.iter().flat_map(|entry| &entry.spec.header_forward.add_headers_from_secret);
-    names.extend(of_entries.map(|header| header.value_secret_ref.name.clone()));
-    names
+    let headers = [
+        tei.map(|tei| &tei.sensitive_headers),
+        openai.map(|openai| &openai.sensitive_headers),
+        telemetry.map(|telemetry| &telemetry.sensitive_headers),
+    ];
+    let of_headers = headers.into_iter().flatten().flatten().map(|header| header.secret_key_ref.clone());
+    let key = openai.and_then(|openai| openai.api_key_secret_ref.clone());
+    let of_entries = references.entries.iter().flat_map(|entry| mcp_server_entry::secret_references(entry));
+    of_headers.chain(key).chain(of_entries).collect()
 }
 
 /// What is in the Secret already; what is not, is made up.
@@ -207,7 +197,8 @@ mod tests {
         )
         .expect("an entry");
         let references = References { entries: vec![Arc::new(entry)], ..References::default() };
-        let names = secrets_of(&server, &references);
-        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["entry", "header", "key"]);
+        let names: Vec<_> =
+            secrets_of(&server, &references).into_iter().map(|reference| reference.name).collect();
+        assert_eq!(names, ["header", "key", "entry"]);
     }
 }

@@ -13,8 +13,8 @@ mod validate;
 use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
-use k8s_openapi::{api::apps::v1::Deployment, api::core::v1::Pod};
-use kube::{Resource as _, ResourceExt as _, runtime::controller::Action};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{ResourceExt as _, runtime::controller::Action};
 use vmcp_crds::VirtualMCPServer;
 
 use self::{
@@ -26,9 +26,9 @@ use self::{
     validate::validate,
 };
 use crate::runtime::{
-    Applied, ApplyError, CallError, Change, Context, Failure, INSTANCE, Retry, Triggers, Watched,
-    run_controller,
+    Applied, ApplyError, CallError, Change, Context, Failure, Retry, Triggers, Watched, run_controller,
 };
+use crate::{report::report, workload::owner_of};
 
 /// How often pods are asked how they are: no watch tells.
 const AT_REST: Duration = Duration::from_secs(10);
@@ -75,7 +75,7 @@ pub fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
 fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
     let all = &context.resources;
     Triggers::new(context, &all.virtual_mcp_servers)
-        .on(&all.pods, |change, _| server_of_pod(change))
+        .on(&all.pods, |change, _| owner_of(change, names::NAME))
         .on(&all.mcp_groups, |change, context| {
             servers(change, context, |server, name| group_of(server) == Some(name))
         })
@@ -106,14 +106,6 @@ fn servers<K: Watched>(
     let mut servers = context.resources.virtual_mcp_servers.list(&namespace);
     servers.retain(|server| concerned(server, &name));
     servers.iter().map(|server| (namespace.clone(), server.name_any())).collect()
-}
-
-fn server_of_pod(change: &Change<Pod>) -> Option<(String, String)> {
-    let meta = change.object.meta();
-    let labels = meta.labels.as_ref()?;
-    let instance = labels.get(INSTANCE)?;
-    let ours = names::selector(instance).iter().all(|(key, value)| labels.get(key) == Some(value));
-    ours.then(|| (meta.namespace.clone().unwrap_or_default(), instance.clone()))
 }
 
 async fn reconcile(
@@ -147,8 +139,6 @@ async fn reconcile(
     };
     let outcome = seen.status();
     let before = server.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    if context.write_status(server.as_ref(), &outcome.status).await? {
-        context.tell_transitions(server.as_ref(), before, &outcome.status.conditions).await;
-    }
+    report(&context, server.as_ref(), before, &outcome.status.conditions, &outcome.status).await?;
     Ok(Action::requeue(if outcome.in_flux { IN_FLUX } else { AT_REST }))
 }

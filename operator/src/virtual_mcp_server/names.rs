@@ -13,9 +13,12 @@ pub(super) const PEERS: &str = "peers";
 /// The annotation of pods that is touched when mounted files change, so that the kubelet looks at them at once.
 pub(super) const TOUCHED: &str = "toolhive.stacklok.com/configuration";
 
+/// What the pods are called by, in `app.kubernetes.io/name`.
+pub(super) const NAME: &str = "vmcp";
+
 /// The labels of all objects, and the selector of the pods.
 pub(super) fn selector(server: &str) -> BTreeMap<String, String> {
-    labels("vmcp", server)
+    labels(NAME, server)
 }
 
 pub(super) fn service(server: &str) -> String {

@@ -1,8 +1,7 @@
 //! Minimal resources for the tests of the pure steps.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use k8s_openapi::ByteString;
 use serde::de::DeserializeOwned;
 use vmcp_crds::VirtualMCPServer;
 
@@ -10,7 +9,7 @@ use super::{
     dereference::{Generated, References},
     validate::{Plan, validate},
 };
-use crate::runtime::Settings;
+use crate::{references::Secrets, runtime::Settings};
 
 pub(super) fn yaml<K: DeserializeOwned>(text: &str) -> K {
     serde_saphyr::from_str(text).expect("a resource")
@@ -38,12 +37,9 @@ pub(super) fn references() -> References {
     }
 }
 
-/// An MCPServer with an address.
+/// An MCPServer.
 pub(super) fn with_server(mut references: References, name: &str) -> References {
-    let text = format!(
-        "metadata: {{name: {name}, namespace: n}}\nspec: {{image: i}}\nstatus: {{url: 'http://mcp-{name}.n.svc:8080/mcp', \
-         replicas: 0, readyReplicas: 0, conditions: []}}"
-    );
+    let text = format!("metadata: {{name: {name}, namespace: n}}\nspec: {{image: i}}");
     references.servers.push(Arc::new(yaml(&text)));
     references
 }
@@ -52,16 +48,14 @@ pub(super) fn with_server(mut references: References, name: &str) -> References 
 pub(super) fn with_entry(mut references: References, name: &str) -> References {
     let text = format!(
         "metadata: {{name: {name}, namespace: n}}\nspec: {{remoteUrl: 'https://mcp.example.com/mcp', headerForward: \
-         {{addHeadersFromSecret: [{{headerName: Authorization, valueSecretRef: {{name: s, key: k}}}}]}}}}\n\
-         status: {{phase: Valid, conditions: []}}"
+         {{addHeadersFromSecret: [{{headerName: Authorization, valueSecretRef: {{name: s, key: k}}}}]}}}}"
     );
     references.entries.push(Arc::new(yaml(&text)));
     references
 }
 
 pub(super) fn with_secret(mut references: References) -> References {
-    let data = BTreeMap::from([("k".to_owned(), ByteString(b"Bearer secret".to_vec()))]);
-    references.secrets.insert("s".to_owned(), Arc::new(data));
+    references.secrets = Secrets::of(&[("s", "k", "Bearer secret")]);
     references
 }
 

@@ -9,16 +9,17 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::ResourceExt as _;
 use vmcp_crds::{
-    Invalid, MCPServer, MCPServerEntry, Problem, VirtualMCPServer,
-    lower::{Backend, EmbeddingService, HeaderValue, Lowered, Surroundings},
-    mcp_server::MCPServerTransport,
-    mcp_server_entry::{MCPServerEntryPhase, RemoteTransport},
-    references::SecretKeyReference,
+    Invalid, Problem, VirtualMCPServer,
+    lower::{Backend, EmbeddingService, Lowered, Surroundings},
     virtual_mcp_server::{EmbeddingSource, TeiService, Validated},
 };
 
 use super::{dereference::References, names};
-use crate::runtime::{Settings, is_true};
+use crate::{
+    mcp_server,
+    mcp_server_entry::judge,
+    runtime::{Settings, pod_template},
+};
 
 /// What is to be built, as far as it makes sense.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ pub(super) struct Refusal {
 
 pub(super) fn validate(server: &VirtualMCPServer, references: &References, settings: &Settings) -> Plan {
     let (checked, template) = check(server);
-    let (backends, unusable, duplicates) = backends(references);
+    let (backends, unusable, duplicates) = backends(references, settings);
     let configuration = match &checked {
         Err(invalid) => Err(Refusal { reason: "InvalidSpec", message: invalid.to_string() }),
         Ok(server) => configure(server, backends, references, settings),
@@ -80,8 +81,7 @@ fn check(server: &VirtualMCPServer) -> (Result<Validated, Invalid>, Result<(), S
         }
     }
     if template.is_ok()
-        && let Err(error) =
-            crate::runtime::pod_template::merge(&PodTemplateSpec::default(), &server.spec.pod_template_spec)
+        && let Err(error) = pod_template::merge(&PodTemplateSpec::default(), &server.spec.pod_template_spec)
     {
         template = Err(error.to_string());
     }
@@ -103,29 +103,13 @@ fn configure(
     let lowered = server
         .lower(&around)
         .map_err(|invalid| Refusal { reason: "InvalidConfiguration", message: invalid.to_string() })?;
-    let mut secrets = BTreeMap::new();
-    for (file, reference) in &lowered.secrets {
-        secrets.insert(file.clone(), value(reference, references)?);
+    let wanted: Vec<_> = lowered.secrets.values().cloned().collect();
+    if let Some(message) = references.secrets.missing(&server.namespace, &wanted) {
+        return Err(Refusal { reason: "SecretNotFound", message });
     }
+    let value = |reference| references.secrets.get(reference).unwrap_or_default().to_vec();
+    let secrets = lowered.secrets.iter().map(|(file, reference)| (file.clone(), value(reference))).collect();
     Ok(Configuration { lowered, secrets, backends })
-}
-
-fn value(reference: &SecretKeyReference, references: &References) -> Result<Vec<u8>, Refusal> {
-    let SecretKeyReference { name, key } = reference;
-    let found = references.secrets.get(name).map(|data| data.get(key).map(|value| value.0.clone()));
-    match found {
-        Some(Some(value)) => Ok(value),
-        Some(None) => Err(Refusal {
-            reason: "SecretKeyNotFound",
-            message: format!("the Secret {name} has no key `{key}`; add it, or correct the reference"),
-        }),
-        None => Err(Refusal {
-            reason: "SecretNotFound",
-            message: format!(
-                "there is no Secret {name}; create it with the key `{key}`, or correct the reference"
-            ),
-        }),
-    }
 }
 
 /// The address of an EmbeddingServer follows from its name, whether or not it is there yet.
@@ -149,15 +133,23 @@ fn embedding_service(
     })
 }
 
-/// The members that can be configured, those that cannot, and the names that two of them have.
-fn backends(references: &References) -> (Vec<Backend>, BTreeMap<String, String>, Vec<String>) {
+/// The members that can be configured, those that cannot (as they should) be called, and the names that two of them have.
+fn backends(
+    references: &References,
+    settings: &Settings,
+) -> (Vec<Backend>, BTreeMap<String, String>, Vec<String>) {
     let mut usable: Vec<Backend> = Vec::new();
     let mut unusable = BTreeMap::new();
     let mut duplicates = Vec::new();
     for server in &references.servers {
-        match of_server(server) {
-            Ok(backend) => usable.push(backend),
-            Err(reason) => drop(unusable.insert(server.name_any(), reason)),
+        let name = server.name_any();
+        // It is a backend whether or not it runs.
+        if is_name_of_backend(&name) {
+            usable.push(mcp_server::backend(server, &settings.cluster_domain));
+        } else {
+            let reason =
+                "its name cannot be that of a backend; make another that begins with a letter and has no dot";
+            unusable.insert(name, reason.to_owned());
         }
     }
     for entry in &references.entries {
@@ -166,65 +158,21 @@ fn backends(references: &References) -> (Vec<Backend>, BTreeMap<String, String>,
             duplicates.push(name);
             continue;
         }
-        let (backend, reason) = of_entry(entry, references);
-        usable.push(backend);
-        if let Some(reason) = reason {
+        let judged = judge(entry, &references.secrets);
+        let problem = judged.address.first().or(judged.headers.first());
+        if let Some(reason) = problem.map(ToString::to_string).or(judged.missing) {
             unusable.insert(name, reason);
+        }
+        if problem.is_none() {
+            usable.push(judged.backend);
         }
     }
     (usable, unusable, duplicates)
 }
 
-/// An MCPServer is a backend as soon as its address is known, running or not.
-fn of_server(server: &MCPServer) -> Result<Backend, String> {
-    let status = server.status.as_ref();
-    let Some(url) = status.and_then(|status| status.url.clone()) else {
-        let ready =
-            status.and_then(|status| status.conditions.iter().find(|condition| condition.type_ == "Ready"));
-        return Err(ready
-            .map_or_else(|| "the MCPServer has no address yet".to_owned(), |ready| ready.message.clone()));
-    };
-    let transport = match server.spec.transport {
-        MCPServerTransport::Stdio | MCPServerTransport::StreamableHttp => RemoteTransport::StreamableHttp,
-        MCPServerTransport::Sse => RemoteTransport::Sse,
-    };
-    Ok(Backend { name: server.name_any(), url, transport, headers: BTreeMap::new(), enabled: true })
-}
-
-/// An MCPServerEntry that is not (yet) found to be valid is not called: it may lead where it must not.
-fn of_entry(entry: &MCPServerEntry, references: &References) -> (Backend, Option<String>) {
-    let mut reason =
-        match entry.status.as_ref() {
-            Some(status) if status.phase == Some(MCPServerEntryPhase::Valid) => None,
-            Some(status) if !is_true(&status.conditions, "Valid") => {
-                let condition = status.conditions.iter().find(|condition| condition.status == "False");
-                Some(condition.map_or_else(
-                    || "the MCPServerEntry is not valid".to_owned(),
-                    |found| found.message.clone(),
-                ))
-            }
-            _ => Some("the MCPServerEntry was not looked at yet".to_owned()),
-        };
-    let forward = &entry.spec.header_forward;
-    let mut headers: BTreeMap<_, _> = forward
-        .add_plaintext_headers
-        .iter()
-        .map(|(name, value)| (name.clone(), HeaderValue::Plain(value.clone())))
-        .collect();
-    for header in &forward.add_headers_from_secret {
-        if let Err(refusal) = value(&header.value_secret_ref, references) {
-            reason = Some(refusal.message);
-        }
-        headers.insert(header.header_name.clone(), HeaderValue::Secret(header.value_secret_ref.clone()));
-    }
-    let backend = Backend {
-        name: entry.name_any(),
-        url: entry.spec.remote_url.clone(),
-        transport: entry.spec.transport,
-        headers,
-        enabled: reason.is_none(),
-    };
-    (backend, reason)
+/// Names of resources have digits, lower case letters, `-` and `.`; those of backends begin with a letter.
+fn is_name_of_backend(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.len() <= 64 && !name.contains('.')
 }
 
 #[cfg(test)]
@@ -266,7 +214,7 @@ mod tests {
              apiKeySecretRef: {name: s, key: other}}}}}",
             &with_secret(references()),
         );
-        assert_eq!(plan.configuration.expect_err("refused").reason, "SecretKeyNotFound");
+        assert_eq!(plan.configuration.expect_err("refused").reason, "SecretNotFound");
     }
 
     #[test]
