@@ -14,6 +14,7 @@ use kube::{
     runtime::{WatchStreamExt as _, watcher},
 };
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 
 use super::{ChildKind, ChildType, Context, chain};
 
@@ -48,8 +49,7 @@ pub struct Children {
     by_owner: RwLock<HashMap<String, Of>>,
     listeners: Mutex<HashMap<&'static str, Listener>>,
     missing: RwLock<HashSet<ChildKind>>,
-    complete: Mutex<HashSet<ChildKind>>,
-    all_complete: tokio::sync::Notify,
+    listed: watch::Sender<HashSet<ChildKind>>,
 }
 
 impl Children {
@@ -77,13 +77,8 @@ impl Children {
 
     /// Waits until every kind was listed once.
     pub async fn ready(&self) {
-        loop {
-            let notified = self.all_complete.notified();
-            if self.complete.lock().unwrap_or_else(PoisonError::into_inner).len() == ChildKind::ALL.len() {
-                return;
-            }
-            notified.await;
-        }
+        // The sender is ours: it does not go away.
+        let _ = self.listed.subscribe().wait_for(|listed| listed.len() == ChildKind::ALL.len()).await;
     }
 
     /// Calls `listener` with (namespace, name) of the owner, when a child of an owner of this kind changed.
@@ -212,8 +207,7 @@ impl Children {
     }
 
     fn completed(&self, kind: ChildKind) {
-        self.complete.lock().unwrap_or_else(PoisonError::into_inner).insert(kind);
-        self.all_complete.notify_waiters();
+        self.listed.send_if_modified(|listed| listed.insert(kind));
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, HashMap<String, Of>> {

@@ -12,7 +12,8 @@ use std::{
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
-    Resource, ResourceExt as _,
+    Api, Resource, ResourceExt as _,
+    api::{ApiResource, DynamicObject},
     runtime::{
         applier,
         controller::{Action, Error},
@@ -21,7 +22,9 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{Change, Conditions, Context, Custom, Failure, Guarded, Kind, Retry, Watched, chain, kind_of};
+use super::{
+    Change, Conditions, Context, Custom, Failure, Guarded, Kind, Retry, Verb, Watched, chain, kind_of,
+};
 
 /// Objects reconciled at the same time, by kind.
 const CONCURRENCY: u16 = 8;
@@ -254,6 +257,7 @@ async fn report_malformed<K: Custom>(
     if failures.count(&(object.namespace().unwrap_or_default(), object.name_any())) > 1 {
         return;
     }
+    let error = path_of_mistake(context, object).await.unwrap_or_else(|| error.to_owned());
     let message =
         format!("this object cannot be read as {kind}: {error}; correct the field and apply it again");
     let mut conditions = Conditions::new(&[], object.meta().generation.unwrap_or_default());
@@ -264,6 +268,16 @@ async fn report_malformed<K: Custom>(
     if let Err(error) = context.patch_status(object, status).await {
         tracing::debug!(object = %reference, error = %chain(&error), "the failure could not be written to the status");
     }
+}
+
+/// The watch knows that an object is malformed, not where: it is read once more to tell.
+async fn path_of_mistake<K: Custom>(context: &Context, object: &Guarded<K>) -> Option<String> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(context.client.clone(), &namespace, &ApiResource::erase::<K>(&()));
+    let found = context.call(Verb::Get, kind_of::<K>(), &name, api.get(&name)).await.ok()?;
+    let found = serde_json::to_value(found).ok()?;
+    Some(serde_path_to_error::deserialize::<_, K>(found).err()?.to_string())
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ use kube::{
     },
 };
 
+use tokio::sync::watch;
+
 use super::{Context, Guarded, Watched, kind_of};
 
 /// What happened to an object.
@@ -34,12 +36,19 @@ pub struct Kind<K: Watched> {
     store: Store<Guarded<K>>,
     writer: Mutex<Option<Writer<Guarded<K>>>>,
     listeners: Mutex<Vec<Listener<K>>>,
+    /// Whether the first list is complete. `Store::wait_until_ready` wakes only one of several that wait.
+    listed: watch::Sender<bool>,
 }
 
 impl<K: Watched> Default for Kind<K> {
     fn default() -> Self {
         let writer = Writer::new(());
-        Self { store: writer.as_reader(), writer: Mutex::new(Some(writer)), listeners: Mutex::default() }
+        Self {
+            store: writer.as_reader(),
+            writer: Mutex::new(Some(writer)),
+            listeners: Mutex::default(),
+            listed: watch::Sender::new(false),
+        }
     }
 }
 
@@ -67,8 +76,8 @@ impl<K: Watched> Kind<K> {
 
     /// Waits until the first list is complete.
     pub async fn ready(&self) {
-        // The writer lives as long as the process.
-        let _ = self.store.wait_until_ready().await;
+        // The sender is ours: it does not go away.
+        let _ = self.listed.subscribe().wait_for(|listed| *listed).await;
     }
 
     /// Calls `listener` after each change, when it can be seen in the store.
@@ -114,6 +123,7 @@ impl<K: Watched> Kind<K> {
                 watcher::Event::InitApply(_) => writer.apply_watcher_event(&event),
                 watcher::Event::InitDone => {
                     writer.apply_watcher_event(&event);
+                    self.listed.send_replace(true);
                     let now = self.store.state();
                     let kept: HashSet<_> = now.iter().map(|object| object.meta().uid.clone()).collect();
                     let gone = before.drain(..).filter(|object| !kept.contains(&object.meta().uid));

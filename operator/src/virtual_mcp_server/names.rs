@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vmcp_crds::{embedding_server::EmbeddingServerSpec, lower::CLIENT_PORT};
+use vmcp_crds::lower::CLIENT_PORT;
 
 use crate::runtime::{Settings, labels};
 
@@ -45,14 +45,4 @@ pub(super) fn other(server: &str) -> String {
 /// Where clients inside of the cluster reach the server.
 pub(super) fn url(server: &str, namespace: &str, settings: &Settings) -> String {
     format!("http://{}.{namespace}.svc.{}:{CLIENT_PORT}/mcp", service(server), settings.cluster_domain)
-}
-
-/// Where the pods of an EmbeddingServer are reached.
-pub(super) fn embedding_url(
-    name: &str,
-    namespace: &str,
-    spec: &EmbeddingServerSpec,
-    settings: &Settings,
-) -> String {
-    format!("http://{name}-tei.{namespace}.svc.{}:{}", settings.cluster_domain, spec.port)
 }

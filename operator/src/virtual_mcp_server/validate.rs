@@ -14,9 +14,9 @@ use vmcp_crds::{
     virtual_mcp_server::{EmbeddingSource, TeiService, Validated},
 };
 
-use super::{dereference::References, names};
+use super::dereference::References;
 use crate::{
-    mcp_server,
+    embedding_server, mcp_server,
     mcp_server_entry::judge,
     runtime::{Settings, pod_template},
 };
@@ -128,7 +128,7 @@ fn embedding_service(
         }
     };
     Some(EmbeddingService {
-        endpoint: names::embedding_url(name, &server.namespace, spec, settings),
+        endpoint: embedding_server::url(name, &server.namespace, spec.port, &settings.cluster_domain),
         model: Some(spec.model.clone()),
     })
 }

@@ -3,5 +3,8 @@
 #[cfg(test)]
 mod scenario {
     mod control_plane;
+    mod leadership;
     mod resources;
+    mod stand_in;
+    mod virtual_mcp_server;
 }

@@ -1,0 +1,86 @@
+//! Several replicas: one writes, another takes over, nothing is lost.
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use tokio::time::Instant;
+use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
+
+fn server(name: &str) -> String {
+    format!(
+        "{{apiVersion: toolhive.stacklok.com/v1alpha1, kind: VirtualMCPServer, metadata: {{name: {name}}}, spec: {{}}}}"
+    )
+}
+
+async fn leads(operator: &Operator) -> bool {
+    operator.metric("vmcp_operator_leader", &[]).await == 1.0
+}
+
+async fn holder(place: &Namespace) -> Option<String> {
+    place.get::<Lease>("vmcp-operator").await?.spec?.holder_identity
+}
+
+#[tokio::test]
+async fn the_other_replica_takes_over() {
+    let place = ControlPlane::shared().await.namespace("leader").await;
+    let mut first = Operator::replica(&place, "first").await;
+    place.eventually("a leader", async || leads(&first).await.then_some(())).await;
+    let second = Operator::replica(&place, "second").await;
+    place.apply(&server("a")).await;
+    place.eventually("a's Deployment", async || place.get::<Deployment>("a").await).await;
+    assert!(!leads(&second).await);
+    assert_eq!(second.metric("vmcp_operator_api_writes_total", &[]).await, 0.0, "only the leader writes");
+
+    // Asked to end, it hands over at once.
+    first.process.signal("TERM").await;
+    assert!(first.process.ended().await.success());
+    let ended = Instant::now();
+    place.eventually("the second to lead", async || leads(&second).await.then_some(())).await;
+    assert!(ended.elapsed() < Duration::from_secs(15), "it need not wait for the end of the lease");
+    place.apply(&server("b")).await;
+    place.eventually("b's Deployment", async || place.get::<Deployment>("b").await).await;
+
+    // Killed, it is replaced when its lease is over.
+    let third = Operator::replica(&place, "third").await;
+    second.process.signal("KILL").await;
+    place.apply(&server("c")).await;
+    place.eventually("c's Deployment", async || place.get::<Deployment>("c").await).await;
+    assert!(leads(&third).await);
+    assert!(holder(&place).await.is_some_and(|holder| holder.starts_with("third_")));
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_leader_that_lost_its_lease_ends() {
+    let place = ControlPlane::shared().await.namespace("robbed").await;
+    let mut operator = Operator::start(&place).await;
+    place.eventually("a leader", async || leads(&operator).await.then_some(())).await;
+    let robbed = serde_json::json!({"spec": {"holderIdentity": "somebody-else"}});
+    place.edit::<Lease>("vmcp-operator", robbed).await;
+    assert!(!operator.process.ended().await.success());
+    assert!(operator.process.output().contains("the lease was lost"), "{}", operator.process.output());
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn what_a_killed_operator_left_undone_is_done_by_the_next() {
+    const SERVERS: usize = 12;
+    let place = ControlPlane::shared().await.namespace("killed").await;
+    let first = Operator::with(&place, "first", &[("LEADER_ELECT", "false")]).await;
+    let all: Vec<_> = (0..SERVERS).map(|number| server(&format!("s{number}"))).collect();
+    place.apply(&all.join("\n---\n")).await;
+    place
+        .eventually("some of the work", async || {
+            (!place.list::<Deployment>("app.kubernetes.io/name=vmcp").await.is_empty()).then_some(())
+        })
+        .await;
+    first.process.signal("KILL").await;
+    let _second = Operator::with(&place, "second", &[("LEADER_ELECT", "false")]).await;
+    place
+        .eventually("all of the work", async || {
+            (place.list::<Deployment>("app.kubernetes.io/name=vmcp").await.len() == SERVERS).then_some(())
+        })
+        .await;
+    place.remove().await;
+}

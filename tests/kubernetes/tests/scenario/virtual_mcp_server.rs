@@ -1,0 +1,337 @@
+//! VirtualMCPServer on a real API server: what is made, what is repaired, what is left alone.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
+use kube::{Api, Resource, ResourceExt as _};
+use serde_json::json;
+use vmcp_crds::{MCPServerEntry, VirtualMCPServer};
+use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
+
+use super::stand_in::StandIn;
+
+/// The manifest of the RFC.
+const RFC: &str = "apiVersion: toolhive.stacklok.com/v1alpha1
+kind: VirtualMCPServer
+metadata: {name: vmcp-with-optimizer}
+spec:
+  groupRef: {name: engineering-team}
+  optimizer:
+    enabled: true
+    storage: {type: sqlite}
+    embeddings:
+      provider: tei
+      tei: {endpoint: 'http://tei-service:8080', model: BAAI/bge-small-en-v1.5}";
+
+/// A server without anything.
+const PLAIN: &str =
+    "{apiVersion: toolhive.stacklok.com/v1alpha1, kind: VirtualMCPServer, metadata: {name: x}, spec: {}}";
+
+async fn place(name: &str) -> (Namespace, Operator) {
+    let place = ControlPlane::shared().await.namespace(name).await;
+    let operator = Operator::start(&place).await;
+    (place, operator)
+}
+
+async fn condition(place: &Namespace, server: &str, kind: &str) -> Option<(String, String, String)> {
+    let status = place.get::<VirtualMCPServer>(server).await?.status?;
+    let found = status.conditions.into_iter().find(|condition| condition.type_ == kind)?;
+    Some((found.status, found.reason, found.message))
+}
+
+/// Waits for a condition and gives its message.
+async fn told(place: &Namespace, server: &str, kind: &str, status: &str, reason: &str) -> String {
+    place
+        .eventually(&format!("{kind}={status} ({reason})"), async || {
+            let (is, because, message) = condition(place, server, kind).await?;
+            (is == status && because == reason).then_some(message)
+        })
+        .await
+}
+
+async fn writes(operator: &Operator) -> f64 {
+    operator.metric("vmcp_operator_api_writes_total", &[]).await
+}
+
+async fn reconciles(operator: &Operator) -> f64 {
+    operator.metric("vmcp_operator_reconciles_total", &["VirtualMCPServer"]).await
+}
+
+/// Waits until two reconciles in a row wrote nothing.
+async fn at_rest(place: &Namespace, operator: &Operator) {
+    let mut before = (0.0, 0.0);
+    place
+        .eventually("rest", async || {
+            let now = (reconciles(operator).await, writes(operator).await);
+            let rested = now.0 >= before.0 + 2.0 && now.1 == before.1;
+            if now.1 > before.1 || before.0 == 0.0 {
+                before = now;
+            }
+            rested.then_some(())
+        })
+        .await;
+}
+
+/// The versions of everything that the operator made here.
+async fn versions(place: &Namespace) -> BTreeMap<String, String> {
+    let mut versions = BTreeMap::new();
+    async fn of<K>(place: &Namespace, versions: &mut BTreeMap<String, String>)
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + serde::de::DeserializeOwned
+            + std::fmt::Debug,
+    {
+        for object in place.list::<K>("app.kubernetes.io/managed-by=vmcp-operator").await {
+            let owner = &object.owner_references()[0];
+            assert_eq!((owner.kind.as_str(), owner.controller), ("VirtualMCPServer", Some(true)));
+            let name = format!("{}/{}", K::kind(&()), object.name_any());
+            versions.insert(name, object.resource_version().expect("a version"));
+        }
+    }
+    of::<ServiceAccount>(place, &mut versions).await;
+    of::<ConfigMap>(place, &mut versions).await;
+    of::<Secret>(place, &mut versions).await;
+    of::<Service>(place, &mut versions).await;
+    of::<Deployment>(place, &mut versions).await;
+    versions
+}
+
+#[tokio::test]
+async fn the_rfcs_manifest_makes_everything_once_and_nothing_twice() {
+    let (place, operator) = place("rfc").await;
+    place.apply(RFC).await;
+    told(&place, "vmcp-with-optimizer", "GroupRefValidated", "False", "GroupRefNotFound").await;
+    at_rest(&place, &operator).await;
+
+    let before = versions(&place).await;
+    let names: Vec<_> = before.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "ConfigMap/vmcp-with-optimizer-vmcp-config",
+            "Deployment/vmcp-with-optimizer",
+            "Secret/vmcp-with-optimizer-vmcp-secrets",
+            "Service/vmcp-vmcp-with-optimizer",
+            "Service/vmcp-vmcp-with-optimizer-peers",
+            "ServiceAccount/vmcp-with-optimizer-vmcp",
+        ]
+    );
+    let (written, reconciled) = (writes(&operator).await, reconciles(&operator).await);
+    let touched = json!({"metadata": {"annotations": {"touched": "1"}}});
+    place.edit::<VirtualMCPServer>("vmcp-with-optimizer", touched).await;
+    place
+        .eventually("another reconcile", async || (reconciles(&operator).await > reconciled).then_some(()))
+        .await;
+    assert_eq!(writes(&operator).await, written, "not even a patch that changes nothing");
+    assert_eq!(versions(&place).await, before);
+
+    let status = place.get::<VirtualMCPServer>("vmcp-with-optimizer").await.unwrap().status.unwrap();
+    assert_eq!(
+        status.url.unwrap(),
+        format!("http://vmcp-vmcp-with-optimizer.{}.svc.cluster.local:4483/mcp", place.name)
+    );
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn what_is_deleted_or_edited_by_hand_is_repaired() {
+    let (place, operator) = place("repair").await;
+    place.apply(PLAIN).await;
+    place.eventually("the Deployment", async || place.get::<Deployment>("x").await).await;
+    at_rest(&place, &operator).await;
+    let secret = place.get::<Secret>("x-vmcp-secrets").await.unwrap().data;
+
+    place.delete::<Deployment>("x").await;
+    place.eventually("the Deployment again", async || place.get::<Deployment>("x").await).await;
+
+    place.edit::<ConfigMap>("x-vmcp-config", json!({"data": {"vmcp.yaml": "gone"}})).await;
+    place.edit::<Service>("vmcp-x", json!({"spec": {"sessionAffinity": "None"}})).await;
+    place
+        .eventually("the text and the affinity as they were", async || {
+            let text = place.get::<ConfigMap>("x-vmcp-config").await?.data?.remove("vmcp.yaml")?;
+            let affinity = place.get::<Service>("vmcp-x").await?.spec?.session_affinity?;
+            (text != "gone" && affinity == "ClientIP").then_some(())
+        })
+        .await;
+
+    // What belongs to others stays: a restart by hand, the number of pods of an autoscaler.
+    let others = json!({"spec": {"replicas": 3, "template": {"metadata": {"annotations": {
+        "kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}}}}});
+    place.edit::<Deployment>("x", others).await;
+    at_rest(&place, &operator).await;
+    let spec = place.get::<Deployment>("x").await.unwrap().spec.unwrap();
+    assert_eq!(spec.replicas, Some(3));
+    assert!(
+        spec.template
+            .metadata
+            .unwrap()
+            .annotations
+            .unwrap()
+            .contains_key("kubectl.kubernetes.io/restartedAt")
+    );
+    assert_eq!(place.get::<Secret>("x-vmcp-secrets").await.unwrap().data, secret, "made up once, and kept");
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn what_is_not_wanted_any_more_goes_and_deletion_leaves_nothing() {
+    let cluster = ControlPlane::shared().await;
+    let (place, operator) = place("deletion").await;
+    place.apply(&PLAIN.replace("spec: {}", "spec: {networkPolicy: {enabled: true}}")).await;
+    type Policy = k8s_openapi::api::networking::v1::NetworkPolicy;
+    place.eventually("the policy", async || place.get::<Policy>("x-vmcp").await).await;
+    place.edit::<VirtualMCPServer>("x", json!({"spec": {"networkPolicy": null}})).await;
+    place.eventually("no policy", async || place.get::<Policy>("x-vmcp").await.is_none().then_some(())).await;
+    at_rest(&place, &operator).await;
+
+    place.delete::<VirtualMCPServer>("x").await;
+    if cluster.has_controllers() {
+        place.eventually("nothing", async || versions(&place).await.is_empty().then_some(())).await;
+    }
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn an_invalid_configuration_leaves_the_last_good_one_alone() {
+    let (place, operator) = place("invalid").await;
+    place.apply(PLAIN).await;
+    told(&place, "x", "ConfigValid", "True", "Valid").await;
+    at_rest(&place, &operator).await;
+    let good = place.get::<ConfigMap>("x-vmcp-config").await.unwrap().data;
+
+    let needs_secret = json!({"spec": {"optimizer": {"enabled": true, "embeddings": {"provider": "openai", "openai": {
+        "endpoint": "https://embeddings.example.com", "model": "m", "apiKeySecretRef": {"name": "key", "key": "k"}}}}}});
+    place.edit::<VirtualMCPServer>("x", needs_secret).await;
+    let message = told(&place, "x", "ConfigValid", "False", "SecretNotFound").await;
+    assert!(message.contains("kubectl create secret generic key"), "a remedy: {message}");
+    assert_eq!(place.get::<ConfigMap>("x-vmcp-config").await.unwrap().data, good);
+
+    place.apply("{apiVersion: v1, kind: Secret, metadata: {name: key}, stringData: {k: very-secret}}").await;
+    told(&place, "x", "ConfigValid", "True", "Valid").await;
+    let text =
+        place.get::<ConfigMap>("x-vmcp-config").await.unwrap().data.unwrap().remove("vmcp.yaml").unwrap();
+    assert!(text.contains("embeddings.example.com") && !text.contains("very-secret"), "{text}");
+    let secret = place.get::<Secret>("x-vmcp-secrets").await.unwrap().data.unwrap();
+    assert!(secret.values().any(|value| value.0 == b"very-secret"));
+
+    let template =
+        json!({"spec": {"podTemplateSpec": {"spec": {"containers": [{"name": "vmcp", "imagee": "y"}]}}}});
+    place.edit::<VirtualMCPServer>("x", template).await;
+    let message = told(&place, "x", "PodTemplateSpecValid", "False", "InvalidPodTemplateSpec").await;
+    assert!(message.contains("spec.podTemplateSpec.spec.containers[0].imagee"), "{message}");
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn what_belongs_to_somebody_else_is_left_alone() {
+    let (place, _operator) = place("taken").await;
+    place
+        .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: x-vmcp-config}, data: {mine: '1'}}")
+        .await;
+    place.apply(PLAIN).await;
+    let message = told(&place, "x", "Ready", "False", "NameTaken").await;
+    assert!(message.contains("x-vmcp-config"), "{message}");
+    let mine = place.get::<ConfigMap>("x-vmcp-config").await.unwrap();
+    assert!(mine.owner_references().is_empty() && mine.data.unwrap().len() == 1);
+
+    place.delete::<ConfigMap>("x-vmcp-config").await;
+    told(&place, "x", "Ready", "False", "Starting").await;
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_malformed_object_stops_nobody_else() {
+    let cluster = ControlPlane::start().await;
+    let place = cluster.namespace("malformed").await;
+    let _operator = Operator::start(&place).await;
+    // As an older definition would be: it lets everything pass.
+    let open = json!({"spec": {"versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
+    let definition = "virtualmcpservers.toolhive.stacklok.com";
+    let patch = open.to_string();
+    cluster.kubectl(&["patch", "crd", definition, "--type", "merge", "-p", &patch]).await.expect("patched");
+    let bad = PLAIN.replace("name: x}, spec: {}", "name: bad}, spec: {replicas: many}");
+    place.eventually("the schema to be open", async || place.try_apply(&bad).await.ok()).await;
+    let status = place
+        .eventually("a word about it", async || {
+            let raw = cluster.kubectl(&["get", "vmcp", "bad", "-n", &place.name, "-o", "json"]).await.ok()?;
+            let raw: serde_json::Value = serde_json::from_str(&raw).ok()?;
+            raw["status"].is_object().then(|| raw["status"].clone())
+        })
+        .await;
+    assert_eq!(status["conditions"][0]["reason"], "Malformed");
+    assert!(status["conditions"][0]["message"].as_str().unwrap().contains("spec.replicas"), "{status}");
+
+    place.apply(PLAIN).await;
+    place.eventually("the other's Deployment", async || place.get::<Deployment>("x").await).await;
+}
+
+#[tokio::test]
+async fn the_status_is_what_the_pods_say() {
+    if !ControlPlane::shared().await.has_controllers() {
+        return;
+    }
+    let (place, operator) = place("status").await;
+    place.apply(PLAIN).await;
+    place
+        .apply("{apiVersion: toolhive.stacklok.com/v1alpha1, kind: MCPServerEntry, metadata: {name: docs}, spec: {remoteUrl: 'https://docs.example.com/mcp'}}")
+        .await;
+    let text = place
+        .eventually("the backend in the configuration", async || {
+            let text = place.get::<ConfigMap>("x-vmcp-config").await?.data?.remove("vmcp.yaml")?;
+            text.contains("docs.example.com").then_some(text)
+        })
+        .await;
+    let token =
+        place.get::<Secret>("x-vmcp-secrets").await.unwrap().data.unwrap().remove("admin-token").unwrap();
+    let stand_in = StandIn::start(&String::from_utf8(token.0).unwrap()).await;
+    stand_in.say(json!({"tools": 4, "configuration": {"digest": "old"}, "backends": [
+        {"name": "docs", "state": "connected", "revision": "2026-07-28", "tools": 4}]}));
+
+    let pods: Api<Pod> = place.api();
+    let pod = place
+        .eventually("a pod", async || place.list::<Pod>("app.kubernetes.io/instance=x").await.pop())
+        .await;
+    let ready = json!({"status": {"phase": "Running", "podIP": stand_in.address(), "podIPs": [{"ip": stand_in.address()}],
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    pods.patch_status(&pod.name_any(), &Default::default(), &kube::api::Patch::Merge(ready)).await.unwrap();
+
+    // It says that it has another text: it is told to look.
+    place
+        .eventually("the touched annotation", async || {
+            let pod = pods.get(&pod.name_any()).await.ok()?;
+            pod.annotations().contains_key("toolhive.stacklok.com/configuration").then_some(())
+        })
+        .await;
+    let digest = vmcp_model::status::digest(&text);
+    stand_in.say(json!({"tools": 4, "configuration": {"digest": digest}, "backends": [
+        {"name": "docs", "state": "connected", "revision": "2026-07-28", "tools": 4}]}));
+    let status = place
+        .eventually("a server that is ready", async || {
+            let status = place.get::<VirtualMCPServer>("x").await?.status?;
+            (status.config_digest.as_ref() == Some(&digest) && status.tool_count == Some(4)).then_some(status)
+        })
+        .await;
+    assert_eq!(format!("{:?}", status.phase), "Some(Ready)");
+    assert_eq!((status.backend_count, status.ready_replicas), (Some(1), 1));
+    assert_eq!(status.discovered_backends[0].mcp_revision.as_deref(), Some("2026-07-28"));
+    at_rest(&place, &operator).await;
+
+    stand_in.say(json!({"tools": 0, "configuration": {"digest": digest}, "backends": [
+        {"name": "docs", "state": "failed", "lastError": "connection refused"}]}));
+    let message = told(&place, "x", "Degraded", "True", "BackendsUnavailable").await;
+    assert!(message.contains("docs") && message.contains("connection refused"), "{message}");
+
+    // A backend that is gone is gone from the configuration and from the status; the pod stays.
+    place.delete::<MCPServerEntry>("docs").await;
+    place
+        .eventually("no backend", async || {
+            let status = place.get::<VirtualMCPServer>("x").await?.status?;
+            status.discovered_backends.is_empty().then_some(())
+        })
+        .await;
+    assert_eq!(pods.get(&pod.name_any()).await.unwrap().uid(), pod.uid());
+    place.remove().await;
+}
