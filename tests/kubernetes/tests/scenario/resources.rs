@@ -1,8 +1,9 @@
 //! The resource definitions on the real API server: what is accepted, what is refused and with which words, what is filled in.
 
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
 use serde_json::{Value, json};
 use vmcp_crds::VirtualMCPServer;
-use vmcp_kubernetes_tests::{ControlPlane, Namespace, repository};
+use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator, repository};
 
 fn read(file: &str) -> String {
     std::fs::read_to_string(repository().join(file)).unwrap()
@@ -116,4 +117,53 @@ async fn kubectl_knows_short_names_and_shows_what_matters() {
     cluster.kubectl(&scaled).await.unwrap();
     let explained = cluster.kubectl(&["explain", "vmcp.spec.optimizer.search.maxTools"]).await.unwrap();
     assert!(explained.contains("How many tools a search returns"), "{explained}");
+}
+
+/// CARD-20: the mistake is found by the operator where the schema lets it pass, and what was mounted before stays.
+#[tokio::test]
+async fn a_mistake_that_slips_past_an_older_schema_changes_nothing_that_runs() {
+    // The schema is changed for the whole cluster, so that it must be one of its own.
+    let control_plane = ControlPlane::start().await;
+    let place = control_plane.namespace("older").await;
+    let _operator = Operator::start(&place).await;
+    let mut older: Value =
+        serde_saphyr::from_str(&read("crds/virtualmcpservers.toolhive.stacklok.com.yaml")).unwrap();
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    *older.pointer_mut(&format!("{spec}/optimizer/properties/search")).unwrap() =
+        json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    place.apply(&older.to_string()).await;
+
+    let manifest = |name: &str, search: Value| {
+        let manifest = json!({
+            "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": "VirtualMCPServer", "metadata": { "name": name },
+            "spec": { "optimizer": { "enabled": true, "search": search } },
+        });
+        manifest.to_string()
+    };
+    let mistake = json!({ "mode": "foo" });
+    let refusal = async |name: &str| {
+        let conditions = place.get::<VirtualMCPServer>(name).await?.status?.conditions;
+        conditions
+            .into_iter()
+            .find(|condition| condition.type_ == "ConfigValid" && condition.status == "False")
+    };
+    // It takes a moment until the API server uses the older schema, and until the operator's watch is of that time.
+    place
+        .eventually("the mistake to pass", async || {
+            place.try_apply(&manifest("probe", mistake.clone())).await.ok()
+        })
+        .await;
+    drop(place.eventually("the operator to see it", async || refusal("probe").await).await);
+
+    place.apply(&manifest("x", json!({ "maxTools": 5 }))).await;
+    let before = place
+        .eventually("the configuration", async || {
+            Some((place.get::<ConfigMap>("x-vmcp-config").await?, place.get::<Deployment>("x").await?))
+        })
+        .await;
+    place.apply(&manifest("x", mistake.clone())).await;
+    let condition = place.eventually("the condition", async || refusal("x").await).await;
+    assert!(condition.message.contains("spec.optimizer.search.mode"), "{condition:?}");
+    assert_eq!(place.get::<ConfigMap>("x-vmcp-config").await.unwrap().data, before.0.data);
+    assert_eq!(place.get::<Deployment>("x").await.unwrap().spec, before.1.spec);
 }
