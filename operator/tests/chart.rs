@@ -1,4 +1,4 @@
-//! The chart keeps up with the operator, and its documentation with the chart.
+//! The chart and the documentation keep up with the operator.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -127,4 +127,43 @@ fn every_metric_of_the_operator_is_in_operations() {
         let name = format!("| `vmcp_operator_{name}` |");
         assert!(operations.contains(&name), "docs/operations.md does not explain {name}");
     }
+}
+
+/// The text of every file of the operator, without its tests.
+fn sources(folder: &std::path::Path, texts: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, texts);
+        } else if path.file_name().is_some_and(|name| name != "tests.rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            texts.push(text.split("#[cfg(test)]").next().unwrap_or_default().to_owned());
+        }
+    }
+}
+
+/// What stands where reasons of something bad stand in the sources.
+#[test]
+fn every_reason_is_explained() {
+    let mut texts = Vec::new();
+    sources(&PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut texts);
+    let mut reasons = BTreeSet::new();
+    for text in &texts {
+        let mut places = vec!["false, \"", "unknown(KIND, \"", "push((\"", "reason: \""];
+        if text.contains("impl Failure for") || text.contains("fn reason(") {
+            places.push("=> \"");
+        }
+        for place in places {
+            let found = text.split(place).skip(1).filter_map(|rest| rest.split('"').next());
+            reasons.extend(found.filter(|word| word.starts_with(char::is_uppercase) && !word.contains(' ')));
+        }
+    }
+    assert!(reasons.len() > 25, "{reasons:?}");
+    let page = fs::read_to_string(chart("../../docs/troubleshooting-kubernetes.md")).unwrap();
+    // That all is well needs no remedy.
+    let missing: Vec<_> = reasons
+        .into_iter()
+        .filter(|reason| *reason != "AllWell" && !page.contains(&format!("`{reason}`")))
+        .collect();
+    assert!(missing.is_empty(), "docs/troubleshooting-kubernetes.md does not explain {missing:?}");
 }

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use http::Request;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::Api;
+use kube::{Api, Client};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
 use vmcp_integration::free_port;
@@ -120,6 +121,9 @@ impl Plan<'_> {
             ],
         );
         let [admin, _] = ["admin", "node"].map(|user| access.kubeconfig(user, &server));
+        let cluster = Cluster::at(admin.clone(), programs.clone());
+        ready(&cluster, processes).await;
+        // Not before: it gives an API server ten seconds, which may be short on a busy machine, and ends.
         if let Some(program) = programs.get("kube-controller-manager") {
             processes.start(
                 "kube-controller-manager",
@@ -131,8 +135,6 @@ impl Plan<'_> {
                 ],
             );
         }
-        let cluster = Cluster::at(admin, programs.clone());
-        ready(&cluster, processes).await;
         cluster
     }
 }
@@ -141,10 +143,15 @@ async fn ready(cluster: &Cluster, processes: &mut Processes) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         processes.assert_running();
-        // The API server makes this namespace itself, a moment after it says that it is ready.
-        let asked = Api::<Namespace>::all(cluster.client().await).get("default").await;
-        let Err(refused) = asked else { return };
+        let Err(refused) = asked(&cluster.client().await).await else { return };
         assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for the API server: {refused}");
         sleep(Duration::from_millis(100)).await;
     }
+}
+
+async fn asked(client: &Client) -> Result<(), kube::Error> {
+    let ready = Request::get("/readyz").body(Vec::new()).map_err(kube::Error::HttpError)?;
+    client.request_text(ready).await?;
+    // The API server makes this namespace itself, a moment after it says that it is ready.
+    Api::<Namespace>::all(client.clone()).get("default").await.map(drop)
 }

@@ -4,6 +4,7 @@
 mod scenario {
     mod control_plane;
     mod leadership;
+    mod packaging;
     mod resources;
     mod stand_in;
     mod virtual_mcp_server;

@@ -1,0 +1,190 @@
+//! What people install and copy: the chart, `deploy/` and its examples.
+
+use std::{fs, path::Path};
+
+use kube::api::DynamicObject;
+use serde_json::Value;
+use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, repository};
+
+/// The operator as `deploy/` installs it, but for its pod: one that runs here, with the rights of its ServiceAccount.
+async fn install(cluster: &Cluster, place: &Namespace, folder: &Path) -> Operator {
+    let deploy = repository().join("deploy").display().to_string();
+    cluster.kubectl(&["apply", "--server-side", "-k", &deploy]).await.unwrap();
+    let token = ["create", "token", "vmcp-operator", "--namespace", "vmcp-system"];
+    let token = cluster.kubectl(&token).await.unwrap();
+
+    let admin = fs::read_to_string(cluster.kubeconfig()).unwrap();
+    let mut config: Value = serde_json::from_str(&admin).unwrap();
+    config["users"][0]["user"]["token"] = token.trim().into();
+    let file = folder.join("operator.kubeconfig");
+    fs::write(&file, config.to_string()).unwrap();
+    let file = file.display().to_string();
+    let variables =
+        [("KUBECONFIG", file.as_str()), ("WATCH_NAMESPACE", ""), ("POD_NAMESPACE", "vmcp-system")];
+    Operator::with(place, "installed", &variables).await
+}
+
+/// Kinds of other projects that the examples ask for.
+const FOREIGN: &str = "
+- {group: monitoring.coreos.com, kind: ServiceMonitor, plural: servicemonitors}
+- {group: gateway.networking.k8s.io, kind: HTTPRoute, plural: httproutes}";
+
+async fn define_foreign(cluster: &Cluster) {
+    for kind in serde_saphyr::from_str::<Vec<Value>>(FOREIGN).unwrap() {
+        let [group, kind, plural] = ["group", "kind", "plural"].map(|key| kind[key].as_str().unwrap());
+        let name = format!("{plural}.{group}");
+        let schema = "{type: object, x-kubernetes-preserve-unknown-fields: true}";
+        let definition = format!(
+            "{{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,
+              metadata: {{name: {name}, annotations: {{api-approved.kubernetes.io: unapproved}}}},
+              spec: {{group: {group}, scope: Namespaced, names: {{kind: {kind}, plural: {plural}, singular: x{plural}}},
+                     versions: [{{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: {schema}}}}}]}}}}"
+        );
+        cluster.apply(&definition, "").await.unwrap();
+        let wait = ["wait", "--for", "condition=Established", "--timeout", "60s", "crd", &name];
+        cluster.kubectl(&wait).await.unwrap();
+    }
+}
+
+/// What is wrong with an object as it was written; nothing when it was looked at and makes sense. Whether pods run is not asked.
+fn complaint(object: &Value) -> Option<String> {
+    let status = &object["status"];
+    if status["observedGeneration"] != object["metadata"]["generation"] {
+        return Some("not looked at".to_owned());
+    }
+    let conditions = status["conditions"].as_array()?;
+    let judges = |kind: &str| kind.ends_with("Valid") || kind.ends_with("Validated");
+    let wrong = conditions
+        .iter()
+        .find(|condition| condition["status"] == "False" && condition["type"].as_str().is_some_and(judges))?;
+    Some(wrong.to_string())
+}
+
+async fn assert_sensible(place: &Namespace, object: &DynamicObject) {
+    let kind = &object.types.as_ref().unwrap().kind;
+    let name = object.metadata.name.as_deref().unwrap();
+    let mut last = String::new();
+    let sensible = format!("{kind} {name} to be found sensible");
+    place
+        .eventually(&sensible, async || {
+            let found = place.cluster().kubectl(&["get", kind, name, "-n", &place.name, "-o", "json"]).await;
+            let found = complaint(&serde_json::from_str(&found.unwrap()).unwrap());
+            if let Some(complaint) = found.as_ref().filter(|complaint| **complaint != last) {
+                last.clone_from(complaint);
+                eprintln!("{kind} {name}: {complaint}");
+            }
+            found.is_none().then_some(())
+        })
+        .await;
+}
+
+/// With the rights of the chart, and no others.
+#[tokio::test]
+async fn every_example_is_applied_as_it_is_written_and_reconciled_without_an_error() {
+    let cluster = ControlPlane::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    define_foreign(&cluster).await;
+    let first = cluster.namespace("examples").await;
+    let operator = install(&cluster, &first, folder.path()).await;
+
+    let mut seen = 0;
+    for file in fs::read_dir(repository().join("deploy/examples")).unwrap() {
+        let file = file.unwrap().path();
+        let place = cluster.namespace("example").await;
+        // The Secret that a comment of the three servers tells to make.
+        place
+            .apply("{apiVersion: v1, kind: Secret, metadata: {name: github}, stringData: {authorization: Bearer x}}")
+            .await;
+        let applied = place.apply(&fs::read_to_string(&file).unwrap()).await;
+        let own = applied.iter().filter(|object| {
+            object.types.as_ref().is_some_and(|types| types.api_version.starts_with("toolhive.stacklok.com/"))
+        });
+        for object in own {
+            assert_sensible(&place, object).await;
+            seen += 1;
+        }
+        eprintln!("{} is fine", file.display());
+    }
+    assert!(seen > 15, "{seen} objects");
+
+    let all =
+        ["get", "hpa,pdb,netpol,servicemonitors,httproutes,statefulsets,pvc,events", "-A", "-o", "name"];
+    let made = cluster.kubectl(&all).await.unwrap();
+    for kind in [
+        "horizontalpodautoscaler",
+        "poddisruptionbudget",
+        "networkpolicy",
+        "servicemonitor",
+        "httproute",
+        "statefulset",
+    ] {
+        assert!(made.contains(kind), "no {kind} was made:\n{made}");
+    }
+    let events = cluster
+        .kubectl(&["get", "events.events.k8s.io", "-A", "-o", "jsonpath={..reportingController}"])
+        .await;
+    assert!(events.unwrap().contains("vmcp-operator"), "the operator may not publish events");
+    assert!(operator.metric("vmcp_operator_errors_total", &[]).await < 0.5);
+    assert!(operator.metric("vmcp_operator_watch_failures_total", &[]).await < 0.5);
+    assert!(!operator.process.output().to_lowercase().contains("forbidden"), "{}", operator.process.output());
+}
+
+/// A chart whose definition of groups is older: as before an upgrade.
+fn older_chart(folder: &Path) -> String {
+    let (chart, older) = (repository().join("charts/vmcp-operator"), folder.join("vmcp-operator"));
+    let copied = std::process::Command::new("cp").arg("-r").arg(&chart).arg(&older).status();
+    assert!(copied.unwrap().success());
+    let definition = older.join("files/crds/mcpgroups.toolhive.stacklok.com.yaml");
+    let text = fs::read_to_string(&definition).unwrap();
+    assert!(text.contains("maxLength: 1024"));
+    fs::write(&definition, text.replace("maxLength: 1024", "maxLength: 512")).unwrap();
+    older.display().to_string()
+}
+
+#[tokio::test]
+async fn a_release_is_installed_upgraded_with_its_definitions_and_uninstalled() {
+    let cluster = ControlPlane::start().await;
+    if let Err(missing) = cluster.helm(&["version"]).await {
+        eprintln!("skipped: there is no helm ({missing})");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (older, chart) = (older_chart(folder.path()), repository().join("charts/vmcp-operator"));
+    let chart = chart.display().to_string();
+    let limit = async || {
+        let path = "jsonpath={..description.maxLength}";
+        let limit = ["get", "crd", "mcpgroups.toolhive.stacklok.com", "-o", path];
+        cluster.kubectl(&limit).await.unwrap()
+    };
+
+    // There is no node to run a pod, so that none is asked for; with `--wait` the definitions are served before the sample is made.
+    let extra = "replicas=0,sample.enabled=true,embeddingServer.enabled=true";
+    let install =
+        ["install", "vmcp", &older, "-n", "vmcp-system", "--create-namespace", "--wait", "--set", extra];
+    let notes = cluster.helm(&install).await.unwrap();
+    assert!(notes.contains("get vmcp sample"), "{notes}");
+    assert_eq!(limit().await, "512");
+    // Resources of kinds that the release itself defined.
+    let sample = ["get", "vmcp/sample", "emb/embeddings", "-n", "vmcp-system", "-o", "name"];
+    assert_eq!(cluster.kubectl(&sample).await.unwrap().lines().count(), 2);
+
+    let upgrade = ["upgrade", "vmcp", &chart, "--namespace", "vmcp-system", "--reuse-values"];
+    cluster.helm(&upgrade).await.unwrap();
+    assert_eq!(limit().await, "1024");
+    assert_eq!(cluster.kubectl(&sample).await.unwrap().lines().count(), 2);
+
+    let unknown = ["upgrade", "vmcp", &chart, "-n", "vmcp-system", "--set", "nonsense=1"];
+    let refused = cluster.helm(&unknown).await.unwrap_err();
+    assert!(refused.contains("nonsense"), "{refused}");
+
+    cluster.helm(&["uninstall", "vmcp", "--namespace", "vmcp-system", "--wait"]).await.unwrap();
+    let kinds =
+        "deployments,services,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,crd,vmcp";
+    let left = cluster.kubectl(&["get", kinds, "-A", "-o", "name"]).await.unwrap();
+    let ours = |name: &&str| name.contains("vmcp") || name.contains("toolhive");
+    let (definitions, rest): (Vec<_>, Vec<_>) =
+        left.lines().filter(ours).partition(|name| name.starts_with("customresourcedefinition"));
+    assert_eq!(definitions.len(), 6, "{definitions:?}");
+    // Once made, the sample belongs to whoever edits it.
+    assert_eq!(rest, ["virtualmcpserver.toolhive.stacklok.com/sample"]);
+}
