@@ -7,7 +7,7 @@ VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane e2e conformance build-tests model lint format check-format clippy deny bench fuzz fuzz-short schema crds check-generated helm-lint deploy-manifests clean-cache
+.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane e2e conformance build-tests model lint format check-format clippy deny bench fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ crds: setup ## Write crds/*.yaml, and what follows from them
 check-generated: setup ## Check that generated pages are up to date
 	cargo test --quiet --workspace --test config_documents --test docs --test definitions --test chart
 	@scripts/deploy-manifests.sh --check
+
+image: ## Build the images of vmcp and the operator (REGISTRY=… names and pushes them, MODEL=1 puts the model in)
+	@scripts/image.sh
 
 helm-lint: ## Lint the chart, with its defaults and with everything on (HELM names another helm)
 	@chart=charts/vmcp-operator; helm=$$(scripts/helm.sh) && for values in $$chart/values.yaml $$chart/ci/*.yaml; do \

@@ -21,7 +21,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- /* An image without a tag is that of the release. A digest goes where the tag does: `sha256:…`. */}}
 {{- define "vmcp-operator.image" -}}
 {{- $tag := .image.tag | default .Chart.AppVersion -}}
-{{ .image.repository }}{{ if hasPrefix "sha256:" $tag }}@{{ else }}:{{ end }}{{ $tag }}
+{{ with .registry }}{{ trimSuffix "/" . }}/{{ end }}{{ .image.repository }}{{ if hasPrefix "sha256:" $tag }}@{{ else }}:{{ end }}{{ $tag }}
 {{- end }}
 
 {{- /* Resources of our own kinds: when the first release is made the API server does not know them yet, so they cannot be part of it. A hook makes them once; from then
