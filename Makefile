@@ -7,7 +7,7 @@ VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane e2e conformance build-tests model lint format check-format clippy deny bench fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests clean-cache
+.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane e2e conformance build-tests model lint format check-format clippy deny bench bench-operator fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,10 @@ deny: $(DENY)
 bench: setup ## Measure, and print one table with ratios (QUICK=1: a fifth of the repetitions, STAGES="calls lists": some of it)
 	cargo build --release --quiet -p vmcp-fixture
 	cargo bench --profile release -p vmcp --bench vmcp -- $(if $(QUICK),--quick) $(STAGES)
+
+bench-operator: setup ## Measure the operator under 200 servers at once, on a real API server (QUICK=1: 20)
+	cargo build --release --quiet -p vmcp-operator
+	cargo bench --profile release -p vmcp-kubernetes-tests --bench operator -- $(if $(QUICK),--quick)
 
 fuzz: setup ## Fuzz what reads untrusted input, ten minutes a target (FUZZ_SECONDS, FUZZ_RUNS)
 	@fuzz/run

@@ -1,10 +1,8 @@
 //! The command line.
 
-use std::net::SocketAddr;
+use std::{io::Write as _, net::SocketAddr};
 
 use clap::{Parser, Subcommand, ValueEnum};
-use kube::CustomResourceExt as _;
-use vmcp_crds::{EmbeddingServer, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer};
 
 /// Turns VirtualMCPServer, MCPServer and EmbeddingServer resources into running pods, and keeps them so.
 ///
@@ -84,20 +82,11 @@ impl Cli {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "it is what the command is for")]
 fn print_definitions() {
-    for definition in [
-        VirtualMCPServer::crd(),
-        MCPGroup::crd(),
-        MCPServer::crd(),
-        MCPServerEntry::crd(),
-        EmbeddingServer::crd(),
-        MCPTelemetryConfig::crd(),
-    ] {
-        // JSON is YAML.
-        let definition = serde_json::to_string_pretty(&definition).unwrap_or_default();
-        println!("---\n{definition}");
-    }
+    let files = vmcp_crds::schema::definitions();
+    let text: String = files.iter().map(|file| format!("---\n{}", vmcp_crds::schema::file(file).1)).collect();
+    // Whoever reads may stop reading.
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 #[cfg(test)]

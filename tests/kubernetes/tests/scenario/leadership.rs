@@ -14,7 +14,7 @@ fn server(name: &str) -> String {
 }
 
 async fn leads(operator: &Operator) -> bool {
-    operator.metric("vmcp_operator_leader", &[]).await == 1.0
+    operator.metric("vmcp_operator_leader", &[]).await as u64 == 1
 }
 
 async fn holder(place: &Namespace) -> Option<String> {
@@ -30,7 +30,11 @@ async fn the_other_replica_takes_over() {
     place.apply(&server("a")).await;
     place.eventually("a's Deployment", async || place.get::<Deployment>("a").await).await;
     assert!(!leads(&second).await);
-    assert_eq!(second.metric("vmcp_operator_api_writes_total", &[]).await, 0.0, "only the leader writes");
+    assert_eq!(
+        second.metric("vmcp_operator_api_writes_total", &[]).await as u64,
+        0,
+        "only the leader writes"
+    );
 
     // Asked to end, it hands over at once.
     first.process.signal("TERM").await;

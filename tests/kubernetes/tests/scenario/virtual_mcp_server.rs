@@ -1,10 +1,15 @@
 //! VirtualMCPServer on a real API server: what is made, what is repaired, what is left alone.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use vmcp_crds::{MCPServerEntry, VirtualMCPServer};
 use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
@@ -50,22 +55,22 @@ async fn told(place: &Namespace, server: &str, kind: &str, status: &str, reason:
         .await
 }
 
-async fn writes(operator: &Operator) -> f64 {
-    operator.metric("vmcp_operator_api_writes_total", &[]).await
+async fn writes(operator: &Operator) -> u64 {
+    operator.metric("vmcp_operator_api_writes_total", &[]).await as u64
 }
 
-async fn reconciles(operator: &Operator) -> f64 {
-    operator.metric("vmcp_operator_reconciles_total", &["VirtualMCPServer"]).await
+async fn reconciles(operator: &Operator) -> u64 {
+    operator.metric("vmcp_operator_reconciles_total", &["VirtualMCPServer"]).await as u64
 }
 
 /// Waits until two reconciles in a row wrote nothing.
 async fn at_rest(place: &Namespace, operator: &Operator) {
-    let mut before = (0.0, 0.0);
+    let mut before = (0, 0);
     place
         .eventually("rest", async || {
             let now = (reconciles(operator).await, writes(operator).await);
-            let rested = now.0 >= before.0 + 2.0 && now.1 == before.1;
-            if now.1 > before.1 || before.0 == 0.0 {
+            let rested = now.0 >= before.0 + 2 && now.1 == before.1;
+            if now.1 > before.1 || before.0 == 0 {
                 before = now;
             }
             rested.then_some(())
@@ -73,23 +78,22 @@ async fn at_rest(place: &Namespace, operator: &Operator) {
         .await;
 }
 
+/// Adds the versions of everything of a kind that the operator made here.
+async fn of<K>(place: &Namespace, versions: &mut BTreeMap<String, String>)
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    for object in place.list::<K>("app.kubernetes.io/managed-by=vmcp-operator").await {
+        let owner = &object.owner_references()[0];
+        assert_eq!((owner.kind.as_str(), owner.controller), ("VirtualMCPServer", Some(true)));
+        let name = format!("{}/{}", K::kind(&()), object.name_any());
+        versions.insert(name, object.resource_version().expect("a version"));
+    }
+}
+
 /// The versions of everything that the operator made here.
 async fn versions(place: &Namespace) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::new();
-    async fn of<K>(place: &Namespace, versions: &mut BTreeMap<String, String>)
-    where
-        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + serde::de::DeserializeOwned
-            + std::fmt::Debug,
-    {
-        for object in place.list::<K>("app.kubernetes.io/managed-by=vmcp-operator").await {
-            let owner = &object.owner_references()[0];
-            assert_eq!((owner.kind.as_str(), owner.controller), ("VirtualMCPServer", Some(true)));
-            let name = format!("{}/{}", K::kind(&()), object.name_any());
-            versions.insert(name, object.resource_version().expect("a version"));
-        }
-    }
     of::<ServiceAccount>(place, &mut versions).await;
     of::<ConfigMap>(place, &mut versions).await;
     of::<Secret>(place, &mut versions).await;
@@ -180,10 +184,11 @@ async fn what_is_not_wanted_any_more_goes_and_deletion_leaves_nothing() {
     let cluster = ControlPlane::shared().await;
     let (place, operator) = place("deletion").await;
     place.apply(&PLAIN.replace("spec: {}", "spec: {networkPolicy: {enabled: true}}")).await;
-    type Policy = k8s_openapi::api::networking::v1::NetworkPolicy;
-    place.eventually("the policy", async || place.get::<Policy>("x-vmcp").await).await;
+    place.eventually("the policy", async || place.get::<NetworkPolicy>("x-vmcp").await).await;
     place.edit::<VirtualMCPServer>("x", json!({"spec": {"networkPolicy": null}})).await;
-    place.eventually("no policy", async || place.get::<Policy>("x-vmcp").await.is_none().then_some(())).await;
+    place
+        .eventually("no policy", async || place.get::<NetworkPolicy>("x-vmcp").await.is_none().then_some(()))
+        .await;
     at_rest(&place, &operator).await;
 
     place.delete::<VirtualMCPServer>("x").await;
@@ -296,7 +301,7 @@ async fn the_status_is_what_the_pods_say() {
         .await;
     let ready = json!({"status": {"phase": "Running", "podIP": stand_in.address(), "podIPs": [{"ip": stand_in.address()}],
         "conditions": [{"type": "Ready", "status": "True"}]}});
-    pods.patch_status(&pod.name_any(), &Default::default(), &kube::api::Patch::Merge(ready)).await.unwrap();
+    pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
 
     // It says that it has another text: it is told to look.
     place
