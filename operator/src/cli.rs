@@ -83,10 +83,14 @@ impl Cli {
 }
 
 fn print_definitions() {
-    let files = vmcp_crds::schema::definitions();
-    let text: String = files.iter().map(|file| format!("---\n{}", vmcp_crds::schema::file(file).1)).collect();
-    // Whoever reads may stop reading.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let mut out = std::io::stdout().lock();
+    for definition in vmcp_crds::schema::definitions() {
+        let (_, yaml) = vmcp_crds::schema::file(&definition);
+        // Whoever reads may stop reading.
+        if write!(out, "---\n{yaml}").is_err() {
+            return;
+        }
+    }
 }
 
 #[cfg(test)]

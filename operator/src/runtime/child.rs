@@ -93,6 +93,12 @@ impl ChildKind {
         }
     }
 
+    /// What an object of the kind says of itself.
+    pub(super) fn types(self) -> TypeMeta {
+        let ApiResource { api_version, kind, .. } = self.resource();
+        TypeMeta { api_version, kind }
+    }
+
     /// Whether a cluster may lack the kind.
     pub fn is_optional(self) -> bool {
         matches!(self, Self::ServiceMonitor | Self::HTTPRoute)
@@ -154,9 +160,7 @@ impl Child {
 
     /// From JSON (everything but `apiVersion`, `kind` and `metadata`), for kinds that have no type here.
     pub fn json(kind: ChildKind, metadata: ObjectMeta, content: Value) -> Self {
-        let types = Some(kind.resource())
-            .map(|resource| TypeMeta { api_version: resource.api_version, kind: resource.kind });
-        Self { kind, object: DynamicObject { types, metadata, data: content } }
+        Self { kind, object: DynamicObject { types: Some(kind.types()), metadata, data: content } }
     }
 
     /// Its kind.

@@ -87,7 +87,9 @@ impl Children {
     }
 
     /// Takes in an object, unless a newer one is known. Tells whether it was news.
-    pub(super) fn put(&self, kind: ChildKind, object: DynamicObject) -> bool {
+    pub(super) fn put(&self, kind: ChildKind, mut object: DynamicObject) -> bool {
+        // The entries of a list do not say what they are.
+        object.types.get_or_insert_with(|| kind.types());
         let Some(owner) = controller_of(&object.metadata) else { return false };
         let uid = owner.uid.clone();
         let mut children = self.write();

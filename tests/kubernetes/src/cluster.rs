@@ -1,6 +1,7 @@
 //! A cluster, ours or given.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1 as core;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams, ValidationDirective};
@@ -9,6 +10,7 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client, Config, discovery};
 use serde_json::{Value, json};
 use tokio::process::Command;
+use tokio::time::{Instant, sleep};
 
 use crate::{Namespace, PATIENCE, Programs, repository};
 
@@ -80,7 +82,12 @@ impl Cluster {
             self.apply(&yaml, "").await.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             let name = file.file_stem().unwrap_or_default().to_string_lossy();
             let wait = ["wait", "--for", "condition=Established", "--timeout", "60s", "crd", name.as_ref()];
-            drop(self.kubectl(&wait).await.unwrap_or_else(|error| panic!("{error}")));
+            // It fails at once while a new definition has no status at all.
+            let deadline = Instant::now() + PATIENCE;
+            while let Err(error) = self.kubectl(&wait).await {
+                assert!(Instant::now() < deadline, "{error}");
+                sleep(Duration::from_millis(100)).await;
+            }
         }
     }
 

@@ -131,6 +131,12 @@ async fn the_rfcs_manifest_makes_everything_once_and_nothing_twice() {
     assert_eq!(writes(&operator).await, written, "not even a patch that changes nothing");
     assert_eq!(versions(&place).await, before);
 
+    // Nor does its successor, which has nothing to remember.
+    drop(operator);
+    let again = Operator::with(&place, "again", &[("LEADER_ELECT", "false")]).await;
+    at_rest(&place, &again).await;
+    assert_eq!(writes(&again).await, 0);
+
     let status = place.get::<VirtualMCPServer>("vmcp-with-optimizer").await.unwrap().status.unwrap();
     assert_eq!(
         status.url.unwrap(),
