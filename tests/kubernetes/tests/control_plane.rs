@@ -2,10 +2,12 @@
 
 #[cfg(test)]
 mod scenario {
+    mod backends;
     mod control_plane;
     mod leadership;
     mod packaging;
     mod resources;
+    mod services;
     mod stand_in;
     mod virtual_mcp_server;
 }

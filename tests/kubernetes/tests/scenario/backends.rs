@@ -1,0 +1,368 @@
+//! MCPServer, MCPServerEntry and MCPGroup on a real API server. Pods are made but do not run; what a kubelet would say of them
+//! is written here.
+
+use std::fmt::Debug;
+
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{
+        apps::v1::Deployment,
+        core::v1::{ConfigMap, Event, Pod, Service},
+    },
+};
+use kube::{
+    Resource, ResourceExt as _,
+    api::{Patch, PatchParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use vmcp_crds::{MCPGroup, MCPServer, MCPServerEntry};
+use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
+
+/// A namespace and an operator that looks after it.
+pub(super) async fn place(name: &str) -> (Namespace, Operator) {
+    let place = ControlPlane::shared().await.namespace(name).await;
+    let operator = Operator::start(&place).await;
+    (place, operator)
+}
+
+/// Applies a resource of ours.
+pub(super) async fn apply(place: &Namespace, kind: &str, name: &str, spec: &str) {
+    place
+        .apply(&format!(
+            "{{apiVersion: toolhive.stacklok.com/v1alpha1, kind: {kind}, metadata: {{name: {name}}}, spec: {spec}}}"
+        ))
+        .await;
+}
+
+/// Waits until a condition of a resource has this status and reason, and gives its message.
+pub(super) async fn told<K>(place: &Namespace, name: &str, kind: &str, status: &str, reason: &str) -> String
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + DeserializeOwned
+        + Serialize
+        + Debug,
+{
+    let what = format!("{kind}={status} ({reason}) of {} {name}", K::kind(&()));
+    place
+        .eventually(&what, async || {
+            let object = serde_json::to_value(place.get::<K>(name).await?).unwrap();
+            let conditions = object.pointer("/status/conditions")?.as_array()?.clone();
+            let found = conditions.into_iter().find(|condition| condition["type"] == kind)?;
+            let matches = found["status"] == status && found["reason"] == reason;
+            matches.then(|| found["message"].as_str().unwrap_or_default().to_owned())
+        })
+        .await
+}
+
+async fn phase(place: &Namespace, name: &str) -> (String, Option<String>) {
+    let status = place.get::<MCPServer>(name).await.and_then(|server| server.status).unwrap_or_default();
+    (format!("{:?}", status.phase.unwrap()), status.message)
+}
+
+async fn deployment(place: &Namespace, name: &str) -> Deployment {
+    place.eventually(name, async || place.get::<Deployment>(name).await).await
+}
+
+/// Says what a kubelet would say of the one pod of a server.
+async fn pod_says(place: &Namespace, server: &str, ready: bool, container: Value) {
+    let labels = format!("app.kubernetes.io/instance={server},app.kubernetes.io/name=mcp-server");
+    let pod = place.eventually("its pod", async || place.list::<Pod>(&labels).await.pop()).await;
+    let mut status = json!({
+        "name": "mcp", "image": "x:1", "imageID": "", "ready": ready, "restartCount": 0, "lastState": {},
+    });
+    status.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());
+    let condition = |kind: &str| json!({ "type": kind, "status": if ready { "True" } else { "False" } });
+    let status = json!({ "status": {
+        "phase": "Running",
+        "conditions": [condition("Ready"), condition("ContainersReady"), { "type": "PodScheduled", "status": "True" }],
+        "containerStatuses": [status],
+    } });
+    place
+        .api::<Pod>()
+        .patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Merge(status))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_server_follows_its_pods_and_says_what_they_suffer() {
+    let (place, _operator) = place("pods").await;
+    if !ControlPlane::shared().await.has_controllers() {
+        eprintln!("skipped: there is no kube-controller-manager in KUBEBUILDER_ASSETS");
+        return;
+    }
+    apply(&place, "MCPServer", "time", "{image: 'x:1', transport: streamable-http, mcpPort: 3000}").await;
+    told::<MCPServer>(&place, "time", "Ready", "False", "Starting").await;
+    let service = place.eventually("its Service", async || place.get::<Service>("mcp-time").await).await;
+    assert_eq!(service.spec.and_then(|spec| spec.session_affinity).as_deref(), Some("ClientIP"));
+
+    let pull = json!({ "state": { "waiting": { "reason": "ErrImagePull", "message": "x:1: not found" } } });
+    pod_says(&place, "time", false, pull).await;
+    let message = told::<MCPServer>(&place, "time", "Ready", "False", "ImagePullFailed").await;
+    assert!(
+        message.contains("cannot get image x:1: x:1: not found; check that spec.image exists"),
+        "{message}"
+    );
+    assert_eq!(phase(&place, "time").await, ("Failed".to_owned(), Some(message)));
+
+    let running = json!({ "state": { "running": {} } });
+    pod_says(&place, "time", true, running).await;
+    told::<MCPServer>(&place, "time", "Ready", "True", "PodsReady").await;
+    let status = place.get::<MCPServer>("time").await.and_then(|server| server.status).unwrap();
+    assert_eq!((phase(&place, "time").await, status.ready_replicas), (("Ready".to_owned(), None), 1));
+    let url = format!("http://mcp-time.{}.svc.cluster.local:8080/mcp", place.name);
+    assert_eq!(status.url, Some(url));
+
+    let words =
+        json!({ "terminated": { "exitCode": 2, "reason": "Error", "message": "API_KEY is not set\n" } });
+    let crash = json!({ "state": { "waiting": { "reason": "CrashLoopBackOff" } }, "lastState": words, "restartCount": 3 });
+    pod_says(&place, "time", false, crash).await;
+    let message = told::<MCPServer>(&place, "time", "Ready", "False", "Crashing").await;
+    assert!(
+        message.contains("exit code 2 (restarts: 3), saying: API_KEY is not set; see `kubectl logs"),
+        "{message}"
+    );
+
+    let events = async || {
+        let events = place.list::<Event>("").await.into_iter();
+        let ours = events.filter(|event| event.involved_object.kind.as_deref() == Some("MCPServer"));
+        ours.filter_map(|event| event.reason).collect::<Vec<_>>()
+    };
+    place
+        .eventually("an event for each transition", async || {
+            let seen = events().await;
+            ["ImagePullFailed", "PodsReady", "Crashing"]
+                .iter()
+                .all(|reason| seen.iter().any(|e| e == reason))
+                .then_some(())
+        })
+        .await;
+
+    place.delete::<MCPServer>("time").await;
+    place
+        .eventually("nothing to be left", async || {
+            let pods = place.list::<Pod>("app.kubernetes.io/managed-by=vmcp-operator").await.len();
+            let deployment = place.get::<Deployment>("mcp-time").await.is_some();
+            let service = place.get::<Service>("mcp-time").await.is_some();
+            (!deployment && !service && pods == 0).then_some(())
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_server_waits_for_its_secret_and_follows_its_value() {
+    let (place, _operator) = place("secret").await;
+    let spec = "{image: 'x:1', command: [run], secrets: [{name: key, key: token, targetEnvName: API_KEY}]}";
+    apply(&place, "MCPServer", "time", spec).await;
+    let message = told::<MCPServer>(&place, "time", "Ready", "False", "SecretNotFound").await;
+    let remedy = format!("kubectl create secret generic key -n {} --from-literal=token=…", place.name);
+    assert!(message.contains(&remedy), "{message}");
+    assert!(place.get::<Deployment>("mcp-time").await.is_none(), "no pod that cannot start");
+
+    let secret = |value: &str| {
+        format!("{{apiVersion: v1, kind: Secret, metadata: {{name: key}}, stringData: {{token: {value}}}}}")
+    };
+    place.apply(&secret("one")).await;
+    told::<MCPServer>(&place, "time", "SecretRefsValidated", "True", "SecretsFound").await;
+    let digest = |deployment: &Deployment| {
+        let template = deployment.spec.clone().unwrap().template.metadata.unwrap();
+        template.annotations.unwrap()["toolhive.stacklok.com/secrets-digest"].clone()
+    };
+    let before = digest(&deployment(&place, "mcp-time").await);
+    place.apply(&secret("two")).await;
+    place
+        .eventually("new pods for the new value", async || {
+            (digest(&place.get("mcp-time").await?) != before).then_some(())
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn drift_is_repaired_what_others_own_is_left_and_rest_is_rest() {
+    let (place, operator) = place("drift").await;
+    apply(&place, "MCPServer", "time", "{image: 'x:1', command: [npx, -y, server-time]}").await;
+    deployment(&place, "mcp-time").await;
+    place.eventually("its Service", async || place.get::<Service>("mcp-time").await).await;
+
+    place.delete::<Service>("mcp-time").await;
+    place.eventually("the Service again", async || place.get::<Service>("mcp-time").await).await;
+    let image =
+        json!({ "spec": { "template": { "spec": { "containers": [{ "name": "mcp", "image": "evil" }] } } } });
+    place
+        .api::<Deployment>()
+        .patch("mcp-time", &PatchParams::default(), &Patch::Strategic(image))
+        .await
+        .unwrap();
+    let of_image = |deployment: Deployment| {
+        deployment.spec.unwrap().template.spec.unwrap().containers.swap_remove(0).image
+    };
+    place
+        .eventually("the image again", async || {
+            (of_image(place.get("mcp-time").await?).as_deref() == Some("x:1")).then_some(())
+        })
+        .await;
+
+    // An autoscaler's replicas and `kubectl rollout restart` are not ours.
+    let restart = json!({ "kubectl.kubernetes.io/restartedAt": "now" });
+    let change = json!({ "spec": { "replicas": 3, "template": { "metadata": { "annotations": restart } } } });
+    place.edit::<Deployment>("mcp-time", change).await;
+    place.edit::<MCPServer>("time", json!({ "spec": { "image": "x:2" } })).await;
+    place
+        .eventually("the new image", async || {
+            (of_image(place.get("mcp-time").await?).as_deref() == Some("x:2")).then_some(())
+        })
+        .await;
+    let spec = deployment(&place, "mcp-time").await.spec.unwrap();
+    assert_eq!(spec.replicas, Some(3));
+    assert_eq!(
+        spec.template.metadata.unwrap().annotations.unwrap()["kubectl.kubernetes.io/restartedAt"],
+        "now"
+    );
+
+    // A touch makes the operator look; it finds nothing to write.
+    let writes = async || operator.metric("vmcp_operator_api_writes_total", &[]).await;
+    let reconciles = async || operator.metric("vmcp_operator_reconciles_total", &["MCPServer"]).await;
+    let mut touches = 0;
+    place
+        .eventually("a reconcile that writes nothing", async || {
+            let before = (writes().await, reconciles().await);
+            touches += 1;
+            let touch = json!({ "metadata": { "annotations": { "touched": touches.to_string() } } });
+            place.edit::<MCPServer>("time", touch).await;
+            place.eventually("a look", async || (reconciles().await > before.1).then_some(())).await;
+            (writes().await == before.0).then_some(())
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn an_edit_that_makes_no_sense_leaves_what_runs() {
+    let (place, _operator) = place("nonsense").await;
+    apply(&place, "MCPServer", "time", "{image: 'x:1', command: [run]}").await;
+    let before = deployment(&place, "mcp-time").await.metadata.generation;
+    let template = |template: Value| json!({ "spec": { "image": "x:2", "podTemplateSpec": template } });
+    place.edit::<MCPServer>("time", template(json!({ "spec": { "tolerationz": [{}] } }))).await;
+    let message = told::<MCPServer>(&place, "time", "Valid", "False", "PodTemplateInvalid").await;
+    assert!(message.starts_with("spec.podTemplateSpec.spec.tolerationz is no field"), "{message}");
+    assert_eq!(phase(&place, "time").await.0, "Failed");
+    assert_eq!(deployment(&place, "mcp-time").await.metadata.generation, before);
+
+    place.edit::<MCPServer>("time", template(Value::Null)).await;
+    told::<MCPServer>(&place, "time", "Valid", "True", "ConfigValid").await;
+    assert_ne!(deployment(&place, "mcp-time").await.metadata.generation, before);
+
+    place.edit::<MCPServer>("time", json!({ "spec": { "replicas": 0 } })).await;
+    told::<MCPServer>(&place, "time", "Ready", "False", "ScaledToZero").await;
+    assert_eq!(phase(&place, "time").await.0, "Stopped");
+}
+
+#[tokio::test]
+async fn nothing_of_others_is_adopted() {
+    let (place, _operator) = place("taken").await;
+    let theirs = "{apiVersion: v1, kind: Service, metadata: {name: mcp-time}, spec: {ports: [{port: 1}]}}";
+    place.apply(theirs).await;
+    apply(&place, "MCPServer", "time", "{image: 'x:1', command: [run]}").await;
+    let message = told::<MCPServer>(&place, "time", "Ready", "False", "NameTaken").await;
+    assert!(message.contains("the Service mcp-time exists already"), "{message}");
+    let ports = place.get::<Service>("mcp-time").await.and_then(|service| service.spec?.ports).unwrap();
+    assert_eq!(ports[0].port, 1);
+    place.delete::<Service>("mcp-time").await;
+    told::<MCPServer>(&place, "time", "Ready", "False", "Starting").await;
+}
+
+#[tokio::test]
+async fn an_entry_is_judged_and_judged_again_when_what_it_refers_to_comes() {
+    let (place, _operator) = place("entry").await;
+    apply(&place, "MCPServerEntry", "metadata", "{remoteUrl: 'http://169.254.169.254/mcp'}").await;
+    let message =
+        told::<MCPServerEntry>(&place, "metadata", "RemoteURLValidated", "False", "RemoteURLInvalid").await;
+    assert!(
+        message.contains("metadata service; use a public address, or set `spec.allowPrivateEndpoint: true`"),
+        "{message}"
+    );
+    place.edit::<MCPServerEntry>("metadata", json!({ "spec": { "allowPrivateEndpoint": true } })).await;
+    told::<MCPServerEntry>(&place, "metadata", "Valid", "True", "ConfigValid").await;
+
+    let spec = "{remoteUrl: 'https://mcp.example.com/mcp', groupRef: {name: tools}, headerForward: \
+                {addHeadersFromSecret: [{headerName: Authorization, valueSecretRef: {name: token, key: header}}]}}";
+    apply(&place, "MCPServerEntry", "github", spec).await;
+    told::<MCPServerEntry>(&place, "github", "GroupRefValidated", "False", "GroupNotFound").await;
+    told::<MCPServerEntry>(&place, "github", "HeaderSecretRefsValidated", "False", "HeaderSecretNotFound")
+        .await;
+    apply(&place, "MCPGroup", "tools", "{}").await;
+    told::<MCPServerEntry>(&place, "github", "GroupRefValidated", "True", "GroupFound").await;
+    let secret = |value: &str| {
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "token" }, "stringData": { "header": value } }).to_string()
+    };
+    place.apply(&secret("Bearer\nx")).await;
+    told::<MCPServerEntry>(&place, "github", "HeaderSecretRefsValidated", "False", "HeaderInvalid").await;
+    place.apply(&secret("Bearer x\n")).await;
+    told::<MCPServerEntry>(&place, "github", "Valid", "True", "ConfigValid").await;
+}
+
+#[tokio::test]
+async fn a_group_knows_its_members() {
+    let (place, _operator) = place("group").await;
+    apply(&place, "MCPGroup", "tools", "{}").await;
+    told::<MCPGroup>(&place, "tools", "Ready", "True", "Empty").await;
+    apply(&place, "MCPServer", "time", "{image: 'x:1', command: [run], groupRef: {name: tools}}").await;
+    apply(
+        &place,
+        "MCPServerEntry",
+        "github",
+        "{remoteUrl: 'https://a.example/mcp', groupRef: {name: tools}}",
+    )
+    .await;
+    let members = async |servers: &[&str], entries: &[&str]| {
+        place
+            .eventually("the members", async || {
+                let status = place.get::<MCPGroup>("tools").await?.status?;
+                let counted = (status.server_count as usize, status.entry_count as usize)
+                    == (servers.len(), entries.len());
+                (counted && status.servers == servers && status.entries == entries).then_some(())
+            })
+            .await;
+    };
+    members(&["time"], &["github"]).await;
+    apply(&place, "MCPGroup", "others", "{}").await;
+    place.edit::<MCPServer>("time", json!({ "spec": { "groupRef": { "name": "others" } } })).await;
+    members(&[], &["github"]).await;
+    place.delete::<MCPServerEntry>("github").await;
+    members(&[], &[]).await;
+    place.delete::<MCPGroup>("others").await;
+    told::<MCPServer>(&place, "time", "GroupRefValidated", "False", "GroupNotFound").await;
+}
+
+/// CARD-16, R022-47: who belongs is configured, and nobody else; the pods' template does not change.
+#[tokio::test]
+async fn backends_come_and_go_in_the_configuration() {
+    let (place, _operator) = place("members").await;
+    apply(&place, "MCPGroup", "tools", "{}").await;
+    apply(&place, "VirtualMCPServer", "x", "{groupRef: {name: tools}}").await;
+    apply(&place, "VirtualMCPServer", "all", "{}").await;
+    let configured = async |server: &str, what: &str, present: bool| {
+        let map = format!("{server}-vmcp-config");
+        let wanted = if present { "to come" } else { "to go" };
+        place
+            .eventually(&format!("{what} {wanted} in {map}"), async || {
+                let text = place.get::<ConfigMap>(&map).await?.data?.remove("vmcp.yaml")?;
+                (text.contains(what) == present).then_some(text)
+            })
+            .await
+    };
+    configured("x", "mcp-time", false).await;
+    let before = deployment(&place, "x").await.spec.unwrap().template;
+    let url = format!("http://mcp-time.{}.svc.cluster.local:8080/mcp", place.name);
+    apply(&place, "MCPServer", "time", "{image: 'x:1', command: [run], groupRef: {name: tools}}").await;
+    apply(&place, "MCPServer", "free", "{image: 'x:1', transport: sse}").await;
+    apply(&place, "MCPServerEntry", "inside", "{remoteUrl: 'http://10.0.0.1/mcp', groupRef: {name: tools}}")
+        .await;
+    let text = configured("x", &url, true).await;
+    assert!(!text.contains("mcp-free") && !text.contains("10.0.0.1"), "{text}");
+    configured("all", "mcp-free", true).await;
+    place.delete::<MCPServer>("time").await;
+    configured("x", "mcp-time", false).await;
+    assert_eq!(deployment(&place, "x").await.spec.unwrap().template, before);
+}

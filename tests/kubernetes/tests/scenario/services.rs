@@ -1,0 +1,89 @@
+//! EmbeddingServer and MCPTelemetryConfig on a real API server.
+
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{PersistentVolumeClaim, Service},
+};
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use vmcp_crds::{EmbeddingServer, MCPTelemetryConfig, embedding_server::EmbeddingServerPhase};
+use vmcp_kubernetes_tests::ControlPlane;
+
+use super::backends::{apply, place, told};
+
+/// CARD-18.
+#[tokio::test]
+async fn an_embedding_server_is_a_set_a_service_and_a_volume_and_leaves_nothing() {
+    let (place, _operator) = place("embedding").await;
+    let spec =
+        "{model: BAAI/bge-small-en-v1.5, modelCache: {size: 1Gi}, hfTokenSecretRef: {name: hf, key: token}}";
+    apply(&place, "EmbeddingServer", "bge", spec).await;
+    told::<EmbeddingServer>(&place, "bge", "Ready", "False", "SecretNotFound").await;
+    place.apply("{apiVersion: v1, kind: Secret, metadata: {name: hf}, stringData: {token: x}}").await;
+    let set = place.eventually("the StatefulSet", async || place.get::<StatefulSet>("bge-tei").await).await;
+    let container = set.spec.unwrap().template.spec.unwrap().containers.swap_remove(0);
+    assert_eq!(container.args.unwrap()[..2], ["--model-id", "BAAI/bge-small-en-v1.5"]);
+    place.eventually("the Service", async || place.get::<Service>("bge-tei").await).await;
+    told::<EmbeddingServer>(&place, "bge", "VolumeReady", "Unknown", "VolumeCreating").await;
+    let url = format!("http://bge-tei.{}.svc.cluster.local:8080", place.name);
+    let status = async || place.get::<EmbeddingServer>("bge").await.and_then(|server| server.status);
+    assert_eq!(status().await.and_then(|status| status.url), Some(url));
+
+    if !ControlPlane::shared().await.has_controllers() {
+        return;
+    }
+    let pod: k8s_openapi::api::core::v1::Pod =
+        place.eventually("its pod", async || place.get("bge-tei-0").await).await;
+    let says = async |ready: bool| {
+        let condition = json!({ "type": "Ready", "status": if ready { "True" } else { "False" } });
+        let container = json!({
+            "name": "embedding", "image": "tei", "imageID": "", "ready": ready, "restartCount": 0, "state": { "running": {} },
+        });
+        let status = json!({ "status": {
+            "phase": "Running", "conditions": [condition], "containerStatuses": [container],
+        } });
+        let pods = place.api::<k8s_openapi::api::core::v1::Pod>();
+        let name = pod.metadata.name.as_deref().unwrap();
+        pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    };
+    says(false).await;
+    let message = told::<EmbeddingServer>(&place, "bge", "Ready", "False", "ModelDownloading").await;
+    assert!(message.contains("the model BAAI/bge-small-en-v1.5 is being downloaded"), "{message}");
+    says(true).await;
+    told::<EmbeddingServer>(&place, "bge", "Ready", "True", "PodsReady").await;
+    assert_eq!(status().await.and_then(|status| status.phase), Some(EmbeddingServerPhase::Ready));
+
+    // Without the cache, the volume is not wanted any more.
+    place.edit::<EmbeddingServer>("bge", json!({ "spec": { "modelCache": null } })).await;
+    place
+        .eventually("the claim to be deleted", async || {
+            let claim = place.api::<PersistentVolumeClaim>().get_opt("bge-tei").await.unwrap();
+            claim.is_none_or(|claim| claim.metadata.deletion_timestamp.is_some()).then_some(())
+        })
+        .await;
+    place.delete::<EmbeddingServer>("bge").await;
+    place
+        .eventually("nothing to be left", async || {
+            let set = place.get::<StatefulSet>("bge-tei").await.is_some();
+            (!set && place.get::<Service>("bge-tei").await.is_none()).then_some(())
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn telemetry_settings_are_judged_with_their_secrets() {
+    let (place, _operator) = place("telemetry").await;
+    let spec = "{openTelemetry: {enabled: true, endpoint: 'https://collector:4318', tracing: {enabled: true}, \
+                sensitiveHeaders: [{name: Authorization, secretKeyRef: {name: otel, key: header}}]}}";
+    apply(&place, "MCPTelemetryConfig", "otel", spec).await;
+    told::<MCPTelemetryConfig>(&place, "otel", "Valid", "False", "SecretNotFound").await;
+    place
+        .apply("{apiVersion: v1, kind: Secret, metadata: {name: otel}, stringData: {header: Bearer x}}")
+        .await;
+    told::<MCPTelemetryConfig>(&place, "otel", "Valid", "True", "ConfigValid").await;
+    place
+        .edit::<MCPTelemetryConfig>("otel", json!({ "spec": { "openTelemetry": { "endpoint": "ftp://c" } } }))
+        .await;
+    let message = told::<MCPTelemetryConfig>(&place, "otel", "Valid", "False", "ConfigInvalid").await;
+    assert!(message.starts_with("spec.openTelemetry: "), "{message}");
+}
