@@ -38,6 +38,10 @@ const ADMIN: &str = "admin";
 const BRIDGE_PORT: u16 = 8080;
 /// Where the bridge tells how it is.
 const BRIDGE_ADMIN_PORT: u16 = 9090;
+/// How long the bridge takes connections after it was told to end: until everybody knows that it will, no call is lost.
+const SHUTDOWN_DELAY_SECONDS: i64 = 5;
+/// That, the calls in flight, for which the bridge waits 30 seconds, and the end itself.
+const GRACE_SECONDS: i64 = SHUTDOWN_DELAY_SECONDS + 30 + 10;
 /// Where the bridge is put.
 const BRIDGE_DIR: &str = "/bridge";
 
@@ -107,6 +111,7 @@ fn template(server: &Server, bridge_image: &str) -> PodTemplateSpec {
         Start::Bridged(command) => {
             spec.init_containers = Some(vec![install(bridge_image)]);
             spec.volumes = Some(vec![bridge_volume()]);
+            spec.termination_grace_period_seconds = Some(GRACE_SECONDS);
             bridged(container, command)
         }
         Start::Itself { command, args, port } => Container {
@@ -150,6 +155,8 @@ fn bridged(container: Container, command: &[String]) -> Container {
         format!("0.0.0.0:{BRIDGE_PORT}"),
         "--admin-listen".to_owned(),
         format!("0.0.0.0:{BRIDGE_ADMIN_PORT}"),
+        "--shutdown-delay".to_owned(),
+        format!("{SHUTDOWN_DELAY_SECONDS}s"),
         "--".to_owned(),
     ];
     words.extend(command.iter().cloned());

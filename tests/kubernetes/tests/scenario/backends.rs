@@ -232,7 +232,7 @@ async fn drift_is_repaired_what_others_own_is_left_and_rest_is_rest() {
             let touch = json!({ "metadata": { "annotations": { "touched": touches.to_string() } } });
             place.edit::<MCPServer>("time", touch).await;
             place.eventually("a look", async || (reconciles().await > before.1).then_some(())).await;
-            (writes().await == before.0).then_some(())
+            (writes().await <= before.0).then_some(())
         })
         .await;
 }
