@@ -39,12 +39,12 @@ fn a_stdio_image_is_started_by_the_bridge() {
     assert_eq!(pod["initContainers"][0]["args"], json!(["bridge", "--install", "/bridge"]));
     let container = &pod["containers"][0];
     assert_eq!((container["name"].as_str(), container["image"].as_str()), (Some("mcp"), Some("node:24")));
-    let words =
-        "/bridge/vmcp bridge --listen 0.0.0.0:8080 --admin-listen 0.0.0.0:9090 -- npx -y server-time --utc";
+    let words = "/bridge/vmcp bridge --listen 0.0.0.0:8080 --admin-listen 0.0.0.0:9090 --shutdown-delay 5s -- npx -y server-time --utc";
     assert_eq!(container["command"], json!(words.split(' ').collect::<Vec<_>>()));
     assert_eq!(container["readinessProbe"]["httpGet"], json!({ "path": "/readyz", "port": "admin" }));
     assert_eq!(service["spec"]["ports"], json!([{ "name": "http", "port": 8080, "targetPort": "http" }]));
     assert_eq!(service["spec"]["sessionAffinity"], "ClientIP");
+    assert_eq!(pod["terminationGracePeriodSeconds"], 45, "the delay, the calls in flight, and the end");
     assert!(deployment["spec"].get("replicas").is_none(), "left to whoever scales");
 }
 
