@@ -69,6 +69,20 @@ impl Namespace {
         selected.expect("an answer of the API server").items
     }
 
+    /// An object as JSON, such as `json("mcpserver/web")`; null if there is none.
+    pub async fn json(&self, object: &str) -> Value {
+        let arguments = ["get", object, "--namespace", &self.name, "--ignore-not-found", "--output", "json"];
+        let text = self.cluster.kubectl(&arguments).await.unwrap_or_else(|error| panic!("{object}: {error}"));
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// A condition in the status of an object; null if there is none.
+    pub async fn condition(&self, object: &str, kind: &str) -> Value {
+        let object = self.json(object).await;
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
+    }
+
     /// Lays `change` over an object, as `kubectl edit` does: objects merge, everything else replaces.
     pub async fn edit<K>(&self, name: &str, change: Value) -> K
     where

@@ -2,5 +2,25 @@
 
 #[cfg(test)]
 mod scenario {
+    mod embeddings;
     mod node;
+    mod replicas;
+    mod serving;
+
+    use vmcp_integration::Client;
+    use vmcp_kubernetes_tests::{Endpoint, Namespace};
+
+    /// Waits until a VirtualMCPServer is ready.
+    async fn ready(place: &Namespace, name: &str) {
+        let object = format!("virtualmcpserver/{name}");
+        let ready = async || (place.condition(&object, "Ready").await["status"] == "True").then_some(());
+        place.eventually(&format!("{name} to be ready"), ready).await;
+    }
+
+    /// A modern client of a VirtualMCPServer, and the way that it takes.
+    async fn client(place: &Namespace, name: &str) -> (Endpoint, Client) {
+        let way = place.endpoint(&format!("vmcp-{name}"), 4483).await;
+        let client = Client::modern(&format!("{}/mcp", way.url));
+        (way, client)
+    }
 }

@@ -4,6 +4,7 @@
 mod scenario {
     mod backends;
     mod control_plane;
+    mod crowd;
     mod leadership;
     mod packaging;
     mod resources;

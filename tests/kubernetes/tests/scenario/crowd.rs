@@ -1,0 +1,54 @@
+//! Many resources at once: how long until all is applied, and what the operator does when nothing is left to do.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::apps::v1::Deployment;
+use serde_json::json;
+use vmcp_kubernetes_tests::{ControlPlane, Operator};
+
+const CROWD: usize = 200;
+
+#[tokio::test]
+async fn two_hundred_servers_are_applied_and_then_left_alone() {
+    let place = ControlPlane::shared().await.namespace("crowd").await;
+    let operator = Operator::start(&place).await;
+    let began = Instant::now();
+    let server = |number| {
+        let metadata = json!({"name": format!("server-{number}")});
+        json!({"apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": "VirtualMCPServer", "metadata": metadata, "spec": {}})
+    };
+    let crowd: Vec<_> = (0..CROWD).map(server).collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": crowd}).to_string();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), list).unwrap();
+    let path = file.path().to_string_lossy();
+    place
+        .cluster()
+        .kubectl(&["apply", "--server-side", "--namespace", &place.name, "--filename", &path])
+        .await
+        .unwrap();
+    let accepted = began.elapsed();
+    let applied = async || {
+        let deployments = place.list::<Deployment>("app.kubernetes.io/name=vmcp").await;
+        (deployments.len() == CROWD).then_some(())
+    };
+    place.eventually_within(Duration::from_mins(5), "a Deployment for each", applied).await;
+    let applied = began.elapsed();
+
+    // At rest: as many writes after five seconds as before.
+    let writes = async || operator.metric("vmcp_operator_api_writes_total", &[]).await;
+    let rest = async || {
+        let before = writes().await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        (writes().await == before).then_some(before)
+    };
+    let written = place.eventually_within(Duration::from_mins(5), "no more writes", rest).await;
+    let memory = operator.process.resident_mib();
+    eprintln!(
+        "{CROWD} VirtualMCPServers: accepted in {accepted:.1?}, applied in {applied:.1?}, {written} writes and none at rest, \
+         operator {memory} MiB"
+    );
+    assert!(written >= CROWD as f64, "writes are counted");
+    assert!(memory < 256, "{memory} MiB: the chart's limit is 256");
+    place.remove().await;
+}
