@@ -10,10 +10,11 @@ use super::{ADDRESS, DNS};
 use crate::Programs;
 use crate::processes::Processes;
 
-pub(super) fn start(folder: &Path, programs: &Programs, processes: &mut Processes) {
+pub(super) fn start(name: &str, folder: &Path, programs: &Programs, processes: &mut Processes) {
     let file = |name: &str| folder.join(name).display().to_string();
     let admin = file("admin.kubeconfig");
     fs::write(folder.join("resolv.conf"), "").expect("an empty file");
+    make_cgroups(name);
     let config = json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -21,6 +22,7 @@ pub(super) fn start(folder: &Path, programs: &Programs, processes: &mut Processe
         "authorization": {"mode": "AlwaysAllow"},
         "containerRuntimeEndpoint": format!("unix://{}", socket(folder).display()),
         "cgroupDriver": "cgroupfs",
+        "cgroupRoot": format!("/{name}"),
         "failSwapOn": false,
         "podLogsDir": folder.join("logs"),
         // The disk's fullness is this machine's business: no pod is evicted for it, and no image removed.
@@ -59,4 +61,28 @@ pub(super) fn start(folder: &Path, programs: &Programs, processes: &mut Processe
         format!("--kubeconfig {admin} --hostname-override node1 --proxy-mode nftables --masquerade-all");
     processes.start("kube-proxy", &programs.path("kube-proxy"), &[&flags, "--conntrack-max-per-core 0"]);
     processes.start("coredns", &programs.path("coredns"), &[&format!("-conf {}", file("Corefile"))]);
+}
+
+/// The root of the pods' cgroups. A kubelet kills whatever it does not know there, so two of them must not share one.
+fn make_cgroups(name: &str) {
+    let root = Path::new("/sys/fs/cgroup");
+    let available = fs::read_to_string(root.join("cgroup.controllers"));
+    let hierarchies = match available {
+        Ok(controllers) => {
+            for controller in controllers.split_whitespace() {
+                // Most are enabled already; what cannot be, the kubelet names.
+                drop(fs::write(root.join("cgroup.subtree_control"), format!("+{controller}")));
+            }
+            vec![root.to_owned()]
+        }
+        Err(_) => fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path()).collect(),
+    };
+    for hierarchy in hierarchies.into_iter().filter(|path| path.is_dir() && !path.is_symlink()) {
+        let made = fs::create_dir(hierarchy.join(name));
+        assert!(
+            made.is_ok() || hierarchy.join(name).exists(),
+            "no cgroup can be made in {}: {made:?}",
+            hierarchy.display()
+        );
+    }
 }

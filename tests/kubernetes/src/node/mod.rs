@@ -64,7 +64,7 @@ impl Node {
         containers::start(folder, &mut processes);
         let plan = Plan { folder, address: ADDRESS, ports: [6443, 2379, 2380], flags: "" };
         let cluster = plan.start(&programs, &mut processes).await;
-        kubelet::start(folder, &programs, &mut processes);
+        kubelet::start(&self.name, folder, &programs, &mut processes);
         self.import(&containers::pause(&programs).await).await;
         objects::create(&cluster, folder).await;
         objects::ready(&cluster, &mut processes).await;
