@@ -79,8 +79,12 @@ impl Namespace {
     /// A condition in the status of an object; null if there is none.
     pub async fn condition(&self, object: &str, kind: &str) -> Value {
         let object = self.json(object).await;
-        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
+        let conditions =
+            object.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+        conditions
+            .into_iter()
+            .find(|condition| condition.get("type").is_some_and(|found| found == kind))
+            .unwrap_or_default()
     }
 
     /// Lays `change` over an object, as `kubectl edit` does: objects merge, everything else replaces.

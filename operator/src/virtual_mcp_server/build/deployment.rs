@@ -115,7 +115,7 @@ fn container(server: &Validated, settings: &Settings) -> Container {
         name: CONTAINER.to_owned(),
         image: Some(pods.image.clone().unwrap_or_else(|| settings.vmcp_image.clone())),
         image_pull_policy: pods.image_pull_policy.map(|policy| policy.as_str().to_owned()),
-        command: Some(vec!["vmcp".to_owned()]),
+        // What is started is the image's own entrypoint: an image from scratch has no search path.
         args: Some(vec!["serve".to_owned(), "--config".to_owned(), format!("{CONFIG_DIR}/{FILE}")]),
         // What can be made or fetched again; nothing else can be written to.
         env: Some(vec![EnvVar {
