@@ -19,19 +19,19 @@ impl Namespace {
     pub async fn endpoint(&self, service: &str, port: u16) -> Endpoint {
         let exists = async || self.get::<Service>(service).await?.spec?.cluster_ip;
         let address = self.eventually(&format!("the Service {service}"), exists).await;
-        let url = format!("http://{address}:{port}");
-        if std::env::var_os("VMCP_E2E_DIRECT").is_some() {
-            return Endpoint { url, _forward: None };
-        }
-        let local = free_port();
-        let mut command = Command::new("kubectl");
-        command.env("KUBECONFIG", self.cluster().kubeconfig());
-        command.args(["port-forward", "--namespace", &self.name, &format!("service/{service}")]);
-        command.arg(format!("{local}:{port}"));
-        let forward = Process::start("port-forward", &mut command);
-        let url = format!("http://127.0.0.1:{local}");
+        let (url, forward) = if std::env::var_os("VMCP_E2E_DIRECT").is_some() {
+            (format!("http://{address}:{port}"), None)
+        } else {
+            let local = free_port();
+            let mut command = Command::new("kubectl");
+            command.env("KUBECONFIG", self.cluster().kubeconfig());
+            command.args(["port-forward", "--namespace", &self.name, &format!("service/{service}")]);
+            command.arg(format!("{local}:{port}"));
+            (format!("http://127.0.0.1:{local}"), Some(Process::start("port-forward", &mut command)))
+        };
+        // A pod that is ready is not yet known to kube-proxy.
         let reached = async || http_client().get(&url).send().await.ok().map(drop);
-        self.eventually(&format!("{service} through a forwarded port"), reached).await;
-        Endpoint { url, _forward: Some(forward) }
+        self.eventually(&format!("an answer of {service}"), reached).await;
+        Endpoint { url, _forward: forward }
     }
 }

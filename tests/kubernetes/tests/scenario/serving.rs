@@ -63,7 +63,7 @@ fn remote(place: &Namespace) -> String {
     let url = format!("http://far.{}.svc.cluster.local:8080/mcp", place.name);
     format!(
         "{{apiVersion: toolhive.stacklok.com/v1alpha1, kind: MCPServerEntry, metadata: {{name: far}},
-          spec: {{groupRef: {{name: tools}}, remoteUrl: '{url}', transport: streamable-http}}}}"
+          spec: {{groupRef: {{name: tools}}, remoteUrl: '{url}', transport: streamable-http, allowPrivateEndpoint: true}}}}"
     )
 }
 
