@@ -6,7 +6,7 @@ use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
         core::v1::{
-            Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar,
+            Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource,
             HTTPGetAction, PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
             SeccompProfile, SecretVolumeSource, SecurityContext, TopologySpreadConstraint, Volume,
             VolumeMount,
@@ -117,12 +117,7 @@ fn container(server: &Validated, settings: &Settings) -> Container {
         image_pull_policy: pods.image_pull_policy.map(|policy| policy.as_str().to_owned()),
         // What is started is the image's own entrypoint: an image from scratch has no search path.
         args: Some(vec!["serve".to_owned(), "--config".to_owned(), format!("{CONFIG_DIR}/{FILE}")]),
-        // What can be made or fetched again; nothing else can be written to.
-        env: Some(vec![EnvVar {
-            name: "XDG_CACHE_HOME".to_owned(),
-            value: Some(CACHE_DIR.to_owned()),
-            ..EnvVar::default()
-        }]),
+        // No variables: the file names the folder that can be written to, and the image knows where its model is.
         ports: Some(vec![port("mcp", CLIENT_PORT), port("admin", ADMIN_PORT)]),
         startup_probe: Some(probe("/healthz", 1, 120)),
         liveness_probe: Some(probe("/healthz", 10, 3)),
