@@ -65,3 +65,31 @@ async fn search_goes_by_words_while_embeddings_are_down_and_recovers() {
     place.eventually("a search", finds).await;
     place.remove().await;
 }
+
+/// The service that it names does not exist here; that costs meaning, and nothing else.
+#[tokio::test]
+async fn the_manifest_of_the_rfc_serves_as_written() {
+    let cluster = Cluster::given();
+    cluster.install().await;
+    let place = cluster.namespace("rfc").await;
+    let (server, _) = RESOURCES.split_once("---").unwrap();
+    place.apply(server).await;
+    place.apply(include_str!("../../../../deploy/examples/rfc.yaml")).await;
+    ready(&place, "vmcp-with-optimizer").await;
+    let (_way, client) = client(&place, "vmcp-with-optimizer").await;
+    let tools = client.tools().await;
+    assert!(tools.contains_key("optim.find_tool") && tools.contains_key("optim.call_tool"), "{tools:?}");
+    let finds = async || {
+        let query = json!({"tool_description": "read an issue of jira", "tool_keywords": "issue"});
+        client.find_tool(query).await.text.contains("jira_get_jira_issue").then_some(())
+    };
+    place.eventually("a search by words", finds).await;
+    let called = client.call_found("jira_get_jira_issue", json!({"issueKey": "PROJ-1"})).await;
+    assert!(!called.is_tool_error(), "{}", called.text);
+    let told = async || {
+        let condition = place.condition("virtualmcpserver/vmcp-with-optimizer", "EmbeddingsReady").await;
+        (condition["status"] == "False").then_some(())
+    };
+    place.eventually("EmbeddingsReady=False", told).await;
+    place.remove().await;
+}

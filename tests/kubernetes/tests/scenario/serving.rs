@@ -145,13 +145,15 @@ async fn configuration_changes_in_running_pods_and_what_is_invalid_changes_nothi
     let sum = session.call_tool("web_add", json!({"a": 2, "b": 3})).await;
     assert!(sum.content_text().contains('5'), "{}", sum.text);
 
-    edit(json!({"aggregation": {"conflictResolution": "coin toss"}})).await.unwrap();
+    // What the schema cannot know.
+    let prefix = json!({"conflictResolutionConfig": {"prefixFormat": "{nobody}_"}});
+    edit(json!({"aggregation": prefix})).await.unwrap();
     let refused = async || {
         let condition = place.condition("virtualmcpserver/all", "ConfigValid").await;
         (condition["status"] == "False").then(|| condition["message"].as_str().unwrap_or_default().to_owned())
     };
     let refused = place.eventually("a condition that says what is wrong", refused).await;
-    assert!(refused.contains("aggregation.conflictResolution"), "{refused}");
+    assert!(refused.contains("spec.config.aggregation.conflictResolutionConfig.prefixFormat"), "{refused}");
     assert!(has("web_add").await && !has("web_echo").await, "the last good configuration serves");
     assert_eq!(self::pods(&place).await, pods, "no pod was made anew");
     place.remove().await;
