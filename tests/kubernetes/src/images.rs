@@ -9,6 +9,7 @@ mod servers;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -67,9 +68,29 @@ impl Build {
     /// The archive of the image that was built from what `key` stands for; built from `folder` if there is none.
     pub async fn archive(&self, key: &str, folder: &Path) -> PathBuf {
         let archive = self.path(key);
-        if archive.exists() {
-            return archive;
+        if !archive.exists() {
+            self.build(folder).await;
+            let unfinished = archive.with_extension("unfinished");
+            drop(fs::remove_file(&unfinished));
+            let to = format!("docker-archive:{}:{}", unfinished.display(), self.tag);
+            run("buildah push", buildah().args(["push", "--quiet", &self.tag, &to])).await;
+            remove_archives(&archive);
+            fs::rename(unfinished, &archive).expect("naming the archive");
         }
+        archive
+    }
+
+    /// The same for an image that others are built on, of which no archive is needed: an empty file stands for it.
+    pub(crate) async fn base(&self, key: &str, folder: &Path) {
+        let mark = self.path(key);
+        if !mark.exists() {
+            self.build(folder).await;
+            remove_archives(&mark);
+            fs::write(mark, "").expect("the mark of an image");
+        }
+    }
+
+    async fn build(&self, folder: &Path) {
         let Self { tag, arguments, volumes, target } = self;
         eprintln!("building the image {tag}");
         let mut build = buildah();
@@ -82,19 +103,6 @@ impl Build {
         // What it prints is its progress.
         let status = build.arg(folder).stdin(Stdio::null()).status().await.expect("buildah");
         assert!(status.success(), "building {tag} failed: {status}");
-        let unfinished = archive.with_extension("unfinished");
-        drop(fs::remove_file(&unfinished));
-        let to = format!("docker-archive:{}:{tag}", unfinished.display());
-        run("buildah push", buildah().args(["push", "--quiet", tag, &to])).await;
-        // Older ones of this name are of no use any more.
-        let folder = archive.parent().expect("a folder");
-        for old in fs::read_dir(folder).into_iter().flatten().flatten() {
-            if old.path().extension().is_some_and(|extension| extension == "tar") {
-                drop(fs::remove_file(old.path()));
-            }
-        }
-        fs::rename(unfinished, &archive).expect("naming the archive");
-        archive
     }
 
     /// Where the archive is, if it is.
@@ -107,6 +115,17 @@ impl Build {
     /// Whether there is an archive for `key` already.
     pub fn is_built(&self, key: &str) -> bool {
         self.path(key).exists()
+    }
+}
+
+/// Removes archives of an image that are older than a day; younger ones may be in use by another run.
+fn remove_archives(newest: &Path) {
+    let files = newest.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+    for file in files {
+        let age = file.metadata().ok().and_then(|about| about.modified().ok()?.elapsed().ok());
+        if age.is_some_and(|age| age > Duration::from_hours(24)) {
+            drop(fs::remove_file(file.path()));
+        }
     }
 }
 

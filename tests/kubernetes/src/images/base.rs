@@ -47,7 +47,7 @@ pub(super) async fn base(tag: &str, packages: &str) {
         drop(fs::remove_dir_all(&tree));
         fs::write(userland.join("Dockerfile"), "FROM scratch\nADD tree.tar /\n").expect("a Dockerfile");
     }
-    Build::new(tag).archive(&userland.display().to_string(), &userland).await;
+    Build::new(tag).base(&userland.display().to_string(), &userland).await;
 }
 
 /// Where apt takes packages of this release from.

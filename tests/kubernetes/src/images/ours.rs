@@ -54,7 +54,7 @@ pub async fn ours() -> Vec<PathBuf> {
 async fn prepare() -> Vec<String> {
     base(USERLAND, RUST).await;
     let context = Context::new(DOCKERFILE);
-    Build::new(BUILD).archive(&digest(&[DOCKERFILE, RUST]), context.path()).await;
+    Build::new(BUILD).base(&digest(&[DOCKERFILE, RUST]), context.path()).await;
     run("cargo fetch", Command::new("cargo").args(["fetch", "--locked"]).current_dir(repository())).await;
     let rust =
         run("rustc", Command::new("rustc").args(["--print", "sysroot"]).current_dir(repository())).await;
