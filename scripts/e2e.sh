@@ -15,7 +15,7 @@ fi
 
 step() {
   local start=$SECONDS
-  "${@:2}"
+  "${@:2}" 9>&-
   printf '%s: %s s\n' "$1" "$((SECONDS - start))"
 }
 
@@ -31,6 +31,8 @@ down() {
 scripts/setup-e2e.sh
 step "building the tests" cargo build --workspace --quiet --bins
 step "building the scenarios" "${scenarios[@]}" --no-run
+exec 9>"${TMPDIR:-/tmp}/vmcp-${E2E_NODE:-e2e}.lock"
+flock --nonblock 9 || { echo "waiting for another run to end"; flock 9; }
 "${cluster[@]}" down # what an interrupted run left
 trap down EXIT
 step "bringing the node up" "${cluster[@]}" up

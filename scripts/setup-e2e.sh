@@ -15,6 +15,9 @@ need nsenter util-linux
 need buildah buildah
 need debootstrap debootstrap
 [ -d /usr/lib/cni ] || [ -d /opt/cni/bin ] || missing+=(containernetworking-plugins)
+# The images hold static programs.
+target=$(uname -m)-unknown-linux-musl
+[ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] || rustup target add "$target"
 [ ${#missing[@]} -gt 0 ] || exit 0
 if ! command -v apt-get >/dev/null; then
   echo "missing: ${missing[*]}. Install them with this system's package manager, then run make again." >&2
