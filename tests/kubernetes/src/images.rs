@@ -6,7 +6,7 @@ mod base;
 mod ours;
 mod servers;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -68,6 +68,7 @@ impl Build {
     /// The archive of the image that was built from what `key` stands for; built from `folder` if there is none.
     pub async fn archive(&self, key: &str, folder: &Path) -> PathBuf {
         let archive = self.path(key);
+        let _alone = alone(&archive).await;
         if !archive.exists() {
             self.build(folder).await;
             let unfinished = archive.with_extension("unfinished");
@@ -83,6 +84,7 @@ impl Build {
     /// The same for an image that others are built on, of which no archive is needed: an empty file stands for it.
     pub(crate) async fn base(&self, key: &str, folder: &Path) {
         let mark = self.path(key);
+        let _alone = alone(&mark).await;
         if !mark.exists() {
             self.build(folder).await;
             remove_archives(&mark);
@@ -116,6 +118,13 @@ impl Build {
     pub fn is_built(&self, key: &str) -> bool {
         self.path(key).exists()
     }
+}
+
+/// Waits until no other process builds this image; the file that is given keeps them waiting.
+async fn alone(archive: &Path) -> File {
+    let lock = File::create(archive.with_file_name("lock")).expect("the lock of an image");
+    let taken = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await.expect("waiting");
+    taken.expect("the lock of an image")
 }
 
 /// Removes archives of an image that are older than a day; younger ones may be in use by another run.
