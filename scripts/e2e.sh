@@ -29,7 +29,8 @@ down() {
 }
 
 scripts/setup-e2e.sh
-step "building the tests" cargo build --workspace --quiet --bins
+# As `make test` builds them, so that one build serves both.
+step "building the tests" cargo build --workspace --quiet --bins --tests
 step "building the scenarios" "${scenarios[@]}" --no-run
 exec 9>"${TMPDIR:-/tmp}/vmcp-${E2E_NODE:-e2e}.lock"
 flock --nonblock 9 || { echo "waiting for another run to end"; flock 9; }

@@ -260,10 +260,17 @@ fn embeddings(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troub
             conditions.unknown(KIND, EMBEDDING, "vectors are being made; searches use those that exist");
         }
         EmbeddingState::Degraded => {
-            let because = worst.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            let hint = worst.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
+            let mut reason = worst.reason.as_deref();
+            let mut remedy = worst.hint.as_deref().unwrap_or("see the log of the pods");
+            if worst.provider == "local" {
+                // What vmcp advises behind the semicolon is for a laptop; nobody pulls a model inside of a pod.
+                reason = reason.map(|reason| reason.split(';').next().unwrap_or(reason));
+                remedy = "use an image of vmcp that has the model (`make image MODEL=1`), or set \
+                          spec.optimizer.embeddings.provider to tei, openai or none";
+            }
+            let because = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
             let message =
-                format!("{} makes no vectors{because}; searches go by keywords{hint}", worst.provider);
+                format!("{} makes no vectors{because}; searches go by keywords; {remedy}", worst.provider);
             conditions.set(KIND, false, "EmbeddingsFailing", message.clone());
             troubles.push(("EmbeddingsFailing", message));
         }

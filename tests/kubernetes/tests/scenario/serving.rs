@@ -33,6 +33,15 @@ spec:
   command: [python3, -m, mcp_server_time]
 ---
 apiVersion: toolhive.stacklok.com/v1alpha1
+kind: MCPServer
+metadata: {name: everything}
+spec:
+  groupRef: {name: tools}
+  image: localhost/vmcp-tests/servers:1
+  transport: stdio
+  command: [mcp-server-everything]
+---
+apiVersion: toolhive.stacklok.com/v1alpha1
 kind: VirtualMCPServer
 metadata: {name: all}
 spec: {groupRef: {name: tools}}
@@ -79,7 +88,7 @@ async fn servers_of_three_kinds_are_listed_found_and_called_and_come_and_go() {
 
     let (_way, all) = client(&place, "all").await;
     let has = async |tool: &str| all.tools().await.contains_key(tool);
-    for tool in ["web_echo", "clock_get_current_time", "far_get_jira_issue"] {
+    for tool in ["web_echo", "clock_get_current_time", "everything_echo", "far_get_jira_issue"] {
         place.eventually(tool, async || has(tool).await.then_some(())).await;
     }
     let said = all.call_tool("web_echo", json!({"message": "hello"})).await;
@@ -109,8 +118,8 @@ async fn servers_of_three_kinds_are_listed_found_and_called_and_come_and_go() {
 
     let listed = place.json("virtualmcpserver/all").await;
     place
-        .eventually("three backends in the status", async || {
-            (place.json("virtualmcpserver/all").await["status"]["backendCount"] == 3).then_some(())
+        .eventually("four backends in the status", async || {
+            (place.json("virtualmcpserver/all").await["status"]["backendCount"] == 4).then_some(())
         })
         .await;
     assert_eq!(listed["status"]["phase"], "Ready", "{listed:#}");
