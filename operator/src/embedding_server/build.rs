@@ -19,7 +19,7 @@ use vmcp_crds::embedding_server::{AccessMode, ModelCache};
 use super::{NAME, address::child_name, validate::Server};
 use crate::{
     runtime::{
-        Child, Desired, labels,
+        Child, Desired, labels, metadata_of,
         pod_template::{self, PodTemplateError},
     },
     workload::pod,
@@ -44,11 +44,7 @@ pub(super) fn build(server: &Server) -> Result<Desired, PodTemplateError> {
 }
 
 fn metadata(server: &Server) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(child_name(&server.name)),
-        labels: Some(labels(NAME, &server.name)),
-        ..ObjectMeta::default()
-    }
+    metadata_of(child_name(&server.name), NAME, &server.name)
 }
 
 /// One volume for all pods, which goes with the resource: what is in it can be downloaded again.

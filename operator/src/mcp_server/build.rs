@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     runtime::{
-        Child, Desired, labels,
+        Child, Desired, labels, metadata_of,
         pod_template::{self, PodTemplateError},
     },
     workload::pod,
@@ -53,11 +53,7 @@ pub(super) fn build(server: &Server, bridge_image: &str) -> Result<Desired, PodT
 }
 
 fn metadata(server: &Server) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(child_name(&server.name)),
-        labels: Some(labels(NAME, &server.name)),
-        ..ObjectMeta::default()
-    }
+    metadata_of(child_name(&server.name), NAME, &server.name)
 }
 
 fn deployment(server: &Server, template: PodTemplateSpec) -> Deployment {

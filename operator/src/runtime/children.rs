@@ -37,6 +37,11 @@ pub fn labels(name: &str, instance: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// The metadata of a child called `child`, with the [`labels`] of its workload.
+pub fn metadata_of(child: String, name: &str, instance: &str) -> ObjectMeta {
+    ObjectMeta { name: Some(child), labels: Some(labels(name, instance)), ..ObjectMeta::default() }
+}
+
 /// How often it is looked for an API that the cluster lacked.
 const PROBE: Duration = Duration::from_mins(1);
 

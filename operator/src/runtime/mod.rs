@@ -60,7 +60,7 @@ mod status;
 pub use apply::{Applied, ApplyError, Desired};
 pub use calls::{CallError, Verb};
 pub use child::{Child, ChildKind, ChildType};
-pub use children::{Children, INSTANCE, MANAGED_BY, OPERATOR, labels};
+pub use children::{Children, INSTANCE, MANAGED_BY, OPERATOR, labels, metadata_of};
 pub use conditions::{Conditions, is_true};
 pub use context::{Context, Resources, Settings};
 pub use controller::{Triggers, run_controller};

@@ -6,10 +6,9 @@ use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
         core::v1::{
-            Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource,
-            HTTPGetAction, PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
-            SeccompProfile, SecretVolumeSource, SecurityContext, TopologySpreadConstraint, Volume,
-            VolumeMount,
+            ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, PodSecurityContext,
+            PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SecretVolumeSource, SecurityContext,
+            TopologySpreadConstraint, Volume, VolumeMount,
         },
     },
     apimachinery::pkg::{
@@ -28,6 +27,7 @@ use super::{config::FILE, meta, replicas};
 use crate::{
     runtime::{Settings, pod_template},
     virtual_mcp_server::names,
+    workload::pod,
 };
 
 /// The container's name, by which `spec.podTemplateSpec` changes it.
@@ -69,14 +69,12 @@ fn template(server: &Validated, config: &Config, settings: &Settings) -> PodTemp
     let pods = &server.pods;
     let drain = i64::try_from(config.server.drain_timeout.as_secs()).unwrap_or(i64::MAX);
     let account = pods.service_account.clone().unwrap_or_else(|| names::other(&server.name));
+    let base = pod::base(Some(&account), &pods.image_pull_secrets);
     PodTemplateSpec {
         metadata: Some(ObjectMeta { labels: Some(names::selector(&server.name)), ..ObjectMeta::default() }),
         spec: Some(PodSpec {
-            service_account_name: Some(account),
+            // Not even that of an account that somebody named: `vmcp` asks the API server for nothing.
             automount_service_account_token: Some(false),
-            enable_service_links: Some(false),
-            image_pull_secrets: (!pods.image_pull_secrets.is_empty())
-                .then(|| pods.image_pull_secrets.clone()),
             termination_grace_period_seconds: Some(
                 pods.termination_grace_period_seconds.unwrap_or(drain.saturating_add(GRACE)),
             ),
@@ -85,11 +83,7 @@ fn template(server: &Validated, config: &Config, settings: &Settings) -> PodTemp
                 run_as_user: Some(NOBODY),
                 run_as_group: Some(NOBODY),
                 fs_group: Some(NOBODY),
-                seccomp_profile: Some(SeccompProfile {
-                    type_: "RuntimeDefault".to_owned(),
-                    ..SeccompProfile::default()
-                }),
-                ..PodSecurityContext::default()
+                ..base.security_context.unwrap_or_default()
             }),
             // Replicas on different nodes, where there are some.
             topology_spread_constraints: Some(vec![TopologySpreadConstraint {
@@ -104,7 +98,7 @@ fn template(server: &Validated, config: &Config, settings: &Settings) -> PodTemp
             }]),
             containers: vec![container(server, settings)],
             volumes: Some(volumes(server)),
-            ..PodSpec::default()
+            ..base
         }),
     }
 }
@@ -124,13 +118,8 @@ fn container(server: &Validated, settings: &Settings) -> Container {
         readiness_probe: Some(probe("/readyz", 2, 2)),
         resources: Some(pods.resources.clone().unwrap_or_else(resources)),
         security_context: Some(SecurityContext {
-            allow_privilege_escalation: Some(false),
             read_only_root_filesystem: Some(true),
-            capabilities: Some(Capabilities {
-                drop: Some(vec!["ALL".to_owned()]),
-                ..Capabilities::default()
-            }),
-            ..SecurityContext::default()
+            ..pod::unprivileged()
         }),
         volume_mounts: Some(vec![
             mount("config", CONFIG_DIR, true),
@@ -183,15 +172,9 @@ fn port(name: &str, port: u16) -> ContainerPort {
 
 fn probe(path: &str, period: i32, failures: i32) -> Probe {
     Probe {
-        http_get: Some(HTTPGetAction {
-            path: Some(path.to_owned()),
-            port: IntOrString::String("admin".to_owned()),
-            ..HTTPGetAction::default()
-        }),
-        period_seconds: Some(period),
         timeout_seconds: Some(2),
         failure_threshold: Some(failures),
-        ..Probe::default()
+        ..pod::http_probe(path, "admin", period)
     }
 }
 

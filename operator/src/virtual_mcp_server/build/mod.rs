@@ -15,7 +15,7 @@ use super::{
     names,
     validate::{Configuration, Plan},
 };
-use crate::runtime::{Child, ChildKind, Desired, Settings};
+use crate::runtime::{Child, ChildKind, Desired, Settings, metadata_of};
 
 /// Everything that should exist for the server. What cannot be built now is kept as it is.
 pub(super) fn build(
@@ -51,7 +51,7 @@ pub(super) fn build(
 }
 
 fn meta(server: &Validated, name: String) -> ObjectMeta {
-    ObjectMeta { name: Some(name), labels: Some(names::selector(&server.name)), ..ObjectMeta::default() }
+    metadata_of(name, names::NAME, &server.name)
 }
 
 fn service_account(server: &Validated) -> ServiceAccount {
