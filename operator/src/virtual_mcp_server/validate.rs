@@ -13,6 +13,7 @@ use vmcp_crds::{
     lower::{Backend, EmbeddingService, Lowered, Surroundings},
     virtual_mcp_server::{EmbeddingSource, TeiService, Validated},
 };
+use vmcp_model::config::is_backend_name;
 
 use super::dereference::References;
 use crate::{
@@ -144,11 +145,10 @@ fn backends(
     for server in &references.servers {
         let name = server.name_any();
         // It is a backend whether or not it runs.
-        if is_name_of_backend(&name) {
+        if is_backend_name(&name) {
             usable.push(mcp_server::backend(server, &settings.cluster_domain));
         } else {
-            let reason =
-                "its name cannot be that of a backend; make another that begins with a letter and has no dot";
+            let reason = "its name cannot be that of a backend, or is that of vmcp's own tools; make another";
             unusable.insert(name, reason.to_owned());
         }
     }
@@ -168,11 +168,6 @@ fn backends(
         }
     }
     (usable, unusable, duplicates)
-}
-
-/// Names of resources have digits, lower case letters, `-` and `.`; those of backends begin with a letter.
-fn is_name_of_backend(name: &str) -> bool {
-    name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.len() <= 64 && !name.contains('.')
 }
 
 #[cfg(test)]
@@ -198,6 +193,15 @@ mod tests {
         let configuration = plan.configuration.expect("valid all the same");
         assert_eq!(configuration.backends.iter().filter(|backend| backend.enabled).count(), 1);
         assert!(plan.unusable["b"].contains("no Secret s"), "{:?}", plan.unusable);
+    }
+
+    #[test]
+    fn a_reserved_name_spoils_only_itself() {
+        let plan = plan("{}", &with_server(with_server(references(), "optim"), "1password"));
+        let configuration = plan.configuration.expect("valid all the same");
+        let names: Vec<_> = configuration.backends.iter().map(|backend| backend.name.as_str()).collect();
+        assert_eq!(names, ["1password"]);
+        assert!(plan.unusable["optim"].contains("vmcp's own tools"), "{:?}", plan.unusable);
     }
 
     #[test]

@@ -187,6 +187,11 @@ pub enum RawTransport {
     Sse,
 }
 
+/// Whether a backend may have this name.
+pub fn is_backend_name(name: &str) -> bool {
+    normalize_name(name).as_deref() == Some(name) && !RESERVED_NAMES.contains(&name)
+}
+
 /// The legal name that is closest to `name`: lower case, other characters as `-`, at most 63, letters or digits at
 /// both ends (GMT-14). `None` when nothing is left.
 pub fn normalize_name(name: &str) -> Option<String> {

@@ -36,7 +36,7 @@ mod template;
 use serde::Deserialize as _;
 
 pub use self::{
-    backend::{Backend, MAX_BACKEND_NAME, MAX_BACKENDS, Transport, normalize_name},
+    backend::{Backend, MAX_BACKEND_NAME, MAX_BACKENDS, Transport, is_backend_name, normalize_name},
     document::MAX_BYTES,
     duration::{
         PATTERN as DURATION_PATTERN, RANGE as RANGE_KEY, format as format_duration, parse as parse_duration,
