@@ -16,7 +16,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-use super::{ChildKind, ChildType, Context, chain};
+use super::{ChildKind, ChildType, Context, interruption};
 
 /// The label by which children are found.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
@@ -139,10 +139,7 @@ impl Children {
         let mut before = Vec::new();
         while let Some(event) = events.next().await {
             match event {
-                Err(error) => {
-                    context.metrics.watch_failed(kind.as_str());
-                    tracing::warn!(kind = kind.as_str(), error = %chain(&error), "watch interrupted");
-                }
+                Err(error) => interruption::report(context, kind.as_str(), &error),
                 Ok(watcher::Event::Init) => {
                     listed.clear();
                     before = self.all(kind);

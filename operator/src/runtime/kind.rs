@@ -18,7 +18,7 @@ use kube::{
 
 use tokio::sync::watch;
 
-use super::{Context, Guarded, Watched, kind_of};
+use super::{Context, Guarded, Watched, interruption, kind_of};
 
 /// What happened to an object.
 #[derive(Debug)]
@@ -110,8 +110,7 @@ impl<K: Watched> Kind<K> {
             let event = match event {
                 Ok(event) => event,
                 Err(error) => {
-                    context.metrics.watch_failed(kind_of::<K>());
-                    tracing::warn!(kind = kind_of::<K>(), error = %super::chain(&error), "watch interrupted");
+                    interruption::report(context, kind_of::<K>(), &error);
                     continue;
                 }
             };

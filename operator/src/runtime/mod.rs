@@ -49,6 +49,7 @@ mod election;
 mod events;
 mod failure;
 mod guarded;
+mod interruption;
 mod kind;
 mod leadership;
 mod metrics;

@@ -10,6 +10,9 @@ use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, reposito
 async fn install(cluster: &Cluster, place: &Namespace, folder: &Path) -> Operator {
     let deploy = repository().join("deploy").display().to_string();
     cluster.kubectl(&["apply", "--server-side", "-k", &deploy]).await.unwrap();
+    // Until then the API server does not know the kinds, and the operator would count that as failures.
+    let served = ["wait", "--for", "condition=Established", "--timeout", "60s", "crd", "--all"];
+    cluster.kubectl(&served).await.unwrap();
     let token = ["create", "token", "vmcp-operator", "--namespace", "vmcp-system"];
     let token = cluster.kubectl(&token).await.unwrap();
 

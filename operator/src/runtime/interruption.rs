@@ -1,0 +1,50 @@
+//! Watches that end before the process does.
+
+use kube::runtime::watcher;
+
+use super::{Context, chain};
+
+/// Says and counts that the watch of `kind` was interrupted; it is taken up again by itself.
+pub(super) fn report(context: &Context, kind: &'static str, error: &watcher::Error) {
+    let text = chain(error);
+    if is_expiry(error) {
+        tracing::debug!(kind, error = text, "watch expired, listing again");
+    } else {
+        context.metrics.watch_failed(kind);
+        tracing::warn!(kind, error = text, "watch interrupted");
+    }
+}
+
+/// Whether the server no longer knows the version that the watch started from: 410 Gone.
+///
+/// That is an ordinary turn of the protocol, no failure: a server tells it after a compaction or while the cache of a new definition
+/// fills, and the answer is a new list (<https://kubernetes.io/docs/reference/using-api/api-concepts/#410-gone-responses>).
+fn is_expiry(error: &watcher::Error) -> bool {
+    let status = match error {
+        watcher::Error::WatchError(status)
+        | watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status,
+        _ => return false,
+    };
+    status.code == 410
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn an_expired_version_is_no_failure_and_anything_else_is_one() {
+        let status = |code| {
+            Box::new(Status::failure("too old resource version: 310 (312)", "Expired").with_code(code))
+        };
+        assert!(is_expiry(&watcher::Error::WatchError(status(410))));
+        assert!(is_expiry(&watcher::Error::WatchStartFailed(kube::Error::Api(status(410)))));
+        assert!(!is_expiry(&watcher::Error::WatchError(status(403))));
+        assert!(!is_expiry(&watcher::Error::InitialListFailed(kube::Error::Api(status(500)))));
+        assert!(!is_expiry(&watcher::Error::NoResourceVersion));
+    }
+}
