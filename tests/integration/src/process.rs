@@ -2,9 +2,12 @@
 
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::{PATIENCE, eventually};
 
@@ -13,7 +16,11 @@ pub struct Process {
     name: String,
     child: Child,
     output: Arc<Mutex<String>>,
+    readers: JoinSet<()>,
 }
+
+/// How long output is read after a process has ended: what it started may hold its pipes open for ever.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 impl Process {
     /// Starts `command`, keeping what it writes to standard output and standard error.
@@ -22,9 +29,10 @@ impl Process {
         let mut child =
             command.kill_on_drop(true).spawn().unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
         let output = Arc::<Mutex<String>>::default();
-        keep(child.stdout.take(), &output);
-        keep(child.stderr.take(), &output);
-        Self { name: name.to_owned(), child, output }
+        let mut readers = JoinSet::new();
+        readers.spawn(keep(child.stdout.take(), Arc::clone(&output)));
+        readers.spawn(keep(child.stderr.take(), Arc::clone(&output)));
+        Self { name: name.to_owned(), child, output, readers }
     }
 
     /// Everything it has written so far.
@@ -65,12 +73,14 @@ impl Process {
         assert!(status.is_ok_and(|status| status.success()), "kill -{signal} {}", self.name);
     }
 
-    /// Waits for its end.
+    /// Waits for its end, and for its last words.
     pub async fn ended(&mut self) -> ExitStatus {
-        tokio::time::timeout(PATIENCE, self.child.wait())
+        let status = timeout(PATIENCE, self.child.wait())
             .await
             .unwrap_or_else(|_| panic!("{} does not end:\n{}", self.name, self.output()))
-            .expect("waiting for a child")
+            .expect("waiting for a child");
+        let _ = timeout(LAST_WORDS, async { while self.readers.join_next().await.is_some() {} }).await;
+        status
     }
 }
 
@@ -88,15 +98,12 @@ impl Drop for Process {
     }
 }
 
-fn keep(pipe: Option<impl AsyncRead + Unpin + Send + 'static>, output: &Arc<Mutex<String>>) {
+async fn keep(pipe: Option<impl AsyncRead + Unpin>, output: Arc<Mutex<String>>) {
     let Some(pipe) = pipe else { return };
-    let output = Arc::clone(output);
-    tokio::spawn(async move {
-        let mut lines = BufReader::new(pipe).lines();
-        while let Ok(Some(line)) = lines.next_line().await {
-            let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
-            output.push_str(&line);
-            output.push('\n');
-        }
-    });
+    let mut lines = BufReader::new(pipe).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+        output.push_str(&line);
+        output.push('\n');
+    }
 }

@@ -295,8 +295,11 @@ async fn the_status_is_what_the_pods_say() {
             text.contains("docs.example.com").then_some(text)
         })
         .await;
-    let token =
-        place.get::<Secret>("x-vmcp-secrets").await.unwrap().data.unwrap().remove("admin-token").unwrap();
+    let token = place
+        .eventually("the admin token", async || {
+            place.get::<Secret>("x-vmcp-secrets").await?.data?.remove("admin-token")
+        })
+        .await;
     let stand_in = StandIn::start(&String::from_utf8(token.0).unwrap()).await;
     stand_in.say(json!({"tools": 4, "configuration": {"digest": "old"}, "backends": [
         {"name": "docs", "state": "connected", "revision": "2026-07-28", "tools": 4}]}));
