@@ -41,7 +41,7 @@ pub const DEFAULT_IMAGE: &str = "ghcr.io/huggingface/text-embeddings-inference:c
     printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
     printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1)
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.message")
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct EmbeddingServerSpec {
@@ -198,6 +198,4 @@ pub enum EmbeddingServerPhase {
     Ready,
     /// It cannot run as it is written, or its pods fail.
     Failed,
-    /// It is being deleted.
-    Terminating,
 }

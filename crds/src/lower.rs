@@ -8,7 +8,10 @@ mod document;
 mod paths;
 mod secrets;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use vmcp_model::config::{self, Config};
 
@@ -90,8 +93,16 @@ pub struct Lowered {
 impl Lowered {
     /// How long a pod may take to end: as long as connections are taken and drained, and what is written at the end.
     pub fn grace(&self) -> Duration {
-        self.config.server.shutdown_delay + self.config.server.drain_timeout + Duration::from_secs(5)
+        self.config.server.shutdown_delay + self.config.server.drain_timeout + Duration::from_secs(10)
     }
+}
+
+/// The names of the backends in a text that [`Validated::lower`] made.
+pub fn backends_of(text: &str) -> BTreeSet<String> {
+    let Ok(file) = serde_saphyr::from_str::<serde_json::Value>(text) else { return BTreeSet::new() };
+    let backends = file.get("backends").and_then(serde_json::Value::as_array);
+    let name = |backend: &serde_json::Value| Some(backend.get("name")?.as_str()?.to_owned());
+    backends.into_iter().flatten().filter_map(name).collect()
 }
 
 impl Validated {

@@ -60,10 +60,8 @@ pub struct MCPGroupStatus {
 /// How far a group is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MCPGroupPhase {
-    /// Not looked at yet.
-    Pending,
     /// Its members are listed.
     Ready,
-    /// They could not be listed.
+    /// It cannot be read, or they could not be listed.
     Failed,
 }

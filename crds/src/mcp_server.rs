@@ -43,7 +43,7 @@ use crate::{
     printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.readyReplicas"),
     printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1)
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.message")
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
@@ -182,8 +182,6 @@ pub enum MCPServerPhase {
     Ready,
     /// It cannot run as it is written, or its pods fail.
     Failed,
-    /// It is being deleted.
-    Terminating,
     /// It was scaled to zero.
     Stopped,
 }

@@ -118,8 +118,6 @@ pub struct MCPServerEntryStatus {
 /// Whether an MCPServerEntry can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MCPServerEntryPhase {
-    /// Not looked at yet.
-    Pending,
     /// It can.
     Valid,
     /// Something that it says or refers to is wrong.

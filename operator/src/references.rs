@@ -117,7 +117,7 @@ pub fn members_of<K: Custom>(
 
 /// Whether a group exists, when one is named.
 pub fn group_exists(context: &Context, namespace: &str, group: Option<&LocalReference>) -> Option<bool> {
-    group.map(|group| context.resources.mcp_groups.get(namespace, &group.name).is_some())
+    group.map(|group| context.resources.mcp_groups.exists(namespace, &group.name))
 }
 
 /// Sets `GroupRefValidated`; without a `groupRef` there is nothing to say. Gives what is wrong.

@@ -60,6 +60,9 @@ fn eighty() -> i32 {
     80
 }
 
+/// A percentage.
+const SHARE: &str = "^(100|[0-9]{1,2})%$";
+
 /// How many pods may be evicted at a time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
@@ -70,9 +73,11 @@ fn eighty() -> i32 {
 pub struct PodDisruptionBudget {
     /// Keep at least this many, or this percentage.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0, "pattern" = SHARE))]
     pub min_available: Option<IntOrString>,
     /// Evict at most this many, or this percentage.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0, "pattern" = SHARE))]
     pub max_unavailable: Option<IntOrString>,
 }
 

@@ -28,8 +28,7 @@ pub use self::{
     optimizer::{Optimizer, Storage},
     status::{BackendState, CircuitBreakerState, DiscoveredBackend, Phase, VirtualMCPServerStatus},
     validated::{
-        Disruption, EmbeddingSource, MAX_NAME, Members, Pods, Scale, Settings, TeiService, ValidOptimizer,
-        Validated,
+        Disruption, EmbeddingSource, MAX_NAME, Pods, Scale, Settings, TeiService, ValidOptimizer, Validated,
     },
 };
 use crate::{
@@ -75,7 +74,7 @@ use crate::{
         json_path = r#".status.conditions[?(@.type=="Ready")].reason"#,
         priority = 1
     ),
-    printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1)
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.message")
 )]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(RULES)))]

@@ -35,8 +35,6 @@ pub struct Validated {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// Which backends are its own.
-    pub members: Members,
     /// `None`: it is off.
     pub optimizer: Option<ValidOptimizer>,
     /// The MCPTelemetryConfig, if any.
@@ -59,15 +57,6 @@ pub struct Validated {
     pub service_monitor: Option<ServiceMonitor>,
     /// The HTTPRoute, if one is to be made.
     pub http_route: Option<HttpRoute>,
-}
-
-/// Which backends of the namespace belong.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Members {
-    /// Those of this MCPGroup; `None`: all.
-    pub group: Option<String>,
-    /// Of those, the ones with these labels; an empty selector: all.
-    pub labels: Selector,
 }
 
 /// What goes into `vmcp.yaml` as it is written.
@@ -144,10 +133,11 @@ impl VirtualMCPServer {
             let remedy = "choose a name without dots, for `vmcp-NAME` names a Service";
             problems.push(Problem::new("metadata.name", "has a dot", remedy));
         }
+        group(spec, &mut problems);
+        labels(spec, &mut problems);
         let config = spec.config.clone().unwrap_or_default();
         let validated = Validated {
             namespace: self.namespace().unwrap_or_default(),
-            members: Members { group: group(spec, &mut problems), labels: labels(spec, &mut problems) },
             optimizer: optimizer::optimizer(spec, &mut problems),
             telemetry: spec.telemetry_config_ref.clone(),
             settings: Settings {
@@ -178,7 +168,7 @@ impl VirtualMCPServer {
     }
 }
 
-fn group(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) -> Option<String> {
+fn group(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) {
     let group = spec.group_ref.as_ref().map(|group| &group.name);
     let other = spec.config.as_ref().and_then(|config| config.group_ref.as_ref());
     if let (Some(group), Some(other)) = (group, other)
@@ -187,17 +177,15 @@ fn group(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) -> Option<Str
         let message = format!("`{other}` is not `{group}`, the name in `spec.groupRef`");
         problems.push(Problem::new("spec.config.groupRef", message, "keep one of the two"));
     }
-    group.or(other).cloned()
 }
 
-fn labels(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) -> Selector {
+fn labels(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) {
     let selector = spec.backend_selector.clone().unwrap_or_default();
-    Selector::try_from(selector).unwrap_or_else(|_| {
+    if Selector::try_from(selector).is_err() {
         let message = "an expression that is none";
         let remedy = "use the operators In and NotIn with values, Exists and DoesNotExist without";
         problems.push(Problem::new("spec.backendSelector.matchExpressions", message, remedy));
-        Selector::default()
-    })
+    }
 }
 
 fn pods(spec: &VirtualMCPServerSpec) -> Pods {
@@ -238,6 +226,14 @@ fn scale(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) -> Scale {
 }
 
 fn disruption(budget: &PodDisruptionBudget, problems: &mut Vec<Problem>) -> Option<Disruption> {
+    for (field, pods) in
+        [("minAvailable", &budget.min_available), ("maxUnavailable", &budget.max_unavailable)]
+    {
+        if pods.as_ref().is_some_and(|pods| !is_pods_or_share(pods)) {
+            let path = format!("spec.podDisruptionBudget.{field}");
+            problems.push(Problem::new(path, "neither a number of pods nor a share", "write 1 or 50%"));
+        }
+    }
     match (&budget.min_available, &budget.max_unavailable) {
         (Some(least), None) => Some(Disruption::MinAvailable(least.clone())),
         (None, Some(most)) => Some(Disruption::MaxUnavailable(most.clone())),
@@ -245,6 +241,17 @@ fn disruption(budget: &PodDisruptionBudget, problems: &mut Vec<Problem>) -> Opti
             let remedy = "give exactly one of `minAvailable` and `maxUnavailable`";
             problems.push(Problem::new("spec.podDisruptionBudget", "both or neither are given", remedy));
             None
+        }
+    }
+}
+
+/// As the API server sees it.
+fn is_pods_or_share(pods: &IntOrString) -> bool {
+    match pods {
+        IntOrString::Int(number) => *number >= 0,
+        IntOrString::String(share) => {
+            let digits = share.strip_suffix('%').unwrap_or_default();
+            digits.parse::<u8>().is_ok_and(|share| share <= 100) && digits.bytes().all(|b| b.is_ascii_digit())
         }
     }
 }

@@ -44,7 +44,7 @@ async fn reconcile(server: Arc<EmbeddingServer>, context: Arc<Context>) -> Resul
         Ok(desired) => (desired, None),
         Err(refusal) => (keep(&name), Some(refusal)),
     };
-    context.apply(server.as_ref(), desired).await?;
+    context.apply(server.as_ref(), desired).await.entirely()?;
     let (uid, child) = (server.uid().unwrap_or_default(), child_name(&name));
     let claim = context.children.typed::<PersistentVolumeClaim>(&uid, &child);
     let found = status::Found {

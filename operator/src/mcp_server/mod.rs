@@ -60,7 +60,7 @@ async fn reconcile(
         Ok(desired) => (desired, None),
         Err(refusal) => (keep(&name), Some(refusal)),
     };
-    context.apply(server.as_ref(), desired).await?;
+    context.apply(server.as_ref(), desired).await.entirely()?;
     let uid = server.uid().unwrap_or_default();
     let counts = context.children.typed::<Deployment>(&uid, &child_name(&name)).as_ref().map(Counts::from);
     let pods = context.pods(&namespace, &labels(NAME, &name));

@@ -2,7 +2,7 @@
 
 use std::{fmt, future::Future, time::Duration};
 
-use super::{Context, Failure, Retry};
+use super::{Context, Failure, Retry, chain};
 
 /// How long one call may take.
 pub const DEADLINE: Duration = Duration::from_secs(15);
@@ -55,7 +55,7 @@ pub enum CallError {
         name: String,
     },
     /// The API server said no, or could not be reached.
-    #[error("{verb} of {kind} {name} failed")]
+    #[error("{verb} of {kind} {name} failed: {}", words(cause))]
     Api {
         /// What was done.
         verb: Verb,
@@ -63,16 +63,24 @@ pub enum CallError {
         kind: &'static str,
         /// To which object.
         name: String,
-        /// Why.
-        source: Box<kube::Error>,
+        /// Why. It is no source: printed by itself, it says everything twice, the second time for programmers.
+        cause: Box<kube::Error>,
     },
+}
+
+/// What the API server says to people.
+fn words(cause: &kube::Error) -> String {
+    match cause {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        cause => chain(cause),
+    }
 }
 
 impl CallError {
     /// The HTTP status that the API server answered with.
     pub fn code(&self) -> Option<u16> {
         match self {
-            Self::Api { source, .. } => match source.as_ref() {
+            Self::Api { cause, .. } => match cause.as_ref() {
                 kube::Error::Api(status) => Some(status.code),
                 _ => None,
             },
@@ -122,8 +130,29 @@ impl Context {
         let named = || name.to_owned();
         match tokio::time::timeout(DEADLINE, call).await {
             Err(_) => Err(CallError::Deadline { verb, kind, name: named() }),
-            Ok(Err(source)) => Err(CallError::Api { verb, kind, name: named(), source: Box::new(source) }),
+            Ok(Err(cause)) => Err(CallError::Api { verb, kind, name: named(), cause: Box::new(cause) }),
             Ok(Ok(value)) => Ok(value),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_in_the_words_of_the_server_once() {
+        let status = Status::failure("spec.maxUnavailable: Invalid value", "Invalid").with_code(422);
+        let cause = Box::new(kube::Error::Api(Box::new(status)));
+        let error = CallError::Api {
+            verb: Verb::Apply,
+            kind: "PodDisruptionBudget",
+            name: "x-vmcp".to_owned(),
+            cause,
+        };
+        let said = "apply of PodDisruptionBudget x-vmcp failed: spec.maxUnavailable: Invalid value";
+        assert_eq!((chain(&error).as_str(), error.category()), (said, "Refused"));
     }
 }

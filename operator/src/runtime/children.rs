@@ -120,6 +120,20 @@ impl Children {
         }
     }
 
+    /// Takes an object from whoever it belonged to besides the owner that it names now. Gives it as it was.
+    fn lost(&self, kind: ChildKind, now: &DynamicObject) -> Option<Arc<DynamicObject>> {
+        let owner = controller_of(&now.metadata).map(|owner| owner.uid.as_str());
+        let key = (kind, now.name_any());
+        let mut children = self.write();
+        let is_it = |known: &DynamicObject| {
+            known.metadata.uid == now.metadata.uid && version(&known.metadata) < version(&now.metadata)
+        };
+        children
+            .iter_mut()
+            .filter(|(uid, of)| Some(uid.as_str()) != owner && of.get(&key).is_some_and(|known| is_it(known)))
+            .find_map(|(_, of)| of.remove(&key))
+    }
+
     /// Watches one kind until the process ends; an optional one from when the cluster has it.
     pub(super) async fn watch(&self, context: &Context, kind: ChildKind) {
         if kind.is_optional() {
@@ -145,6 +159,7 @@ impl Children {
                     before = self.all(kind);
                 }
                 Ok(watcher::Event::InitApply(object)) => {
+                    listed.extend(self.lost(kind, &object).map(|was| was.metadata.clone()));
                     listed.push(object.metadata.clone());
                     self.put(kind, object);
                 }
@@ -160,6 +175,10 @@ impl Children {
                     }
                 }
                 Ok(watcher::Event::Apply(object)) => {
+                    // Somebody took the owner reference off: the one that it named puts it back.
+                    if let Some(was) = self.lost(kind, &object) {
+                        self.tell(&was.metadata).await;
+                    }
                     let meta = object.metadata.clone();
                     // What we wrote ourselves comes back as an event that is no news.
                     if self.put(kind, object) {
@@ -247,6 +266,18 @@ mod tests {
             },
         }))
         .expect("an object")
+    }
+
+    #[test]
+    fn an_object_without_its_owner_is_nobodys() {
+        let children = Children::default();
+        children.put(ChildKind::ConfigMap, object("10"));
+        let mut orphan = object("11");
+        assert!(children.lost(ChildKind::ConfigMap, &orphan).is_none(), "it is where it belongs");
+        orphan.metadata.owner_references = None;
+        let was = children.lost(ChildKind::ConfigMap, &orphan).expect("it belonged to somebody");
+        assert_eq!(controller_of(&was.metadata).map(|owner| owner.name.as_str()), Some("o"));
+        assert!(children.get("owner", ChildKind::ConfigMap, "x").is_none());
     }
 
     #[test]

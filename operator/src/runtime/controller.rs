@@ -10,21 +10,16 @@ use std::{
 };
 
 use futures::{FutureExt as _, StreamExt as _};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
-    Api, Resource, ResourceExt as _,
-    api::{ApiResource, DynamicObject},
+    Resource, ResourceExt as _,
     runtime::{
         applier,
         controller::{Action, Error},
         reflector::ObjectRef,
     },
 };
-use serde_json::{Value, json};
 
-use super::{
-    Change, Conditions, Context, Custom, Failure, Guarded, Kind, Retry, Verb, Watched, chain, kind_of,
-};
+use super::{Change, Context, Custom, Failure, Guarded, Kind, Retry, Watched, chain, complaint, kind_of};
 
 /// Objects reconciled at the same time, by kind.
 const CONCURRENCY: u16 = 8;
@@ -34,8 +29,12 @@ const DEBOUNCE: Duration = Duration::from_millis(50);
 const DEADLINE: Duration = Duration::from_mins(2);
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LAST_RETRY: Duration = Duration::from_mins(2);
+/// The same where the status is written all the same, and should not be old.
+const LAST_TOLD_RETRY: Duration = Duration::from_secs(20);
 /// A failure that is over by then is not worth a line in the status.
 const QUIET_RETRIES: u32 = 2;
+/// Nor is one, for a while, that mends itself as a rule.
+const SOON_RETRIES: u32 = 10;
 
 /// What makes a controller look at an object.
 pub struct Triggers<K: Custom> {
@@ -163,8 +162,14 @@ where
         Ok(object) => object.clone(),
         Err(invalid) => {
             context.metrics.reconciled(kind, "malformed", started.elapsed());
-            report_malformed(&context, object.as_ref(), &invalid.error, &failures).await;
-            return Ok(Action::await_change());
+            context.metrics.failed(kind, "Malformed");
+            return Ok(match complaint::of_malformed(&context, object.as_ref(), &invalid.error).await {
+                Ok(()) => Action::await_change(),
+                Err(error) => {
+                    tracing::debug!(object = %reference, error = %chain(&error), "that it is malformed could not be written to the status");
+                    Action::requeue(pause(failures.count(&key)))
+                }
+            });
         }
     };
     if object.meta().deletion_timestamp.is_some() {
@@ -172,31 +177,33 @@ where
         return Ok(Action::await_change());
     }
     let work = AssertUnwindSafe(reconcile(object.clone(), context.clone())).catch_unwind();
-    let (category, message, retry) = match tokio::time::timeout(DEADLINE, work).await {
+    let (category, message, retry, told) = match tokio::time::timeout(DEADLINE, work).await {
         Ok(Ok(Ok(action))) => {
             failures.forget(&key);
             context.metrics.reconciled(kind, "ok", started.elapsed());
             return Ok(action);
         }
-        Ok(Ok(Err(error))) => (error.category(), chain(&error), error.retry()),
+        Ok(Ok(Err(error))) => (error.category(), chain(&error), error.retry(), error.is_told()),
         Ok(Err(_)) => {
-            ("Panic", "the operator made a mistake; its log tells where".to_owned(), Retry::Backoff)
+            ("Panic", "the operator made a mistake; its log tells where".to_owned(), Retry::Backoff, false)
         }
-        Err(_) => ("Timeout", format!("not done within {} s", DEADLINE.as_secs()), Retry::Backoff),
+        Err(_) => ("Timeout", format!("not done within {} s", DEADLINE.as_secs()), Retry::Backoff, false),
     };
-    if retry == Retry::Soon {
+    let attempt = failures.count(&key);
+    if retry == Retry::Soon && attempt <= SOON_RETRIES {
         context.metrics.reconciled(kind, "again", started.elapsed());
         return Ok(Action::requeue(FIRST_RETRY));
     }
     context.metrics.reconciled(kind, "error", started.elapsed());
     context.metrics.failed(kind, category);
-    let attempt = failures.count(&key);
     tracing::warn!(kind, object = %reference, category, attempt, error = message, "reconcile failed");
-    if category != "NotLeader" && (retry == Retry::WhenEdited || attempt > QUIET_RETRIES) {
-        report_failure(&context, object.as_ref(), category, &message).await;
+    let is_news = retry == Retry::WhenEdited || attempt > QUIET_RETRIES;
+    if is_news && !told && category != "NotLeader" {
+        complaint::of_failure(&context, object.as_ref(), category, &message).await;
     }
     Ok(match retry {
         Retry::WhenEdited => Action::await_change(),
+        Retry::Soon | Retry::Backoff if told => Action::requeue(pause(attempt).min(LAST_TOLD_RETRY)),
         Retry::Soon | Retry::Backoff => Action::requeue(pause(attempt)),
     })
 }
@@ -221,63 +228,6 @@ impl Failures {
     fn forget(&self, object: &(String, String)) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(object);
     }
-}
-
-/// Says in the object's own status why it could not be reconciled. Best effort: the next attempt says it again.
-async fn report_failure<K: Custom>(context: &Context, object: &K, category: &'static str, message: &str) {
-    let object_as_json = serde_json::to_value(object).unwrap_or_default();
-    let mut status = object_as_json.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
-    let before = status.get("conditions").cloned().unwrap_or_default();
-    let before: Vec<Condition> = serde_json::from_value(before).unwrap_or_default();
-    let mut conditions = Conditions::new(&before, object.meta().generation.unwrap_or_default());
-    for condition in &before {
-        conditions.keep(&condition.type_);
-    }
-    conditions.set("Ready", false, category, message);
-    let conditions = conditions.finish();
-    context.tell_transitions(object, &before, &conditions).await;
-    status.insert("conditions".into(), serde_json::to_value(conditions).unwrap_or_default());
-    if let Err(error) = context.write_status(object, &status).await {
-        tracing::debug!(object = object.name_any(), error = %chain(&error), "the failure could not be written to the status");
-    }
-}
-
-/// The object cannot be read as its type: probably it was written under another version of its definition.
-async fn report_malformed<K: Custom>(
-    context: &Context,
-    object: &Guarded<K>,
-    error: &str,
-    failures: &Failures,
-) {
-    let reference = ObjectRef::from_obj(object);
-    let kind = kind_of::<K>();
-    context.metrics.failed(kind, "Malformed");
-    tracing::warn!(kind, object = %reference, error, "malformed object");
-    // Its own status cannot be compared: what is said once in the life of the process is enough.
-    if failures.count(&(object.namespace().unwrap_or_default(), object.name_any())) > 1 {
-        return;
-    }
-    let error = path_of_mistake(context, object).await.unwrap_or_else(|| error.to_owned());
-    let message =
-        format!("this object cannot be read as {kind}: {error}; correct the field and apply it again");
-    let mut conditions = Conditions::new(&[], object.meta().generation.unwrap_or_default());
-    conditions.set("Ready", false, "Malformed", &message);
-    let conditions = conditions.finish();
-    context.tell_transitions(object, &[], &conditions).await;
-    let status: Value = json!({ "phase": "Failed", "conditions": conditions });
-    if let Err(error) = context.patch_status(object, status).await {
-        tracing::debug!(object = %reference, error = %chain(&error), "the failure could not be written to the status");
-    }
-}
-
-/// The watch knows that an object is malformed, not where: it is read once more to tell.
-async fn path_of_mistake<K: Custom>(context: &Context, object: &Guarded<K>) -> Option<String> {
-    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(context.client.clone(), &namespace, &ApiResource::erase::<K>(&()));
-    let found = context.call(Verb::Get, kind_of::<K>(), &name, api.get(&name)).await.ok()?;
-    let found = serde_json::to_value(found).ok()?;
-    Some(serde_path_to_error::deserialize::<_, K>(found).err()?.to_string())
 }
 
 #[cfg(test)]

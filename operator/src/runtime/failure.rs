@@ -11,6 +11,11 @@ pub trait Failure: std::error::Error + Send + Sync + 'static {
     fn retry(&self) -> Retry {
         Retry::Backoff
     }
+
+    /// Whether the reconciler went on to the status and told it there itself.
+    fn is_told(&self) -> bool {
+        false
+    }
 }
 
 /// When to try again.
@@ -18,7 +23,7 @@ pub trait Failure: std::error::Error + Send + Sync + 'static {
 pub enum Retry {
     /// Never by itself: only an edit (of the object or of what it refers to) can help.
     WhenEdited,
-    /// Shortly, and without a word: somebody else was quicker.
+    /// Shortly, and without a word, as long as that helps: somebody else was quicker.
     Soon,
     /// Again and again, at longer and longer intervals.
     Backoff,

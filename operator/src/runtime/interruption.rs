@@ -20,12 +20,12 @@ pub(super) fn report(context: &Context, kind: &'static str, error: &watcher::Err
 /// That is an ordinary turn of the protocol, no failure: a server tells it after a compaction or while the cache of a new definition
 /// fills, and the answer is a new list (<https://kubernetes.io/docs/reference/using-api/api-concepts/#410-gone-responses>).
 fn is_expiry(error: &watcher::Error) -> bool {
-    let status = match error {
-        watcher::Error::WatchError(status)
-        | watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status,
-        _ => return false,
+    let (watcher::Error::WatchError(status)
+    | watcher::Error::InitialListFailed(kube::Error::Api(status))
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+    | watcher::Error::WatchFailed(kube::Error::Api(status))) = error
+    else {
+        return false;
     };
     status.code == 410
 }

@@ -58,6 +58,19 @@ impl<K: Watched> Kind<K> {
         self.store.get(&ObjectRef::new(name).within(namespace))?.0.clone().ok()
     }
 
+    /// Whether there is an object of this name, well-formed or not.
+    pub fn exists(&self, namespace: &str, name: &str) -> bool {
+        self.store.get(&ObjectRef::new(name).within(namespace)).is_some()
+    }
+
+    /// The names of the malformed objects of a namespace.
+    pub fn malformed(&self, namespace: &str) -> Vec<String> {
+        let malformed = |object: &Guarded<K>| {
+            object.well_formed().is_none() && object.meta().namespace.as_deref() == Some(namespace)
+        };
+        self.store.state_filter(malformed).iter().map(|object| object.name_any()).collect()
+    }
+
     /// The well-formed objects of a namespace, by name.
     pub fn list(&self, namespace: &str) -> Vec<Arc<K>> {
         let mut found: Vec<_> = self

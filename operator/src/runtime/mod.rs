@@ -10,26 +10,37 @@
 //! status       `Conditions` and the rest; `Context::write_status` writes it when it changed
 //! ```
 //!
-//! ```ignore
-//! pub async fn run(context: Arc<Context>) {
+//! ```
+//! # use std::sync::Arc;
+//! # use kube::runtime::controller::Action;
+//! # use vmcp_crds::{MCPServer, MCPServerStatus};
+//! # use vmcp_operator::runtime::{ApplyError, Conditions, Context, Desired, Triggers, run_controller};
+//! # fn build(_: &MCPServer) -> Desired { Desired::default() }
+//! async fn run(context: Arc<Context>) {
 //!     let triggers = Triggers::new(&context, &context.resources.mcp_servers)
-//!         .on(&context.resources.mcp_groups, |change, context| names_of_members(change, context));
+//!         // The servers of a namespace are looked at again when one of its groups changes.
+//!         .on(&context.resources.mcp_groups, |change, context| {
+//!             let namespace = change.object.meta().namespace.clone().unwrap_or_default();
+//!             let servers = context.resources.mcp_servers.list(&namespace).into_iter();
+//!             servers.map(|server| (namespace.clone(), server.name_any())).collect::<Vec<_>>()
+//!         });
 //!     run_controller(triggers, reconcile).await;
 //! }
 //!
-//! async fn reconcile(server: Arc<MCPServer>, context: Arc<Context>) -> Result<Action, Error> {
-//!     let applied = context.apply(server.as_ref(), build(&validate(&server)?)).await?;
-//!     let mut conditions = Conditions::new(&before, generation);
+//! async fn reconcile(server: Arc<MCPServer>, context: Arc<Context>) -> Result<Action, ApplyError> {
+//!     context.apply(server.as_ref(), build(&server)).await.entirely()?;
+//!     let mut conditions = Conditions::new(&[], server.metadata.generation.unwrap_or_default());
 //!     conditions.set("Ready", true, "PodsReady", "1 of 1 pods serve");
-//!     let conditions = conditions.finish();
-//!     context.tell_transitions(server.as_ref(), &before, &conditions).await;   // events
+//!     let status = MCPServerStatus { conditions: conditions.finish(), ..MCPServerStatus::default() };
 //!     context.write_status(server.as_ref(), &status).await?;                   // only when it changed
+//!     context.tell_transitions(server.as_ref(), &[], &status.conditions).await; // events
 //!     Ok(Action::await_change())
 //! }
+//! # use kube::{Resource as _, ResourceExt as _};
 //! ```
 //!
 //! - **Errors** implement [`Failure`]: `category()` is the metric's label, the event's reason and the reason of the condition
-//!   `Ready`; `retry()` says whether to wait for an edit or to try again. [`run_controller`] counts them, backs off, and writes
+//!   `Ready` (`Valid`, where there are no pods); `retry()` says whether to wait for an edit or to try again. [`run_controller`] counts them, backs off, and writes
 //!   them into the status when they last. [`CallError`] and [`ApplyError`] implement it already.
 //! - **Objects** come from watches and are never read from the API server, except values of Secrets (once for each version) and
 //!   objects that are about to be created (once, so that nothing is adopted).
@@ -42,6 +53,7 @@ pub mod apply;
 mod calls;
 mod child;
 mod children;
+mod complaint;
 mod conditions;
 mod context;
 mod controller;

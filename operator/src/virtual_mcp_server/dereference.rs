@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::ByteString;
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{ConfigMap, Secret},
+};
 use kube::ResourceExt as _;
 use vmcp_crds::{
     EmbeddingServer, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer,
@@ -10,11 +13,11 @@ use vmcp_crds::{
     references::{LocalReference, SecretKeyReference},
 };
 
-use super::names;
+use super::{build::FILE, names};
 use crate::{
     mcp_server_entry,
     references::Secrets,
-    runtime::{CallError, ChildKind, Context},
+    runtime::{CallError, Context},
 };
 
 /// Everything that [`validate`](super::validate) may look at besides the resource itself.
@@ -36,6 +39,8 @@ pub(super) struct References {
     pub generated: Generated,
     /// Whether a configuration is mounted from before.
     pub configured: bool,
+    /// What is in that configuration and cannot be read any more, by kind and name.
+    pub unreadable: Vec<String>,
 }
 
 /// Values that the operator makes up when they are missing, and keeps.
@@ -67,9 +72,12 @@ pub(super) async fn dereference(
     references.secrets = Secrets::read(context, &namespace, &secrets_of(server, &references)).await?;
     let uid = server.uid().unwrap_or_default();
     let name = server.name_any();
-    references.configured =
-        context.children.get(&uid, ChildKind::ConfigMap, &names::config_map(&name)).is_some();
-    references.generated = generated(context, &uid, &name).map_err(DereferenceError::Randomness)?;
+    let mounted = context.children.typed::<ConfigMap>(&uid, &names::config_map(&name));
+    references.configured = mounted.is_some();
+    let text = mounted.and_then(|mounted| mounted.data?.remove(FILE));
+    references.unreadable = text.map(|text| unreadable(server, context, &text)).unwrap_or_default();
+    let secret = context.child(server, &names::secret(&name)).await?;
+    references.generated = generated(secret).map_err(DereferenceError::Randomness)?;
     Ok(references)
 }
 
@@ -88,7 +96,7 @@ fn linked(server: &VirtualMCPServer, context: &Context) -> References {
         (group.is_none() || group == of.map(|group| group.name.as_str())) && selected(server, labels)
     };
     let mut references = References {
-        group_exists: group.is_none_or(|group| all.mcp_groups.get(&namespace, group).is_some()),
+        group_exists: group.is_none_or(|group| all.mcp_groups.exists(&namespace, group)),
         servers: all.mcp_servers.list(&namespace),
         entries: all.mcp_server_entries.list(&namespace),
         telemetry: server
@@ -102,6 +110,29 @@ fn linked(server: &VirtualMCPServer, context: &Context) -> References {
     references.servers.retain(|backend| member(backend.spec.group_ref.as_ref(), backend.labels()));
     references.entries.retain(|backend| member(backend.spec.group_ref.as_ref(), backend.labels()));
     references
+}
+
+/// Of what is mounted, the resources that cannot be read any more. Whether they still belong, nobody can tell.
+fn unreadable(server: &VirtualMCPServer, context: &Context, mounted: &str) -> Vec<String> {
+    let (all, namespace) = (&context.resources, server.namespace().unwrap_or_default());
+    let backends = vmcp_crds::lower::backends_of(mounted);
+    let telemetry = server.spec.telemetry_config_ref.as_ref().map(|reference| reference.name.as_str());
+    let embedding_server = server.spec.embedding_server_ref.as_ref().map(|reference| reference.name.as_str());
+    let is = |named: Option<&str>, name: &String| named == Some(name.as_str());
+    let of = |kind: &'static str, names: Vec<String>| names.into_iter().map(move |name| (kind, name));
+    of("MCPServer", all.mcp_servers.malformed(&namespace))
+        .chain(of("MCPServerEntry", all.mcp_server_entries.malformed(&namespace)))
+        .filter(|(_, name)| backends.contains(name))
+        .chain(
+            of("MCPTelemetryConfig", all.telemetry_configs.malformed(&namespace))
+                .filter(|(_, name)| is(telemetry, name)),
+        )
+        .chain(
+            of("EmbeddingServer", all.embedding_servers.malformed(&namespace))
+                .filter(|(_, name)| is(embedding_server, name)),
+        )
+        .map(|(kind, name)| format!("{kind} {name}"))
+        .collect()
 }
 
 /// The MCPGroup that is named.
@@ -143,8 +174,7 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
 }
 
 /// What is in the Secret already; what is not, is made up.
-fn generated(context: &Context, uid: &str, name: &str) -> Result<Generated, getrandom::Error> {
-    let secret = context.children.typed::<k8s_openapi::api::core::v1::Secret>(uid, &names::secret(name));
+fn generated(secret: Option<Secret>) -> Result<Generated, getrandom::Error> {
     let mut data = secret.and_then(|secret| secret.data).unwrap_or_default();
     let mut kept = |key: &str| match data.remove(key) {
         Some(ByteString(value)) if !value.is_empty() => Ok(value),

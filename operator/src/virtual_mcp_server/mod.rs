@@ -62,6 +62,10 @@ impl Failure for ReconcileError {
             Self::Apply(apply) => apply.retry(),
         }
     }
+
+    fn is_told(&self) -> bool {
+        matches!(self, Self::Apply(apply) if apply.needs_somebody())
+    }
 }
 
 /// The controller.
@@ -115,13 +119,17 @@ async fn reconcile(
 ) -> Result<Action, ReconcileError> {
     let references = dereference(&server, &context).await?;
     let plan = validate(&server, &references, &context.settings);
-    let applied = match &plan.server {
+    let mut applied = match &plan.server {
         Ok(valid) => {
             let desired = build(valid, &plan, &references, &context.settings);
-            context.apply(server.as_ref(), desired).await?
+            context.apply(server.as_ref(), desired).await
         }
         Err(_) => Applied::default(),
     };
+    // What lasts is told with everything else; what does not is soon over.
+    if let Some(error) = applied.failed.take_if(|error| !error.needs_somebody()) {
+        return Err(error.into());
+    }
     let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
     let pods = context.pods(&server.namespace().unwrap_or_default(), &names::selector(&name));
     let pods = observer.observe(pods, &references.generated.admin_token, &context.metrics).await;
@@ -140,5 +148,6 @@ async fn reconcile(
     let outcome = seen.status();
     let before = server.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     report(&context, server.as_ref(), before, &outcome.status.conditions, &outcome.status).await?;
+    applied.entirely()?;
     Ok(Action::requeue(if outcome.in_flux { IN_FLUX } else { AT_REST }))
 }

@@ -95,6 +95,12 @@ fn configure(
     references: &References,
     settings: &Settings,
 ) -> Result<Configuration, Refusal> {
+    if let Some(what) = references.unreadable.first() {
+        let message = format!(
+            "the {what} cannot be read, and may or may not belong; `kubectl describe` of it tells why; correct or delete it"
+        );
+        return Err(Refusal { reason: "Malformed", message });
+    }
     let embedding_service = embedding_service(server, references, settings);
     let around = Surroundings {
         backends: &backends,
@@ -172,6 +178,7 @@ fn backends(
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::virtual_mcp_server::testing::{plan, references, with_entry, with_secret, with_server};
 
     #[test]
@@ -227,6 +234,15 @@ mod tests {
         let refusal = plan.configuration.expect_err("refused");
         assert!(refusal.message.contains("spec.optimizer.search.maxTools"), "{refusal:?}");
         assert!(plan.server.is_ok(), "what is not configuration can be built");
+    }
+
+    #[test]
+    fn what_cannot_be_read_any_more_changes_nothing() {
+        let unreadable =
+            References { unreadable: vec!["MCPServer a".to_owned()], ..with_server(references(), "b") };
+        let refusal = plan("{}", &unreadable).configuration.expect_err("refused");
+        assert_eq!(refusal.reason, "Malformed");
+        assert!(refusal.message.contains("the MCPServer a cannot be read"), "{refusal:?}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod scenario {
     mod crowd;
     mod leadership;
     mod packaging;
+    mod repair;
     mod resources;
     mod services;
     mod stand_in;

@@ -5,6 +5,7 @@
 //! what the API server made of our values (`1000m` becomes `1`) is remembered.
 
 mod compare;
+mod replicas;
 
 use std::{
     collections::HashMap,
@@ -17,11 +18,12 @@ use kube::{
     Api, Resource, ResourceExt as _,
     api::{DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, Preconditions, PropagationPolicy},
 };
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    CallError, Child, ChildKind, Context, Failure, Retry, Verb,
+    CallError, Child, ChildKind, ChildType, Context, Failure, Retry, Verb,
     children::{INSTANCE, MANAGED_BY, OPERATOR, controller_of},
 };
 
@@ -40,7 +42,7 @@ pub struct Desired {
 }
 
 /// What became of it.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Applied {
     /// What was written: created, or changed.
     pub written: Vec<(ChildKind, String)>,
@@ -48,9 +50,19 @@ pub struct Applied {
     pub deleted: Vec<(ChildKind, String)>,
     /// Optional kinds that were asked for and that this cluster lacks.
     pub missing: Vec<ChildKind>,
+    /// The first of the errors; everything else was done all the same.
+    pub failed: Option<ApplyError>,
 }
 
 impl Applied {
+    /// For whom a part is not enough.
+    pub fn entirely(self) -> Result<Self, ApplyError> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => Ok(self),
+        }
+    }
+
     /// Whether an object was written.
     pub fn wrote(&self, kind: ChildKind, name: &str) -> bool {
         self.written.iter().any(|(written, by_name)| *written == kind && by_name == name)
@@ -71,7 +83,7 @@ pub enum ApplyError {
         owner: String,
     },
     /// An object of an earlier resource of the same name is still being deleted.
-    #[error("the {} {name} is being deleted", kind.as_str())]
+    #[error("the {} {name} is being deleted; a new one is made when it is gone, for which its finalizers wait", kind.as_str())]
     Terminating {
         /// The kind of the object.
         kind: ChildKind,
@@ -81,6 +93,17 @@ pub enum ApplyError {
     /// The API server said no.
     #[error(transparent)]
     Call(#[from] CallError),
+}
+
+impl ApplyError {
+    /// Whether it is so until somebody does something, as opposed to a server that is busy or gone for a moment.
+    pub fn needs_somebody(&self) -> bool {
+        match self {
+            Self::NameTaken { .. } => true,
+            Self::Terminating { .. } => false,
+            Self::Call(call) => matches!(call.code(), Some(400 | 403 | 422)),
+        }
+    }
 }
 
 impl Failure for ApplyError {
@@ -111,15 +134,10 @@ type Key = (String, ChildKind, String);
 
 impl Context {
     /// Applies what is desired for `owner`, deletes what it owns besides, and writes nothing where nothing differs.
-    pub async fn apply<K: Resource<DynamicType = ()> + Sync>(
-        &self,
-        owner: &K,
-        desired: Desired,
-    ) -> Result<Applied, ApplyError> {
+    pub async fn apply<K: Resource<DynamicType = ()> + Sync>(&self, owner: &K, desired: Desired) -> Applied {
         let owner = Owner::of(owner);
         let mut applied = Applied::default();
         let mut wanted = desired.keep;
-        let mut failed = None;
         for child in desired.children {
             if self.children.is_missing(child.kind) {
                 applied.missing.push(child.kind);
@@ -130,32 +148,27 @@ impl Context {
                 Ok(true) => applied.written.push(key.clone()),
                 Ok(false) => {}
                 // The others are applied all the same: one foreign object does not hold up the rest.
-                Err(error) => failed = failed.or(Some(error)),
+                Err(error) => applied.failed = applied.failed.or(Some(error)),
             }
             wanted.push(key);
         }
         for (kind, object) in self.children.of(&owner.uid) {
             let key = (kind, object.name_any());
             if !wanted.contains(&key) && object.metadata.deletion_timestamp.is_none() {
-                self.delete(&owner, kind, &object).await?;
-                applied.deleted.push(key);
+                match self.delete(&owner, kind, &object).await {
+                    Ok(()) => applied.deleted.push(key),
+                    Err(error) => applied.failed = applied.failed.or(Some(error.into())),
+                }
             }
         }
-        failed.map_or(Ok(applied), Err)
+        applied
     }
 
     async fn apply_one(&self, owner: &Owner, child: Child) -> Result<bool, ApplyError> {
         let (kind, name) = (child.kind, child.name().to_owned());
         let (desired, digest) = owner.complete(child.object);
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), &owner.namespace, &kind.resource());
-        let mut live = self.children.get(&owner.uid, kind, &name);
-        if live.is_none() {
-            // Perhaps it is there without our label, or belongs to somebody else: only the API server knows.
-            let found = self.call(Verb::Get, kind.as_str(), &name, api.get_opt(&name)).await?;
-            owner.check(kind, &name, found.as_ref())?;
-            live = found.map(Arc::new);
-        }
+        let api = self.api_of(owner, kind);
+        let live = self.live(owner, kind, &name).await?;
         let key = (owner.uid.clone(), kind, name.clone());
         if let Some(live) = &live {
             if live.metadata.deletion_timestamp.is_some() {
@@ -167,10 +180,24 @@ impl Context {
             }
         }
         tracing::debug!(kind = kind.as_str(), name, owner = owner.name, created = live.is_none(), "applying");
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        let written = self
-            .call(Verb::Apply, kind.as_str(), &name, api.patch(&name, &params, &Patch::Apply(&desired)))
-            .await?;
+        if live.is_some() && replicas::are_left_to_others(kind, &desired) {
+            self.leave_replicas(&api, &name).await?;
+        }
+        let written = match self.write(&api, kind, &name, &desired).await {
+            // Entries of a list are told apart by a key, such as the port of a Service. One whose key somebody edited is not ours
+            // any more and stands in the way of ours: then the lists are written as a whole.
+            Err(refused) if refused.code() == Some(422) && live.is_some() => {
+                let params =
+                    PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+                let whole = Patch::Merge(&desired);
+                let patched = api.patch(&name, &params, &whole);
+                if self.call(Verb::Patch, kind.as_str(), &name, patched).await.is_err() {
+                    return Err(refused.into());
+                }
+                self.write(&api, kind, &name, &desired).await?
+            }
+            written => written?,
+        };
         let is = compare::project(&to_json(&written), &desired);
         self.settled.remember(key, digest, (!compare::same(&is, &desired)).then_some(&is));
         self.children.put(
@@ -180,10 +207,54 @@ impl Context {
         Ok(true)
     }
 
+    async fn write(
+        &self,
+        api: &Api<DynamicObject>,
+        kind: ChildKind,
+        name: &str,
+        desired: &Value,
+    ) -> Result<DynamicObject, CallError> {
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let patch = Patch::Apply(desired);
+        self.call(Verb::Apply, kind.as_str(), name, api.patch(name, &params, &patch)).await
+    }
+
+    /// A child as it is, whether or not the watch sees it; `None` when there is none that is ours.
+    pub async fn child<K: ChildType + DeserializeOwned>(
+        &self,
+        owner: &(impl Resource<DynamicType = ()> + Sync),
+        name: &str,
+    ) -> Result<Option<K>, CallError> {
+        match self.live(&Owner::of(owner), K::KIND, name).await {
+            Ok(live) => Ok(live.and_then(|live| live.as_ref().clone().try_parse().ok())),
+            Err(ApplyError::Call(error)) => Err(error),
+            Err(ApplyError::NameTaken { .. } | ApplyError::Terminating { .. }) => Ok(None),
+        }
+    }
+
+    async fn live(
+        &self,
+        owner: &Owner,
+        kind: ChildKind,
+        name: &str,
+    ) -> Result<Option<Arc<DynamicObject>>, ApplyError> {
+        if let Some(known) = self.children.get(&owner.uid, kind, name) {
+            return Ok(Some(known));
+        }
+        // Perhaps it is there without our label, or belongs to somebody else: only the API server knows.
+        let api = self.api_of(owner, kind);
+        let found = self.call(Verb::Get, kind.as_str(), name, api.get_opt(name)).await?;
+        owner.check(kind, name, found.as_ref())?;
+        Ok(found.map(Arc::new))
+    }
+
+    fn api_of(&self, owner: &Owner, kind: ChildKind) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), &owner.namespace, &kind.resource())
+    }
+
     async fn delete(&self, owner: &Owner, kind: ChildKind, object: &DynamicObject) -> Result<(), CallError> {
         let name = object.name_any();
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), &owner.namespace, &kind.resource());
+        let api = self.api_of(owner, kind);
         let params = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Background),
             preconditions: Some(Preconditions { uid: object.uid(), resource_version: None }),

@@ -1,6 +1,6 @@
 //! The pods.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::{
     api::{
@@ -21,7 +21,6 @@ use vmcp_crds::{
     lower::{ADMIN_PORT, CACHE_DIR, CLIENT_PORT, SECRETS_DIR},
     virtual_mcp_server::Validated,
 };
-use vmcp_model::config::Config;
 
 use super::{config::FILE, meta, replicas};
 use crate::{
@@ -35,11 +34,9 @@ pub(in crate::virtual_mcp_server) const CONTAINER: &str = "vmcp";
 const CONFIG_DIR: &str = "/etc/vmcp/config";
 /// The user of distroless images.
 const NOBODY: i64 = 65_532;
-/// Added to the drain, for what comes before and after it.
-const GRACE: i64 = 15;
 
-pub(super) fn deployment(server: &Validated, config: &Config, settings: &Settings) -> Deployment {
-    let ours = template(server, config, settings);
+pub(super) fn deployment(server: &Validated, grace: Duration, settings: &Settings) -> Deployment {
+    let ours = template(server, grace, settings);
     // `validate` has merged it once already, into nothing.
     let template = pod_template::merge(&ours, &server.pods.template).unwrap_or(ours);
     Deployment {
@@ -65,9 +62,9 @@ pub(super) fn deployment(server: &Validated, config: &Config, settings: &Setting
     }
 }
 
-fn template(server: &Validated, config: &Config, settings: &Settings) -> PodTemplateSpec {
+fn template(server: &Validated, grace: Duration, settings: &Settings) -> PodTemplateSpec {
     let pods = &server.pods;
-    let drain = i64::try_from(config.server.drain_timeout.as_secs()).unwrap_or(i64::MAX);
+    let grace = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
     let account = pods.service_account.clone().unwrap_or_else(|| names::other(&server.name));
     let base = pod::base(Some(&account), &pods.image_pull_secrets);
     PodTemplateSpec {
@@ -75,9 +72,7 @@ fn template(server: &Validated, config: &Config, settings: &Settings) -> PodTemp
         spec: Some(PodSpec {
             // Not even that of an account that somebody named: `vmcp` asks the API server for nothing.
             automount_service_account_token: Some(false),
-            termination_grace_period_seconds: Some(
-                pods.termination_grace_period_seconds.unwrap_or(drain.saturating_add(GRACE)),
-            ),
+            termination_grace_period_seconds: Some(pods.termination_grace_period_seconds.unwrap_or(grace)),
             security_context: Some(PodSecurityContext {
                 run_as_non_root: Some(true),
                 run_as_user: Some(NOBODY),

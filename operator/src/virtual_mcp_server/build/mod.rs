@@ -5,6 +5,7 @@ mod deployment;
 mod exposure;
 mod service;
 
+pub(super) use config::FILE;
 pub(super) use deployment::CONTAINER;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::ObjectMeta;
@@ -42,7 +43,7 @@ pub(super) fn build(
     }
     match (&plan.configuration, &plan.template) {
         (Ok(Configuration { lowered, .. }), Ok(())) => {
-            desired.children.push(Child::of(&deployment::deployment(server, &lowered.config, settings)));
+            desired.children.push(Child::of(&deployment::deployment(server, lowered.grace(), settings)));
         }
         _ => desired.keep.push((ChildKind::Deployment, server.name.clone())),
     }

@@ -42,6 +42,15 @@ fn what_is_always_there() {
 }
 
 #[test]
+fn a_pod_has_the_time_to_end_that_its_configuration_takes() {
+    let grace = |spec: &str| {
+        one(spec, "Deployment/x")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"].clone()
+    };
+    assert_eq!(grace("{config: {server: {shutdownDelay: 20s, drainTimeout: 1m}}}"), 90);
+    assert_eq!(grace("{terminationGracePeriodSeconds: 7}"), 7);
+}
+
+#[test]
 fn pods_are_locked_down() {
     let deployment = one("{}", "Deployment/x");
     let pod = &deployment["spec"]["template"]["spec"];

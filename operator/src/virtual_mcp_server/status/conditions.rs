@@ -6,7 +6,7 @@ use vmcp_model::status::{EmbeddingState, EmbeddingStatus};
 
 use super::{Seen, is_callable, refusal};
 use crate::{
-    runtime::{ChildKind, Conditions, is_true},
+    runtime::{ChildKind, Conditions, Failure as _, chain, is_true},
     virtual_mcp_server::dereference::{embedding_server_of, group_of},
     workload::health::Health,
 };
@@ -20,6 +20,7 @@ pub(super) fn all(seen: &Seen<'_>, health: &Health, discovered: &[DiscoveredBack
     let mut conditions = Conditions::new(&seen.before().conditions, generation);
     ready(seen, health, &mut conditions);
     let mut troubles = Vec::new();
+    not_applied(seen, &mut conditions, &mut troubles);
     config_valid(seen, &mut conditions, &mut troubles);
     pod_template(seen, &mut conditions, &mut troubles);
     references(seen, &mut conditions, &mut troubles);
@@ -43,6 +44,15 @@ type Troubles = Vec<(&'static str, String)>;
 
 fn ready(seen: &Seen<'_>, health: &Health, conditions: &mut Conditions) {
     conditions.set("Ready", seen.ready() > 0, &health.reason, health.message.clone());
+}
+
+/// An object that cannot be written is the reason, as long as no pod serves.
+fn not_applied(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troubles) {
+    let Some(error) = &seen.applied.failed else { return };
+    if seen.ready() == 0 {
+        conditions.set("Ready", false, error.category(), chain(error));
+    }
+    troubles.push((error.category(), chain(error)));
 }
 
 fn config_valid(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troubles) {
@@ -278,12 +288,15 @@ fn embeddings(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troub
 }
 
 fn missing_kinds(seen: &Seen<'_>, troubles: &mut Troubles) {
-    for kind in &seen.applied.missing {
+    let missing = seen.applied.missing.iter().map(|kind| {
         let (api, field) = match kind {
             ChildKind::ServiceMonitor => ("the Prometheus operator", "spec.serviceMonitor"),
             _ => ("the Gateway API", "spec.httpRoute"),
         };
-        let message = format!("this cluster knows no {}; install {api}, or remove {field}", kind.as_str());
-        troubles.push(("ApiMissing", message));
+        format!("this cluster knows no {}; install {api}, or remove {field}", kind.as_str())
+    });
+    let missing: Vec<_> = missing.collect();
+    if !missing.is_empty() {
+        troubles.push(("ApiMissing", missing.join(" | ")));
     }
 }

@@ -134,7 +134,13 @@ impl Seen<'_> {
             (true, _) if is_true(conditions, conditions::DEGRADED) => Phase::Degraded,
             (true, _) => Phase::Ready,
             (false, State::Failed) => Phase::Failed,
-            (false, _) if self.plan.configuration.is_err() || self.plan.template.is_err() => Phase::Failed,
+            (false, _)
+                if self.plan.configuration.is_err()
+                    || self.plan.template.is_err()
+                    || self.applied.failed.is_some() =>
+            {
+                Phase::Failed
+            }
             (false, _) => Phase::Pending,
         }
     }

@@ -7,7 +7,7 @@ use vmcp_model::status::StatusReport;
 
 use super::*;
 use crate::{
-    runtime::ChildKind,
+    runtime::{ApplyError, ChildKind},
     virtual_mcp_server::{
         testing::{references, server, settings, with_server, yaml},
         validate::validate,
@@ -202,4 +202,28 @@ fn a_pod_that_says_nothing_for_once_changes_nothing() {
     let Outcome { status, in_flux } = world.outcome();
     assert_eq!(Some(status), before);
     assert!(in_flux);
+}
+
+#[test]
+fn what_cannot_be_written_degrades_a_server_that_serves() {
+    let taken = || ApplyError::NameTaken {
+        kind: ChildKind::PodDisruptionBudget,
+        name: "x-vmcp".to_owned(),
+        owner: "nobody that this operator knows".to_owned(),
+    };
+    let of = |world: &World, kind: &str| {
+        let conditions = world.status().conditions.into_iter();
+        let found = conditions.into_iter().find(|condition| condition.type_ == kind).expect("the condition");
+        (found.status, found.reason)
+    };
+    let mut serving = World::new("{}").pod(json!({}));
+    serving.applied.failed = Some(taken());
+    assert_eq!(of(&serving, "Ready").0, "True");
+    assert_eq!(of(&serving, "Degraded"), ("True".to_owned(), "NameTaken".to_owned()));
+    assert!(serving.status().message.is_some_and(|message| message.contains("PodDisruptionBudget x-vmcp")));
+
+    let mut starting = World::new("{}");
+    starting.applied.failed = Some(taken());
+    assert_eq!(of(&starting, "Ready"), ("False".to_owned(), "NameTaken".to_owned()));
+    assert_eq!(starting.status().phase, Some(Phase::Failed));
 }

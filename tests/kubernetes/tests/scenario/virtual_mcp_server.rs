@@ -16,7 +16,7 @@ use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
 
 use super::stand_in::StandIn;
 
-/// The manifest of the RFC.
+/// The manifest of the RFC, and a group that is not there.
 const RFC: &str = "apiVersion: toolhive.stacklok.com/v1alpha1
 kind: VirtualMCPServer
 metadata: {name: vmcp-with-optimizer}

@@ -1,0 +1,204 @@
+//! What people do to the operator's objects by hand, besides deleting them and changing a value.
+
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Secret, Service},
+    policy::v1::PodDisruptionBudget,
+};
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+use vmcp_crds::{MCPServer, VirtualMCPServer};
+use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
+
+use super::backends::{apply, place, told};
+
+async fn deployment(place: &Namespace, name: &str) -> Deployment {
+    place.eventually(name, async || place.get::<Deployment>(name).await).await
+}
+
+async fn replicas(place: &Namespace, name: &str) -> Option<i32> {
+    place.get::<Deployment>(name).await?.spec?.replicas
+}
+
+/// Changes an object entry by entry.
+async fn patch(place: &Namespace, object: &str, operation: Value) {
+    let operations = json!([operation]).to_string();
+    let arguments = ["patch", object, "-n", &place.name, "--type", "json", "-p", &operations];
+    place.cluster().kubectl(&arguments).await.unwrap();
+}
+
+/// Without its owner nobody would collect it, without its label no watch would see it.
+#[tokio::test]
+async fn what_lost_its_owner_or_its_label_is_ours_again_and_keeps_its_secrets() {
+    let (place, _operator) = place("orphans").await;
+    apply(&place, "VirtualMCPServer", "x", "{}").await;
+    deployment(&place, "x").await;
+    let secret = place.get::<Secret>("x-vmcp-secrets").await.unwrap().data;
+
+    let objects = [
+        "deployment/x",
+        "service/vmcp-x",
+        "serviceaccount/x-vmcp",
+        "configmap/x-vmcp-config",
+        "secret/x-vmcp-secrets",
+    ];
+    for object in objects {
+        patch(&place, object, json!({ "op": "remove", "path": "/metadata/ownerReferences" })).await;
+    }
+    place
+        .eventually("all of them to have an owner", async || {
+            for object in objects {
+                place.json(object).await.pointer("/metadata/ownerReferences/0/uid")?;
+            }
+            Some(())
+        })
+        .await;
+
+    let hidden = json!({ "metadata": { "labels": { "app.kubernetes.io/managed-by": null } } });
+    place.edit::<Secret>("x-vmcp-secrets", hidden).await;
+    place
+        .eventually("its label", async || {
+            let labels = place.get::<Secret>("x-vmcp-secrets").await?.metadata.labels?;
+            labels.contains_key("app.kubernetes.io/managed-by").then_some(())
+        })
+        .await;
+    let kept = place.get::<Secret>("x-vmcp-secrets").await.unwrap().data;
+    assert!(kept == secret, "the key that seals sessions is still the same");
+    place.remove().await;
+}
+
+/// Ports are told apart by their number: beside one that was edited, ours has the name of another.
+#[tokio::test]
+async fn a_port_that_was_renumbered_by_hand_is_repaired() {
+    let (place, _operator) = place("ports").await;
+    apply(&place, "VirtualMCPServer", "x", "{}").await;
+    deployment(&place, "x").await;
+    let renumbered = |path: &str| json!({ "op": "replace", "path": path, "value": 99 });
+    patch(&place, "service/vmcp-x", renumbered("/spec/ports/0/port")).await;
+    let path = "/spec/template/spec/containers/0/ports/0/containerPort";
+    patch(&place, "deployment/x", renumbered(path)).await;
+    place
+        .eventually("the ports as they were", async || {
+            let service = place.get::<Service>("vmcp-x").await?.spec?.ports?;
+            let pod = place.get::<Deployment>("x").await?.spec?.template.spec?;
+            let service: Vec<_> = service.iter().map(|port| port.port).collect();
+            let container: Vec<_> =
+                pod.containers.first()?.ports.iter().flatten().map(|port| port.container_port).collect();
+            (service == [4483] && container == [4483, 9090]).then_some(())
+        })
+        .await;
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn the_number_of_pods_stays_when_it_is_left_to_others() {
+    let (place, _operator) = place("handover").await;
+    apply(&place, "VirtualMCPServer", "x", "{replicas: 4}").await;
+    apply(&place, "MCPServer", "s", "{image: 'x:1', transport: sse, replicas: 3}").await;
+    for (name, pods) in [("x", 4), ("mcp-s", 3)] {
+        deployment(&place, name).await;
+        assert_eq!(replicas(&place, name).await, Some(pods));
+    }
+    apply(&place, "VirtualMCPServer", "x", "{autoscaling: {minReplicas: 2, maxReplicas: 9}}").await;
+    apply(&place, "MCPServer", "s", "{image: 'x:2', transport: sse}").await;
+    for (name, pods) in [("x", 4), ("mcp-s", 3)] {
+        place
+            .eventually("the number to be nobody's", async || {
+                let fields = place.get::<Deployment>(name).await?.metadata.managed_fields?;
+                let ours = fields.iter().find(|entry| entry.operation.as_deref() == Some("Apply"))?;
+                ours.fields_v1.as_ref()?.0.pointer("/f:spec/f:replicas").is_none().then_some(())
+            })
+            .await;
+        assert_eq!(replicas(&place, name).await, Some(pods), "{name}");
+    }
+    // And again the other way round.
+    apply(&place, "VirtualMCPServer", "x", "{replicas: 2}").await;
+    place.eventually("two", async || (replicas(&place, "x").await == Some(2)).then_some(())).await;
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_taken_name_is_told_where_people_look_and_holds_up_nothing_else() {
+    let (place, _operator) = place("budget").await;
+    let theirs = "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: x-vmcp}, spec: {minAvailable: 0}}";
+    place.apply(theirs).await;
+    apply(&place, "VirtualMCPServer", "x", "{podDisruptionBudget: {maxUnavailable: 1}}").await;
+    let message = told::<VirtualMCPServer>(&place, "x", "Degraded", "True", "NameTaken").await;
+    assert!(message.contains("PodDisruptionBudget x-vmcp exists already"), "{message}");
+    let status = place.get::<VirtualMCPServer>("x").await.unwrap().status.unwrap();
+    assert_eq!(status.message, Some(message), "kubectl get shows it");
+    assert!(place.get::<PodDisruptionBudget>("x-vmcp").await.unwrap().owner_references().is_empty());
+    // What is not concerned goes on.
+    apply(&place, "MCPServerEntry", "docs", "{remoteUrl: 'https://docs.example.com/mcp'}").await;
+    place
+        .eventually("the backend in the status", async || {
+            let status = place.get::<VirtualMCPServer>("x").await?.status?;
+            (!status.discovered_backends.is_empty()).then_some(())
+        })
+        .await;
+
+    let service = "{apiVersion: v1, kind: Service, metadata: {name: mcp-s}, spec: {ports: [{port: 1}]}}";
+    place.apply(service).await;
+    apply(&place, "MCPServer", "s", "{image: 'x:1', transport: sse}").await;
+    let message = told::<MCPServer>(&place, "s", "Ready", "False", "NameTaken").await;
+    let status = place.get::<MCPServer>("s").await.unwrap().status.unwrap();
+    assert_eq!((format!("{:?}", status.phase), status.message), ("Some(Failed)".to_owned(), Some(message)));
+    place.remove().await;
+}
+
+/// CARD-20, for what a server refers to.
+#[tokio::test]
+async fn a_backend_that_cannot_be_read_any_more_stays_in_the_configuration() {
+    // The schema is changed for the whole cluster, so that it must be one of its own.
+    let cluster = ControlPlane::start().await;
+    let place = cluster.namespace("unreadable").await;
+    let _operator = Operator::start(&place).await;
+    apply(&place, "MCPGroup", "g", "{}").await;
+    apply(&place, "MCPServer", "a", "{groupRef: {name: g}, image: 'x:1', transport: sse}").await;
+    apply(&place, "VirtualMCPServer", "x", "{groupRef: {name: g}}").await;
+    let text = async || place.get::<ConfigMap>("x-vmcp-config").await?.data?.remove("vmcp.yaml");
+    let before = place
+        .eventually("the backend in the configuration", async || {
+            text().await.filter(|text| text.contains("name: a"))
+        })
+        .await;
+
+    let open = json!({"spec": {"versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
+    for kind in ["mcpservers", "mcpgroups"] {
+        let (definition, patch) = (format!("{kind}.toolhive.stacklok.com"), open.to_string());
+        cluster
+            .kubectl(&["patch", "crd", &definition, "--type", "merge", "-p", &patch])
+            .await
+            .expect("patched");
+    }
+    let spoil = async |object: &str, spec: Value| {
+        let patch = json!({ "spec": spec }).to_string();
+        let namespace = place.name.as_str();
+        let arguments = ["patch", object, "-n", namespace, "--type", "merge", "-p", &patch];
+        let spoilt = async || cluster.kubectl(&arguments).await.ok();
+        place.eventually("the mistake to pass", spoilt).await;
+    };
+    spoil("mcpgroup/g", json!({ "description": {} })).await;
+    spoil("mcpserver/a", json!({ "transport": "pigeon" })).await;
+    let message = told::<VirtualMCPServer>(&place, "x", "ConfigValid", "False", "Malformed").await;
+    assert!(message.contains("the MCPServer a cannot be read"), "{message}");
+    told::<VirtualMCPServer>(&place, "x", "GroupRefValidated", "True", "GroupRefValid").await;
+    assert_eq!(text().await, Some(before.clone()), "it is served as it was");
+    assert!(place.get::<Deployment>("mcp-a").await.is_some(), "and runs");
+
+    // What is wrong is said of each mistake, not only of the first.
+    let wrong = async |field: &str| {
+        let status = place.json("mcpserver/a").await["status"].clone();
+        status["message"].as_str().is_some_and(|message| message.contains(field)).then_some(())
+    };
+    place.eventually("a word about transport", async || wrong("spec.transport").await).await;
+    spoil("mcpserver/a", json!({ "transport": "sse", "replicas": "many" })).await;
+    place.eventually("a word about replicas", async || wrong("spec.replicas").await).await;
+
+    spoil("mcpserver/a", json!({ "replicas": null, "path": "/events" })).await;
+    told::<VirtualMCPServer>(&place, "x", "ConfigValid", "True", "Valid").await;
+    place
+        .eventually("the new address", async || text().await.filter(|text| text.contains("8080/events")))
+        .await;
+}
