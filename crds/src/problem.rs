@@ -17,11 +17,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(
-        path: impl Into<String>,
-        message: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
+    /// `message` says what is wrong, `remedy` what to do about it.
+    pub fn new(path: impl Into<String>, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into(), remedy: remedy.into() }
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn validate(server: &EmbeddingServer, secrets: &Secrets) -> Result<Se
             "choose one of at most {MAX_NAME} characters that begins with a letter and has no dots, for `NAME-tei` \
              names a Service"
         );
-        problems.push(problem("metadata.name", "not usable as a name", &remedy));
+        problems.push(Problem::new("metadata.name", "not usable as a name", remedy));
     }
     for argument in &spec.args {
         let flag = argument.split('=').next().unwrap_or_default();
@@ -62,16 +62,16 @@ pub(super) fn validate(server: &EmbeddingServer, secrets: &Secrets) -> Result<Se
             "--port" | "-p" => "spec.port",
             _ => continue,
         };
-        problems.push(problem(
+        problems.push(Problem::new(
             "spec.args",
-            &format!("`{flag}` is set already"),
-            &format!("set `{field}` instead"),
+            format!("`{flag}` is set already"),
+            format!("set `{field}` instead"),
         ));
     }
     if cache.as_ref().is_some_and(|cache| cache.access_mode == AccessMode::ReadWriteOnce) && spec.replicas > 1
     {
         let remedy = "set `accessMode: ReadWriteMany` with a storage class that can, or one replica, or no `modelCache`";
-        problems.push(problem(
+        problems.push(Problem::new(
             "spec.modelCache.accessMode",
             "one node's volume cannot serve pods on others",
             remedy,
@@ -94,8 +94,4 @@ pub(super) fn validate(server: &EmbeddingServer, secrets: &Secrets) -> Result<Se
         name,
     };
     if problems.is_empty() { Ok(server) } else { Err(Invalid(problems)) }
-}
-
-fn problem(path: &str, message: &str, remedy: &str) -> Problem {
-    Problem { path: path.to_owned(), message: message.to_owned(), remedy: remedy.to_owned() }
 }

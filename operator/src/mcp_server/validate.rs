@@ -59,7 +59,7 @@ pub(super) fn validate(server: &MCPServer, secrets: &Secrets) -> Result<Server, 
         let remedy = format!(
             "choose one of at most {MAX_NAME} characters without dots, for `mcp-NAME` names a Service"
         );
-        problems.push(problem("metadata.name", "not usable as a name", &remedy));
+        problems.push(Problem::new("metadata.name", "not usable as a name", remedy));
     }
     let references = secret_references(server);
     let server = Server {
@@ -92,12 +92,12 @@ fn start(server: &MCPServer, problems: &mut Vec<Problem>) -> Start {
     if spec.command.is_empty() {
         let remedy = "write the program that speaks stdio and its arguments, such as `[npx, -y, \
                       \"@modelcontextprotocol/server-time\"]`; the bridge cannot know what the image would start";
-        problems.push(problem("spec.command", "missing with `transport: stdio`", remedy));
+        problems.push(Problem::new("spec.command", "missing with `transport: stdio`", remedy));
     }
     for (path, is_given) in [("spec.mcpPort", spec.mcp_port.is_some()), ("spec.path", spec.path.is_some())] {
         if is_given {
             let remedy = "remove it, or set `transport: streamable-http`";
-            problems.push(problem(path, "means nothing with `transport: stdio`", remedy));
+            problems.push(Problem::new(path, "means nothing with `transport: stdio`", remedy));
         }
     }
     Start::Bridged(spec.command.iter().chain(&spec.args).cloned().collect())
@@ -114,12 +114,8 @@ fn env(server: &MCPServer, problems: &mut Vec<Problem>) -> Vec<EnvVar> {
     for variable in &env {
         if !names.insert(&variable.name) {
             let message = format!("the variable `{}` is given twice", variable.name);
-            problems.push(problem("spec.secrets", &message, "keep one, or set another `targetEnvName`"));
+            problems.push(Problem::new("spec.secrets", message, "keep one, or set another `targetEnvName`"));
         }
     }
     env
-}
-
-fn problem(path: &str, message: &str, remedy: &str) -> Problem {
-    Problem { path: path.to_owned(), message: message.to_owned(), remedy: remedy.to_owned() }
 }

@@ -70,7 +70,7 @@ pub fn judge(entry: &MCPServerEntry, secrets: &Secrets) -> Judged {
     for HeaderFromSecret { header_name, value_secret_ref } in &spec.header_forward.add_headers_from_secret {
         if headers.insert(header_name.clone(), HeaderValue::Secret(value_secret_ref.clone())).is_some() {
             let message = "given in `addPlaintextHeaders` too";
-            judged.headers.push(problem(header_path(entry, header_name), message, "keep one of them"));
+            judged.headers.push(Problem::new(header_path(entry, header_name), message, "keep one of them"));
         }
         let Some(value) = secrets.get(value_secret_ref) else { continue };
         if let Ok(value) = std::str::from_utf8(value) {
@@ -78,7 +78,7 @@ pub fn judge(entry: &MCPServerEntry, secrets: &Secrets) -> Judged {
             values.insert(header_name.clone(), value.trim_end_matches(['\r', '\n']).to_owned());
         } else {
             let message = format!("the value in the Secret {} is not text", value_secret_ref.name);
-            judged.headers.push(problem(header_path(entry, header_name), message, "store it as text"));
+            judged.headers.push(Problem::new(header_path(entry, header_name), message, "store it as text"));
         }
     }
     judged.backend.headers = headers;
@@ -87,7 +87,7 @@ pub fn judge(entry: &MCPServerEntry, secrets: &Secrets) -> Judged {
         && !spec.allow_private_endpoint
     {
         let remedy = "use a public address, or set `spec.allowPrivateEndpoint: true` if it is meant";
-        judged.address.push(problem("spec.remoteUrl".to_owned(), format!("leads to {inside}"), remedy));
+        judged.address.push(Problem::new("spec.remoteUrl", format!("leads to {inside}"), remedy));
     }
     judged
 }
@@ -107,10 +107,10 @@ fn ask_the_file(entry: &MCPServerEntry, headers: &BTreeMap<String, String>, judg
         let path = path.strip_prefix("backends[0].").unwrap_or(&path);
         if let Some(header) = path.strip_prefix("headers") {
             let name = header.trim_matches(['.', '[', ']', '"']);
-            judged.headers.push(problem(header_path(entry, name), message, remedy));
+            judged.headers.push(Problem::new(header_path(entry, name), message, remedy));
         } else {
             let path = if path == "name" { "metadata.name" } else { "spec.remoteUrl" };
-            judged.address.push(problem(path.to_owned(), message, remedy));
+            judged.address.push(Problem::new(path, message, remedy));
         }
     }
 }
@@ -126,8 +126,4 @@ fn header_path(entry: &MCPServerEntry, name: &str) -> String {
         Some(index) => format!("spec.headerForward.addHeadersFromSecret[{index}]"),
         None => format!("spec.headerForward.addPlaintextHeaders[{name}]"),
     }
-}
-
-fn problem(path: String, message: impl Into<String>, remedy: impl Into<String>) -> Problem {
-    Problem { path, message: message.into(), remedy: remedy.into() }
 }

@@ -68,12 +68,15 @@ pub enum CallError {
     },
 }
 
-/// What the API server says to people.
+/// What the API server says to people, without the comparison of two versions that it prints below.
 fn words(cause: &kube::Error) -> String {
-    match cause {
-        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        cause => chain(cause),
-    }
+    let kube::Error::Api(status) = cause else { return chain(cause) };
+    let Some(said) = status.message.lines().next() else { return chain(cause) };
+    // Such as the storage class of a claim, or the selector of a Deployment.
+    let cannot_change =
+        ["is immutable", "updates to statefulset spec"].iter().any(|words| said.contains(words));
+    let remedy = if cannot_change { "; delete the object, and a new one is made" } else { "" };
+    format!("{said}{remedy}")
 }
 
 impl CallError {
@@ -154,5 +157,14 @@ mod tests {
         };
         let said = "apply of PodDisruptionBudget x-vmcp failed: spec.maxUnavailable: Invalid value";
         assert_eq!((chain(&error).as_str(), error.category()), (said, "Refused"));
+    }
+
+    #[test]
+    fn what_cannot_be_changed_can_be_made_anew() {
+        let said =
+            "spec: Forbidden: spec is immutable after creation except resources.requests\n  core.Spec{\n-  1";
+        let cause = kube::Error::Api(Box::new(Status::failure(said, "Invalid").with_code(422)));
+        let remedy = "except resources.requests; delete the object, and a new one is made";
+        assert!(words(&cause).ends_with(remedy), "{}", words(&cause));
     }
 }

@@ -57,8 +57,8 @@ fn transitions(before: &[Condition], now: &[Condition]) -> Vec<Event> {
             // That all is well from the beginning is no news, except for the sum of it.
             None => is_bad(condition) || condition.type_ == "Ready" && condition.status == "True",
         })
-        // `Degraded` repeats the reason of another condition.
-        .filter(|condition| told.insert(condition.reason.as_str()))
+        // `Degraded` and `Valid` repeat the reason or the words of another condition.
+        .filter(|condition| told.insert(condition.reason.as_str()) & told.insert(condition.message.as_str()))
         .map(|condition| Event {
             type_: if is_bad(condition) { EventType::Warning } else { EventType::Normal },
             reason: condition.reason.clone(),
@@ -89,8 +89,9 @@ mod tests {
 
     fn conditions(ready: (bool, &str), degraded: bool) -> Vec<Condition> {
         let mut conditions = Conditions::new(&[], 1);
-        conditions.set("Ready", ready.0, ready.1, "why");
+        conditions.set("Ready", ready.0, ready.1, "how");
         conditions.set("Degraded", degraded, "Backends", "why");
+        conditions.set("Valid", !degraded, "ConfigInvalid", "why");
         conditions.finish()
     }
 

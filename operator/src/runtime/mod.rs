@@ -42,11 +42,12 @@
 //! - **Errors** implement [`Failure`]: `category()` is the metric's label, the event's reason and the reason of the condition
 //!   `Ready` (`Valid`, where there are no pods); `retry()` says whether to wait for an edit or to try again. [`run_controller`] counts them, backs off, and writes
 //!   them into the status when they last. [`CallError`] and [`ApplyError`] implement it already.
-//! - **Objects** come from watches and are never read from the API server, except values of Secrets (once for each version) and
-//!   objects that are about to be created (once, so that nothing is adopted).
+//! - **Objects** come from watches. Read from the API server are only values of Secrets (once for each version), objects that are
+//!   about to be created (once, so that nothing is adopted), Deployments that are about to change (whose number of pods it is), and
+//!   malformed ones (where the mistake is).
 //! - **Children** get namespace, owner reference and the labels `app.kubernetes.io/managed-by` and `…/instance` from
-//!   [`Context::apply`]; pods must carry [`labels`] in their template, else nobody sees them. Their changes reach the controller of
-//!   their owner by themselves; changes of pods do not, they come through the status of their Deployment or StatefulSet.
+//!   [`Context::apply`]; pods must carry [`labels`] in their template, else nobody sees them. Changes of children reach the
+//!   controller of their owner by themselves, changes of pods where it asks for them (`.on(&all.pods, …)`).
 //! - **Writes** go through [`Context::call`], which counts them and refuses them when the lease is lost.
 
 pub mod apply;
