@@ -1,7 +1,10 @@
 //! The built binary as `vmcp bridge`.
 
+use std::ffi::OsStr;
+
 use tokio::process::Command;
 
+use crate::process::children;
 use crate::{Client, Process, eventually, free_port, http_client, vmcp_command};
 
 /// A running `vmcp bridge`; killed when dropped.
@@ -16,14 +19,14 @@ pub struct Bridge {
 
 impl Bridge {
     /// Starts it and waits until the program is up.
-    pub async fn start(program: &[&str], env: &[(&str, &str)]) -> Self {
+    pub async fn start(program: &[&str], env: &[(&str, &OsStr)]) -> Self {
         let bridge = Self::spawn(program, env);
         bridge.ready().await;
         bridge
     }
 
     /// Starts it and waits for nothing. It has no variables but these.
-    pub fn spawn(program: &[&str], env: &[(&str, &str)]) -> Self {
+    pub fn spawn(program: &[&str], env: &[(&str, &OsStr)]) -> Self {
         let [client, admin] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
         let mut command = vmcp_command();
         command.args(["bridge", "--listen", &client, "--admin-listen", &admin, "--"]).args(program);
@@ -63,14 +66,7 @@ impl Bridge {
 
     /// Process ids of what it started.
     pub fn programs(&self) -> Vec<u32> {
-        // Each thread has its own children.
-        let threads = std::fs::read_dir(format!("/proc/{}/task", self.process.id())).expect("threads");
-        let children = threads.filter_map(|thread| {
-            // A thread may have ended since.
-            std::fs::read_to_string(thread.ok()?.path().join("children")).ok()
-        });
-        let children: String = children.collect();
-        children.split_whitespace().map(|id| id.parse().expect("an id")).collect()
+        children(self.process.id())
     }
 
     /// Kills the program as a crash would.

@@ -96,6 +96,12 @@ impl Fixture {
         FixtureBuilder { name: name.to_owned(), transport, args }
     }
 
+    /// The command line of a server over stdio.
+    pub fn command(&self) -> Vec<String> {
+        let words = self.backend["command"].as_array().expect("a command").iter();
+        words.map(|word| word.as_str().expect("a word").to_owned()).collect()
+    }
+
     /// The URL where it listens.
     pub fn url(&self) -> &str {
         self.backend["url"].as_str().expect("a fixture over HTTP")

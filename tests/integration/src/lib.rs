@@ -37,7 +37,7 @@ pub use dialogue::{Messages, User};
 pub use fixture::{Fixture, FixtureBuilder};
 pub use otlp::{Collector, Span};
 pub use paths::{binary, free_port, installed, node, python};
-pub use process::Process;
+pub use process::{Process, children};
 pub use round_robin::RoundRobin;
 pub use script::run_script;
 pub use vmcp::{Cli, Vmcp, VmcpBuilder, vmcp_command};

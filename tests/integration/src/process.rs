@@ -98,6 +98,16 @@ impl Drop for Process {
     }
 }
 
+/// Process ids of the children of a process, those that have ended and that nobody has waited for among them.
+pub fn children(process: u32) -> Vec<u32> {
+    // Each thread has its own. A thread, or all of them, may have ended since.
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
+    let children =
+        threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    let children: Vec<String> = children.collect();
+    children.iter().flat_map(|ids| ids.split_whitespace()).map(|id| id.parse().expect("an id")).collect()
+}
+
 async fn keep(pipe: Option<impl AsyncRead + Unpin>, output: Arc<Mutex<String>>) {
     let Some(pipe) = pipe else { return };
     let mut lines = BufReader::new(pipe).lines();

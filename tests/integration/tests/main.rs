@@ -16,6 +16,7 @@ mod scenario {
     mod extensions;
     mod failover;
     mod find_tool;
+    mod first_process;
     mod fixture;
     mod hot_reload;
     mod lifecycle;

@@ -24,8 +24,9 @@ pub struct Settings {
     pub breaker: breaker::Settings,
     /// While a lost connection is being replaced, calls fail at once instead of waiting for it.
     pub fail_fast: bool,
-    /// What a child process writes to its standard error goes to ours as it is, not to the log.
-    pub pass_stderr: bool,
+    /// A child process is as if it had been started in our place: it has our whole environment, and what it writes to its
+    /// standard error goes to ours as it is, not to the log.
+    pub in_our_place: bool,
     /// Connected backends are listed again this often (R022-43).
     pub refresh_interval: Duration,
     /// Changes announced within this time of each other cause one listing.
@@ -67,7 +68,7 @@ impl Default for Settings {
             lazy_connect: true,
             breaker: breaker::Settings::default(),
             fail_fast: false,
-            pass_stderr: false,
+            in_our_place: false,
             refresh_interval: Duration::from_mins(5),
             refresh_debounce: Duration::from_millis(200),
             list_timeout: Duration::from_mins(1),

@@ -1,19 +1,15 @@
 //! `vmcp bridge`: a program that speaks on its standard streams, served over HTTP as if it did so itself (GMT-12).
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::process::Command;
 use vmcp_integration::{Bridge, Client, Fixture, eventually, node, python, vmcp_command};
 
-/// The command line of a fixture over stdio.
-fn command(fixture: &Fixture) -> Vec<String> {
-    let command = fixture.backend["command"].as_array().expect("a command").iter();
-    command.map(|word| word.as_str().expect("a word").to_owned()).collect()
-}
-
 async fn bridge(fixture: &Fixture) -> Bridge {
-    let command = command(fixture);
+    let command = fixture.command();
     Bridge::start(&command.iter().map(String::as_str).collect::<Vec<_>>(), &[]).await
 }
 
@@ -65,7 +61,7 @@ async fn what_a_program_says_of_itself_and_defines_is_what_clients_get_in_both_e
 #[tokio::test]
 async fn real_programs_are_called_in_both_eras_and_see_the_environment_of_the_bridge() {
     let time = python("mcp-server-time").display().to_string();
-    let zone = ("TZ", "Asia/Tokyo");
+    let zone = ("TZ", "Asia/Tokyo".as_ref());
     let bridge = Bridge::start(&[&time, "--local-timezone", "Asia/Tokyo"], &[zone]).await;
     for client in [bridge.modern(), bridge.legacy().await] {
         assert!(client.tools().await.contains_key("get_current_time"));
@@ -74,8 +70,11 @@ async fn real_programs_are_called_in_both_eras_and_see_the_environment_of_the_br
     }
     let everything = node("mcp-server-everything").display().to_string();
     let path = std::env::var("PATH").expect("PATH");
-    let bridge =
-        Bridge::start(&[&everything], &[("PATH", &path), ("API_KEY", "for the program alone")]).await;
+    let bridge = Bridge::start(
+        &[&everything],
+        &[("PATH", path.as_ref()), ("API_KEY", "for the program alone".as_ref())],
+    )
+    .await;
     for client in [bridge.modern(), bridge.legacy().await] {
         let tools = client.tools().await;
         let tool =
@@ -88,6 +87,20 @@ async fn real_programs_are_called_in_both_eras_and_see_the_environment_of_the_br
 }
 
 #[tokio::test]
+async fn a_variable_need_not_be_text() {
+    let echo = Fixture::stdio("echo", "echo").start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let found = folder.path().join("found");
+    let script = format!("printf %s \"$ODD\" > '{}'; exec \"$@\"", found.display());
+    let mut program = vec!["/bin/sh", "-c", &script, "sh"];
+    let command = echo.command();
+    program.extend(command.iter().map(String::as_str));
+    let odd = b"caf\xe9";
+    let _bridge = Bridge::start(&program, &[("ODD", OsStr::from_bytes(odd))]).await;
+    assert_eq!(std::fs::read(&found).expect("what the program saw"), odd);
+}
+
+#[tokio::test]
 async fn a_program_that_crashes_is_started_again_and_until_then_calls_fail_at_once_and_readiness_says_why() {
     let echo = Fixture::stdio("echo", "echo").start().await;
     let folder = tempfile::tempdir().expect("a folder");
@@ -95,7 +108,7 @@ async fn a_program_that_crashes_is_started_again_and_until_then_calls_fail_at_on
     let script = format!(
         "if [ -e '{}' ]; then echo 'the disk is on fire' >&2; exit 7; fi; exec {}",
         broken.display(),
-        command(&echo).iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
+        echo.command().iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
     );
     let bridge = Bridge::start(&["/bin/sh", "-c", &script], &[]).await;
     let session = bridge.legacy().await;

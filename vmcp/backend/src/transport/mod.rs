@@ -106,12 +106,9 @@ pub(crate) async fn open(shared: &Shared) -> Result<Channel, LinkError> {
             Link::Duplex(Duplex::new(mux, task))
         }
         Transport::Stdio { command, args, env, cwd } => {
-            let program = stdio::Program { command, args, env, cwd: cwd.as_deref() };
-            let limits = stdio::Limits {
-                line_bytes: limit,
-                kill_grace: settings.kill_grace,
-                pass_stderr: settings.pass_stderr,
-            };
+            let in_our_place = settings.in_our_place;
+            let program = stdio::Program { command, args, env, cwd: cwd.as_deref(), in_our_place };
+            let limits = stdio::Limits { line_bytes: limit, kill_grace: settings.kill_grace };
             let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone());
             let task = stdio::start(&program, limits, Arc::clone(&mux), to_write, closed.clone())?;
             Link::Duplex(Duplex::new(mux, task))

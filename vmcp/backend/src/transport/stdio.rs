@@ -61,6 +61,8 @@ pub(crate) struct Program<'a> {
     pub(crate) args: &'a [String],
     pub(crate) env: &'a BTreeMap<String, Secret>,
     pub(crate) cwd: Option<&'a Path>,
+    /// See [`Settings::in_our_place`](crate::Settings::in_our_place).
+    pub(crate) in_our_place: bool,
 }
 
 /// How a child is treated.
@@ -68,8 +70,6 @@ pub(crate) struct Program<'a> {
 pub(crate) struct Limits {
     pub(crate) line_bytes: usize,
     pub(crate) kill_grace: Duration,
-    /// Standard error goes to ours, not to the log.
-    pub(crate) pass_stderr: bool,
 }
 
 /// Starts the program. It lives until it exits or `closed` is cancelled, then `mux` ends with the reason. The returned
@@ -89,7 +89,7 @@ pub(crate) fn start(
         return Err(LinkError::Connect { detail: "the child has no standard streams".to_owned() });
     };
     let tail = Arc::new(Tail::default());
-    let log = tokio::spawn(log(stderr, Arc::clone(&tail), limits.pass_stderr).in_current_span());
+    let log = tokio::spawn(log(stderr, Arc::clone(&tail), program.in_our_place).in_current_span());
     let writer = tokio::spawn(write(stdin, to_write));
     let supervise = async move {
         let reason = tokio::select! {
@@ -136,8 +136,11 @@ impl Drop for Group {
 
 fn spawn(program: &Program<'_>) -> std::io::Result<Group> {
     let mut command = Command::new(program.command);
-    command.args(program.args).env_clear();
-    command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    command.args(program.args);
+    if !program.in_our_place {
+        command.env_clear();
+        command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    }
     command.envs(program.env.iter().map(|(name, value)| (name, value.expose())));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(cwd) = program.cwd {

@@ -2,17 +2,18 @@
 
 mod install;
 
-use std::ffi::OsString;
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_model::config::{self, Backend, Config, Secret, Transport, normalize_name};
+use vmcp_model::config::{self, Backend, Config, Transport, normalize_name};
 
 use super::connection::duration;
 use super::failure::{Exit, Failure};
+use super::first_process;
 use super::options::Global;
 use super::serve::{BACKEND_GRACE, Stop, THREAD_GRACE, announce_backends, serve_ports};
 use crate::edge::admin::Admin;
@@ -78,6 +79,7 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
         install::into(folder)?;
         return Ok(Exit::Done);
     }
+    first_process::leave_to_child()?;
     let config = configuration(arguments)?;
     let telemetry = global.start_telemetry(&config)?;
     let runtime = tokio::runtime::Runtime::new()?;
@@ -111,7 +113,8 @@ fn configuration(arguments: Arguments) -> Result<Config, Failure> {
         transport: Transport::Stdio {
             command: program,
             args: command.collect(),
-            env: std::env::vars_os().filter_map(text).collect(),
+            // It has ours: `Options::bridge`.
+            env: BTreeMap::new(),
             cwd: None,
         },
         enabled: true,
@@ -120,11 +123,6 @@ fn configuration(arguments: Arguments) -> Result<Config, Failure> {
         preconnect: true,
     });
     Ok(config)
-}
-
-/// A variable of ours for the program; one that is no UTF-8 is left out.
-fn text((name, value): (OsString, OsString)) -> Option<(String, Secret)> {
-    Some((name.into_string().ok()?, value.into_string().ok()?.into()))
 }
 
 async fn serve(config: Config) -> Result<(), Failure> {

@@ -17,6 +17,7 @@ mod doctor;
 mod eval;
 mod failure;
 mod find;
+mod first_process;
 mod init;
 mod model;
 mod offered;

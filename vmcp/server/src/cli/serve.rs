@@ -12,6 +12,7 @@ use vmcp_backend::{State, Status};
 use vmcp_model::config::Server;
 
 use super::failure::{Exit, Failure};
+use super::first_process;
 use super::options::{File, Global, environment};
 use super::output;
 use crate::config_watch::ConfigWatch;
@@ -60,6 +61,7 @@ Examples:
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
+    first_process::leave_to_child()?;
     let file = global.load()?;
     if arguments.print_config {
         output::result(file.config.effective_yaml())?;

@@ -160,7 +160,7 @@ impl Fleet {
             refresh_interval: proxy.refresh_interval,
             max_call: proxy.max_tool_timeout,
             fail_fast: self.bridge,
-            pass_stderr: self.bridge,
+            in_our_place: self.bridge,
             http: self.http.clone(),
             ..Settings::default()
         };

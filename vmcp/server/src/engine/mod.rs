@@ -75,8 +75,8 @@ pub struct Options {
     pub metrics: Arc<Metrics>,
     /// Takes what backends send outside of requests; without it nobody does.
     pub downstream: Option<Arc<dyn Downstream>>,
-    /// The one backend is a program whose place this process takes: it is introduced in its own words, its standard error
-    /// is ours, and a call does not wait for its return.
+    /// The one backend is a program whose place this process takes: it is introduced in its own words, its environment
+    /// and its standard error are ours, and a call does not wait for its return.
     pub bridge: bool,
 }
 
