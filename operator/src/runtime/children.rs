@@ -125,6 +125,9 @@ impl Children {
         let owner = controller_of(&now.metadata).map(|owner| owner.uid.as_str());
         let key = (kind, now.name_any());
         let mut children = self.write();
+        if owner.is_some_and(|owner| children.get(owner).is_some_and(|of| of.contains_key(&key))) {
+            return None;
+        }
         let is_it = |known: &DynamicObject| {
             known.metadata.uid == now.metadata.uid && version(&known.metadata) < version(&now.metadata)
         };
@@ -159,7 +162,9 @@ impl Children {
                     before = self.all(kind);
                 }
                 Ok(watcher::Event::InitApply(object)) => {
-                    listed.extend(self.lost(kind, &object).map(|was| was.metadata.clone()));
+                    if !before.is_empty() {
+                        listed.extend(self.lost(kind, &object).map(|was| was.metadata.clone()));
+                    }
                     listed.push(object.metadata.clone());
                     self.put(kind, object);
                 }
