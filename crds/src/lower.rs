@@ -91,10 +91,20 @@ pub struct Lowered {
 }
 
 impl Lowered {
-    /// How long a pod may take to end: as long as connections are taken and drained, and what is written at the end.
+    /// How long a pod may take to end: as long as connections are taken and drained, and what comes after.
     pub fn grace(&self) -> Duration {
-        self.config.server.shutdown_delay + self.config.server.drain_timeout + Duration::from_secs(10)
+        grace_of(&self.config)
     }
+}
+
+/// [`Lowered::grace`] of a text that was lowered before; `None` if it cannot be read any more.
+pub fn grace(text: &str) -> Option<Duration> {
+    let loaded = config::load_with_files(text, "vmcp.yaml", &|_| None, &secrets::placeholder).ok()?;
+    Some(grace_of(&loaded.config))
+}
+
+fn grace_of(config: &Config) -> Duration {
+    config.server.shutdown_delay + config.server.drain_timeout + Duration::from_secs(10)
 }
 
 /// The names of the backends in a text that [`Validated::lower`] made.

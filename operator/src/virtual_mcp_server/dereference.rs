@@ -13,7 +13,11 @@ use vmcp_crds::{
     references::{LocalReference, SecretKeyReference},
 };
 
-use super::{build::FILE, names};
+use super::{
+    build::FILE,
+    last_good::{LastGood, Mounted},
+    names,
+};
 use crate::{
     mcp_server_entry,
     references::Secrets,
@@ -37,8 +41,8 @@ pub(super) struct References {
     pub secrets: Secrets,
     /// What the operator made up once and keeps.
     pub generated: Generated,
-    /// Whether a configuration is mounted from before.
-    pub configured: bool,
+    /// The configuration that is mounted from before.
+    pub mounted: Option<Mounted>,
     /// What is in that configuration and cannot be read any more, by kind and name.
     pub unreadable: Vec<String>,
 }
@@ -66,17 +70,21 @@ pub(super) enum DereferenceError {
 pub(super) async fn dereference(
     server: &VirtualMCPServer,
     context: &Context,
+    last_good: &LastGood,
 ) -> Result<References, DereferenceError> {
     let mut references = linked(server, context);
     let namespace = server.namespace().unwrap_or_default();
     references.secrets = Secrets::read(context, &namespace, &secrets_of(server, &references)).await?;
-    let uid = server.uid().unwrap_or_default();
-    let name = server.name_any();
-    let mounted = context.children.typed::<ConfigMap>(&uid, &names::config_map(&name));
-    references.configured = mounted.is_some();
-    let text = mounted.and_then(|mounted| mounted.data?.remove(FILE));
-    references.unreadable = text.map(|text| unreadable(server, context, &text)).unwrap_or_default();
+    let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
+    let map = context.children.typed::<ConfigMap>(&uid, &names::config_map(&name));
     let secret = context.child(server, &names::secret(&name)).await?;
+    let remembered = last_good.of(server);
+    let text = match &remembered {
+        Some(remembered) => Some(remembered.text.clone()),
+        None => map.and_then(|map| map.data?.remove(FILE)),
+    };
+    references.unreadable = text.as_ref().map(|text| unreadable(server, context, text)).unwrap_or_default();
+    references.mounted = remembered.or_else(|| Some(Mounted::new(text?, secret.as_ref()?)));
     references.generated = generated(secret).map_err(DereferenceError::Randomness)?;
     Ok(references)
 }

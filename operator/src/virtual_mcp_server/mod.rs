@@ -2,6 +2,7 @@
 
 mod build;
 mod dereference;
+mod last_good;
 mod names;
 mod observe;
 mod status;
@@ -20,6 +21,7 @@ use vmcp_crds::VirtualMCPServer;
 use self::{
     build::build,
     dereference::{DereferenceError, dereference, embedding_server_of, group_of, refers_to_secret},
+    last_good::LastGood,
     observe::Observer,
     status::Seen,
     touch::touch,
@@ -70,8 +72,8 @@ impl Failure for ReconcileError {
 
 /// The controller.
 pub fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
-    let observer = Arc::new(Observer::new());
-    let reconcile = move |server, context| reconcile(server, context, observer.clone());
+    let memory = Arc::new(Memory { observer: Observer::new(), last_good: LastGood::default() });
+    let reconcile = move |server, context| reconcile(server, context, memory.clone());
     run_controller(triggers(context), reconcile).boxed()
 }
 
@@ -112,13 +114,22 @@ fn servers<K: Watched>(
     servers.iter().map(|server| (namespace.clone(), server.name_any())).collect()
 }
 
+/// What is known from one reconcile to the next.
+struct Memory {
+    observer: Observer,
+    last_good: LastGood,
+}
+
 async fn reconcile(
     server: Arc<VirtualMCPServer>,
     context: Arc<Context>,
-    observer: Arc<Observer>,
+    memory: Arc<Memory>,
 ) -> Result<Action, ReconcileError> {
-    let references = dereference(&server, &context).await?;
+    let Memory { observer, last_good } = memory.as_ref();
+    let references = dereference(&server, &context, last_good).await?;
     let plan = validate(&server, &references, &context.settings);
+    let before = plan.configuration.as_ref().err().and(references.mounted.as_ref());
+    last_good.remember(&server, before, &context);
     let mut applied = match &plan.server {
         Ok(valid) => {
             let desired = build(valid, &plan, &references, &context.settings);

@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures::{StreamExt as _, stream};
+use http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use tokio::sync::Semaphore;
@@ -14,7 +15,7 @@ use vmcp_model::status::StatusReport;
 
 use crate::{
     runtime::{Metrics, chain},
-    workload::admin::AdminClient,
+    workload::admin::{AdminClient, AskError},
 };
 
 /// Pods that are asked at the same time.
@@ -22,11 +23,19 @@ const CONCURRENCY: usize = 32;
 /// How long an answer stands in for one that failed to come, so that one lost packet changes no status.
 const STALE: Duration = Duration::from_secs(30);
 
-/// Asks pods, and remembers what they said last.
+/// Asks pods, and remembers what they said last, and whom they said it to.
 pub(super) struct Observer {
     client: AdminClient,
     permits: Semaphore,
-    last: Mutex<HashMap<String, (Instant, Arc<StatusReport>)>>,
+    last: Mutex<HashMap<String, Last>>,
+}
+
+/// What a pod said last.
+#[derive(Clone)]
+struct Last {
+    at: Instant,
+    report: Arc<StatusReport>,
+    token: Vec<u8>,
 }
 
 /// A pod, and what it said.
@@ -54,7 +63,7 @@ impl Observer {
         token: &[u8],
         metrics: &Metrics,
     ) -> Vec<Observed> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, (at, _)| at.elapsed() < STALE);
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, last| last.at.elapsed() < STALE);
         stream::iter(pods)
             .map(|pod| self.observe_one(pod, token, metrics))
             .buffered(CONCURRENCY)
@@ -67,27 +76,36 @@ impl Observer {
             return Observed { pod, ready: false, report: None, failure: None };
         }
         let uid = pod.uid().unwrap_or_default();
-        let polled = {
-            // The semaphore is never closed.
-            let _permit = self.permits.acquire().await;
-            self.client.ask(&pod, Some(token)).await
-        };
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned();
+        let polled = self.ask(&pod, token, last.as_ref()).await;
         metrics.polled(if polled.is_ok() { "ok" } else { "error" });
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let (report, failure) = match polled {
-            Ok(report) => {
-                let report = Arc::new(report);
-                last.insert(uid, (Instant::now(), report.clone()));
-                (Some(report), None)
+        match polled {
+            Ok(said) => {
+                let report = Some(said.report.clone());
+                self.last.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, said);
+                Observed { pod, ready: true, report, failure: None }
             }
             Err(error) => {
                 let failure = chain(&error);
                 tracing::debug!(pod = pod.name_any(), error = failure, "a pod did not say how it is");
-                (last.get(&uid).map(|(_, report)| report.clone()), Some(failure))
+                Observed { pod, ready: true, report: last.map(|last| last.report), failure: Some(failure) }
             }
-        };
-        drop(last);
-        Observed { pod, ready: true, report, failure }
+        }
+    }
+
+    /// A pod takes a new token when the kubelet brings it, and until then the one that it took last.
+    async fn ask(&self, pod: &Pod, token: &[u8], last: Option<&Last>) -> Result<Last, AskError> {
+        // The semaphore is never closed.
+        let _permit = self.permits.acquire().await;
+        let mut token = token;
+        let mut said = self.client.ask(pod, Some(token)).await;
+        if let (Err(AskError::Status(StatusCode::UNAUTHORIZED)), Some(last)) = (&said, last)
+            && last.token != token
+        {
+            token = &last.token;
+            said = self.client.ask(pod, Some(token)).await;
+        }
+        said.map(|report| Last { at: Instant::now(), report: Arc::new(report), token: token.to_vec() })
     }
 }
 

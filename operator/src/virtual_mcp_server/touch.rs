@@ -19,8 +19,8 @@ pub(super) async fn touch(
     pods: &[Observed],
     context: &Context,
 ) -> Result<(), CallError> {
-    let Ok(configuration) = &plan.configuration else { return Ok(()) };
-    let digest = vmcp_model::status::digest(&configuration.lowered.text);
+    let configuration = plan.configuration.as_ref().ok();
+    let digest = configuration.map(|found| vmcp_model::status::digest(&found.lowered.text));
     let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
     let mounted =
         [(ChildKind::ConfigMap, names::config_map(&name)), (ChildKind::Secret, names::secret(&name))];
@@ -34,7 +34,8 @@ pub(super) async fn touch(
     };
     let versions = mounted.iter().map(version).collect::<Vec<_>>().join("-");
     for observed in pods {
-        let behind = observed.report.as_ref().is_some_and(|report| report.configuration.digest != digest);
+        let has = observed.report.as_ref().map(|report| &report.configuration.digest);
+        let behind = digest.as_ref().is_some_and(|digest| has.is_some_and(|has| has != digest));
         let touched = observed.pod.annotations().get(names::TOUCHED) == Some(&versions);
         if (wrote || behind) && !touched && observed.pod.metadata.deletion_timestamp.is_none() {
             touch_one(&observed.pod, &versions, context).await?;

@@ -1,8 +1,7 @@
 //! Step 2: whether it makes sense. Pure.
 //!
 //! Three things can be wrong independently of each other: the resource as a whole (then nothing is built), the pod template
-//! (then the Deployment stays as it is), the configuration (then ConfigMap and Secret stay as they are, and what was mounted
-//! last keeps serving).
+//! (then the Deployment stays as it is), the configuration (then what was mounted last stays and keeps serving).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ use vmcp_crds::{
 };
 use vmcp_model::config::is_backend_name;
 
-use super::dereference::References;
+use super::{dereference::References, last_good::Mounted};
 use crate::{
     embedding_server, mcp_server,
     mcp_server_entry::judge,
@@ -40,10 +39,10 @@ pub(super) struct Plan {
 /// What is mounted.
 #[derive(Debug)]
 pub(super) struct Configuration {
-    /// `vmcp.yaml` and what it needs.
+    /// What is known of `vmcp.yaml`.
     pub lowered: Lowered,
-    /// The values of its secrets, by file.
-    pub secrets: BTreeMap<String, Vec<u8>>,
+    /// `vmcp.yaml` itself and the values of its secrets.
+    pub mounted: Mounted,
     /// The backends in it.
     pub backends: Vec<Backend>,
 }
@@ -116,7 +115,8 @@ fn configure(
     }
     let value = |reference| references.secrets.get(reference).unwrap_or_default().to_vec();
     let secrets = lowered.secrets.iter().map(|(file, reference)| (file.clone(), value(reference))).collect();
-    Ok(Configuration { lowered, secrets, backends })
+    let mounted = Mounted { text: lowered.text.clone(), secrets };
+    Ok(Configuration { lowered, mounted, backends })
 }
 
 /// The address of an EmbeddingServer follows from its name, whether or not it is there yet.
@@ -190,7 +190,7 @@ mod tests {
             configuration.backends.iter().map(|backend| (backend.name.as_str(), backend.enabled)).collect();
         assert_eq!(names, [("a", true), ("b", true)]);
         assert!(!configuration.lowered.text.contains("Bearer secret"), "{}", configuration.lowered.text);
-        assert_eq!(configuration.secrets.into_values().collect::<Vec<_>>(), [b"Bearer secret"]);
+        assert_eq!(configuration.mounted.secrets.into_values().collect::<Vec<_>>(), [b"Bearer secret"]);
         assert!(plan.unusable.is_empty());
     }
 

@@ -12,22 +12,22 @@ use vmcp_crds::{
 };
 
 use super::meta;
-use crate::virtual_mcp_server::{dereference::Generated, names, validate::Configuration};
+use crate::virtual_mcp_server::{dereference::Generated, last_good::Mounted, names};
 
 /// The key of the ConfigMap, and the name of the file.
 pub(in crate::virtual_mcp_server) const FILE: &str = "vmcp.yaml";
 
-pub(super) fn config_map(server: &Validated, configuration: &Configuration) -> ConfigMap {
+pub(super) fn config_map(server: &Validated, mounted: &Mounted) -> ConfigMap {
     ConfigMap {
         metadata: meta(server, names::config_map(&server.name)),
-        data: Some(BTreeMap::from([(FILE.to_owned(), configuration.lowered.text.clone())])),
+        data: Some(BTreeMap::from([(FILE.to_owned(), mounted.text.clone())])),
         ..ConfigMap::default()
     }
 }
 
-pub(super) fn secret(server: &Validated, configuration: &Configuration, generated: &Generated) -> Secret {
+pub(super) fn secret(server: &Validated, mounted: &Mounted, generated: &Generated) -> Secret {
     let mut data: BTreeMap<_, _> =
-        configuration.secrets.iter().map(|(file, value)| (file.clone(), ByteString(value.clone()))).collect();
+        mounted.secrets.iter().map(|(file, value)| (file.clone(), ByteString(value.clone()))).collect();
     data.insert(ADMIN_TOKEN.to_owned(), ByteString(generated.admin_token.clone()));
     data.insert(SESSION_KEY.to_owned(), ByteString(generated.session_key.clone()));
     Secret {

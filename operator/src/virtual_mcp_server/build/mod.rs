@@ -9,16 +9,16 @@ pub(super) use config::FILE;
 pub(super) use deployment::CONTAINER;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::ObjectMeta;
-use vmcp_crds::virtual_mcp_server::{EmbeddingSource, Scale, TeiService, Validated};
-
-use super::{
-    dereference::References,
-    names,
-    validate::{Configuration, Plan},
+use vmcp_crds::{
+    lower,
+    virtual_mcp_server::{EmbeddingSource, Scale, TeiService, Validated},
 };
+
+use super::{dereference::References, names, validate::Plan};
 use crate::runtime::{Child, ChildKind, Desired, Settings, metadata_of};
 
-/// Everything that should exist for the server. What cannot be built now is kept as it is.
+/// Everything that should exist for the server: with the last good configuration, while what is written makes no sense. What
+/// cannot be built now is kept as it is.
 pub(super) fn build(
     server: &Validated,
     plan: &Plan,
@@ -29,9 +29,13 @@ pub(super) fn build(
     if server.pods.service_account.is_none() {
         desired.children.push(Child::of(&service_account(server)));
     }
-    if let Ok(configuration) = &plan.configuration {
-        desired.children.push(Child::of(&config::config_map(server, configuration)));
-        desired.children.push(Child::of(&config::secret(server, configuration, &references.generated)));
+    let mounted = match &plan.configuration {
+        Ok(configuration) => Some((&configuration.mounted, Some(configuration.lowered.grace()))),
+        Err(_) => references.mounted.as_ref().map(|mounted| (mounted, lower::grace(&mounted.text))),
+    };
+    if let Some((mounted, _)) = mounted {
+        desired.children.push(Child::of(&config::config_map(server, mounted)));
+        desired.children.push(Child::of(&config::secret(server, mounted, &references.generated)));
     } else {
         desired.keep.push((ChildKind::ConfigMap, names::config_map(&server.name)));
         desired.keep.push((ChildKind::Secret, names::secret(&server.name)));
@@ -41,9 +45,9 @@ pub(super) fn build(
     if let Some(managed) = managed_embedding_server(server) {
         desired.children.push(Child::of(&managed));
     }
-    match (&plan.configuration, &plan.template) {
-        (Ok(Configuration { lowered, .. }), Ok(())) => {
-            desired.children.push(Child::of(&deployment::deployment(server, lowered.grace(), settings)));
+    match (mounted, &plan.template) {
+        (Some((_, Some(grace))), Ok(())) => {
+            desired.children.push(Child::of(&deployment::deployment(server, grace, settings)));
         }
         _ => desired.keep.push((ChildKind::Deployment, server.name.clone())),
     }

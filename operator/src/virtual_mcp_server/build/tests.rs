@@ -113,3 +113,21 @@ fn what_cannot_be_configured_stays_as_it_is() {
     assert_eq!(kept, [ChildKind::ConfigMap, ChildKind::Secret, ChildKind::Deployment]);
     assert_eq!(desired.children.len(), 3, "an account and two Services");
 }
+
+#[test]
+fn the_last_good_configuration_stays_and_everything_else_follows() {
+    let good = plan("{config: {server: {drainTimeout: 20s}}}", &references());
+    let mounted = good.configuration.expect("valid").mounted;
+    let references = References { mounted: Some(mounted.clone()), ..references() };
+    let plan = plan("{replicas: 3, optimizer: {enabled: true, search: {maxTools: 1000}}}", &references);
+    let desired = build(plan.server.as_ref().expect("valid"), &plan, &references, &settings());
+    assert!(desired.keep.is_empty());
+    let object = |kind: ChildKind| {
+        let child = desired.children.iter().find(|child| child.kind() == kind).expect("a child");
+        serde_json::to_value(child.object()).expect("JSON")
+    };
+    assert_eq!(object(ChildKind::ConfigMap)["data"]["vmcp.yaml"], mounted.text);
+    let deployment = object(ChildKind::Deployment);
+    assert_eq!(deployment["spec"]["replicas"], 3);
+    assert_eq!(deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"], 5 + 20 + 10);
+}

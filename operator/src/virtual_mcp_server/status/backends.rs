@@ -1,6 +1,11 @@
 //! `discoveredBackends`: every member, as the worst of the pods sees it.
 
-use vmcp_crds::virtual_mcp_server::{BackendState, CircuitBreakerState, DiscoveredBackend};
+use kube::ResourceExt as _;
+use vmcp_crds::{
+    MCPServer,
+    mcp_server::MCPServerPhase,
+    virtual_mcp_server::{BackendState, CircuitBreakerState, DiscoveredBackend},
+};
 use vmcp_model::status::{self as report, BackendStatus, BreakerPosition};
 
 use super::Seen;
@@ -81,17 +86,33 @@ fn one(
             (None, None, None);
         return discovered;
     }
+    let server = seen.references.servers.iter().find(|server| server.name_any() == name);
+    let trouble = server.and_then(|server| trouble(server));
     let states: Vec<_> = views.iter().map(|view| state(view)).collect();
-    let Some(worst) = states.iter().max() else { return discovered };
+    let Some(worst) = states.iter().max() else {
+        discovered.message = trouble;
+        return discovered;
+    };
     // Ready in one pod and not in another: calls go through, sometimes.
     let callable = states.iter().any(|state| *state <= BackendState::Degraded);
     let lost = *worst > BackendState::Degraded && *worst != BackendState::Unknown;
     discovered.status = if callable && lost { BackendState::Degraded } else { *worst };
     if discovered.status != BackendState::Ready {
-        let message = views.iter().max_by_key(|view| state(view)).and_then(|view| message(view));
-        discovered.message = message.map(|message| steady(message, before));
+        let symptom = || views.iter().max_by_key(|view| state(view)).and_then(|view| message(view));
+        discovered.message = trouble.or_else(symptom).map(|message| steady(message, before));
     }
     discovered
+}
+
+/// Why an MCPServer does not run. That nobody answers at its address, which is all that pods of ours see, follows from it.
+fn trouble(server: &MCPServer) -> Option<String> {
+    let status = server.status.as_ref()?;
+    let phase = status.phase.filter(|phase| *phase != MCPServerPhase::Ready)?;
+    let why = status.message.as_deref().map(|why| format!(": {}", shorten(why))).unwrap_or_default();
+    let (name, namespace) = (server.name_any(), server.namespace().unwrap_or_default());
+    Some(format!(
+        "MCPServer {name} is {phase:?}{why}; see `kubectl describe mcpserver {name} -n {namespace}`"
+    ))
 }
 
 fn state(view: &BackendStatus) -> BackendState {

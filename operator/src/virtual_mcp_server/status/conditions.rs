@@ -58,8 +58,11 @@ fn not_applied(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Trou
 fn config_valid(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troubles) {
     const KIND: &str = "ConfigValid";
     if let Some(refusal) = refusal(seen.plan) {
-        let serving =
-            if seen.references.configured { "; what was configured before stays in force" } else { "" };
+        let serving = if seen.references.mounted.is_some() {
+            "; what was configured before stays in force"
+        } else {
+            ""
+        };
         let message = format!("{}{serving}", refusal.message);
         conditions.set(KIND, false, refusal.reason, message.clone());
         troubles.push((refusal.reason, message));

@@ -128,6 +128,40 @@ fn the_worst_pod_is_what_counts() {
 }
 
 #[test]
+fn what_is_wrong_with_an_mcp_server_is_told_instead_of_what_follows_from_it() {
+    let refused = json!({"tools": 3, "backends": [
+        backend("a", "connected"),
+        {"name": "b", "state": "failed", "lastError": "connection refused"},
+    ]});
+    let mut world = World::new("{}").pod(refused);
+    let is = |world: &mut World, status: &str| {
+        world.references.servers[1] = Arc::new(yaml(&format!(
+            "metadata: {{name: b, namespace: n}}\nspec: {{image: i}}\nstatus: {status}"
+        )));
+        let status = world.status();
+        let message = status.discovered_backends[1].message.clone().expect("a message");
+        assert!(condition(&status, "Degraded").message.contains(&message), "{status:?}");
+        message
+    };
+    assert_eq!(
+        is(&mut world, "{phase: Failed, message: 'cannot get image i'}"),
+        "MCPServer b is Failed: cannot get image i; see `kubectl describe mcpserver b -n n`"
+    );
+    assert!(is(&mut world, "{phase: Stopped}").starts_with("MCPServer b is Stopped; see"));
+    assert_eq!(
+        is(&mut world, "{phase: Ready}"),
+        "connection refused",
+        "it runs, and that is all there is to say"
+    );
+    // Before any pod of ours could try.
+    world.pods.clear();
+    world.references.servers[1] =
+        Arc::new(yaml("metadata: {name: b}\nspec: {image: i}\nstatus: {phase: Pending}"));
+    let backend = world.status().discovered_backends.swap_remove(1);
+    assert!(backend.message.is_some_and(|message| message.contains("is Pending")));
+}
+
+#[test]
 fn refused_credentials_have_a_state_of_their_own() {
     let report =
         json!({"backends": [{"name": "a", "state": "failed", "lastError": "HTTP 401 Unauthorized"}]});

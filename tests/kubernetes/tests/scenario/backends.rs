@@ -66,7 +66,7 @@ async fn deployment(place: &Namespace, name: &str) -> Deployment {
 }
 
 /// Says what a kubelet would say of the one pod of a server.
-async fn pod_says(place: &Namespace, server: &str, ready: bool, container: Value) {
+pub(super) async fn pod_says(place: &Namespace, server: &str, ready: bool, container: Value) {
     let labels = format!("app.kubernetes.io/instance={server},app.kubernetes.io/name=mcp-server");
     let pod = place.eventually("its pod", async || place.list::<Pod>(&labels).await.pop()).await;
     let mut status = json!({

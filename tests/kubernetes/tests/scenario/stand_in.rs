@@ -1,49 +1,83 @@
 //! Something that answers `/admin/status` in place of a pod: without a node, no pod runs.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::Value;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
+use vmcp_kubernetes_tests::Namespace;
 
 /// A listener at an address of its own in 127.0.0.0/8, at the admin port.
 pub struct StandIn {
     address: String,
     report: Arc<Mutex<Value>>,
+    token: Arc<Mutex<String>>,
     serving: JoinHandle<()>,
 }
 
 impl StandIn {
+    /// Answers in place of the one pod of a VirtualMCPServer, which is ready from now on.
+    pub async fn of(place: &Namespace, server: &str) -> (Self, Pod) {
+        let stand_in = Self::start(&admin_token(place, server).await).await;
+        let labels = format!("app.kubernetes.io/instance={server},app.kubernetes.io/name=vmcp");
+        let pod = place.eventually("a pod", async || place.list::<Pod>(&labels).await.pop()).await;
+        let address = &stand_in.address;
+        let ready = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
+            "conditions": [{"type": "Ready", "status": "True"}]}});
+        let patch = Patch::Merge(ready);
+        place
+            .api::<Pod>()
+            .patch_status(&pod.name_any(), &PatchParams::default(), &patch)
+            .await
+            .expect("patched");
+        (stand_in, pod)
+    }
+
     /// Answers whoever knows `token`.
-    pub async fn start(token: &str) -> Self {
+    async fn start(token: &str) -> Self {
         static NEXT: AtomicU8 = AtomicU8::new(1);
         let third = std::process::id() % 200 + 1;
         let address = format!("127.77.{third}.{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let listener =
             TcpListener::bind((address.as_str(), 9090)).await.expect("an address of the loopback network");
         let report = Arc::new(Mutex::new(Value::Null));
-        let (said, expected) =
-            (report.clone(), format!("authorization: bearer {}", token.to_ascii_lowercase()));
+        let token = Arc::new(Mutex::new(token.to_owned()));
+        let (said, expected) = (report.clone(), token.clone());
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let text = said.lock().unwrap_or_else(PoisonError::into_inner).to_string();
-                tokio::spawn(answer(stream, text, expected.clone()));
+                let text = lock(&said).to_string();
+                tokio::spawn(answer(stream, text, lock(&expected).clone()));
             }
         });
-        Self { address, report, serving }
+        Self { address, report, token, serving }
     }
 
     /// What it says from now on.
     pub fn say(&self, report: Value) {
-        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = report;
+        *lock(&self.report) = report;
     }
 
-    /// For `status.podIP`.
-    pub fn address(&self) -> &str {
-        &self.address
+    /// Whom it answers from now on, and nobody else.
+    pub fn believe(&self, token: &str) {
+        token.clone_into(&mut lock(&self.token));
     }
+}
+
+/// The bearer token of a VirtualMCPServer's admin port.
+pub async fn admin_token(place: &Namespace, server: &str) -> String {
+    let secret = format!("{server}-vmcp-secrets");
+    let token = async || place.get::<Secret>(&secret).await?.data?.remove("admin-token");
+    let token = place.eventually("a token", token).await;
+    String::from_utf8(token.0).expect("text")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for StandIn {
@@ -52,7 +86,7 @@ impl Drop for StandIn {
     }
 }
 
-async fn answer(mut stream: TcpStream, text: String, expected: String) {
+async fn answer(mut stream: TcpStream, text: String, token: String) {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") {
         match stream.read_buf(&mut request).await {
@@ -61,6 +95,7 @@ async fn answer(mut stream: TcpStream, text: String, expected: String) {
         }
     }
     let request = String::from_utf8_lossy(&request).to_ascii_lowercase();
+    let expected = format!("authorization: bearer {}\r\n", token.to_ascii_lowercase());
     let known = request.contains(&expected) && request.starts_with("get /admin/status ");
     let (status, text) = if known { ("200 OK", text.as_str()) } else { ("401 Unauthorized", "") };
     let length = text.len();

@@ -7,14 +7,14 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use vmcp_crds::{MCPServerEntry, VirtualMCPServer};
 use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
 
-use super::stand_in::StandIn;
+use super::backends::{apply, pod_says};
+use super::stand_in::{StandIn, admin_token};
 
 /// The manifest of the RFC, and a group that is not there.
 const RFC: &str = "apiVersion: toolhive.stacklok.com/v1alpha1
@@ -227,6 +227,29 @@ async fn an_invalid_configuration_leaves_the_last_good_one_alone() {
     let secret = place.get::<Secret>("x-vmcp-secrets").await.unwrap().data.unwrap();
     assert!(secret.values().any(|value| value.0 == b"very-secret"));
 
+    // What was good last comes back, and all that does not depend on what is wrong follows.
+    let good = place.get::<ConfigMap>("x-vmcp-config").await.unwrap().data;
+    let prefix = json!({"conflictResolutionConfig": {"prefixFormat": "{nobody}_"}});
+    let bad = json!({"spec": {"config": {"aggregation": prefix}}});
+    place.edit::<VirtualMCPServer>("x", bad).await;
+    told(&place, "x", "ConfigValid", "False", "InvalidConfiguration").await;
+    at_rest(&place, &operator).await;
+    place.delete::<Deployment>("x").await;
+    place.delete::<ConfigMap>("x-vmcp-config").await;
+    place.delete::<Secret>("x-vmcp-secrets").await;
+    place.edit::<VirtualMCPServer>("x", json!({"spec": {"replicas": 2}})).await;
+    place
+        .eventually("everything as it was, and two pods", async || {
+            let text = place.get::<ConfigMap>("x-vmcp-config").await?.data;
+            let values = place.get::<Secret>("x-vmcp-secrets").await?.data?;
+            let replicas = place.get::<Deployment>("x").await?.spec?.replicas;
+            let known = values.values().any(|value| value.0 == b"very-secret");
+            (text == good && known && values.contains_key("admin-token") && replicas == Some(2)).then_some(())
+        })
+        .await;
+    place.edit::<VirtualMCPServer>("x", json!({"spec": {"config": null}})).await;
+    told(&place, "x", "ConfigValid", "True", "Valid").await;
+
     let template =
         json!({"spec": {"podTemplateSpec": {"spec": {"containers": [{"name": "vmcp", "imagee": "y"}]}}}});
     place.edit::<VirtualMCPServer>("x", template).await;
@@ -295,22 +318,10 @@ async fn the_status_is_what_the_pods_say() {
             text.contains("docs.example.com").then_some(text)
         })
         .await;
-    let token = place
-        .eventually("the admin token", async || {
-            place.get::<Secret>("x-vmcp-secrets").await?.data?.remove("admin-token")
-        })
-        .await;
-    let stand_in = StandIn::start(&String::from_utf8(token.0).unwrap()).await;
+    let (stand_in, pod) = StandIn::of(&place, "x").await;
+    let pods: Api<Pod> = place.api();
     stand_in.say(json!({"tools": 4, "configuration": {"digest": "old"}, "backends": [
         {"name": "docs", "state": "connected", "revision": "2026-07-28", "tools": 4}]}));
-
-    let pods: Api<Pod> = place.api();
-    let pod = place
-        .eventually("a pod", async || place.list::<Pod>("app.kubernetes.io/instance=x").await.pop())
-        .await;
-    let ready = json!({"status": {"phase": "Running", "podIP": stand_in.address(), "podIPs": [{"ip": stand_in.address()}],
-        "conditions": [{"type": "Ready", "status": "True"}]}});
-    pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
 
     // It says that it has another text: it is told to look.
     place
@@ -347,5 +358,70 @@ async fn the_status_is_what_the_pods_say() {
         })
         .await;
     assert_eq!(pods.get(&pod.name_any()).await.unwrap().uid(), pod.uid());
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_backend_that_does_not_run_is_explained_by_what_is_wrong_with_it() {
+    if !ControlPlane::shared().await.has_controllers() {
+        return;
+    }
+    let (place, _operator) = place("backend").await;
+    apply(&place, "VirtualMCPServer", "x", "{}").await;
+    apply(&place, "MCPServer", "broken", "{image: 'x:1', transport: streamable-http, mcpPort: 3000}").await;
+    let pull = json!({ "state": { "waiting": { "reason": "ErrImagePull", "message": "x:1: not found" } } });
+    pod_says(&place, "broken", false, pull).await;
+    let (stand_in, _) = StandIn::of(&place, "x").await;
+    stand_in
+        .say(json!({"backends": [{"name": "broken", "state": "failed", "lastError": "connection refused"}]}));
+
+    let explained = async || {
+        let (.., message) = condition(&place, "x", "Degraded").await?;
+        message.contains("MCPServer broken is Failed").then_some(message)
+    };
+    let message = place.eventually("the reason", explained).await;
+    assert!(message.contains("cannot get image x:1: x:1: not found"), "{message}");
+    assert!(message.contains("see `kubectl describe mcpserver broken"), "{message}");
+    let status = place.get::<VirtualMCPServer>("x").await.unwrap().status.unwrap();
+    assert!(message.contains(status.discovered_backends[0].message.as_ref().unwrap()), "{status:?}");
+
+    pod_says(&place, "broken", true, json!({ "state": { "running": {} } })).await;
+    let recovered = async || {
+        let status = place.get::<VirtualMCPServer>("x").await?.status?;
+        (status.discovered_backends[0].message.as_deref() == Some("connection refused")).then_some(())
+    };
+    place.eventually("the reason to go with the trouble", recovered).await;
+    place.remove().await;
+}
+
+/// Until the kubelet brings the new token to the pod, the pod wants the old one.
+#[tokio::test]
+async fn a_new_token_is_seamless() {
+    if !ControlPlane::shared().await.has_controllers() {
+        return;
+    }
+    let (place, _operator) = place("token").await;
+    apply(&place, "VirtualMCPServer", "x", "{}").await;
+    let before = admin_token(&place, "x").await;
+    let (stand_in, _) = StandIn::of(&place, "x").await;
+    let says = async |tools: i32| {
+        stand_in.say(json!({"tools": tools}));
+        place
+            .eventually(&format!("{tools} tools"), async || {
+                let status = place.get::<VirtualMCPServer>("x").await?.status?;
+                (status.tool_count == Some(tools)).then_some(())
+            })
+            .await;
+    };
+    says(1).await;
+    place.delete::<Secret>("x-vmcp-secrets").await;
+    let token = place
+        .eventually("a new token", async || {
+            Some(admin_token(&place, "x").await).filter(|token| *token != before)
+        })
+        .await;
+    says(2).await;
+    stand_in.believe(&token);
+    says(3).await;
     place.remove().await;
 }
