@@ -77,6 +77,7 @@ fn needed() -> Rights {
         need(vmcp_crds::GROUP, &format!("{plural}/status"), "patch");
     }
     need("", "pods", "list watch patch");
+    need("", "events", "list");
     need("events.k8s.io", "events", "create patch");
     rights
 }

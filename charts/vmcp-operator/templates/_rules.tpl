@@ -45,6 +45,10 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch, patch]
+# What of that is told in events only.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [list]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]

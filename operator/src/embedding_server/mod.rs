@@ -20,7 +20,7 @@ use crate::{
     references::{self, Secrets},
     report::report,
     runtime::{ApplyError, ChildKind, Context, Desired, Triggers, labels, run_controller},
-    workload::{self, health::Counts, refusal::Refusal},
+    workload::{self, health::Counts, notices, refusal::Refusal},
 };
 
 /// What the pods are called by, in `app.kubernetes.io/name`.
@@ -47,17 +47,24 @@ async fn reconcile(server: Arc<EmbeddingServer>, context: Arc<Context>) -> Resul
     context.apply(server.as_ref(), desired).await.entirely()?;
     let (uid, child) = (server.uid().unwrap_or_default(), child_name(&name));
     let claim = context.children.typed::<PersistentVolumeClaim>(&uid, &child);
+    let pods = context.pods(&namespace, &labels(NAME, &name));
+    let set = context.children.typed::<StatefulSet>(&uid, &child);
+    let counts = match &set {
+        Some(set) => Some(Counts::from(set).with_notices(&context, Some(set), &pods).await),
+        None => None,
+    };
+    let again = counts.as_ref().is_some_and(|counts| counts.ready < counts.desired);
     let found = status::Found {
         refusal: refusal.as_ref(),
-        counts: context.children.typed::<StatefulSet>(&uid, &child).as_ref().map(Counts::from),
-        pods: &context.pods(&namespace, &labels(NAME, &name)),
+        counts,
+        pods: &pods,
         claim: claim.as_ref(),
         url: url(&name, &namespace, server.spec.port, &context.settings.cluster_domain),
     };
     let status = status::of(&server, &found);
     let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
     report(&context, server.as_ref(), before, &status.conditions, &status).await?;
-    Ok(Action::await_change())
+    Ok(if again { Action::requeue(notices::AGAIN) } else { Action::await_change() })
 }
 
 /// What should exist, or why that cannot be told.

@@ -82,7 +82,7 @@ fn a_model_that_is_being_fetched_is_no_failure() {
     }));
     let found = status::Found {
         refusal: None,
-        counts: Some(Counts { desired: 1, existing: 1, ready: 0, refused: None }),
+        counts: Some(Counts { desired: 1, existing: 1, ..Counts::default() }),
         pods: &[Arc::new(pod.unwrap())],
         claim: Some(&PersistentVolumeClaim::default()),
         url: "http://u".to_owned(),

@@ -25,6 +25,7 @@ use crate::{
         self,
         admin::AdminClient,
         health::{self, Counts, State},
+        notices,
         refusal::Refusal,
     },
 };
@@ -62,10 +63,16 @@ async fn reconcile(
     };
     context.apply(server.as_ref(), desired).await.entirely()?;
     let uid = server.uid().unwrap_or_default();
-    let counts = context.children.typed::<Deployment>(&uid, &child_name(&name)).as_ref().map(Counts::from);
     let pods = context.pods(&namespace, &labels(NAME, &name));
+    let counts = match context.children.typed::<Deployment>(&uid, &child_name(&name)) {
+        Some(deployment) => Some(Counts::from(&deployment).with_notices(&context, None, &pods).await),
+        None => None,
+    };
     let mut health = health::of_resource(refusal.as_ref(), counts.as_ref(), &pods, build::CONTAINER);
-    let mut again = Action::await_change();
+    let mut again = match health.state {
+        State::Starting => Action::requeue(notices::AGAIN),
+        _ => Action::await_change(),
+    };
     if health.state == State::NotAnswering && server.spec.transport == MCPServerTransport::Stdio {
         health = program::explain(&client, &pods, health).await;
         again = Action::requeue(program::AGAIN);

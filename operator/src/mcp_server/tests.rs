@@ -142,7 +142,7 @@ fn status(server: &MCPServer, refusal: Option<&Refusal>, counts: Option<Counts>)
 #[test]
 fn the_status_follows_the_pods() {
     let server = server(STDIO);
-    let counts = |desired, ready| Some(Counts { desired, existing: desired, ready, refused: None });
+    let counts = |desired, ready| Some(Counts { desired, existing: desired, ready, ..Counts::default() });
     assert_eq!(status(&server, None, None).phase, Some(MCPServerPhase::Pending));
     assert_eq!(status(&server, None, counts(0, 0)).phase, Some(MCPServerPhase::Stopped));
     let ready = status(&server, None, counts(1, 1));

@@ -12,6 +12,8 @@ pub const DEADLINE: Duration = Duration::from_secs(15);
 pub enum Verb {
     /// Reads one object.
     Get,
+    /// Reads many.
+    List,
     /// Server-side apply.
     Apply,
     /// A merge patch.
@@ -25,6 +27,7 @@ impl Verb {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
+            Self::List => "list",
             Self::Apply => "apply",
             Self::Patch => "patch",
             Self::Delete => "delete",
@@ -124,7 +127,7 @@ impl Context {
         name: &str,
         call: impl Future<Output = kube::Result<T>> + Send,
     ) -> Result<T, CallError> {
-        if verb != Verb::Get {
+        if !matches!(verb, Verb::Get | Verb::List) {
             if !self.leadership.holds() {
                 return Err(CallError::NotLeader);
             }

@@ -30,7 +30,10 @@ use self::{
 use crate::runtime::{
     Applied, ApplyError, CallError, Change, Context, Failure, Retry, Triggers, Watched, run_controller,
 };
-use crate::{report::report, workload::owner_of};
+use crate::{
+    report::report,
+    workload::{health::Counts, owner_of},
+};
 
 /// How often pods are asked how they are: no watch tells.
 const AT_REST: Duration = Duration::from_secs(10);
@@ -143,16 +146,20 @@ async fn reconcile(
     }
     let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
     let pods = context.pods(&server.namespace().unwrap_or_default(), &names::selector(&name));
+    let deployment = context.children.typed::<Deployment>(&uid, &name);
+    let counts = match &deployment {
+        Some(deployment) => Some(Counts::from(deployment).with_notices(&context, None, &pods).await),
+        None => None,
+    };
     let pods = observer.observe(pods, &references.generated.admin_token, &context.metrics).await;
     touch(&server, &plan, &applied, &pods, &context).await?;
 
-    let deployment = context.children.typed::<Deployment>(&uid, &name);
     let seen = Seen {
         server: &server,
         plan: &plan,
         references: &references,
         applied: &applied,
-        deployment: deployment.as_ref(),
+        counts: counts.as_ref(),
         pods: &pods,
         settings: &context.settings,
     };

@@ -23,6 +23,8 @@ pub struct Counts {
     pub ready: i32,
     /// Why no pod is made, in the words of the cluster.
     pub refused: Option<String>,
+    /// The pod that waits for its volumes, and why, in the words of the cluster.
+    pub unmounted: Option<(String, String)>,
 }
 
 impl From<&Deployment> for Counts {
@@ -39,6 +41,7 @@ impl From<&Deployment> for Counts {
             existing: status.replicas.unwrap_or_default(),
             ready: status.ready_replicas.unwrap_or_default(),
             refused,
+            unmounted: None,
         }
     }
 }
@@ -50,8 +53,9 @@ impl From<&StatefulSet> for Counts {
             desired: set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
             existing: status.map_or(0, |status| status.replicas),
             ready: status.and_then(|status| status.ready_replicas).unwrap_or_default(),
-            // A StatefulSet says so in events only.
+            // A StatefulSet says so in events only: see `notices`.
             refused: None,
+            unmounted: None,
         }
     }
 }
@@ -107,6 +111,10 @@ fn starting() -> Health {
 /// Judges a workload. `main` is the container that does the work.
 pub fn of(counts: &Counts, pods: &[Arc<Pod>], main: &str) -> Health {
     let trouble = counts.refused.as_deref().map(refused).or_else(|| trouble::of_pods(pods, main));
+    let trouble = trouble.map(|trouble| match &counts.unmounted {
+        Some((pod, why)) if trouble.reason == Reason::Starting => trouble::unmounted(pod, why),
+        _ => trouble,
+    });
     let say = |state, reason: &str, message| Health { state, reason: reason.to_owned(), message };
     if counts.desired == 0 {
         return say(State::Stopped, "ScaledToZero", "no pods run: spec.replicas is 0".to_owned());
@@ -168,7 +176,7 @@ mod tests {
     }
 
     fn counts(desired: i32, ready: i32) -> Counts {
-        Counts { desired, existing: ready, ready, refused: None }
+        Counts { desired, existing: ready, ready, ..Counts::default() }
     }
 
     fn health(counts: &Counts, pods: &[Arc<Pod>]) -> (State, String, String) {
@@ -201,6 +209,19 @@ mod tests {
         let (state, reason, message) = health(&Counts::from(&deployment), &[]);
         assert_eq!((state, reason.as_str()), (State::Failed, "PodRefused"));
         assert!(message.contains("runAsNonRoot != true; set the fields"), "{message}");
+    }
+
+    #[test]
+    fn a_volume_that_does_not_come_is_named() {
+        let pod: Pod = serde_json::from_value(json!({ "metadata": { "name": "p" }, "status": {} })).unwrap();
+        let said = "MountVolume.SetUp failed for volume \"key\" : secret \"key\" not found";
+        let counts = Counts { unmounted: Some(("p".to_owned(), said.to_owned())), ..counts(1, 0) };
+        let (state, reason, message) = health(&counts, &[Arc::new(pod)]);
+        assert_eq!((state, reason.as_str()), (State::Starting, "VolumeMissing"));
+        assert_eq!(
+            message,
+            format!("pod p waits for its volumes: {said}; create it, or correct the reference")
+        );
     }
 
     #[test]

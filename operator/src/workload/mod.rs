@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod health;
+pub mod notices;
 pub mod pod;
 pub mod refusal;
 pub mod trouble;

@@ -29,6 +29,8 @@ pub enum Reason {
     Starting,
     /// The program runs and does not answer.
     NotAnswering,
+    /// What a volume is made of is not there, or cannot be had.
+    VolumeMissing,
     /// No node takes the pod.
     Unschedulable,
     /// The node threw the pod out.
@@ -46,7 +48,10 @@ pub enum Reason {
 impl Reason {
     /// Whether it stays so until somebody does something.
     pub fn needs_somebody(self) -> bool {
-        !matches!(self, Self::Starting | Self::NotAnswering | Self::Unschedulable | Self::Evicted)
+        !matches!(
+            self,
+            Self::Starting | Self::NotAnswering | Self::VolumeMissing | Self::Unschedulable | Self::Evicted
+        )
     }
 }
 
@@ -85,11 +90,18 @@ fn of_pod(pod: &Pod, main: &str) -> Option<Trouble> {
         return Some(starting(name, "is waiting for the scheduler"));
     };
     if let Some(message) = unscheduled(status) {
+        let remedy = match () {
+            () if message.contains("persistentvolumeclaim") && message.contains("not found") => {
+                "create the claim, or correct the reference"
+            }
+            () if message.contains("PersistentVolumeClaim") => {
+                "`kubectl describe pvc` tells what the claim waits for"
+            }
+            () => "lower spec.resources.requests or add nodes",
+        };
         return Some(Trouble {
             reason: Reason::Unschedulable,
-            message: format!(
-                "no node takes pod {name}: {message}; lower spec.resources.requests or add nodes"
-            ),
+            message: format!("no node takes pod {name}: {message}; {remedy}"),
         });
     }
     if status.phase.as_deref() == Some("Failed") && status.container_statuses.is_none() {
@@ -181,6 +193,15 @@ fn container_config(pod: &str, container: &str, message: &str) -> Trouble {
     Trouble {
         reason: Reason::ContainerConfigInvalid,
         message: format!("container {container} of pod {pod} cannot be started: {}{remedy}", quoted(message)),
+    }
+}
+
+/// A pod whose containers are not started before its volumes are there.
+pub(super) fn unmounted(pod: &str, why: &str) -> Trouble {
+    let remedy = if why.contains("not found") { "; create it, or correct the reference" } else { "" };
+    Trouble {
+        reason: Reason::VolumeMissing,
+        message: format!("pod {pod} waits for its volumes: {}{remedy}", quoted(why)),
     }
 }
 

@@ -3,7 +3,7 @@
 mod backends;
 mod conditions;
 
-use k8s_openapi::{api::apps::v1::Deployment, apimachinery::pkg::apis::meta::v1::Condition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use vmcp_crds::{
     VirtualMCPServer, VirtualMCPServerStatus,
@@ -33,8 +33,8 @@ pub(super) struct Seen<'a> {
     pub references: &'a References,
     /// What was written and what could not be.
     pub applied: &'a Applied,
-    /// The Deployment as it is.
-    pub deployment: Option<&'a Deployment>,
+    /// What the Deployment says; `None` without one.
+    pub counts: Option<&'a Counts>,
     /// The pods.
     pub pods: &'a [Observed],
     /// For addresses.
@@ -119,13 +119,12 @@ impl Seen<'_> {
     }
 
     fn health(&self) -> Health {
-        let counts = self.deployment.map(Counts::from).unwrap_or_default();
-        if self.deployment.is_none() {
+        let Some(counts) = self.counts else {
             let message = "no Deployment could be made yet".to_owned();
             return Health { state: State::Failed, reason: "NotDeployed".to_owned(), message };
-        }
+        };
         let pods: Vec<_> = self.pods.iter().map(|observed| observed.pod.clone()).collect();
-        health::of(&counts, &pods, CONTAINER)
+        health::of(counts, &pods, CONTAINER)
     }
 
     fn phase(&self, health: &Health, conditions: &[Condition]) -> Phase {

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::{
     apps::v1::StatefulSet,
-    core::v1::{PersistentVolumeClaim, Service},
+    core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Service},
 };
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -32,8 +32,7 @@ async fn an_embedding_server_is_a_set_a_service_and_a_volume_and_leaves_nothing(
     if !ControlPlane::shared().await.has_controllers() {
         return;
     }
-    let pod: k8s_openapi::api::core::v1::Pod =
-        place.eventually("its pod", async || place.get("bge-tei-0").await).await;
+    let pod: Pod = place.eventually("its pod", async || place.get("bge-tei-0").await).await;
     let says = async |ready: bool| {
         let condition = json!({ "type": "Ready", "status": if ready { "True" } else { "False" } });
         let container = json!({
@@ -42,7 +41,7 @@ async fn an_embedding_server_is_a_set_a_service_and_a_volume_and_leaves_nothing(
         let status = json!({ "status": {
             "phase": "Running", "conditions": [condition], "containerStatuses": [container],
         } });
-        let pods = place.api::<k8s_openapi::api::core::v1::Pod>();
+        let pods = place.api::<Pod>();
         let name = pod.metadata.name.as_deref().unwrap();
         pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     };
@@ -68,6 +67,48 @@ async fn an_embedding_server_is_a_set_a_service_and_a_volume_and_leaves_nothing(
             (!set && place.get::<Service>("bge-tei").await.is_none()).then_some(())
         })
         .await;
+}
+
+/// A StatefulSet and a kubelet say so in events only.
+#[tokio::test]
+async fn why_a_pod_is_not_made_or_not_started_is_told() {
+    if !ControlPlane::shared().await.has_controllers() {
+        return;
+    }
+    let (place, _operator) = place("refused").await;
+    place
+        .apply("{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {pods: '0'}}}")
+        .await;
+    let in_force = async || place.get::<ResourceQuota>("none").await?.status?.hard;
+    place.eventually("the quota to be in force", in_force).await;
+    apply(&place, "EmbeddingServer", "bge", "{}").await;
+    let message = told::<EmbeddingServer>(&place, "bge", "Ready", "False", "PodRefused").await;
+    assert!(
+        message.contains("exceeded quota") && message.contains("raise the namespace's quota"),
+        "{message}"
+    );
+
+    place.delete::<ResourceQuota>("none").await;
+    let pod: Pod = place.eventually("its pod", async || place.get("bge-tei-0").await).await;
+    told::<EmbeddingServer>(&place, "bge", "Ready", "False", "Starting").await;
+    let scheduled =
+        json!({ "type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    let status = json!({ "status": { "phase": "Pending", "conditions": [scheduled] } });
+    place
+        .api::<Pod>()
+        .patch_status("bge-tei-0", &PatchParams::default(), &Patch::Merge(status))
+        .await
+        .unwrap();
+    let said = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": { "name": "of-the-kubelet" }, "type": "Warning",
+        "reason": "FailedMount", "message": "MountVolume.SetUp failed for volume \"ca\" : configmap \"ca\" not found",
+        "involvedObject": { "kind": "Pod", "name": "bge-tei-0", "namespace": place.name, "uid": pod.metadata.uid },
+        "lastTimestamp": "2999-01-01T00:00:00Z",
+    });
+    place.apply(&said.to_string()).await;
+    let message = told::<EmbeddingServer>(&place, "bge", "Ready", "False", "VolumeMissing").await;
+    assert!(message.contains("configmap \"ca\" not found; create it"), "{message}");
+    place.remove().await;
 }
 
 #[tokio::test]
