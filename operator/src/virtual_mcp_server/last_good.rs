@@ -37,7 +37,10 @@ impl Mounted {
 
 /// What is remembered, by server.
 #[derive(Debug, Default)]
-pub(super) struct LastGood(Mutex<HashMap<ObjectRef<VirtualMCPServer>, (Option<String>, Mounted)>>);
+pub(super) struct LastGood(Mutex<HashMap<ObjectRef<VirtualMCPServer>, Remembered>>);
+
+/// Of a server with this uid.
+type Remembered = (Option<String>, Mounted);
 
 impl LastGood {
     /// What was mounted when the configuration of the server went bad.
