@@ -5,7 +5,7 @@
 //! what the API server made of our values (`1000m` becomes `1`) is remembered.
 
 mod compare;
-mod replicas;
+mod ownership;
 
 use std::{
     collections::HashMap,
@@ -180,8 +180,8 @@ impl Context {
             }
         }
         tracing::debug!(kind = kind.as_str(), name, owner = owner.name, created = live.is_none(), "applying");
-        if live.is_some() && replicas::are_left_to_others(kind, &desired) {
-            self.leave_replicas(&api, &name).await?;
+        if live.is_some() && ownership::leaves_replicas(kind, &desired) {
+            self.disown(&api, kind, &name, ownership::replicas).await?;
         }
         let written = match self.write(&api, kind, &name, &desired).await {
             // Entries of a list are told apart by a key, such as the port of a Service. One whose key somebody edited is not ours
@@ -194,6 +194,7 @@ impl Context {
                 if self.call(Verb::Patch, kind.as_str(), &name, patched).await.is_err() {
                     return Err(refused.into());
                 }
+                self.disown(&api, kind, &name, ownership::updates).await?;
                 self.write(&api, kind, &name, &desired).await?
             }
             written => written?,

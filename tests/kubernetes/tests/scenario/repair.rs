@@ -71,7 +71,7 @@ async fn what_lost_its_owner_or_its_label_is_ours_again_and_keeps_its_secrets() 
 #[tokio::test]
 async fn a_port_that_was_renumbered_by_hand_is_repaired() {
     let (place, _operator) = place("ports").await;
-    apply(&place, "VirtualMCPServer", "x", "{}").await;
+    apply(&place, "VirtualMCPServer", "x", "{podTemplateSpec: {spec: {nodeSelector: {disk: fast}}}}").await;
     deployment(&place, "x").await;
     let renumbered = |path: &str| json!({ "op": "replace", "path": path, "value": 99 });
     patch(&place, "service/vmcp-x", renumbered("/spec/ports/0/port")).await;
@@ -85,6 +85,15 @@ async fn a_port_that_was_renumbered_by_hand_is_repaired() {
             let container: Vec<_> =
                 pod.containers.first()?.ports.iter().flatten().map(|port| port.container_port).collect();
             (service == [4483] && container == [4483, 9090]).then_some(())
+        })
+        .await;
+
+    // What is not asked for any more still goes.
+    apply(&place, "VirtualMCPServer", "x", "{}").await;
+    place
+        .eventually("no selector of nodes", async || {
+            let pod = place.get::<Deployment>("x").await?.spec?.template.spec?;
+            pod.node_selector.unwrap_or_default().is_empty().then_some(())
         })
         .await;
     place.remove().await;
