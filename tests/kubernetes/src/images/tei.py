@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A stand-in for Text Embeddings Inference: the same addresses and arguments; a vector is a bag of words, so that texts
-which share words are similar."""
+which share words are similar. `/inputs` tells every text that it was given."""
 
 import argparse
 import json
@@ -9,6 +9,7 @@ import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 WIDTH = 128
+given = []
 arguments = argparse.ArgumentParser()
 arguments.add_argument("--model-id", default="fake/model")
 arguments.add_argument("--port", type=int, default=8080)
@@ -36,11 +37,17 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         info = {"model_id": options.model_id, "model_sha": None, "max_concurrent_requests": 512,
                 "max_client_batch_size": 32, "auto_truncate": True}
-        self.answer(200, info) if self.path in ("/health", "/info") else self.answer(404, {"error": "no such path"})
+        answers = {"/health": info, "/info": info, "/inputs": given}
+        if self.path in answers:
+            self.answer(200, answers[self.path])
+        else:
+            self.answer(404, {"error": "no such path"})
 
     def do_POST(self):
         inputs = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["inputs"]
-        self.answer(200, [vector(text) for text in ([inputs] if isinstance(inputs, str) else inputs)])
+        texts = [inputs] if isinstance(inputs, str) else inputs
+        given.extend(texts)
+        self.answer(200, [vector(text) for text in texts])
 
 
 ThreadingHTTPServer(("0.0.0.0", options.port), Handler).serve_forever()

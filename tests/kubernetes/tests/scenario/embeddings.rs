@@ -1,7 +1,12 @@
 //! A service for embeddings that the operator runs, while it is there and while it is not.
 
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
-use vmcp_kubernetes_tests::Cluster;
+use vmcp_integration::http_client;
+use vmcp_kubernetes_tests::images::SERVERS;
+use vmcp_kubernetes_tests::{Cluster, Namespace};
 
 use super::{client, ready};
 
@@ -37,6 +42,7 @@ async fn search_goes_by_words_while_embeddings_are_down_and_recovers() {
         (condition["status"] == wanted).then_some(condition)
     };
     place.eventually("vectors", async || embeddings("True").await).await;
+    vectors_live_as_long_as_their_pod(&place).await;
     let (_way, client) = client(&place, "smart").await;
     let query = json!({"tool_description": "read an issue of jira", "tool_keywords": "issue"});
     let finds = async || {
@@ -64,6 +70,53 @@ async fn search_goes_by_words_while_embeddings_are_down_and_recovers() {
     place.eventually("vectors again", async || embeddings("True").await).await;
     place.eventually("a search", finds).await;
     place.remove().await;
+}
+
+/// CARD-06: what was embedded outlives the process, and goes with the pod.
+async fn vectors_live_as_long_as_their_pod(place: &Namespace) {
+    let service = place.endpoint("vectors-tei", 8080).await;
+    let url = format!("{}/inputs", service.url);
+    let given = async || http_client().get(&url).send().await.unwrap().json::<Vec<String>>().await.unwrap();
+    let mut tools = given().await;
+    tools.retain(|text| text.contains("jira"));
+    assert!(!tools.is_empty(), "tools were embedded");
+    // How often each tool was embedded.
+    let embedded = async || {
+        let given = given().await;
+        let times = |tool: &String| given.iter().filter(|text| *text == tool).count();
+        tools.iter().map(times).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(embedded().await, [1]);
+    let by_meaning = async || {
+        let (_way, client) = client(place, "smart").await;
+        let search = async || {
+            let found = client.find_tool(json!({"tool_description": "read an issue of jira"})).await;
+            (found.structured()["search_mode"] == "hybrid").then_some(())
+        };
+        place.eventually("a search by meaning", search).await;
+    };
+
+    let pods = "app.kubernetes.io/name=vmcp,app.kubernetes.io/instance=smart";
+    let pod = place.list::<Pod>(pods).await.remove(0).metadata.name.unwrap();
+    // As vmcp's own user, which may tell it to end; its image has nothing that could.
+    let program = "import os; os.kill(1, 15)";
+    let mut end =
+        vec!["debug", &pod, "--namespace", &place.name, "--target", "vmcp", "--profile", "restricted"];
+    end.extend(["--image", SERVERS, "--image-pull-policy", "IfNotPresent", "--", "python3", "-c", program]);
+    place.cluster().kubectl(&end).await.unwrap();
+    let restarted = async || {
+        let states = place.get::<Pod>(&pod).await?.status?.container_statuses?;
+        states.iter().any(|state| state.restart_count == 1 && state.ready).then_some(())
+    };
+    place.eventually("another process in the pod", restarted).await;
+    by_meaning().await;
+    assert_eq!(embedded().await, [1], "nothing is embedded anew");
+
+    place.delete::<Pod>(&pod).await;
+    let again = async || (embedded().await == [2]).then_some(());
+    place.eventually("every tool to be embedded once more", again).await;
+    by_meaning().await;
+    assert_eq!(embedded().await, [2], "once");
 }
 
 /// The service that it names does not exist here; that costs meaning, and nothing else.

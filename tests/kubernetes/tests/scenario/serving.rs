@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use serde_json::json;
 use vmcp_kubernetes_tests::{Cluster, Namespace};
 
@@ -15,7 +15,7 @@ spec: {}
 ---
 apiVersion: toolhive.stacklok.com/v1alpha1
 kind: MCPServer
-metadata: {name: web}
+metadata: {name: web, labels: {stage: prod}}
 spec:
   groupRef: {name: tools}
   image: localhost/vmcp-tests/servers:1
@@ -25,7 +25,7 @@ spec:
 ---
 apiVersion: toolhive.stacklok.com/v1alpha1
 kind: MCPServer
-metadata: {name: clock}
+metadata: {name: clock, labels: {stage: staging}}
 spec:
   groupRef: {name: tools}
   image: localhost/vmcp-tests/servers:1
@@ -50,6 +50,14 @@ apiVersion: toolhive.stacklok.com/v1alpha1
 kind: VirtualMCPServer
 metadata: {name: search}
 spec: {groupRef: {name: tools}, optimizer: {enabled: true, embeddings: {provider: none}}}
+---
+apiVersion: toolhive.stacklok.com/v1alpha1
+kind: VirtualMCPServer
+metadata: {name: prod}
+spec:
+  groupRef: {name: tools}
+  backendSelector: {matchLabels: {stage: prod}}
+  optimizer: {enabled: true, exposure: All, embeddings: {provider: none}}
 ---
 apiVersion: v1
 kind: Pod
@@ -105,6 +113,8 @@ async fn servers_of_three_kinds_are_listed_found_and_called_and_come_and_go() {
     let told = search.call_found("clock_get_current_time", json!({"timezone": "Europe/Berlin"})).await;
     assert!(told.content_text().contains("Europe/Berlin"), "{}", told.text);
 
+    only_what_the_selector_selects(&place).await;
+
     let pods = pods(&place).await;
     let began = Instant::now();
     place.cluster().kubectl(&["delete", "mcpserverentry/far", "--namespace", &place.name]).await.unwrap();
@@ -126,6 +136,24 @@ async fn servers_of_three_kinds_are_listed_found_and_called_and_come_and_go() {
     place.remove().await;
 }
 
+/// R022-47: of two servers that run, one in production and one in staging.
+async fn only_what_the_selector_selects(place: &Namespace) {
+    ready(place, "prod").await;
+    let (_way, prod) = client(place, "prod").await;
+    let listed = async || prod.tools().await.contains_key("web_echo").then_some(());
+    place.eventually("the tools of production", listed).await;
+    let tools = prod.tools().await;
+    assert!(!tools.keys().any(|tool| tool.starts_with("clock_") || tool.starts_with("far_")), "{tools:?}");
+    let search = async |words: &str| {
+        prod.find_tool(json!({"tool_description": words, "tool_keywords": words})).await.text
+    };
+    let found = search("which time is it in a timezone").await;
+    assert!(!found.contains("clock_"), "{found}");
+    assert!(search("echo a message").await.contains("web_echo"));
+    let refused = prod.call_found("clock_get_current_time", json!({"timezone": "Europe/Berlin"})).await;
+    assert!(!refused.text.contains("Europe/Berlin"), "{}", refused.text);
+}
+
 #[tokio::test]
 async fn configuration_changes_in_running_pods_and_what_is_invalid_changes_nothing() {
     let cluster = Cluster::given();
@@ -141,6 +169,8 @@ async fn configuration_changes_in_running_pods_and_what_is_invalid_changes_nothi
         vmcp_integration::Client::legacy(&format!("{}/mcp", way.url), "2025-11-25", "patient").await;
     let pods = pods(&place).await;
 
+    a_new_admin_token_takes_the_place_of_the_old(&place).await;
+
     let edit = async |change: serde_json::Value| {
         let change = json!({"spec": {"config": change}}).to_string();
         let patch =
@@ -151,6 +181,12 @@ async fn configuration_changes_in_running_pods_and_what_is_invalid_changes_nothi
         |tools: serde_json::Value| json!({"aggregation": {"tools": [{"workload": "web", "filter": tools}]}});
     edit(filter(json!(["add"]))).await.unwrap();
     place.eventually("web_echo to be hidden", async || (!has("web_echo").await).then_some(())).await;
+    // The operator is told so by pods that want the new token.
+    let counted = async || {
+        let tools = modern.tools().await.len();
+        (place.json("virtualmcpserver/all").await["status"]["toolCount"] == tools).then_some(())
+    };
+    place.eventually("the number of tools in the status", counted).await;
     let sum = session.call_tool("web_add", json!({"a": 2, "b": 3})).await;
     assert!(sum.content_text().contains('5'), "{}", sum.text);
 
@@ -166,6 +202,39 @@ async fn configuration_changes_in_running_pods_and_what_is_invalid_changes_nothi
     assert!(has("web_add").await && !has("web_echo").await, "the last good configuration serves");
     assert_eq!(self::pods(&place).await, pods, "no pod was made anew");
     place.remove().await;
+}
+
+/// Without a restart, and the status is true all the while.
+async fn a_new_admin_token_takes_the_place_of_the_old(place: &Namespace) {
+    let wells = async || place.json("virtualmcpserver/all").await["status"]["phase"] == "Ready";
+    place.eventually("a server that is well", async || wells().await.then_some(())).await;
+    let token = async || {
+        let token = place.get::<Secret>("all-vmcp-secrets").await?.data?.remove("admin-token")?;
+        Some(String::from_utf8(token.0).unwrap())
+    };
+    let old = token().await.unwrap();
+    // What is left out is made up anew; deleting the Secret would make up a new key of sessions besides.
+    place.edit::<Secret>("all-vmcp-secrets", json!({"data": {"admin-token": null}})).await;
+    let new = place.eventually("a new token", async || token().await.filter(|token| *token != old)).await;
+
+    let pod = place.list::<Pod>("app.kubernetes.io/name=vmcp,app.kubernetes.io/instance=all").await.remove(0);
+    let address = pod.status.and_then(|status| status.pod_ip).unwrap();
+    let asks = async |token: &str| {
+        let program = format!(
+            "import urllib.request as u, urllib.error as e\n\
+             try: print(u.urlopen(u.Request('http://{address}:9090/admin/status', headers={{'Authorization': 'Bearer {token}'}}), timeout=5).status)\n\
+             except e.HTTPError as error: print(error.code)"
+        );
+        let exec = ["exec", "--namespace", &place.name, "far", "--", "python3", "-c", &program];
+        place.cluster().kubectl(&exec).await.ok().map(|answer| answer.trim().to_owned())
+    };
+    place
+        .eventually("the new token to be good", async || {
+            assert!(wells().await, "nothing has happened that concerns anybody");
+            (asks(&new).await.as_deref() == Some("200")).then_some(())
+        })
+        .await;
+    assert_eq!(asks(&old).await.as_deref(), Some("401"));
 }
 
 /// Every pod of vmcp, with the number of its restarts.
