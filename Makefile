@@ -43,7 +43,7 @@ test-control-plane: build-tests ## Run the tests of the operator on a real Kuber
 	@test -n "$(KUBEBUILDER_ASSETS)" || tests/kubernetes/components/build.sh >/dev/null
 	cargo test --workspace --quiet --test control_plane
 
-e2e: setup ## Bring a Kubernetes node up, run the scenarios on it, take it down (root; or KUBECONFIG and VMCP_E2E=1; KEEP=1, SCENARIOS=…)
+e2e: setup ## Bring a Kubernetes node up, run the scenarios on it, take it down (root, or it is skipped; or KUBECONFIG and VMCP_E2E=1; KEEP=1, SCENARIOS=…)
 	@scripts/e2e.sh $(SCENARIOS)
 
 conformance: build-tests ## Run the official conformance suite direct and through vmcp, and compare
@@ -51,7 +51,7 @@ conformance: build-tests ## Run the official conformance suite direct and throug
 
 # The model that searches by meaning: fetched once, verified, kept in the cache.
 model: build-tests
-	@$(VMCP) model status --dir $(VMCP_MODEL_DIR) >/dev/null || $(VMCP) model pull --dir $(VMCP_MODEL_DIR)
+	@$(VMCP) model status --dir $(VMCP_MODEL_DIR) >/dev/null || scripts/retry.sh $(VMCP) model pull --dir $(VMCP_MODEL_DIR)
 
 lint: check-format clippy deny ## Check format, lints, licences and sources
 
@@ -65,7 +65,7 @@ clippy: setup
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 
 $(DENY):
-	cargo install --quiet --locked cargo-deny --version 0.20.2 --root $(CACHE)/tools
+	scripts/retry.sh cargo install --quiet --locked cargo-deny --version 0.20.2 --root $(CACHE)/tools
 
 deny: $(DENY)
 	$(DENY) --log-level error check bans licenses sources

@@ -1,25 +1,91 @@
 #!/usr/bin/env bash
 # Brings a Kubernetes node up, runs the scenarios on it, and takes it down. KEEP=1 leaves it up; arguments choose scenarios.
-# With KUBECONFIG and VMCP_E2E=1, the cluster that KUBECONFIG names is used instead.
+# With VMCP_E2E=1, the cluster that KUBECONFIG names is used instead; LOAD or REGISTRY says how images get into it. docs/testing.md tells more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-scenarios=(cargo test --workspace --quiet --test cluster)
+# One after the other: the second takes the operator away and brings it back.
+scenarios=(cargo test --workspace --quiet --test cluster --test release)
+cluster=("${CARGO_TARGET_DIR:-target}/debug/vmcp-cluster" --name "${E2E_NODE:-e2e}")
+end=true
+running=
 
-if [ -n "${VMCP_E2E:-}" ] && [ -n "${KUBECONFIG:-}" ]; then
-  exec "${scenarios[@]}" -- "$@"
+# Each step is a process group of its own, so that it can be ended with all that it started, at once.
+step() {
+  local start=$SECONDS
+  set -m
+  "${@:2}" </dev/null 9>&- &
+  running=$!
+  set +m
+  wait "$running"
+  running=
+  printf '%s: %s s\n' "$1" "$((SECONDS - start))" >&2
+}
+finish() {
+  trap '' INT TERM HUP
+  [ -z "$running" ] || { kill -TERM -- "-$running" && sleep 1; kill -KILL -- "-$running"; } 2>/dev/null || true
+  "$end"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# Waits until no other run uses the same cluster.
+alone() {
+  command -v flock >/dev/null || return 0
+  exec 9>"${TMPDIR:-/tmp}/vmcp-$1.lock"
+  flock --nonblock 9 || { echo "waiting for another run to end"; flock 9; }
+}
+
+build() {
+  # As `make test` builds them, so that one build serves both.
+  step "building the tests" cargo build --workspace --quiet --bins --tests
+  step "building the scenarios" "${scenarios[@]}" --no-run
+}
+
+if [ -n "${VMCP_E2E:-}" ]; then
+  if [ -n "${REGISTRY:-}${LOAD:-}" ] && [ "$(id -u)" != 0 ]; then
+    echo "make e2e: REGISTRY and LOAD build images, which takes root: sudo -E env PATH=\"\$PATH\" make e2e …" >&2
+    exit 1
+  fi
+  scratch=$(mktemp -d)
+  end=remove_scratch
+  remove_scratch() { rm -rf "$scratch"; }
+  # One file with all that it takes, whatever KUBECONFIG is a list of.
+  kubectl config view --raw --flatten --minify >"$scratch/kubeconfig" || { echo "make e2e: VMCP_E2E=1 takes kubectl, and a KUBECONFIG with a current context" >&2; exit 1; }
+  export KUBECONFIG=$scratch/kubeconfig
+  build
+  alone given
+  if [ -n "${REGISTRY:-}" ]; then
+    scripts/setup-e2e.sh
+    step "pushing the images" "${cluster[@]}" push "$REGISTRY" >"$scratch/images"
+    set -a
+    . "$scratch/images"
+    set +a
+  elif [ -n "${LOAD:-}" ]; then
+    scripts/setup-e2e.sh
+    step "building the images" "${cluster[@]}" images >"$scratch/images"
+    while read -r archive; do
+      step "$LOAD $archive" $LOAD "$archive"
+    done <"$scratch/images"
+  fi
+  clear_cluster() {
+    if [ -n "${KEEP:-}" ]; then
+      echo "what the scenarios made is there still: ${cluster[*]} clear removes it"
+    else
+      "${cluster[@]}" clear
+    fi
+    remove_scratch
+  }
+  step "looking at the cluster" "${cluster[@]}" prepare
+  end=clear_cluster
+  step "scenarios" "${scenarios[@]}" -- "$@"
+  exit
 fi
+
 if [ "$(id -u)" != 0 ] || [ "$(uname)" != Linux ]; then
   echo "make e2e: skipped; bringing a node up takes Linux and root, or set KUBECONFIG and VMCP_E2E=1 to use a cluster that is there"
   exit 0
 fi
-
-step() {
-  local start=$SECONDS
-  "${@:2}" 9>&-
-  printf '%s: %s s\n' "$1" "$((SECONDS - start))"
-}
-
-cluster=("${CARGO_TARGET_DIR:-target}/debug/vmcp-cluster" --name "${E2E_NODE:-e2e}")
 down() {
   if [ -n "${KEEP:-}" ]; then
     echo "the node is up still: ${cluster[*]} exec kubectl get pods -A; ${cluster[*]} down"
@@ -27,14 +93,10 @@ down() {
     "${cluster[@]}" down
   fi
 }
-
 scripts/setup-e2e.sh
-# As `make test` builds them, so that one build serves both.
-step "building the tests" cargo build --workspace --quiet --bins --tests
-step "building the scenarios" "${scenarios[@]}" --no-run
-exec 9>"${TMPDIR:-/tmp}/vmcp-${E2E_NODE:-e2e}.lock"
-flock --nonblock 9 || { echo "waiting for another run to end"; flock 9; }
+build
+alone "${E2E_NODE:-e2e}"
 "${cluster[@]}" down # what an interrupted run left
-trap down EXIT
+end=down
 step "bringing the node up" "${cluster[@]}" up
 step "scenarios" "${cluster[@]}" exec "${scenarios[@]}" -- "$@"

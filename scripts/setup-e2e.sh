@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a Kubernetes node on this machine needs, and says so; a second run finds nothing to do.
 set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 missing=()
 need() { command -v "$1" >/dev/null || missing+=("$2"); }
@@ -14,15 +15,17 @@ need ip iproute2
 need nsenter util-linux
 need buildah buildah
 need debootstrap debootstrap
-[ -d /usr/lib/cni ] || [ -d /opt/cni/bin ] || missing+=(containernetworking-plugins)
+[ -e /usr/lib/cni/bridge ] || [ -e /opt/cni/bin/bridge ] || missing+=(containernetworking-plugins)
 # The images hold static programs.
 target=$(uname -m)-unknown-linux-musl
-[ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] || rustup target add "$target"
+[ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] || scripts/retry.sh rustup target add "$target"
 [ ${#missing[@]} -gt 0 ] || exit 0
-if ! command -v apt-get >/dev/null; then
-  echo "missing: ${missing[*]}. Install them with this system's package manager, then run make again." >&2
+cannot() {
+  echo "make e2e: $1. A node here takes ${missing[*]}; or use a cluster that is there: KUBECONFIG and VMCP_E2E=1 (docs/testing.md)." >&2
   exit 1
-fi
+}
+command -v apt-get >/dev/null || cannot "there is no apt-get to install packages with"
 echo "installing ${missing[*]}"
-apt-get update -qq
-DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends -qq "${missing[@]}" >/dev/null
+export DEBIAN_FRONTEND=noninteractive
+scripts/retry.sh apt-get update -qq || cannot "apt-get cannot fetch the lists of packages"
+scripts/retry.sh apt-get install -y --no-install-recommends -qq "${missing[@]}" >/dev/null || cannot "apt-get cannot install packages"

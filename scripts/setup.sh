@@ -10,6 +10,8 @@ need mold mold
 need cc build-essential
 need git git
 need curl curl
+# Without certificates nothing is fetched.
+[ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] || [ "$(uname)" != Linux ] || missing+=(ca-certificates)
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3 python3-venv)
 if [ ${#missing[@]} -gt 0 ]; then
   install="apt-get install -y --no-install-recommends ${missing[*]}"
@@ -25,15 +27,15 @@ if [ ${#missing[@]} -gt 0 ]; then
     exit 1
   fi
   echo "installing ${missing[*]}"
-  "${as_root[@]}" apt-get update -qq
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $install -qq >/dev/null
+  "$root/scripts/retry.sh" "${as_root[@]}" apt-get update -qq
+  "$root/scripts/retry.sh" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $install -qq >/dev/null
 fi
 
 for tool in cargo npm node; do
   command -v "$tool" >/dev/null || { echo "missing: $tool. vmcp needs Rust 1.95 (rustup.rs) and, for tests and the demo, Node 20 or newer." >&2; exit 1; }
 done
 for component in rustfmt clippy; do
-  cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 || rustup component add "$component"
+  cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 || "$root/scripts/retry.sh" rustup component add "$component"
 done
 
 "$root/tests/servers/install.sh"

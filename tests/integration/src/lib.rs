@@ -45,7 +45,7 @@ pub use vmcp::{Cli, Vmcp, VmcpBuilder, vmcp_command};
 use std::time::Duration;
 
 /// How long anything may take that is not meant to be slow. Generous: the machine may be busy with other tests.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Asks again until `check` gives something, or panics after [`PATIENCE`] with `what` was waited for.
 pub async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {

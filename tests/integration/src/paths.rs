@@ -1,7 +1,9 @@
 //! Where things are: our binaries beside the test's, real servers in the cache.
 
+use std::fs::File;
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// One of our binaries, in the folder that the test's own binary was built into.
@@ -39,14 +41,29 @@ pub fn node(program: &str) -> PathBuf {
 /// A port on 127.0.0.1 that nobody uses.
 ///
 /// Taken below the range that the system gives to outgoing connections, so that none of those can take it before its
-/// server does; the start differs from process to process.
+/// server does, and out of a block that no other process of tests takes from.
 pub fn free_port() -> u16 {
+    static BLOCK: OnceLock<(u16, Option<File>)> = OnceLock::new();
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = std::process::id() as u16 % 11 * 1000;
+    let (block, _lock) = BLOCK.get_or_init(free_block);
     loop {
-        let port = 20_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 12_000;
+        let port = block + NEXT.fetch_add(1, Ordering::Relaxed) % BLOCK_SIZE;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
     }
+}
+
+const BLOCK_SIZE: u16 = 500;
+
+/// The first port of a block, and what keeps other processes out of it until we end.
+fn free_block() -> (u16, Option<File>) {
+    let blocks = (20_000..32_000).step_by(BLOCK_SIZE.into());
+    let locked = blocks.map(|first| {
+        let lock = File::create(std::env::temp_dir().join(format!("vmcp-tests-ports-{first}.lock"))).ok()?;
+        lock.try_lock().is_ok().then_some((first, Some(lock)))
+    });
+    // So many processes at once that it is up to luck.
+    let any = || (20_000 + std::process::id() as u16 % 24 * BLOCK_SIZE, None);
+    locked.flatten().next().unwrap_or_else(any)
 }

@@ -6,6 +6,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 version=$(sed -n 's|^\tk8s.io/kubernetes v||p' "$here/go.mod")
 helm=v3.22.0
 sources=$({ cat "$here/go.mod" "$here/go.sum" "$here/main.go" "$here/pause/main.go"; echo "$helm"; } | sha256sum | cut -c -8)
+retry=$here/../../../scripts/retry.sh
 kubernetes=${XDG_CACHE_HOME:-$HOME/.cache}/vmcp/kubernetes
 folder=$kubernetes/$version-$sources
 
@@ -19,14 +20,14 @@ build() {
   cd "$here"
   echo "building Kubernetes $version from its Go modules into $folder (once; about five minutes)" >&2
   say "downloading modules"
-  go mod download
+  "$retry" go mod download
   say "compiling"
   go build -o "$building/kubernetes-components" -ldflags \
     "-s -w $set.gitVersion=v$version $set.gitMajor=$(cut -d. -f1 <<<"$version") $set.gitMinor=$(cut -d. -f2 <<<"$version")" .
   go build -o "$building/pause" -ldflags "-s -w" ./pause
   say "helm $helm"
   cd /
-  GOBIN=$building go install -ldflags "-s -w" "helm.sh/helm/v3/cmd/helm@$helm" 2> >(grep -v '^go: downloading' >&2)
+  GOBIN=$building "$retry" go install -ldflags "-s -w" "helm.sh/helm/v3/cmd/helm@$helm" 2> >(grep -v '^go: downloading' >&2)
   for program in etcd coredns kubectl kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubelet; do
     ln -s kubernetes-components "$building/$program"
   done

@@ -1,37 +1,62 @@
 //! The operator, installed as people install it.
 
+use std::fs;
+use std::path::Path;
+
 use tokio::sync::OnceCell;
 
-use crate::images::{OPERATOR, VMCP};
+use crate::images::in_cluster;
 use crate::{Cluster, repository};
 
 /// Where the chart is installed.
 pub const RELEASE: &str = "vmcp-operator";
 
+/// The chart of the repository.
+pub fn chart() -> String {
+    repository().join("charts/vmcp-operator").display().to_string()
+}
+
+/// A chart whose definition of groups is older, as before an upgrade: a description has 512 characters at most, not 1024.
+pub fn older_chart(folder: &Path) -> String {
+    let older = folder.join("vmcp-operator");
+    let copied = std::process::Command::new("cp").arg("-r").arg(chart()).arg(&older).status();
+    assert!(copied.is_ok_and(|status| status.success()), "the chart is copied");
+    let definition = older.join("files/crds/mcpgroups.toolhive.stacklok.com.yaml");
+    let text = fs::read_to_string(&definition).expect("a definition");
+    assert!(text.contains("maxLength: 1024"), "the definition has a longest description");
+    fs::write(&definition, text.replace("maxLength: 1024", "maxLength: 512")).expect("writing a definition");
+    older.display().to_string()
+}
+
 impl Cluster {
     /// Installs the chart once for all tests of a binary, in the namespace [`RELEASE`], for all namespaces; two replicas, of
-    /// which one leads. `VMCP_OPERATOR_IMAGE` and `VMCP_IMAGE` name other images than those of our own node.
+    /// which one leads.
     pub async fn install(&self) {
         static INSTALLED: OnceCell<()> = OnceCell::const_new();
-        INSTALLED.get_or_init(|| self.install_chart()).await;
+        INSTALLED.get_or_init(async || self.release(&chart(), "replicas=2").await).await;
     }
 
-    async fn install_chart(&self) {
-        let image = |variable: &str, ours: &str| std::env::var(variable).unwrap_or_else(|_| ours.to_owned());
-        let chart = repository().join("charts/vmcp-operator").display().to_string();
-        let mut arguments: Vec<String> =
-            ["upgrade", "--install", RELEASE, &chart, "--namespace", RELEASE, "--create-namespace", "--wait"]
-                .map(str::to_owned)
-                .into();
-        let (operator, vmcp) = (image("VMCP_OPERATOR_IMAGE", OPERATOR), image("VMCP_IMAGE", VMCP));
+    /// Installs or upgrades the release with these values, and waits until it runs.
+    pub async fn release(&self, chart: &str, values: &str) {
+        let upgrade =
+            ["upgrade", "--install", RELEASE, chart, "--namespace", RELEASE, "--create-namespace", "--wait"];
+        let mut arguments = upgrade.map(str::to_owned).to_vec();
+        let [vmcp, operator, _] = in_cluster();
         for (value, image) in [("image", operator), ("vmcpImage", vmcp)] {
             let (repository, tag) = image.rsplit_once(':').expect("an image with a tag");
             arguments.push(format!("--set-string={value}.repository={repository},{value}.tag={tag}"));
         }
-        arguments.push("--set=replicas=2,logLevel=info".to_owned());
+        arguments.push(format!("--set=logLevel=info,{values}"));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         if let Err(complaint) = self.helm(&arguments).await {
             panic!("helm: {complaint}\n{}", crate::report::report(self, RELEASE).await);
         }
+    }
+
+    /// How long the description of a group may be, by the definition that the cluster has.
+    pub async fn longest_description(&self) -> String {
+        let path = "jsonpath={..description.maxLength}";
+        let get = ["get", "crd", "mcpgroups.toolhive.stacklok.com", "--output", path];
+        self.kubectl(&get).await.expect("a definition")
     }
 }

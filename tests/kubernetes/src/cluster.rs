@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
-use crate::{Namespace, PATIENCE, Programs, repository};
+use crate::given::LABEL;
+use crate::{Namespace, PATIENCE, Programs, images, repository};
 
 /// A cluster that answers, as its administrator sees it.
 #[derive(Debug, Clone)]
@@ -42,15 +43,15 @@ impl Cluster {
     pub async fn client(&self) -> Client {
         let file = Kubeconfig::read_from(&self.kubeconfig).expect("a kubeconfig");
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-        let mut config = config.expect("a configuration");
-        config.default_retry = false;
+        let config = config.expect("a configuration");
         Client::try_from(config).expect("a client")
     }
 
     /// A new namespace whose name begins with `prefix`.
     pub async fn namespace(&self, prefix: &str) -> Namespace {
         let client = self.client().await;
-        let wanted = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": format!("{prefix}-")}});
+        let metadata = json!({"generateName": format!("{prefix}-"), "labels": {LABEL: "scenario"}});
+        let wanted = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
         let wanted: core::Namespace = serde_json::from_value(wanted).expect("a namespace");
         let made = Api::all(client.clone()).create(&PostParams::default(), &wanted).await;
         let name = made.expect("a namespace").metadata.name.expect("a name");
@@ -62,7 +63,7 @@ impl Cluster {
     pub async fn apply(&self, yaml: &str, namespace: &str) -> Result<Vec<DynamicObject>, kube::Error> {
         let client = self.client().await;
         let mut applied = Vec::new();
-        for document in serde_saphyr::from_multiple::<Value>(yaml).expect("YAML") {
+        for document in serde_saphyr::from_multiple::<Value>(&images::renamed(yaml)).expect("YAML") {
             let wanted: DynamicObject = serde_json::from_value(document).expect("an object of Kubernetes");
             let api = api_of(&client, &wanted, namespace).await?;
             let how = PatchParams::apply("test").force();
@@ -81,7 +82,7 @@ impl Cluster {
             let yaml = std::fs::read_to_string(&file).expect("a definition");
             self.apply(&yaml, "").await.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             let name = file.file_stem().unwrap_or_default().to_string_lossy();
-            let wait = ["wait", "--for", "condition=Established", "--timeout", "60s", "crd", name.as_ref()];
+            let wait = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", name.as_ref()];
             // It fails at once while a new definition has no status at all.
             let deadline = Instant::now() + PATIENCE;
             while let Err(error) = self.kubectl(&wait).await {
@@ -106,7 +107,7 @@ impl Cluster {
         let mut command = Command::new(ours.unwrap_or_else(|| program.into()));
         let run = command.args(arguments).env("KUBECONFIG", &self.kubeconfig).kill_on_drop(true).output();
         let run =
-            tokio::time::timeout(5 * PATIENCE, run).await.map_err(|_| format!("{program} does not end"))?;
+            tokio::time::timeout(2 * PATIENCE, run).await.map_err(|_| format!("{program} does not end"))?;
         let output = run.map_err(|error| format!("{program}: {error}"))?;
         if output.status.success() {
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())

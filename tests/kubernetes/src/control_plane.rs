@@ -2,7 +2,6 @@
 
 use std::ops::Deref;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Request;
@@ -32,12 +31,9 @@ impl ControlPlane {
 
     /// Starts one on free ports of 127.0.0.1. Needs no root.
     pub async fn start() -> Self {
-        static STARTED: AtomicUsize = AtomicUsize::new(0);
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let name = format!("vmcp-control-plane-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        drop(std::fs::remove_dir_all(&folder));
-        std::fs::create_dir(&folder).expect("a temporary folder");
+        // Whoever ends its processes removes it.
+        let folder =
+            tempfile::Builder::new().prefix("vmcp-control-plane-").tempdir().expect("a folder").keep();
 
         let programs = tokio::task::spawn_blocking(Programs::find).await.expect("looking for programs");
         let mut processes = Processes::ours(&folder);

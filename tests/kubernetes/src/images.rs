@@ -3,6 +3,7 @@
 //! What goes into an image is hashed, and the archive kept under that name: nothing is built twice.
 
 mod base;
+mod names;
 mod ours;
 mod servers;
 
@@ -15,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tokio::process::Command;
 
+pub use names::{all, in_cluster, push, renamed};
 pub use ours::{OPERATOR, VMCP, ours};
 pub use servers::{SERVERS, servers};
 
@@ -30,6 +32,8 @@ impl Context {
     pub fn new(dockerfile: &str) -> Self {
         let parent = cache().join("kubernetes/contexts");
         fs::create_dir_all(&parent).expect("a folder for contexts");
+        // Those of runs that were interrupted.
+        remove_old(&parent);
         let context = Self { folder: TempDir::new_in(parent).expect("a folder") };
         fs::write(context.path().join("Dockerfile"), dockerfile).expect("the Dockerfile");
         context
@@ -68,14 +72,14 @@ impl Build {
     /// The archive of the image that was built from what `key` stands for; built from `folder` if there is none.
     pub async fn archive(&self, key: &str, folder: &Path) -> PathBuf {
         let archive = self.path(key);
-        let _alone = alone(&archive).await;
+        let _alone = alone("images").await;
         if !archive.exists() {
             self.build(folder).await;
             let unfinished = archive.with_extension("unfinished");
             drop(fs::remove_file(&unfinished));
             let to = format!("docker-archive:{}:{}", unfinished.display(), self.tag);
             run("buildah push", buildah().args(["push", "--quiet", &self.tag, &to])).await;
-            remove_archives(&archive);
+            remove_old(archive.parent().unwrap_or(&archive));
             fs::rename(unfinished, &archive).expect("naming the archive");
         }
         archive
@@ -84,10 +88,10 @@ impl Build {
     /// The same for an image that others are built on, of which no archive is needed: an empty file stands for it.
     pub(crate) async fn base(&self, key: &str, folder: &Path) {
         let mark = self.path(key);
-        let _alone = alone(&mark).await;
+        let _alone = alone("images").await;
         if !mark.exists() {
             self.build(folder).await;
-            remove_archives(&mark);
+            remove_old(mark.parent().unwrap_or(&mark));
             fs::write(mark, "").expect("the mark of an image");
         }
     }
@@ -95,6 +99,8 @@ impl Build {
     async fn build(&self, folder: &Path) {
         let Self { tag, arguments, volumes, target } = self;
         eprintln!("building the image {tag}");
+        // What a build that was interrupted left. No other runs: we are alone.
+        run("buildah rm", buildah().args(["rm", "--all"])).await;
         let mut build = buildah();
         build.args(["bud", "--isolation", "chroot", "--layers=false", "--pull-never", "--tag", tag]);
         if !target.is_empty() {
@@ -120,20 +126,28 @@ impl Build {
     }
 }
 
-/// Waits until no other process builds this image; the file that is given keeps them waiting.
-async fn alone(archive: &Path) -> File {
-    let lock = File::create(archive.with_file_name("lock")).expect("the lock of an image");
+/// Waits until no other process makes what is in this folder of the cache; the file that is given keeps them waiting.
+async fn alone(folder: &str) -> File {
+    let folder = cache().join("kubernetes").join(folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    let lock = File::create(folder.join("lock")).expect("a lock");
+    if lock.try_lock().is_ok() {
+        return lock;
+    }
+    eprintln!("waiting for another process that works in {}", folder.display());
     let taken = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await.expect("waiting");
-    taken.expect("the lock of an image")
+    taken.expect("a lock")
 }
 
-/// Removes archives of an image that are older than a day; younger ones may be in use by another run.
-fn remove_archives(newest: &Path) {
-    let files = newest.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
-    for file in files {
-        let age = file.metadata().ok().and_then(|about| about.modified().ok()?.elapsed().ok());
+/// Removes what is older than a day from a folder; what is younger may be in use by another run.
+fn remove_old(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let about = entry.metadata().ok();
+        let age = about.as_ref().and_then(|about| about.modified().ok()?.elapsed().ok());
         if age.is_some_and(|age| age > Duration::from_hours(24)) {
-            drop(fs::remove_file(file.path()));
+            let path = entry.path();
+            let is_folder = about.is_some_and(|about| about.is_dir());
+            drop(if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) });
         }
     }
 }

@@ -25,6 +25,7 @@ mod access;
 mod chart;
 mod cluster;
 mod control_plane;
+mod given;
 pub mod images;
 mod namespace;
 mod node;
@@ -34,7 +35,7 @@ mod programs;
 mod report;
 mod service;
 
-pub use chart::RELEASE;
+pub use chart::{RELEASE, chart, older_chart};
 pub use cluster::Cluster;
 pub use control_plane::ControlPlane;
 pub use namespace::Namespace;
@@ -43,10 +44,17 @@ pub use operator::Operator;
 pub use programs::{Programs, cache};
 pub use service::Endpoint;
 
+use std::io::Write as _;
 use std::time::Duration;
 
 /// How long anything may take that is not meant to be slow. Generous: the machine may be busy with other tests.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const PATIENCE: Duration = Duration::from_mins(3);
+
+/// Tells whoever runs the tests that this one was not run; the test's runner would keep what a passing test prints.
+pub fn skipped(reason: &str) {
+    let test = std::thread::current();
+    let _unheard = writeln!(std::io::stderr(), "skipped: {}: {reason}", test.name().unwrap_or("a test"));
+}
 
 /// The root of the repository.
 pub fn repository() -> std::path::PathBuf {

@@ -13,12 +13,13 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Defines the resources, and starts one replica that looks after `place` alone. It has the rights of an administrator.
+    /// Defines the resources, and starts one replica that looks after `place` alone. It has the rights of an administrator,
+    /// and leads unasked: one that a busy machine lets miss its lease would end.
     pub async fn start(place: &Namespace) -> Self {
-        Self::replica(place, "one").await
+        Self::with(place, "one", &[("LEADER_ELECT", "false")]).await
     }
 
-    /// The same under another name, so that several replicas elect one that leads.
+    /// The same under a name, for several replicas that elect one that leads.
     pub async fn replica(place: &Namespace, identity: &str) -> Self {
         Self::with(place, identity, &[]).await
     }

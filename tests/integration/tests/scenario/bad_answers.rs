@@ -51,7 +51,7 @@ async fn bytes_that_are_no_text_and_events_that_break_off_are_errors_in_time() {
                 let start = Instant::now();
                 let answer = client.call_tool("bad_count", json!({})).await;
                 assert!(is_failure(&answer.message), "{fault}: {}", answer.text);
-                assert!(start.elapsed() < Duration::from_secs(20), "{fault} took {:?}", start.elapsed());
+                assert!(start.elapsed() < Duration::from_secs(40), "{fault} took {:?}", start.elapsed());
                 assert!(!answer.text.contains("127.0.0.1"), "no address in {}", answer.text);
             }
             is_healthy(&vmcp, fault).await;

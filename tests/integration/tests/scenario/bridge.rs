@@ -127,7 +127,7 @@ async fn a_program_that_crashes_is_started_again_and_until_then_calls_fail_at_on
         let start = Instant::now();
         let answer = client.call_tool("echo", json!({"message": "here"})).await;
         assert!(answer.text.contains("is being started again"), "{}", answer.text);
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     }
     assert!(session.tools().await.contains_key("echo"), "what it offers is known");
 

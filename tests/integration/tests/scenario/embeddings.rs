@@ -121,7 +121,7 @@ async fn a_slow_service_costs_a_search_its_time_out_and_no_more() {
     let start = std::time::Instant::now();
     let found = find(&client, "who watches it now").await;
     assert_eq!(found.structured()["search_mode"], "keyword", "{}", found.text);
-    assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(start.elapsed() < std::time::Duration::from_secs(40), "{:?}", start.elapsed());
 }
 
 #[tokio::test]

@@ -27,13 +27,15 @@ async fn sigterm_lets_calls_in_flight_end_and_takes_no_new_ones() {
         .await;
         vmcp.process.signal("TERM").await;
         // The load balancer learns of it, as long as the admin port answers at all.
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        http_client().get(ready).send().await.ok().map(|answer| answer.status().as_u16())
+        eventually("readiness to be taken back", async || {
+            let readiness = http_client().get(&ready).send().await.ok().map(|answer| answer.status());
+            (readiness.is_none_or(|status| status != 200)).then_some(())
+        })
+        .await;
     };
-    let (first, second, readiness) = futures::join!(http_call, stdio_call, end);
+    let (first, second, ()) = futures::join!(http_call, stdio_call, end);
     assert_eq!(first.content_text(), "slept 2000 ms", "{}", first.text);
     assert_eq!(second.content_text(), "slept 2000 ms", "{}", second.text);
-    assert_ne!(readiness, Some(200));
     let status = vmcp.process.ended().await;
     assert!(status.success(), "{status}");
 }
@@ -49,7 +51,7 @@ async fn a_drain_ends_even_if_a_call_does_not() {
     eventually("the call to arrive", async || (echo.calls("sleep").await == 1).then_some(())).await;
     let start = Instant::now();
     vmcp.terminate().await;
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     response.abort();
 }
 

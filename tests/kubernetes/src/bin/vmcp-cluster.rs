@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use clap::{Parser, Subcommand};
-use vmcp_kubernetes_tests::{Node, Programs, images};
+use vmcp_kubernetes_tests::{Cluster, Node, Programs, images};
 
 /// A Kubernetes node on this machine, without a registry and without a way out: for tests, and for a look by hand.
 ///
@@ -30,8 +30,17 @@ enum Action {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<OsString>,
     },
-    /// Build the images of the tests, which `up` does as well.
+    /// Build the images of the tests, which `up` does as well, and tell where their archives are.
     Images,
+    /// Build the images of the tests, push them to a registry, and tell which variables name them.
+    Push {
+        /// What stands before the names, such as `registry.example.com/team`.
+        registry: String,
+    },
+    /// Look whether the cluster of KUBECONFIG can run the scenarios (with VMCP_E2E=1).
+    Prepare,
+    /// Remove all that the scenarios left in the cluster of KUBECONFIG (with VMCP_E2E=1).
+    Clear,
     /// Give the node the images of an archive.
     Import {
         /// A file as `docker save` writes it.
@@ -48,16 +57,20 @@ enum Action {
 }
 
 #[tokio::main]
+#[expect(clippy::print_stdout, reason = "a command line tells its user")]
 async fn main() -> ExitCode {
     let Arguments { name, command } = Arguments::parse();
     let node = Node::named(&name);
     match command {
         Action::Up => {
             // What fetches packages cannot be done inside the network.
-            let images = all_images().await;
+            let images = images::all().await;
             node.lay_network().await;
             let us = std::env::current_exe().unwrap_or_else(|_| "vmcp-cluster".into());
-            return replace(inside(&node, us).args(["--name", &name, "start"]).args(images));
+            let mut start = inside(&node, "unshare");
+            // What the daemons mount is seen by them alone.
+            start.args(["--mount", "--propagation", "private"]).arg(us).args(["--name", &name, "start"]);
+            return replace(start.args(images));
         }
         Action::Exec { command } => {
             let Some((program, arguments)) = command.split_first() else { return ExitCode::FAILURE };
@@ -69,17 +82,23 @@ async fn main() -> ExitCode {
                 node.import(&image).await;
             }
         }
-        Action::Images => drop(all_images().await),
+        Action::Images => images::all().await.iter().for_each(|archive| println!("{}", archive.display())),
+        Action::Push { registry } => {
+            images::push(&registry).await.iter().for_each(|setting| println!("{setting}"));
+        }
+        Action::Prepare => return told(Cluster::given().prepare().await),
+        Action::Clear => return told(Cluster::given().clear().await),
         Action::Import { archive } => node.import(&archive).await,
         Action::Down => node.down().await,
     }
     ExitCode::SUCCESS
 }
 
-async fn all_images() -> Vec<PathBuf> {
-    let mut images = images::ours().await;
-    images.push(images::servers().await);
-    images
+#[expect(clippy::print_stderr, reason = "a command line tells its user")]
+fn told(result: Result<(), String>) -> ExitCode {
+    let Err(complaint) = result else { return ExitCode::SUCCESS };
+    eprintln!("{complaint}");
+    ExitCode::FAILURE
 }
 
 /// `program` inside the cluster's network. Not by `ip netns exec`: that hides the cgroups from the kubelet.

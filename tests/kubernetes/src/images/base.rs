@@ -4,7 +4,7 @@ use std::fs;
 
 use tokio::process::Command;
 
-use super::{Build, digest, run};
+use super::{Build, alone, digest, run};
 use crate::cache;
 
 /// What compiling Rust with parts in C takes, for musl and for glibc.
@@ -19,13 +19,16 @@ pub(super) async fn base(tag: &str, packages: &str) {
     let release = release.trim();
     let folder = cache().join("kubernetes/userlands");
     let userland = folder.join(format!("{release}-{}", digest(&[packages])));
+    let alone = alone("userlands").await;
     if !userland.join("Dockerfile").exists() {
         eprintln!("fetching the packages of {tag}: {packages}");
         fs::create_dir_all(&userland).expect("a folder");
         let tree = userland.join("tree");
         drop(fs::remove_dir_all(&tree));
-        let mut debootstrap = Command::new("debootstrap");
+        // What it mounts goes with it, even if it is killed.
+        let mut debootstrap = Command::new("unshare");
         debootstrap
+            .args(["--mount", "--propagation", "private", "debootstrap"])
             .args(["--variant", "minbase", "--include", packages, release])
             .arg(&tree)
             .arg(mirror(release).await);
@@ -47,6 +50,7 @@ pub(super) async fn base(tag: &str, packages: &str) {
         drop(fs::remove_dir_all(&tree));
         fs::write(userland.join("Dockerfile"), "FROM scratch\nADD tree.tar /\n").expect("a Dockerfile");
     }
+    drop(alone);
     Build::new(tag).base(&userland.display().to_string(), &userland).await;
 }
 

@@ -36,7 +36,8 @@ pub(super) fn start(folder: &Path, processes: &mut Processes) {
     });
     fs::write(networks.join("10-pods.conflist"), network.to_string()).expect("the pods' network");
 
-    // `restrict_oom_score_adj`: a machine without CAP_SYS_RESOURCE could start no sandbox otherwise.
+    // `restrict_oom_score_adj`: a machine without CAP_SYS_RESOURCE could start no sandbox otherwise. `nri`: newer ones would
+    // listen for plugins where the machine's own containerd does.
     let config = format!(
         "version = 2
 root = '{root}/containerd'
@@ -54,13 +55,15 @@ state = '{root}/containerd-state'
     conf_dir = '{networks}'
   [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.runc]
     runtime_type = 'io.containerd.runc.v2'
+[plugins.'io.containerd.nri.v1.nri']
+  disable = true
 ",
         root = folder.display(),
         socket = socket(folder).display(),
         plugins = ["/usr/lib/cni", "/opt/cni/bin"]
             .into_iter()
-            .find(|path| Path::new(path).exists())
-            .expect("the CNI plugins: run scripts/setup-e2e.sh",),
+            .find(|path| Path::new(path).join("bridge").exists())
+            .expect("the CNI plugins: run scripts/setup-e2e.sh"),
         networks = networks.display(),
     );
     let file = folder.join("containerd.toml");

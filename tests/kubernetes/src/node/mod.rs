@@ -4,6 +4,7 @@
 
 mod containers;
 mod down;
+mod isolation;
 mod kubelet;
 mod network;
 mod objects;
@@ -54,10 +55,12 @@ impl Node {
         network::create(&self.name).await;
     }
 
-    /// Starts everything and waits until the node is ready. The caller is inside the network.
+    /// Starts everything and waits until the node is ready. The caller is inside the network, and inside a mount namespace
+    /// of its own.
     pub async fn start(&self) -> Cluster {
         let folder = self.folder.as_path();
         let programs = tokio::task::spawn_blocking(Programs::built).await.expect("building");
+        isolation::isolate(folder).await;
         network::configure().await;
         let mut processes = Processes::lasting(folder);
         // The containers' daemon starts while the control plane does.
@@ -80,6 +83,6 @@ impl Node {
 
     /// Ends every process and removes every trace, also after a start that failed half-way.
     pub async fn down(&self) {
-        down::down(&self.name, &self.folder).await;
+        down::down(&self.name, &self.network(), &self.folder).await;
     }
 }

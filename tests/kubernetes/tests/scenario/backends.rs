@@ -17,7 +17,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use vmcp_crds::{MCPGroup, MCPServer, MCPServerEntry};
-use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
+use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator, skipped};
 
 /// A namespace and an operator that looks after it.
 pub(super) async fn place(name: &str) -> (Namespace, Operator) {
@@ -90,7 +90,7 @@ pub(super) async fn pod_says(place: &Namespace, server: &str, ready: bool, conta
 async fn a_server_follows_its_pods_and_says_what_they_suffer() {
     let (place, _operator) = place("pods").await;
     if !ControlPlane::shared().await.has_controllers() {
-        eprintln!("skipped: there is no kube-controller-manager in KUBEBUILDER_ASSETS");
+        skipped("there is no kube-controller-manager in KUBEBUILDER_ASSETS");
         return;
     }
     apply(&place, "MCPServer", "time", "{image: 'x:1', transport: streamable-http, mcpPort: 3000}").await;

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use vmcp_integration::http_client;
 use vmcp_kubernetes_tests::images::SERVERS;
-use vmcp_kubernetes_tests::{Cluster, Namespace};
+use vmcp_kubernetes_tests::{Cluster, Namespace, skipped};
 
 use super::{client, ready};
 
@@ -33,6 +33,10 @@ spec: {embeddingServerRef: {name: vectors}}
 #[tokio::test]
 async fn search_goes_by_words_while_embeddings_are_down_and_recovers() {
     let cluster = Cluster::given();
+    if !cluster.has_volumes().await {
+        skipped("the cluster has no default StorageClass, and the cache of a model wants a volume");
+        return;
+    }
     cluster.install().await;
     let place = cluster.namespace("embeddings").await;
     place.apply(RESOURCES).await;

@@ -4,14 +4,16 @@ use std::{fs, path::Path};
 
 use kube::api::DynamicObject;
 use serde_json::Value;
-use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, repository};
+use vmcp_kubernetes_tests::{
+    Cluster, ControlPlane, Namespace, Operator, chart, older_chart, repository, skipped,
+};
 
 /// The operator as `deploy/` installs it, but for its pod: one that runs here, with the rights of its ServiceAccount.
 async fn install(cluster: &Cluster, place: &Namespace, folder: &Path) -> Operator {
     let deploy = repository().join("deploy").display().to_string();
     cluster.kubectl(&["apply", "--server-side", "-k", &deploy]).await.unwrap();
     // Until then the API server does not know the kinds, and the operator would count that as failures.
-    let served = ["wait", "--for", "condition=Established", "--timeout", "60s", "crd", "--all"];
+    let served = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", "--all"];
     cluster.kubectl(&served).await.unwrap();
     let token = ["create", "token", "vmcp-operator", "--namespace", "vmcp-system"];
     let token = cluster.kubectl(&token).await.unwrap();
@@ -44,7 +46,7 @@ async fn define_foreign(cluster: &Cluster) {
                      versions: [{{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: {schema}}}}}]}}}}"
         );
         cluster.apply(&definition, "").await.unwrap();
-        let wait = ["wait", "--for", "condition=Established", "--timeout", "60s", "crd", &name];
+        let wait = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", &name];
         cluster.kubectl(&wait).await.unwrap();
     }
 }
@@ -132,33 +134,15 @@ async fn every_example_is_applied_as_it_is_written_and_reconciled_without_an_err
     assert!(!operator.process.output().to_lowercase().contains("forbidden"), "{}", operator.process.output());
 }
 
-/// A chart whose definition of groups is older: as before an upgrade.
-fn older_chart(folder: &Path) -> String {
-    let (chart, older) = (repository().join("charts/vmcp-operator"), folder.join("vmcp-operator"));
-    let copied = std::process::Command::new("cp").arg("-r").arg(&chart).arg(&older).status();
-    assert!(copied.unwrap().success());
-    let definition = older.join("files/crds/mcpgroups.toolhive.stacklok.com.yaml");
-    let text = fs::read_to_string(&definition).unwrap();
-    assert!(text.contains("maxLength: 1024"));
-    fs::write(&definition, text.replace("maxLength: 1024", "maxLength: 512")).unwrap();
-    older.display().to_string()
-}
-
 #[tokio::test]
 async fn a_release_is_installed_upgraded_with_its_definitions_and_uninstalled() {
     let cluster = ControlPlane::start().await;
     if let Err(missing) = cluster.helm(&["version"]).await {
-        eprintln!("skipped: there is no helm ({missing})");
+        skipped(&format!("there is no helm ({missing})"));
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (older, chart) = (older_chart(folder.path()), repository().join("charts/vmcp-operator"));
-    let chart = chart.display().to_string();
-    let limit = async || {
-        let path = "jsonpath={..description.maxLength}";
-        let limit = ["get", "crd", "mcpgroups.toolhive.stacklok.com", "-o", path];
-        cluster.kubectl(&limit).await.unwrap()
-    };
+    let (older, chart) = (older_chart(folder.path()), chart());
 
     // There is no node to run a pod, so that none is asked for; with `--wait` the definitions are served before the sample is made.
     let extra = "replicas=0,sample.enabled=true,embeddingServer.enabled=true";
@@ -166,14 +150,14 @@ async fn a_release_is_installed_upgraded_with_its_definitions_and_uninstalled() 
         ["install", "vmcp", &older, "-n", "vmcp-system", "--create-namespace", "--wait", "--set", extra];
     let notes = cluster.helm(&install).await.unwrap();
     assert!(notes.contains("get vmcp sample"), "{notes}");
-    assert_eq!(limit().await, "512");
+    assert_eq!(cluster.longest_description().await, "512");
     // Resources of kinds that the release itself defined.
     let sample = ["get", "vmcp/sample", "emb/embeddings", "-n", "vmcp-system", "-o", "name"];
     assert_eq!(cluster.kubectl(&sample).await.unwrap().lines().count(), 2);
 
     let upgrade = ["upgrade", "vmcp", &chart, "--namespace", "vmcp-system", "--reuse-values"];
     cluster.helm(&upgrade).await.unwrap();
-    assert_eq!(limit().await, "1024");
+    assert_eq!(cluster.longest_description().await, "1024");
     assert_eq!(cluster.kubectl(&sample).await.unwrap().lines().count(), 2);
 
     let unknown = ["upgrade", "vmcp", &chart, "-n", "vmcp-system", "--set", "nonsense=1"];

@@ -7,7 +7,7 @@ use k8s_openapi::api::{
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use vmcp_crds::{EmbeddingServer, MCPTelemetryConfig, embedding_server::EmbeddingServerPhase};
-use vmcp_kubernetes_tests::ControlPlane;
+use vmcp_kubernetes_tests::{ControlPlane, skipped};
 
 use super::backends::{apply, place, told};
 
@@ -30,6 +30,7 @@ async fn an_embedding_server_is_a_set_a_service_and_a_volume_and_leaves_nothing(
     assert_eq!(status().await.and_then(|status| status.url), Some(url));
 
     if !ControlPlane::shared().await.has_controllers() {
+        skipped("what pods change needs a kube-controller-manager in KUBEBUILDER_ASSETS");
         return;
     }
     let pod: Pod = place.eventually("its pod", async || place.get("bge-tei-0").await).await;

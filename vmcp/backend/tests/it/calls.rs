@@ -149,13 +149,13 @@ async fn the_callers_cancellation_closes_the_stream_of_a_modern_backend() {
 
 #[tokio::test]
 async fn progress_extends_the_deadline_up_to_the_cap() {
-    for (cap, answered) in [(Duration::from_mins(1), true), (Duration::from_millis(700), false)] {
+    for (cap, answered) in [(Duration::from_mins(1), true), (Duration::from_millis(1800), false)] {
         let server = Server::start(modern(|seen| {
             let (more, stream) = mpsc::unbounded_channel();
             let (token, answer) = (seen.progress_token().clone(), event(&seen.answer("{}")));
             tokio::spawn(async move {
                 for progress in 0..8 {
-                    tokio::time::sleep(Duration::from_millis(150)).await;
+                    tokio::time::sleep(Duration::from_millis(300)).await;
                     let _ = more.send(event(&format!(
                         r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{progress}}}}}"#
                     )));
@@ -168,7 +168,7 @@ async fn progress_extends_the_deadline_up_to_the_cap() {
         let backend =
             Backend::start(spec("b", server.transport()), Settings { max_call: cap, ..settings() }, None);
         let params = raw(PARAMS);
-        let deadline = Duration::from_millis(600);
+        let deadline = Duration::from_millis(1600);
         let result = backend.request(Request { deadline, ..Request::new("tools/call", &params) }).await;
         assert_eq!(result.is_ok(), answered, "{result:?}");
         backend.stop().await;

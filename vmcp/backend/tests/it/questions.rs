@@ -106,7 +106,7 @@ async fn a_question_on_the_stream_of_a_call_goes_to_its_caller() {
     let streams = Streams::default();
     let server = Server::start(legacy(script(&streams))).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
-    let (call, mut events) = start_call(&backend, "a", None, client(ALL), Duration::from_millis(300));
+    let (call, mut events) = start_call(&backend, "a", None, client(ALL), Duration::from_secs(1));
     let stream = streams.of("a").await;
     stream.send(event(ELICIT)).unwrap();
     let asked = question(&mut events).await;
@@ -117,7 +117,7 @@ async fn a_question_on_the_stream_of_a_call_goes_to_its_caller() {
     // Nobody waits for the person: other messages come through, and the deadline stands still.
     stream.send(event(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#)).unwrap();
     assert_eq!(answered(&server, "p").await["result"], json!({}));
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
     let outcome = Outcome::result(&raw(r#"{"action":"accept","content":{"name":"x"}}"#));
     asked.answer.send(outcome).unwrap();
     let answer = answered(&server, "q1").await;

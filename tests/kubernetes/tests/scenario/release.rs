@@ -1,0 +1,100 @@
+//! A release is installed, upgraded, uninstalled and installed again; what serves goes on serving.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+use vmcp_integration::Client;
+use vmcp_kubernetes_tests::{Cluster, Namespace, RELEASE, chart, older_chart};
+
+const RESOURCES: &str = "apiVersion: toolhive.stacklok.com/v1alpha1
+kind: MCPServer
+metadata: {name: web}
+spec:
+  image: localhost/vmcp-tests/servers:1
+  transport: streamable-http
+  command: [vmcp-fixture, --transport, http, --host, 0.0.0.0, --port, '8080', --name, web]
+  mcpPort: 8080
+---
+apiVersion: toolhive.stacklok.com/v1alpha1
+kind: VirtualMCPServer
+metadata: {name: kept}
+spec: {}
+";
+
+/// Every pod that the operator made, and how often it was started again.
+async fn pods(place: &Namespace) -> Vec<(Option<String>, i32)> {
+    let pods = place.list::<Pod>("app.kubernetes.io/managed-by=vmcp-operator").await;
+    let restarts = |pod: &Pod| {
+        let states = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+        states.into_iter().flatten().map(|state| state.restart_count).sum()
+    };
+    pods.iter().map(|pod| (pod.metadata.name.clone(), restarts(pod))).collect()
+}
+
+#[tokio::test]
+async fn what_serves_goes_on_through_upgrade_uninstallation_and_reinstallation() {
+    let cluster = Cluster::given();
+    let uninstall = ["uninstall", RELEASE, "--namespace", RELEASE, "--wait", "--ignore-not-found"];
+    // Of other scenarios.
+    cluster.helm(&uninstall).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    cluster.release(&older_chart(folder.path()), "replicas=1").await;
+    assert_eq!(cluster.longest_description().await, "512");
+    let place = cluster.namespace("release").await;
+    place.apply(RESOURCES).await;
+    let serving = async |replicas: i32| {
+        let status = place.json("virtualmcpserver/kept").await["status"].take();
+        (status["phase"] == "Ready" && status["backendCount"] == 1 && status["readyReplicas"] == replicas)
+            .then_some(())
+    };
+    place.eventually("the server", async || serving(1).await).await;
+
+    let way = place.endpoint("vmcp-kept", 4483).await;
+    let url = format!("{}/mcp", way.url);
+    let modern = Client::modern(&url);
+    place.eventually("web_echo", async || modern.tools().await.contains_key("web_echo").then_some(())).await;
+    let session = Client::legacy(&url, "2025-11-25", "loyal").await;
+    let enough = Arc::new(AtomicBool::new(false));
+    let steady = tokio::spawn({
+        let enough = Arc::clone(&enough);
+        async move {
+            let mut calls = 0;
+            while !enough.load(Ordering::Relaxed) {
+                for client in [&modern, &session] {
+                    calls += 1;
+                    let said = client.call_tool("web_echo", json!({"message": "still here"})).await;
+                    assert!(said.content_text().contains("still here"), "call {calls}: {}", said.text);
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            calls
+        }
+    });
+    let before = pods(&place).await;
+
+    cluster.release(&chart(), "replicas=2").await;
+    assert_eq!(cluster.longest_description().await, "1024");
+
+    let said = cluster.helm(&uninstall).await.unwrap();
+    assert!(said.contains("[CustomResourceDefinition] virtualmcpservers.toolhive.stacklok.com"), "{said}");
+    let operators =
+        cluster.kubectl(&["get", "deployments", "--namespace", RELEASE, "--output", "name"]).await;
+    assert_eq!(operators.unwrap(), "");
+    // Kept, and nobody looks after it.
+    let scale = ["scale", "vmcp/kept", "--replicas", "2", "--namespace", &place.name];
+    cluster.kubectl(&scale).await.unwrap();
+    assert_eq!(place.get::<Deployment>("kept").await.unwrap().spec.unwrap().replicas, Some(1));
+
+    cluster.release(&chart(), "replicas=1").await;
+    place.eventually("another replica", async || serving(2).await).await;
+    let after = pods(&place).await;
+    assert!(before.iter().all(|pod| after.contains(pod)), "no pod was made anew: {before:?}, {after:?}");
+    enough.store(true, Ordering::Relaxed);
+    let calls = steady.await.unwrap();
+    eprintln!("{calls} calls went well");
+    place.remove().await;
+}
