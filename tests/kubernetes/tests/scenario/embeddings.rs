@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use vmcp_integration::http_client;
-use vmcp_kubernetes_tests::images::SERVERS;
+use vmcp_kubernetes_tests::images::in_cluster;
 use vmcp_kubernetes_tests::{Cluster, Namespace, skipped};
 
 use super::{client, ready};
@@ -106,7 +106,8 @@ async fn vectors_live_as_long_as_their_pod(place: &Namespace) {
     let program = "import os; os.kill(1, 15)";
     let mut end =
         vec!["debug", &pod, "--namespace", &place.name, "--target", "vmcp", "--profile", "restricted"];
-    end.extend(["--image", SERVERS, "--image-pull-policy", "IfNotPresent", "--", "python3", "-c", program]);
+    let [_, _, servers] = in_cluster();
+    end.extend(["--image", &servers, "--image-pull-policy", "IfNotPresent", "--", "python3", "-c", program]);
     place.cluster().kubectl(&end).await.unwrap();
     let restarted = async || {
         let states = place.get::<Pod>(&pod).await?.status?.container_statuses?;
