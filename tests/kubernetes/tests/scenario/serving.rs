@@ -214,8 +214,16 @@ async fn a_new_admin_token_takes_the_place_of_the_old(place: &Namespace) {
     };
     let old = token().await.unwrap();
     // What is left out is made up anew; deleting the Secret would make up a new key of sessions besides.
-    place.edit::<Secret>("all-vmcp-secrets", json!({"data": {"admin-token": null}})).await;
-    let new = place.eventually("a new token", async || token().await.filter(|token| *token != old)).await;
+    let another = async || {
+        let token = token().await?;
+        if token == old {
+            // A reconcile that is under way may put the old one back: then it is left out once more.
+            place.edit::<Secret>("all-vmcp-secrets", json!({"data": {"admin-token": null}})).await;
+            return None;
+        }
+        Some(token)
+    };
+    let new = place.eventually("a new token", another).await;
 
     let pod = place.list::<Pod>("app.kubernetes.io/name=vmcp,app.kubernetes.io/instance=all").await.remove(0);
     let address = pod.status.and_then(|status| status.pod_ip).unwrap();
