@@ -11,6 +11,11 @@ pub fn child_name(server: &str) -> String {
     format!("mcp-{server}")
 }
 
+/// Name of the Secret with the bearer token of the bridge's admin port.
+pub(super) fn secret_name(server: &str) -> String {
+    format!("mcp-{server}-admin")
+}
+
 /// The server as a backend of a VirtualMCPServer.
 pub fn backend(server: &MCPServer, cluster_domain: &str) -> Backend {
     let spec = &server.spec;

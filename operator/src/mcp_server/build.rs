@@ -1,11 +1,12 @@
 //! The Deployment and the Service of an MCPServer.
 
 use k8s_openapi::{
+    ByteString,
     api::{
         apps::v1::{Deployment, DeploymentSpec},
         core::v1::{
-            Container, ContainerPort, EmptyDirVolumeSource, PodTemplateSpec, Service, ServicePort,
-            ServiceSpec, Volume, VolumeMount,
+            Container, ContainerPort, EmptyDirVolumeSource, PodTemplateSpec, Secret, SecretVolumeSource,
+            Service, ServicePort, ServiceSpec, Volume, VolumeMount,
         },
     },
     apimachinery::pkg::{
@@ -15,9 +16,11 @@ use k8s_openapi::{
     },
 };
 
+use vmcp_crds::lower::{ADMIN_PORT, ADMIN_TOKEN};
+
 use super::{
     NAME,
-    address::child_name,
+    address::{child_name, secret_name},
     validate::{Server, Start},
 };
 use crate::{
@@ -36,20 +39,36 @@ const PORT: &str = "http";
 const ADMIN: &str = "admin";
 /// Where the bridge listens.
 const BRIDGE_PORT: u16 = 8080;
-/// Where the bridge tells how it is.
-const BRIDGE_ADMIN_PORT: u16 = 9090;
 /// How long the bridge takes connections after it was told to end: until everybody knows that it will, no call is lost.
 const SHUTDOWN_DELAY_SECONDS: i64 = 5;
 /// That, the calls in flight, for which the bridge waits 30 seconds, and the end itself.
 const GRACE_SECONDS: i64 = SHUTDOWN_DELAY_SECONDS + 30 + 10;
+/// The volume with the bridge, and the container that puts it there.
+const BRIDGE: &str = "bridge";
+/// The volume with its token.
+const TOKEN: &str = "bridge-admin";
 /// Where the bridge is put.
 const BRIDGE_DIR: &str = "/bridge";
+/// Where the token of its admin port is mounted.
+const TOKEN_DIR: &str = "/bridge-admin";
 
-/// Everything that should exist.
-pub(super) fn build(server: &Server, bridge_image: &str) -> Result<Desired, PodTemplateError> {
-    let deployment =
-        deployment(server, pod_template::merge(&template(server, bridge_image), &server.template)?);
-    Ok(Desired { children: vec![Child::of(&deployment), Child::of(&service(server))], keep: Vec::new() })
+/// Everything that should exist. `token` is that of the bridge's admin port.
+pub(super) fn build(server: &Server, token: &[u8], bridge_image: &str) -> Result<Desired, PodTemplateError> {
+    let template = pod_template::merge(&template(server, bridge_image), &server.template)?;
+    let mut children = vec![Child::of(&deployment(server, template)), Child::of(&service(server))];
+    if let Start::Bridged(_) = server.start {
+        children.insert(0, Child::of(&secret(server, token)));
+    }
+    Ok(Desired { children, keep: Vec::new() })
+}
+
+fn secret(server: &Server, token: &[u8]) -> Secret {
+    Secret {
+        metadata: metadata_of(secret_name(&server.name), NAME, &server.name),
+        type_: Some("Opaque".to_owned()),
+        data: Some([(ADMIN_TOKEN.to_owned(), ByteString(token.to_vec()))].into()),
+        ..Secret::default()
+    }
 }
 
 fn metadata(server: &Server) -> ObjectMeta {
@@ -106,7 +125,7 @@ fn template(server: &Server, bridge_image: &str) -> PodTemplateSpec {
     spec.containers = vec![match &server.start {
         Start::Bridged(command) => {
             spec.init_containers = Some(vec![install(bridge_image)]);
-            spec.volumes = Some(vec![bridge_volume()]);
+            spec.volumes = Some(vec![bridge_volume(), token_volume(server)]);
             spec.termination_grace_period_seconds = Some(GRACE_SECONDS);
             bridged(container, command)
         }
@@ -133,10 +152,10 @@ fn install(bridge_image: &str) -> Container {
     let mut security = pod::unprivileged();
     security.read_only_root_filesystem = Some(true);
     Container {
-        name: "bridge".to_owned(),
+        name: BRIDGE.to_owned(),
         image: Some(bridge_image.to_owned()),
         args: Some(["bridge", "--install", BRIDGE_DIR].map(str::to_owned).to_vec()),
-        volume_mounts: Some(vec![bridge_mount(false)]),
+        volume_mounts: Some(vec![mount(BRIDGE, BRIDGE_DIR, false)]),
         security_context: Some(security),
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         ..Container::default()
@@ -150,7 +169,9 @@ fn bridged(container: Container, command: &[String]) -> Container {
         "--listen".to_owned(),
         format!("0.0.0.0:{BRIDGE_PORT}"),
         "--admin-listen".to_owned(),
-        format!("0.0.0.0:{BRIDGE_ADMIN_PORT}"),
+        format!("0.0.0.0:{ADMIN_PORT}"),
+        "--admin-token-file".to_owned(),
+        format!("{TOKEN_DIR}/{ADMIN_TOKEN}"),
         "--shutdown-delay".to_owned(),
         format!("{SHUTDOWN_DELAY_SECONDS}s"),
         "--".to_owned(),
@@ -158,22 +179,29 @@ fn bridged(container: Container, command: &[String]) -> Container {
     words.extend(command.iter().cloned());
     Container {
         command: Some(words),
-        ports: Some(vec![container_port(PORT, BRIDGE_PORT), container_port(ADMIN, BRIDGE_ADMIN_PORT)]),
+        ports: Some(vec![container_port(PORT, BRIDGE_PORT), container_port(ADMIN, ADMIN_PORT)]),
         readiness_probe: Some(pod::http_probe("/readyz", ADMIN, 3)),
-        volume_mounts: Some(vec![bridge_mount(true)]),
+        volume_mounts: Some(vec![mount(BRIDGE, BRIDGE_DIR, true), mount(TOKEN, TOKEN_DIR, true)]),
         ..container
     }
 }
 
 fn bridge_volume() -> Volume {
     let directory = EmptyDirVolumeSource { size_limit: Some(Quantity("1Gi".to_owned())), medium: None };
-    Volume { name: "bridge".to_owned(), empty_dir: Some(directory), ..Volume::default() }
+    Volume { name: BRIDGE.to_owned(), empty_dir: Some(directory), ..Volume::default() }
 }
 
-fn bridge_mount(read_only: bool) -> VolumeMount {
+/// To be read by whatever user the image has: nobody else is in the container.
+fn token_volume(server: &Server) -> Volume {
+    let secret =
+        SecretVolumeSource { secret_name: Some(secret_name(&server.name)), ..SecretVolumeSource::default() };
+    Volume { name: TOKEN.to_owned(), secret: Some(secret), ..Volume::default() }
+}
+
+fn mount(volume: &str, path: &str, read_only: bool) -> VolumeMount {
     VolumeMount {
-        name: "bridge".to_owned(),
-        mount_path: BRIDGE_DIR.to_owned(),
+        name: volume.to_owned(),
+        mount_path: path.to_owned(),
         read_only: read_only.then_some(true),
         ..VolumeMount::default()
     }

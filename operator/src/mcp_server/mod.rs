@@ -13,14 +13,17 @@ use std::sync::Arc;
 use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{ResourceExt as _, runtime::controller::Action};
-use vmcp_crds::{MCPServer, mcp_server::MCPServerTransport};
+use vmcp_crds::{MCPServer, lower::ADMIN_TOKEN, mcp_server::MCPServerTransport};
 
 pub use self::address::{backend, child_name};
-use self::validate::secret_references;
+use self::{address::secret_name, validate::secret_references};
 use crate::{
     references::{self, Secrets},
     report::report,
-    runtime::{ApplyError, ChildKind, Context, Desired, Settings, Triggers, labels, run_controller},
+    runtime::{
+        ApplyError, CallError, ChildKind, Context, Desired, Failure, Generated, Retry, Settings, Triggers,
+        labels, run_controller,
+    },
     workload::{
         self,
         admin::AdminClient,
@@ -32,6 +35,35 @@ use crate::{
 
 /// What the pods are called by, in `app.kubernetes.io/name`.
 pub const NAME: &str = "mcp-server";
+
+/// Why a server could not be reconciled.
+#[derive(Debug, thiserror::Error)]
+enum ReconcileError {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    #[error("no random bytes for a new token: {0}")]
+    Randomness(getrandom::Error),
+}
+
+impl Failure for ReconcileError {
+    fn category(&self) -> &'static str {
+        match self {
+            Self::Call(error) => error.category(),
+            Self::Apply(error) => error.category(),
+            Self::Randomness(_) => "NoRandomness",
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Call(error) => error.retry(),
+            Self::Apply(error) => error.retry(),
+            Self::Randomness(_) => Retry::Backoff,
+        }
+    }
+}
 
 /// Reconciles MCPServers until the process is to end.
 pub fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
@@ -53,11 +85,18 @@ async fn reconcile(
     server: Arc<MCPServer>,
     context: Arc<Context>,
     client: Arc<AdminClient>,
-) -> Result<Action, ApplyError> {
+) -> Result<Action, ReconcileError> {
     let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
     let secrets = Secrets::read(&context, &namespace, &secret_references(&server)).await?;
     let group = references::group_exists(&context, &namespace, server.spec.group_ref.as_ref());
-    let (desired, refusal) = match plan(&server, &secrets, &context.settings) {
+    let bridged = server.spec.transport == MCPServerTransport::Stdio;
+    let token = if bridged {
+        let kept = context.child(server.as_ref(), &secret_name(&name)).await?;
+        Generated::of(kept).take(ADMIN_TOKEN).map_err(ReconcileError::Randomness)?
+    } else {
+        Vec::new()
+    };
+    let (desired, refusal) = match plan(&server, &secrets, &token, &context.settings) {
         Ok(desired) => (desired, None),
         Err(refusal) => (keep(&name), Some(refusal)),
     };
@@ -73,8 +112,8 @@ async fn reconcile(
         State::Starting => Action::requeue(notices::AGAIN),
         _ => Action::await_change(),
     };
-    if health.state == State::NotAnswering && server.spec.transport == MCPServerTransport::Stdio {
-        health = program::explain(&client, &pods, health).await;
+    if health.state == State::NotAnswering && bridged {
+        health = program::explain(&client, &token, &pods, health).await;
         again = Action::requeue(program::AGAIN);
     }
     let found =
@@ -86,15 +125,24 @@ async fn reconcile(
 }
 
 /// What should exist, or why that cannot be told.
-fn plan(server: &MCPServer, secrets: &Secrets, settings: &Settings) -> Result<Desired, Refusal> {
+fn plan(
+    server: &MCPServer,
+    secrets: &Secrets,
+    token: &[u8],
+    settings: &Settings,
+) -> Result<Desired, Refusal> {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     if let Some(missing) = secrets.missing(namespace, &secret_references(server)) {
         return Err(Refusal::SecretNotFound(missing));
     }
-    Ok(build::build(&validate::validate(server, secrets)?, &settings.bridge_image)?)
+    Ok(build::build(&validate::validate(server, secrets)?, token, &settings.bridge_image)?)
 }
 
 fn keep(name: &str) -> Desired {
-    let kinds = [ChildKind::Deployment, ChildKind::Service];
-    Desired { children: Vec::new(), keep: kinds.map(|kind| (kind, child_name(name))).to_vec() }
+    let keep = vec![
+        (ChildKind::Secret, secret_name(name)),
+        (ChildKind::Deployment, child_name(name)),
+        (ChildKind::Service, child_name(name)),
+    ];
+    Desired { children: Vec::new(), keep }
 }

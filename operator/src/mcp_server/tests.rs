@@ -19,14 +19,19 @@ fn settings() -> Settings {
 
 /// Deployment and Service.
 fn planned(spec: &str, secrets: &Secrets) -> (Value, Value) {
-    let desired = plan(&server(spec), secrets, &settings()).unwrap();
-    let mut objects = desired.children.iter().map(|child| serde_json::to_value(child.object()).unwrap());
-    (objects.next().unwrap(), objects.next().unwrap())
+    let desired = plan(&server(spec), secrets, TOKEN, &settings()).unwrap();
+    let [deployment, service] = [ChildKind::Deployment, ChildKind::Service].map(|kind| {
+        let child = desired.children.iter().find(|child| child.kind() == kind).unwrap();
+        serde_json::to_value(child.object()).unwrap()
+    });
+    (deployment, service)
 }
 
 fn refused(spec: &str) -> String {
-    plan(&server(spec), &Secrets::default(), &settings()).unwrap_err().to_string()
+    plan(&server(spec), &Secrets::default(), TOKEN, &settings()).unwrap_err().to_string()
 }
+
+const TOKEN: &[u8] = b"a token";
 
 const STDIO: &str = "{image: 'node:24', command: [npx, -y, server-time], args: [--utc]}";
 
@@ -39,13 +44,34 @@ fn a_stdio_image_is_started_by_the_bridge() {
     assert_eq!(pod["initContainers"][0]["args"], json!(["bridge", "--install", "/bridge"]));
     let container = &pod["containers"][0];
     assert_eq!((container["name"].as_str(), container["image"].as_str()), (Some("mcp"), Some("node:24")));
-    let words = "/bridge/vmcp bridge --listen 0.0.0.0:8080 --admin-listen 0.0.0.0:9090 --shutdown-delay 5s -- npx -y server-time --utc";
+    let words = "/bridge/vmcp bridge --listen 0.0.0.0:8080 --admin-listen 0.0.0.0:9090 --admin-token-file /bridge-admin/admin-token --shutdown-delay 5s -- npx -y server-time --utc";
     assert_eq!(container["command"], json!(words.split(' ').collect::<Vec<_>>()));
     assert_eq!(container["readinessProbe"]["httpGet"], json!({ "path": "/readyz", "port": "admin" }));
     assert_eq!(service["spec"]["ports"], json!([{ "name": "http", "port": 8080, "targetPort": "http" }]));
     assert_eq!(service["spec"]["sessionAffinity"], "ClientIP");
     assert_eq!(pod["terminationGracePeriodSeconds"], 45, "the delay, the calls in flight, and the end");
     assert!(deployment["spec"].get("replicas").is_none(), "left to whoever scales");
+}
+
+#[test]
+fn only_the_bridge_has_a_token_and_it_is_the_one_in_the_secret() {
+    let secrets = |spec: &str| {
+        let desired = plan(&server(spec), &Secrets::default(), TOKEN, &settings()).unwrap();
+        let secrets = desired.children.iter().filter(|child| child.kind() == ChildKind::Secret);
+        secrets.map(|child| serde_json::to_value(child.object()).unwrap()).collect::<Vec<_>>()
+    };
+    let [secret] = secrets(STDIO).try_into().unwrap();
+    assert_eq!(secret["metadata"]["name"], "mcp-time-admin");
+    assert_eq!(secret["data"], json!({ "admin-token": "YSB0b2tlbg==" }));
+    let (deployment, _) = planned(STDIO, &Secrets::default());
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(
+        pod["volumes"][1],
+        json!({ "name": "bridge-admin", "secret": { "secretName": "mcp-time-admin" } })
+    );
+    let mounted = json!({ "name": "bridge-admin", "mountPath": "/bridge-admin", "readOnly": true });
+    assert_eq!(pod["containers"][0]["volumeMounts"][1], mounted);
+    assert!(secrets("{image: 'x:1', transport: streamable-http}").is_empty());
 }
 
 #[test]
@@ -129,7 +155,8 @@ fn what_makes_no_sense_says_what_would() {
         assert!(refused(spec).starts_with(said), "{}", refused(spec));
     }
     let twice = "{image: x, command: [run], env: [{name: T, value: b}], secrets: [{name: s, key: T}]}";
-    let error = plan(&server(twice), &Secrets::of(&[("s", "T", "v")]), &settings()).unwrap_err().to_string();
+    let error =
+        plan(&server(twice), &Secrets::of(&[("s", "T", "v")]), TOKEN, &settings()).unwrap_err().to_string();
     assert!(error.contains("the variable `T` is given twice"), "{error}");
 }
 

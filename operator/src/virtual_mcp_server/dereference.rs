@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::{
-    ByteString,
-    api::core::v1::{ConfigMap, Secret},
-};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use vmcp_crds::{
     EmbeddingServer, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer,
@@ -21,7 +18,7 @@ use super::{
 use crate::{
     mcp_server_entry,
     references::Secrets,
-    runtime::{CallError, Context},
+    runtime::{self, CallError, Context},
 };
 
 /// Everything that [`validate`](super::validate) may look at besides the resource itself.
@@ -85,7 +82,9 @@ pub(super) async fn dereference(
     };
     references.unreadable = text.as_ref().map(|text| unreadable(server, context, text)).unwrap_or_default();
     references.mounted = remembered.or_else(|| Some(Mounted::new(text?, secret.as_ref()?)));
-    references.generated = generated(secret).map_err(DereferenceError::Randomness)?;
+    let mut kept = runtime::Generated::of(secret);
+    let mut value = |key| kept.take(key).map_err(DereferenceError::Randomness);
+    references.generated = Generated { admin_token: value(ADMIN_TOKEN)?, session_key: value(SESSION_KEY)? };
     Ok(references)
 }
 
@@ -179,24 +178,6 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
     let key = openai.and_then(|openai| openai.api_key_secret_ref.clone());
     let of_entries = references.entries.iter().flat_map(|entry| mcp_server_entry::secret_references(entry));
     of_headers.chain(key).chain(of_entries).collect()
-}
-
-/// What is in the Secret already; what is not, is made up.
-fn generated(secret: Option<Secret>) -> Result<Generated, getrandom::Error> {
-    let mut data = secret.and_then(|secret| secret.data).unwrap_or_default();
-    let mut kept = |key: &str| match data.remove(key) {
-        Some(ByteString(value)) if !value.is_empty() => Ok(value),
-        _ => random(),
-    };
-    Ok(Generated { admin_token: kept(ADMIN_TOKEN)?, session_key: kept(SESSION_KEY)? })
-}
-
-/// 32 random bytes, in base64.
-fn random() -> Result<Vec<u8>, getrandom::Error> {
-    use base64::Engine as _;
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)?;
-    Ok(base64::engine::general_purpose::STANDARD.encode(bytes).into_bytes())
 }
 
 #[cfg(test)]

@@ -98,12 +98,12 @@ impl Observer {
         // The semaphore is never closed.
         let _permit = self.permits.acquire().await;
         let mut token = token;
-        let mut said = self.client.ask(pod, Some(token)).await;
+        let mut said = self.client.ask(pod, token).await;
         if let (Err(AskError::Status(StatusCode::UNAUTHORIZED)), Some(last)) = (&said, last)
             && last.token != token
         {
             token = &last.token;
-            said = self.client.ask(pod, Some(token)).await;
+            said = self.client.ask(pod, token).await;
         }
         said.map(|report| Last { at: Instant::now(), report: Arc::new(report), token: token.to_vec() })
     }

@@ -63,19 +63,17 @@ impl Default for AdminClient {
 }
 
 impl AdminClient {
-    /// Asks one pod; the bridge wants no `token`.
-    pub async fn ask(&self, pod: &Pod, token: Option<&[u8]>) -> Result<StatusReport, AskError> {
+    /// Asks one pod.
+    pub async fn ask(&self, pod: &Pod, token: &[u8]) -> Result<StatusReport, AskError> {
         tokio::time::timeout(DEADLINE, self.exchange(pod, token)).await.unwrap_or(Err(AskError::Deadline))
     }
 
-    async fn exchange(&self, pod: &Pod, token: Option<&[u8]>) -> Result<StatusReport, AskError> {
+    async fn exchange(&self, pod: &Pod, token: &[u8]) -> Result<StatusReport, AskError> {
         let address = pod.status.as_ref().and_then(|status| status.pod_ip.as_ref());
         let address: IpAddr = address.and_then(|address| address.parse().ok()).ok_or(AskError::Address)?;
         let authority = SocketAddr::new(address, ADMIN_PORT);
-        let mut request = Request::get(format!("http://{authority}/admin/status"));
-        if let Some(token) = token {
-            request = request.header(AUTHORIZATION, [b"Bearer ", token].concat());
-        }
+        let request = Request::get(format!("http://{authority}/admin/status"))
+            .header(AUTHORIZATION, [b"Bearer ", token].concat());
         let response = self.0.request(request.body(Empty::new())?).await?;
         if response.status() != StatusCode::OK {
             return Err(AskError::Status(response.status()));

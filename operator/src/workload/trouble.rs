@@ -217,21 +217,39 @@ fn crash(pod: &Pod, container: &ContainerStatus, ended: &ContainerStateTerminate
         0 => String::new(),
         count => format!(" (restarts: {count})"),
     };
-    let said = match ended.message.as_deref().map(tail) {
-        Some(said) if !said.is_empty() => format!(", saying: {said}"),
-        _ => String::new(),
-    };
-    let remedy = match (ended.reason.as_deref(), ended.exit_code) {
-        (Some("OOMKilled"), _) => "raise spec.resources.limits.memory".to_owned(),
-        (Some("StartError" | "ContainerCannotRun"), _) | (_, 126 | 127) => {
-            "check that the command in spec exists in the image".to_owned()
-        }
-        _ => format!("see `kubectl logs -n {namespace} {name} -c {} --previous`", container.name),
-    };
+    let last_words = ended.message.as_deref().map(tail).unwrap_or_default();
+    let said = if last_words.is_empty() { String::new() } else { format!(", saying: {last_words}") };
+    let remedy = remedy(ended, &last_words).map_or_else(
+        || format!("see `kubectl logs -n {namespace} {name} -c {} --previous`", container.name),
+        str::to_owned,
+    );
     Trouble {
         reason: Reason::Crashing,
         message: format!("container {} of pod {name} {how}{times}{said}; {remedy}", container.name),
     }
+}
+
+/// What to do about an end whose cause is known, by the words of the runtime: `exec PATH: …` is all that is left of a program
+/// that the kernel did not run.
+fn remedy(ended: &ContainerStateTerminated, last_words: &str) -> Option<&'static str> {
+    let not_run = last_words.starts_with("exec ");
+    let never_started = matches!(ended.reason.as_deref(), Some("StartError" | "ContainerCannotRun"));
+    Some(match ended.exit_code {
+        _ if ended.reason.as_deref() == Some("OOMKilled") => "raise spec.resources.limits.memory",
+        _ if (not_run || never_started) && last_words.contains("exec format error") => {
+            "the image is made for another architecture than the node has: choose one for it, or choose the node by \
+             spec.podTemplateSpec.spec.nodeSelector"
+        }
+        _ if never_started && last_words.contains("permission denied") => {
+            "the user of the container may not run that file, or the node mounts the volume that it is in with noexec"
+        }
+        _ if not_run && last_words.contains("no such file") => {
+            "the image lacks the interpreter or the loader that this program wants"
+        }
+        126 | 127 => "check that the command in spec exists in the image",
+        _ if never_started => "check that the command in spec exists in the image",
+        _ => return None,
+    })
 }
 
 fn not_ready(pod: &str, status: &PodStatus, main: &str) -> Option<Trouble> {

@@ -27,9 +27,15 @@ impl Bridge {
 
     /// Starts it and waits for nothing. It has no variables but these.
     pub fn spawn(program: &[&str], env: &[(&str, &OsStr)]) -> Self {
+        Self::spawn_with(&[], program, env)
+    }
+
+    /// The same, with options.
+    pub fn spawn_with(options: &[&str], program: &[&str], env: &[(&str, &OsStr)]) -> Self {
         let [client, admin] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
         let mut command = vmcp_command();
-        command.args(["bridge", "--listen", &client, "--admin-listen", &admin, "--"]).args(program);
+        command.args(["bridge", "--listen", &client, "--admin-listen", &admin]);
+        command.args(options).arg("--").args(program);
         command.env_clear().envs(env.iter().copied());
         Self {
             url: format!("http://{client}/mcp"),

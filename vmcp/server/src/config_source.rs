@@ -12,7 +12,7 @@ use vmcp_model::config::{self, Loaded, MAX_FILE_BYTES, Problems};
 pub type Variables = fn(&str) -> Option<String>;
 
 /// What is in a file that the configuration refers to.
-type Content = Result<Option<String>, String>;
+pub(crate) type Content = Result<Option<String>, String>;
 
 /// Everything outside of the process that a configuration was made of. Two that are equal make the same configuration.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -74,7 +74,7 @@ fn folder(file: &Path) -> PathBuf {
 }
 
 /// Reads no more than a value may have, and waits for nobody: a pipe is no file.
-fn content(path: &Path) -> Content {
+pub(crate) fn content(path: &Path) -> Content {
     let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     match path.metadata() {
         Err(error) if missing(&error) => return Ok(None),

@@ -80,6 +80,30 @@ fn a_command_that_is_not_there_is_told_from_one_that_fails() {
 }
 
 #[test]
+fn a_program_that_the_node_does_not_run_is_told_from_one_that_is_not_there() {
+    let started = "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create \
+                   failed: unable to start container process: ";
+    let never = |words: &str| json!({ "exitCode": 128, "reason": "StartError", "message": format!("{started}{words}") });
+    let ended = |words: &str| json!({ "exitCode": 255, "reason": "Error", "message": words });
+    for (terminated, remedy) in [
+        (
+            never("exec /bridge/vmcp: permission denied: unknown"),
+            "mounts the volume that it is in with noexec",
+        ),
+        (never("exec: \"uvx\": executable file not found in $PATH: unknown"), "exists in the image"),
+        (never("exec: \"/nope\": stat /nope: no such file or directory: unknown"), "exists in the image"),
+        (ended("exec /bridge/vmcp: exec format error"), "spec.podTemplateSpec.spec.nodeSelector"),
+        (ended("exec /server.sh: no such file or directory"), "the loader that this program wants"),
+        (ended("config.json: no such file or directory"), "--previous`"),
+    ] {
+        let (reason, message) = trouble(with(container(json!({ "terminated": terminated }), json!({}), 0)));
+        assert_eq!(reason, Reason::Crashing);
+        assert!(message.contains("exec") || message.contains("config.json"), "{message}");
+        assert!(message.contains(remedy), "{message}");
+    }
+}
+
+#[test]
 fn long_last_words_are_cut_at_the_front() {
     let message = format!("{}the cause", "é".repeat(5000));
     let state = json!({ "terminated": { "exitCode": 1, "message": message } });

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::process::Command;
-use vmcp_integration::{Bridge, Client, Fixture, eventually, node, python, vmcp_command};
+use vmcp_integration::{Bridge, Client, Fixture, eventually, http_client, node, python, vmcp_command};
 
 async fn bridge(fixture: &Fixture) -> Bridge {
     let command = fixture.command();
@@ -135,6 +135,46 @@ async fn a_program_that_crashes_is_started_again_and_until_then_calls_fail_at_on
     bridge.ready().await;
     assert!(works(&session).await, "the session goes on");
     assert!(works(&bridge.modern()).await);
+}
+
+#[tokio::test]
+async fn last_words_are_for_who_has_the_token_and_the_token_may_be_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("token");
+    let put = |token: &str| {
+        let new = folder.path().join("new");
+        std::fs::write(&new, format!("{token}\n")).expect("writing");
+        std::fs::rename(&new, &file).expect("replacing");
+    };
+    let [old, new] = ["the first token of the bridge", "the second token of the bridge"];
+    put(old);
+    let options = ["--admin-token-file", file.to_str().expect("a path")];
+    let program = ["/bin/sh", "-c", "echo 'API_KEY=hunter2 is refused' >&2; exit 3"];
+    let bridge = Bridge::spawn_with(&options, &program, &[]);
+    let ask = async |path: &str, token: Option<&str>| {
+        let mut request = http_client().get(format!("{}{path}", bridge.admin));
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        let answer = request.send().await.ok()?;
+        Some((answer.status().as_u16(), answer.text().await.ok()?))
+    };
+    bridge.readiness("to be without its program", 503, "/admin/status has the reason").await;
+    for path in ["/readyz", "/admin/status"] {
+        let told = async |token| ask(path, token).await.filter(|(_, said)| said.contains("hunter2"));
+        eventually(&format!("the reason at {path}"), async || told(Some(old)).await).await;
+        for token in [None, Some(new)] {
+            assert!(told(token).await.is_none(), "{path} {token:?}");
+        }
+    }
+    assert_eq!(ask("/admin/status", None).await.expect("an answer").0, 401);
+    assert_eq!(ask("/healthz", None).await.expect("an answer").0, 200);
+    put(new);
+    eventually("the new token in force", async || {
+        ask("/admin/status", Some(new)).await.filter(|(status, _)| *status == 200)
+    })
+    .await;
+    assert_eq!(ask("/admin/status", Some(old)).await.expect("an answer").0, 401);
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ pub struct Server {
     /// Secrets from which the keys that seal session ids are derived: the first seals, all open. Empty: one is made at
     /// start, and no session survives a restart.
     pub session_keys: Vec<Secret>,
-    /// `/admin/*` wants one of these as bearer token. Empty: it is open to whoever reaches the port.
+    /// `/admin/*` wants one of these as bearer token. Empty: it is served only where `admin_listen` is a loopback address.
     pub admin_tokens: Vec<Secret>,
 }
 
@@ -82,7 +82,7 @@ pub struct RawServer {
     pub allowed_origins: Vec<String>,
     /// Secrets that seal session ids: the first seals, all open. Empty: sessions do not survive a restart.
     pub session_keys: Vec<Secret>,
-    /// Bearer tokens for `/admin/*`, each of which is good. Empty: it is open to whoever reaches the admin port.
+    /// Bearer tokens for `/admin/*`, each of which is good. Empty: it is served only where `adminListen` is a loopback address.
     pub admin_tokens: Vec<Secret>,
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_model::config::{self, Backend, Config, Transport, normalize_name};
 
@@ -16,6 +17,7 @@ use super::failure::{Exit, Failure};
 use super::first_process;
 use super::options::Global;
 use super::serve::{BACKEND_GRACE, Stop, THREAD_GRACE, announce_backends, serve_ports};
+use crate::config_source;
 use crate::edge::admin::Admin;
 use crate::edge::serve::Ports;
 use crate::edge::{Edge, Listeners};
@@ -30,14 +32,15 @@ proxy: { toolTimeout: 24h, maxToolTimeout: 24h, refreshInterval: 1m, connectionT
 operational: { failureHandling: { circuitBreaker: { enabled: false } } }
 ";
 const CLIENT_PORT: u16 = 8080;
-const ADMIN_PORT: u16 = 9090;
+/// How often the file with the token is looked at.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// Serve a program that speaks MCP on its standard streams over HTTP
 ///
 /// The program is served at http://ADDR:PORT/mcp in both eras of MCP, whichever it speaks itself, with its own name,
 /// instructions and definitions. It gets the whole environment of this process; what it writes to standard error goes to
-/// standard error. When it ends it is started again, later and later; meanwhile calls fail at once, and /readyz of the
-/// admin port answers 503 and says why.
+/// standard error. When it ends it is started again, later and later; meanwhile calls fail at once, /readyz of the admin
+/// port answers 503, and /admin/status says why.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -47,9 +50,13 @@ pub(super) struct Arguments {
     /// Serve clients at this address instead
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "port")]
     listen: Option<SocketAddr>,
-    /// Where health, readiness, metrics and status are [default: port 9090 of the address that clients are served at]
-    #[arg(long, value_name = "ADDR:PORT")]
-    admin_listen: Option<SocketAddr>,
+    /// Where health, readiness, metrics and status are
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9090")]
+    admin_listen: SocketAddr,
+    /// File with a bearer token that status wants, which may be replaced while it runs. Without it, status is served at
+    /// loopback addresses only: it shows what the program printed last
+    #[arg(long, value_name = "FILE")]
+    admin_token_file: Option<PathBuf>,
     /// What the program is called in logs and status [default: as its command]
     #[arg(long)]
     name: Option<String>,
@@ -80,39 +87,41 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
         return Ok(Exit::Done);
     }
     first_process::leave_to_child()?;
-    let config = configuration(arguments)?;
+    let config = configuration(&arguments)?;
     let telemetry = global.start_telemetry(&config)?;
     let runtime = tokio::runtime::Runtime::new()?;
-    let outcome = runtime.block_on(serve(config));
+    let outcome = runtime.block_on(serve(arguments, config));
     runtime.shutdown_timeout(THREAD_GRACE);
     telemetry.flush();
     outcome.map(|()| Exit::Done)
 }
 
-fn configuration(arguments: Arguments) -> Result<Config, Failure> {
-    let Arguments { port, listen, admin_listen, name, shutdown_delay, drain_timeout, command, .. } =
-        arguments;
-    let mut command = command.into_iter();
-    let program = command.next().unwrap_or_default();
-    let mut config = config::load(SETTINGS, "vmcp bridge", &|_| None)?.config;
-    let name = name.unwrap_or_else(|| {
-        let stem = Path::new(&program).file_stem().unwrap_or_default().to_string_lossy();
+fn configuration(arguments: &Arguments) -> Result<Config, Failure> {
+    let Arguments { port, listen, admin_listen, admin_token_file, name, command, .. } = arguments;
+    let (program, args) = command.split_first().map_or(("", &[][..]), |(program, args)| (program, args));
+    let tokens = admin_token_file.iter().map(|file| format!("${{file:{}}}", file.display()));
+    let settings = format!("{SETTINGS}server: {{ adminTokens: {} }}", json!(tokens.collect::<Vec<_>>()));
+    let files = |path: &str| config_source::content(Path::new(path));
+    let mut config = config::load_with_files(&settings, "vmcp bridge", &|_| None, &files)?.config;
+    let name = name.clone().unwrap_or_else(|| {
+        let stem = Path::new(program).file_stem().unwrap_or_default().to_string_lossy();
         normalize_name(&stem).unwrap_or_else(|| "server".to_owned())
     });
     let server = &mut config.server;
     server.listen = listen.unwrap_or_else(|| match port {
-        Some(port) => (Ipv4Addr::UNSPECIFIED, port).into(),
+        Some(port) => (Ipv4Addr::UNSPECIFIED, *port).into(),
         None => (Ipv4Addr::LOCALHOST, CLIENT_PORT).into(),
     });
-    server.admin_listen = admin_listen.unwrap_or_else(|| SocketAddr::new(server.listen.ip(), ADMIN_PORT));
-    (server.shutdown_delay, server.drain_timeout) = (shutdown_delay, drain_timeout);
+    server.admin_listen = *admin_listen;
+    server.shutdown_delay = arguments.shutdown_delay;
+    server.drain_timeout = arguments.drain_timeout;
     // There is nothing else to do than to go on trying.
     config.proxy.max_connection_retries = u32::MAX;
     config.backends.push(Backend {
         name: name.into(),
         transport: Transport::Stdio {
-            command: program,
-            args: command.collect(),
+            command: program.to_owned(),
+            args: args.to_vec(),
             // It has ours: `Options::bridge`.
             env: BTreeMap::new(),
             cwd: None,
@@ -125,15 +134,32 @@ fn configuration(arguments: Arguments) -> Result<Config, Failure> {
     Ok(config)
 }
 
-async fn serve(config: Config) -> Result<(), Failure> {
+/// Puts a token in force that replaced the one before. One that is no token is not: the one before stays.
+async fn follow(arguments: Arguments, mut in_force: Config, engine: Engine) {
+    while arguments.admin_token_file.is_some() {
+        tokio::time::sleep(LOOK).await;
+        match configuration(&arguments) {
+            Ok(config) if config == in_force => {}
+            Ok(config) => {
+                engine.apply(config.clone()).await;
+                in_force = config;
+                tracing::info!("the token of the admin port was replaced");
+            }
+            Err(failure) => tracing::warn!("{}", failure.message()),
+        }
+    }
+}
+
+async fn serve(arguments: Arguments, config: Config) -> Result<(), Failure> {
     let server = config.server.clone();
     let mut options =
         Options { storage: Storage::Memory, embed: false, cached: false, bridge: true, ..Options::default() };
     let listeners = Listeners::new(&options.metrics);
     options.downstream = Some(listeners.clone());
-    let engine = Engine::start(config, options).await?;
+    let engine = Engine::start(config.clone(), options).await?;
     let edge = Edge::new(engine.clone(), listeners)?;
     let admin = Admin::new(engine.clone(), None);
+    let _follower = AbortOnDropHandle::new(tokio::spawn(follow(arguments, config, engine.clone())));
     let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));
     let announce = |ports: &Ports| {
         let (mcp, admin) = (format!("http://{}/mcp", ports.client), format!("http://{}", ports.admin));

@@ -168,7 +168,7 @@ async fn serve_admin(address: SocketAddr, admin: Admin) -> Result<JoinHandle<()>
         Failure::new(format!("cannot listen on {address}: {error}"))
             .remedy("choose another port with --admin-listen")
     })?;
-    let serving = axum::serve(listener, admin::router(admin));
+    let serving = axum::serve(listener, admin::router(admin, address));
     Ok(tokio::spawn(async move {
         if let Err(error) = serving.await {
             tracing::error!(%error, "the admin port is closed");

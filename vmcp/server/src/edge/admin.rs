@@ -1,5 +1,6 @@
 //! The admin port: health, readiness, metrics, and everything an operator asks first.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -22,6 +23,9 @@ use crate::config_watch::ConfigWatch;
 use crate::engine::Engine;
 use crate::identity::Identity;
 use crate::optim::names::NameStyle;
+
+const UNAUTHORIZED: &str = "this wants one of server.adminTokens as bearer token (of a bridge: --admin-token-file); \
+    without any, it is served at loopback addresses only\n";
 
 /// What the admin port needs.
 #[derive(Clone)]
@@ -47,12 +51,14 @@ impl Admin {
     }
 }
 
-/// What is served at the admin port.
-pub(crate) fn router(admin: Admin) -> Router {
-    let guarded = reports(admin.clone()).route_layer(middleware::from_fn_with_state(admin.clone(), guard));
+/// What is served at the admin port, which listens at `address`.
+pub(crate) fn router(admin: Admin, address: SocketAddr) -> Router {
+    let guard = Guard { admin: admin.clone(), loopback: address.ip().is_loopback() };
+    let guarded = reports(admin.clone()).route_layer(middleware::from_fn_with_state(guard.clone(), admit));
     Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
+        .with_state(guard)
+        .route("/healthz", get(|| async { "ok\n" }))
         .route("/metrics", get(metrics))
         .with_state(admin)
         .merge(guarded)
@@ -67,16 +73,32 @@ pub(crate) fn reports(admin: Admin) -> Router {
         .with_state(admin)
 }
 
-/// Lets through who has one of `server.adminTokens`, or everybody when there are none.
-async fn guard(State(Admin(inner)): State<Admin>, request: Request, next: Next) -> Response {
-    let config = Arc::clone(&inner.engine.snapshot().config);
-    let tokens = &config.server.admin_tokens;
-    if tokens.is_empty() || bearer(request.headers()).is_some_and(|token| is_one_of(token, tokens)) {
+/// Tells operators from others.
+#[derive(Clone)]
+struct Guard {
+    admin: Admin,
+    /// Whether the port is reached from this machine alone.
+    loopback: bool,
+}
+
+impl Guard {
+    /// Whether who asks has one of `server.adminTokens` or, while there are none, is on this machine.
+    fn admits(&self, headers: &HeaderMap) -> bool {
+        let tokens = &self.admin.0.engine.snapshot().config.server.admin_tokens;
+        if tokens.is_empty() {
+            return self.loopback;
+        }
+        bearer(headers).is_some_and(|token| is_one_of(token, tokens))
+    }
+}
+
+/// Lets operators through.
+async fn admit(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    if guard.admits(request.headers()) {
         return next.run(request).await;
     }
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-    (StatusCode::UNAUTHORIZED, challenge, "this wants one of server.adminTokens as bearer token\n")
-        .into_response()
+    (StatusCode::UNAUTHORIZED, challenge, UNAUTHORIZED).into_response()
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
@@ -91,8 +113,9 @@ fn is_one_of(token: &[u8], tokens: &[Secret]) -> bool {
 }
 
 /// Ready as soon as the configuration is in force: a dead backend, model or disk degrades what depends on it, and
-/// nothing else. A bridge is as ready as its program.
-async fn ready(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
+/// nothing else. A bridge is as ready as its program, whose last words are for operators: they may hold secrets.
+async fn ready(State(guard): State<Guard>, headers: HeaderMap) -> impl IntoResponse {
+    let inner = &guard.admin.0;
     if inner.draining.load(Ordering::Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "draining\n".to_owned());
     }
@@ -100,7 +123,11 @@ async fn ready(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
     let program = snapshot.backends.values().next().filter(|_| snapshot.bridge).map(Backend::status);
     match program {
         Some(status) if status.state != BackendState::Connected || snapshot.stands_for().is_none() => {
-            let reason = status.last_error.as_deref().unwrap_or("it has not answered yet");
+            let reason = match &status.last_error {
+                Some(reason) if guard.admits(&headers) => reason,
+                Some(_) => "/admin/status has the reason",
+                None => "it has not answered yet",
+            };
             (StatusCode::SERVICE_UNAVAILABLE, format!("{} is not up: {reason}\n", status.name))
         }
         _ => (StatusCode::OK, "ready\n".to_owned()),
@@ -183,8 +210,9 @@ mod tests {
     #[tokio::test]
     async fn reports_want_one_of_the_tokens_in_force_and_probes_none() {
         let engine = engine(KEYWORDS).await;
-        let router = router(Admin::new(engine.clone(), None));
-        let ask = async |path: &str, authorization: Option<&str>| {
+        let at = |address: [u8; 4]| router(Admin::new(engine.clone(), None), (address, 0).into());
+        let (here, everywhere) = (at([127, 0, 0, 1]), at([0, 0, 0, 0]));
+        let ask_at = async |router: &Router, path: &str, authorization: Option<&str>| {
             let mut request = Request::get(path);
             if let Some(authorization) = authorization {
                 request = request.header(header::AUTHORIZATION, authorization);
@@ -195,8 +223,11 @@ mod tests {
             assert_eq!(challenge, (response.status() == 401).then_some("Bearer"));
             response.status().as_u16()
         };
+        let ask = async |path: &str, authorization: Option<&str>| ask_at(&here, path, authorization).await;
         let bearer = |token: &str| format!("Bearer {token}");
         assert_eq!(ask("/admin/status", None).await, 200, "open until there is a token");
+        assert_eq!(ask_at(&everywhere, "/admin/status", None).await, 401, "but to this machine alone");
+        assert_eq!(ask_at(&everywhere, "/readyz", None).await, 200);
         let with = |tokens: &str| config(&format!("server: {{ adminTokens: [{tokens}] }}\n{KEYWORDS}"));
         engine.apply(with(OLD)).await;
         for path in ["/admin/status", "/admin/tools"] {
@@ -204,6 +235,7 @@ mod tests {
                 assert_eq!(ask(path, wrong).await, 401, "{path} {wrong:?}");
             }
             assert_eq!(ask(path, Some(&bearer(OLD))).await, 200);
+            assert_eq!(ask_at(&everywhere, path, Some(&bearer(OLD))).await, 200);
             assert_eq!(ask(path, Some(&format!("bearer {OLD}"))).await, 200);
         }
         for path in ["/healthz", "/readyz", "/metrics"] {

@@ -60,7 +60,7 @@ impl Ports {
                 server.clone(),
                 stop_clients.clone(),
             )),
-            operators: run(operators, admin::router(admin), &stop_admin),
+            operators: run(operators, admin::router(admin, operator), &stop_admin),
             edge,
             stop_clients,
             stop_admin,

@@ -1,0 +1,46 @@
+//! Values that the operator makes up once for a resource, and keeps in a Secret of that.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+
+/// What such a Secret holds already.
+pub struct Generated(BTreeMap<String, ByteString>);
+
+impl Generated {
+    /// What is in the Secret, if there is one.
+    pub fn of(secret: Option<Secret>) -> Self {
+        Self(secret.and_then(|secret| secret.data).unwrap_or_default())
+    }
+
+    /// The value of a key. What is missing or empty is made up.
+    pub fn take(&mut self, key: &str) -> Result<Vec<u8>, getrandom::Error> {
+        match self.0.remove(key) {
+            Some(ByteString(value)) if !value.is_empty() => Ok(value),
+            _ => random(),
+        }
+    }
+}
+
+/// 32 random bytes, in base64.
+fn random() -> Result<Vec<u8>, getrandom::Error> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)?;
+    Ok(STANDARD.encode(bytes).into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_kept_and_what_is_missing_or_empty_is_made_up() {
+        let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
+        let data = [("kept".to_owned(), bytes("value")), ("empty".to_owned(), bytes(""))];
+        let mut generated = Generated::of(Some(Secret { data: Some(data.into()), ..Secret::default() }));
+        assert_eq!(generated.take("kept").unwrap(), b"value");
+        let [empty, missing] = ["empty", "missing"].map(|key| generated.take(key).unwrap());
+        assert!(empty.len() >= 32 && empty != missing);
+    }
+}
