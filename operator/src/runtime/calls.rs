@@ -93,6 +93,15 @@ impl CallError {
             _ => None,
         }
     }
+
+    /// Whether nothing can be made any more because the namespace is being deleted.
+    fn is_of_a_namespace_that_ends(&self) -> bool {
+        let Self::Api { cause, .. } = self else { return false };
+        let kube::Error::Api(status) = cause.as_ref() else { return false };
+        // The word of the API server: `NamespaceTerminatingCause` in k8s.io/api/core/v1.
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+    }
 }
 
 impl Failure for CallError {
@@ -112,6 +121,7 @@ impl Failure for CallError {
 
     fn retry(&self) -> Retry {
         match self.code() {
+            _ if self.is_of_a_namespace_that_ends() => Retry::NotNeeded,
             Some(409) => Retry::Soon,
             _ => Retry::Backoff,
         }
@@ -160,6 +170,21 @@ mod tests {
         };
         let said = "apply of PodDisruptionBudget x-vmcp failed: spec.maxUnavailable: Invalid value";
         assert_eq!((chain(&error).as_str(), error.category()), (said, "Refused"));
+    }
+
+    #[test]
+    fn a_namespace_that_ends_needs_nothing_more() {
+        let refusal = |reason: &str| {
+            let status = serde_json::json!({
+                "status": "Failure", "reason": "Forbidden", "code": 403,
+                "message": "services \"vmcp-x\" is forbidden: unable to create new content in namespace a because it is being terminated",
+                "details": { "name": "vmcp-x", "kind": "services", "causes": [{ "reason": reason, "field": "metadata.namespace" }] },
+            });
+            let cause = Box::new(kube::Error::Api(serde_json::from_value(status).expect("a status")));
+            CallError::Api { verb: Verb::Apply, kind: "Service", name: "vmcp-x".to_owned(), cause }
+        };
+        assert_eq!(refusal("NamespaceTerminating").retry(), Retry::NotNeeded);
+        assert_eq!(refusal("Other").retry(), Retry::Backoff);
     }
 
     #[test]

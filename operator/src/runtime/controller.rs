@@ -189,6 +189,11 @@ where
         }
         Err(_) => ("Timeout", format!("not done within {} s", DEADLINE.as_secs()), Retry::Backoff, false),
     };
+    if retry == Retry::NotNeeded {
+        tracing::debug!(kind, object = %reference, error = message, "its namespace is being deleted");
+        failures.forget(&key);
+        return Ok(Action::await_change());
+    }
     let attempt = failures.count(&key);
     if retry == Retry::Soon && attempt <= SOON_RETRIES {
         context.metrics.reconciled(kind, "again", started.elapsed());
@@ -202,7 +207,7 @@ where
         complaint::of_failure(&context, object.as_ref(), category, &message).await;
     }
     Ok(match retry {
-        Retry::WhenEdited => Action::await_change(),
+        Retry::WhenEdited | Retry::NotNeeded => Action::await_change(),
         Retry::Soon | Retry::Backoff if told => Action::requeue(pause(attempt).min(LAST_TOLD_RETRY)),
         Retry::Soon | Retry::Backoff => Action::requeue(pause(attempt)),
     })

@@ -27,6 +27,8 @@ pub enum Retry {
     Soon,
     /// Again and again, at longer and longer intervals.
     Backoff,
+    /// Not at all, and without a word: the namespace is being deleted, and this object with it.
+    NotNeeded,
 }
 
 /// An error and its causes in one line.
