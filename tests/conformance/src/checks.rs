@@ -1,6 +1,6 @@
 //! What the suite reports: scenarios, each with checks; and how two reports differ.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -85,6 +85,23 @@ impl Report {
             self.0.iter().flat_map(|(scenario, checks)| checks.iter().map(move |check| (scenario, check)));
         let bad = checks.filter(|(_, check)| matches!(check.status, Status::Failure | Status::Warning));
         bad.map(|(scenario, check)| Difference::new(scenario, &check.id, Some(check))).collect()
+    }
+
+    /// The scenarios with such checks.
+    pub fn scenarios_short(&self) -> BTreeSet<String> {
+        self.shortcomings().into_iter().map(|bad| bad.scenario).collect()
+    }
+
+    /// Takes over each scenario that fell short here and has passed more in `again`.
+    pub fn improve(&mut self, again: Self) {
+        for (scenario, checks) in again.0 {
+            let (now, before) =
+                (Self([(scenario.clone(), checks)].into()), self.of_scenarios(|name| name == scenario));
+            let better = now.shortcomings().len() < before.shortcomings().len();
+            if better && now.score().0 > before.score().0 {
+                self.0.extend(now.0);
+            }
+        }
     }
 
     /// The checks that are worse in `through` than here.
@@ -195,6 +212,19 @@ mod tests {
         let report = report(&[("a", Success), ("b", Failure), ("c", Warning), ("d", Skipped)]);
         assert_eq!(report.score(), (1, 2));
         assert_eq!(report.shortcomings().len(), 2);
+    }
+
+    #[test]
+    fn of_two_runs_the_better_one_counts() {
+        use Status::{Failure, Skipped, Success, Warning};
+        let better = |first: &[(&str, Status)], again: &[(&str, Status)]| {
+            let mut report = report(first);
+            report.improve(self::report(again));
+            report.score().0
+        };
+        assert_eq!(better(&[("a", Success), ("b", Warning)], &[("a", Success), ("b", Success)]), 2);
+        assert_eq!(better(&[("a", Success), ("b", Warning)], &[("a", Failure), ("b", Success)]), 1);
+        assert_eq!(better(&[("a", Success), ("b", Warning)], &[("a", Success), ("b", Skipped)]), 1);
     }
 
     #[test]

@@ -96,7 +96,7 @@ async fn reports(
     folder: &Path,
 ) -> anyhow::Result<Vec<(&'static str, Report)>> {
     let run = async |&(revision, selection): &Selection| {
-        anyhow::Ok((revision, suite::server(url, selection, &folder.join(revision)).await?))
+        anyhow::Ok((revision, suite::server(url, revision, selection, &folder.join(revision)).await?))
     };
     try_join_all(selections.iter().map(run)).await
 }
