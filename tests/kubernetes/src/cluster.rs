@@ -34,6 +34,11 @@ impl Cluster {
         Self { kubeconfig: kubeconfig.into(), programs: None }
     }
 
+    /// Whether it ends what is deleted with all that belongs to it: without controllers, nobody does.
+    pub(crate) fn collects(&self) -> bool {
+        self.programs.as_ref().is_none_or(|programs| programs.get("kube-controller-manager").is_some())
+    }
+
     /// The file that tells a client how to reach it.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
