@@ -8,18 +8,9 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use vmcp_integration::Client;
-use vmcp_kubernetes_tests::{Cluster, Namespace, RELEASE, chart, older_chart};
+use vmcp_kubernetes_tests::{Cluster, Namespace, RELEASE, WEB, chart, older_chart};
 
-const RESOURCES: &str = "apiVersion: toolhive.stacklok.com/v1alpha1
-kind: MCPServer
-metadata: {name: web}
-spec:
-  image: localhost/vmcp-tests/servers:1
-  transport: streamable-http
-  command: [vmcp-fixture, --transport, http, --host, 0.0.0.0, --port, '8080', --name, web]
-  mcpPort: 8080
----
-apiVersion: toolhive.stacklok.com/v1alpha1
+const SERVER: &str = "apiVersion: toolhive.stacklok.com/v1alpha1
 kind: VirtualMCPServer
 metadata: {name: kept}
 spec: {}
@@ -45,7 +36,8 @@ async fn what_serves_goes_on_through_upgrade_uninstallation_and_reinstallation()
     cluster.release(&older_chart(folder.path()), "replicas=1").await;
     assert_eq!(cluster.longest_description().await, "512");
     let place = cluster.namespace("release").await;
-    place.apply(RESOURCES).await;
+    place.apply(WEB).await;
+    place.apply(SERVER).await;
     let serving = async |replicas: i32| {
         let status = place.json("virtualmcpserver/kept").await["status"].take();
         (status["phase"] == "Ready" && status["backendCount"] == 1 && status["readyReplicas"] == replicas)

@@ -4,20 +4,11 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
 use serde_json::json;
 use vmcp_integration::Client;
-use vmcp_kubernetes_tests::Cluster;
+use vmcp_kubernetes_tests::{Cluster, WEB};
 
 use super::ready;
 
-const RESOURCES: &str = "apiVersion: toolhive.stacklok.com/v1alpha1
-kind: MCPServer
-metadata: {name: web}
-spec:
-  image: localhost/vmcp-tests/servers:1
-  transport: streamable-http
-  command: [vmcp-fixture, --transport, http, --host, 0.0.0.0, --port, '8080', --name, web]
-  mcpPort: 8080
----
-apiVersion: toolhive.stacklok.com/v1alpha1
+const SERVER: &str = "apiVersion: toolhive.stacklok.com/v1alpha1
 kind: VirtualMCPServer
 metadata: {name: pair}
 spec: {replicas: 2}
@@ -29,7 +20,8 @@ async fn sessions_go_on_in_the_other_replica_and_deletion_leaves_nothing() {
     let cluster = Cluster::given();
     cluster.install().await;
     let place = cluster.namespace("replicas").await;
-    place.apply(RESOURCES).await;
+    place.apply(WEB).await;
+    place.apply(SERVER).await;
     ready(&place, "pair").await;
     let both = async || {
         let status = place.get::<Deployment>("pair").await?.status?;
