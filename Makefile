@@ -53,7 +53,7 @@ conformance: build-tests ## Run the official conformance suite direct and throug
 model: build-tests
 	@$(VMCP) model status --dir $(VMCP_MODEL_DIR) >/dev/null || scripts/retry.sh $(VMCP) model pull --dir $(VMCP_MODEL_DIR)
 
-lint: check-format clippy deny ## Check format, lints, licences and sources
+lint: check-format clippy deny ## Check format, lints, licenses and sources
 
 format: ## Format the code
 	cargo fmt --all

@@ -1,19 +1,16 @@
 //! EmbeddingServer: HuggingFace Text Embeddings Inference, run by the operator.
 
-use k8s_openapi::{
-    api::core::v1::ResourceRequirements,
-    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::Condition},
-};
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    block::Block,
-    references::SecretKeyReference,
-    schema::{QUANTITY, rules},
-    workload::{EnvironmentVariable, ImagePullPolicy, pod_template_schema},
-};
+use crate::block::Block;
+use crate::references::SecretKeyReference;
+use crate::schema::{QUANTITY, rules};
+use crate::workload::{EnvironmentVariable, ImagePullPolicy, pod_template_schema};
 
 /// The model that is served unless another is named: the one of the RFC.
 pub const DEFAULT_MODEL: &str = "BAAI/bge-small-en-v1.5";

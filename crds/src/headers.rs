@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{references::SecretKeyReference, schema::Rule};
+use crate::references::SecretKeyReference;
+use crate::schema::Rule;
 
 /// Where `headers` and `sensitiveHeaders` stand side by side.
 pub(crate) const HEADER_IN_BOTH: Rule = (

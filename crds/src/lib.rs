@@ -24,17 +24,15 @@ pub mod schema;
 pub mod virtual_mcp_server;
 pub mod workload;
 
-pub use self::{
-    block::Block,
-    embedding_server::{EmbeddingServer, EmbeddingServerSpec, EmbeddingServerStatus},
-    mcp_group::{MCPGroup, MCPGroupSpec, MCPGroupStatus},
-    mcp_server::{MCPServer, MCPServerSpec, MCPServerStatus},
-    mcp_server_entry::{MCPServerEntry, MCPServerEntrySpec, MCPServerEntryStatus},
-    mcp_telemetry_config::{MCPTelemetryConfig, MCPTelemetryConfigSpec, MCPTelemetryConfigStatus},
-    problem::{Invalid, Problem},
-    reference::reference_markdown,
-    virtual_mcp_server::{VirtualMCPServer, VirtualMCPServerSpec, VirtualMCPServerStatus},
-};
+pub use self::block::Block;
+pub use self::embedding_server::{EmbeddingServer, EmbeddingServerSpec, EmbeddingServerStatus};
+pub use self::mcp_group::{MCPGroup, MCPGroupSpec, MCPGroupStatus};
+pub use self::mcp_server::{MCPServer, MCPServerSpec, MCPServerStatus};
+pub use self::mcp_server_entry::{MCPServerEntry, MCPServerEntrySpec, MCPServerEntryStatus};
+pub use self::mcp_telemetry_config::{MCPTelemetryConfig, MCPTelemetryConfigSpec, MCPTelemetryConfigStatus};
+pub use self::problem::{Invalid, Problem};
+pub use self::reference::reference_markdown;
+pub use self::virtual_mcp_server::{VirtualMCPServer, VirtualMCPServerSpec, VirtualMCPServerStatus};
 
 /// The API group of all kinds.
 pub const GROUP: &str = "toolhive.stacklok.com";

@@ -8,22 +8,19 @@ mod document;
 mod paths;
 mod secrets;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use vmcp_model::config::{self, Config};
 
+use self::document::Document;
+use self::secrets::Secrets;
 pub use self::secrets::{ADMIN_TOKEN, SECRETS_DIR, SESSION_KEY};
-use self::{document::Document, secrets::Secrets};
-use crate::{
-    mcp_server_entry::RemoteTransport,
-    mcp_telemetry_config::MCPTelemetryConfigSpec,
-    problem::{Invalid, Problem},
-    references::SecretKeyReference,
-    virtual_mcp_server::Validated,
-};
+use crate::mcp_server_entry::RemoteTransport;
+use crate::mcp_telemetry_config::MCPTelemetryConfigSpec;
+use crate::problem::{Invalid, Problem};
+use crate::references::SecretKeyReference;
+use crate::virtual_mcp_server::Validated;
 
 /// The client port.
 pub const CLIENT_PORT: u16 = 4483;

@@ -1,18 +1,16 @@
 //! MCPServer: an MCP server that the operator runs.
 
-use k8s_openapi::{
-    api::core::v1::{LocalObjectReference, ResourceRequirements},
-    apimachinery::pkg::apis::meta::v1::Condition,
-};
+use k8s_openapi::api::core::v1::{LocalObjectReference, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    block::Block,
-    references::LocalReference,
-    schema::rules,
-    workload::{EnvironmentVariable, ImagePullPolicy, SecretVariable, SessionAffinity, pod_template_schema},
+use crate::block::Block;
+use crate::references::LocalReference;
+use crate::schema::rules;
+use crate::workload::{
+    EnvironmentVariable, ImagePullPolicy, SecretVariable, SessionAffinity, pod_template_schema,
 };
 
 /// An MCP server that runs in pods of its own. One that speaks stdio is started through a bridge, and reached by HTTP like

@@ -6,11 +6,10 @@ mod structural;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps,
 };
-use kube::{
-    CustomResourceExt,
-    core::object::{HasSpec, HasStatus},
-};
-use schemars::{JsonSchema, generate::SchemaSettings};
+use kube::CustomResourceExt;
+use kube::core::object::{HasSpec, HasStatus};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 pub(crate) use self::structural::QUANTITY;

@@ -7,17 +7,18 @@
     reason = "helpers of tests fail like tests"
 )]
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::cel::Validator;
 use serde_json::{Value, json};
+use vmcp_crds::lower::{EmbeddingService, Surroundings};
+use vmcp_crds::schema::{definitions, file};
 use vmcp_crds::{
     EmbeddingServer, GROUP, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VERSION,
-    VirtualMCPServer,
-    lower::{EmbeddingService, Surroundings},
-    reference_markdown,
-    schema::{definitions, file},
+    VirtualMCPServer, reference_markdown,
 };
 
 const ACCEPTED: &str = include_str!("resources/accepted.yaml");

@@ -1,6 +1,7 @@
 //! The command line.
 
-use std::{io::Write as _, net::SocketAddr};
+use std::io::Write as _;
+use std::net::SocketAddr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use vmcp_operator::{cli::Cli, runtime::chain};
+use vmcp_operator::cli::Cli;
+use vmcp_operator::runtime::chain;
 
 #[tokio::main]
 #[expect(clippy::print_stderr, reason = "the last word of a process that cannot run")]

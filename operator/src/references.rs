@@ -1,11 +1,10 @@
 //! What resources refer to: values of Secrets, and the group that they belong to.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
-use kube::{ResourceExt as _, core::PartialObjectMeta};
+use kube::ResourceExt as _;
+use kube::core::PartialObjectMeta;
 use sha2::{Digest as _, Sha256};
 use vmcp_crds::references::{LocalReference, SecretKeyReference};
 

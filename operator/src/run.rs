@@ -1,18 +1,23 @@
 //! The life of the process: health, election, controllers, end.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use axum::{Router, http::StatusCode, response::IntoResponse as _, routing::get};
-use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
+use axum::routing::get;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
 use kube::{Client, Config};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::{
-    cli::{LogFormat, Options},
-    runtime::{Context, Election, Leadership, Metrics, OPERATOR, Scope, Settings},
-};
+use crate::cli::{LogFormat, Options};
+use crate::runtime::{Context, Election, Leadership, Metrics, OPERATOR, Scope, Settings};
 
 /// How long reconciles that are under way may take at the end.
 const DRAIN: Duration = Duration::from_secs(20);

@@ -2,16 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-    fs,
-    path::PathBuf,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
 
 use clap::CommandFactory as _;
 use serde_json::Value;
-use vmcp_operator::{cli::Cli, runtime::ChildKind};
+use vmcp_operator::cli::Cli;
+use vmcp_operator::runtime::ChildKind;
 
 fn chart(file: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/vmcp-operator")).join(file)

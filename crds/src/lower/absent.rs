@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::{block::Block, problem::Problem};
+use crate::block::Block;
+use crate::problem::Problem;
 
 /// Leaves them out. Blocks are those of `vmcp.yaml`; what has another shape than it should have is left to its validator.
 pub(super) struct Absent<'a> {

@@ -3,17 +3,15 @@
 use serde_json::{Value, json};
 use vmcp_model::config::raw::RawProvider;
 
-use super::{
-    ADMIN_PORT, Backend, CACHE_DIR, CLIENT_PORT, EmbeddingService, HeaderValue, Surroundings,
-    absent::Absent,
-    secrets::{self, ADMIN_TOKEN, SESSION_KEY, Secrets},
-};
-use crate::{
-    block::Block,
-    headers::SensitiveHeader,
-    mcp_telemetry_config::{MCPTelemetryConfigSpec, OpenTelemetry},
-    problem::Problem,
-    virtual_mcp_server::{DEFAULT_SHUTDOWN_DELAY, EmbeddingSource, TeiService, ValidOptimizer, Validated},
+use super::absent::Absent;
+use super::secrets::{self, ADMIN_TOKEN, SESSION_KEY, Secrets};
+use super::{ADMIN_PORT, Backend, CACHE_DIR, CLIENT_PORT, EmbeddingService, HeaderValue, Surroundings};
+use crate::block::Block;
+use crate::headers::SensitiveHeader;
+use crate::mcp_telemetry_config::{MCPTelemetryConfigSpec, OpenTelemetry};
+use crate::problem::Problem;
+use crate::virtual_mcp_server::{
+    DEFAULT_SHUTDOWN_DELAY, EmbeddingSource, TeiService, ValidOptimizer, Validated,
 };
 
 /// Who writes it.

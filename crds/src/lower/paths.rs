@@ -3,10 +3,8 @@
 use vmcp_model::config;
 
 use super::Surroundings;
-use crate::{
-    problem::Problem,
-    virtual_mcp_server::{Validated, WrittenAs},
-};
+use crate::problem::Problem;
+use crate::virtual_mcp_server::{Validated, WrittenAs};
 
 /// ToolHive's names for settings of the optimizer.
 const FLAT: [(&str, &str); 9] = [

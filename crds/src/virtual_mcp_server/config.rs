@@ -1,6 +1,7 @@
 //! `spec.config`: what `vmcp.yaml` says besides backends and optimizer.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};

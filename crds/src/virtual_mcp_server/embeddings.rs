@@ -4,18 +4,14 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use vmcp_model::config::{
-    OnUnavailable,
-    raw::{RawLocal, RawOpenAi, RawProvider, RawTei},
-};
+use vmcp_model::config::OnUnavailable;
+use vmcp_model::config::raw::{RawLocal, RawOpenAi, RawProvider, RawTei};
 
-use crate::{
-    block::{self, Block},
-    embedding_server::EmbeddingServerSpec,
-    headers::{HEADER_IN_BOTH, SensitiveHeader},
-    references::SecretKeyReference,
-    schema::rules,
-};
+use crate::block::{self, Block};
+use crate::embedding_server::EmbeddingServerSpec;
+use crate::headers::{HEADER_IN_BOTH, SensitiveHeader};
+use crate::references::SecretKeyReference;
+use crate::schema::rules;
 
 /// Where vectors come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

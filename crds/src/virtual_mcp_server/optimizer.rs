@@ -8,10 +8,8 @@ use serde::{Deserialize, Serialize};
 use vmcp_model::config::raw::{RawOptimizer, StorageType};
 
 use super::embeddings::Embeddings;
-use crate::{
-    block::{self, Block},
-    schema::QUANTITY,
-};
+use crate::block::{self, Block};
+use crate::schema::QUANTITY;
 
 /// find_tool and call_tool in place of hundreds of tool definitions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

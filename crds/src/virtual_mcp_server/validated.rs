@@ -4,14 +4,11 @@
 
 mod optimizer;
 
-use k8s_openapi::{
-    api::{
-        core::v1::{LocalObjectReference, ResourceRequirements},
-        networking::v1::NetworkPolicyPeer,
-    },
-    apimachinery::pkg::util::intstr::IntOrString,
-};
-use kube::{ResourceExt as _, core::Selector};
+use k8s_openapi::api::core::v1::{LocalObjectReference, ResourceRequirements};
+use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::ResourceExt as _;
+use kube::core::Selector;
 
 pub(crate) use self::optimizer::WrittenAs;
 pub use self::optimizer::{EmbeddingSource, TeiService, ValidOptimizer};
@@ -19,11 +16,9 @@ use super::{
     Autoscaling, HttpRoute, PodDisruptionBudget, ServiceMonitor, ServiceType, TelemetryConfigReference,
     VirtualMCPServer, VirtualMCPServerSpec,
 };
-use crate::{
-    block::Block,
-    problem::{Invalid, Problem},
-    workload::{ImagePullPolicy, SessionAffinity},
-};
+use crate::block::Block;
+use crate::problem::{Invalid, Problem};
+use crate::workload::{ImagePullPolicy, SessionAffinity};
 
 /// Longest name: `vmcp-NAME-peers` is the name of a Service, which has at most 63 characters.
 pub const MAX_NAME: usize = 52;

@@ -1,29 +1,21 @@
 //! The StatefulSet, the Service and the volume of an EmbeddingServer.
 
-use k8s_openapi::{
-    api::{
-        apps::v1::{StatefulSet, StatefulSetSpec},
-        core::v1::{
-            Container, ContainerPort, EmptyDirVolumeSource, EnvVar, PersistentVolumeClaim,
-            PersistentVolumeClaimSpec, PersistentVolumeClaimVolumeSource, PodTemplateSpec, Probe, Service,
-            ServicePort, ServiceSpec, Volume, VolumeMount, VolumeResourceRequirements,
-        },
-    },
-    apimachinery::pkg::{
-        apis::meta::v1::{LabelSelector, ObjectMeta},
-        util::intstr::IntOrString,
-    },
+use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerPort, EmptyDirVolumeSource, EnvVar, PersistentVolumeClaim, PersistentVolumeClaimSpec,
+    PersistentVolumeClaimVolumeSource, PodTemplateSpec, Probe, Service, ServicePort, ServiceSpec, Volume,
+    VolumeMount, VolumeResourceRequirements,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use vmcp_crds::embedding_server::{AccessMode, ModelCache};
 
-use super::{NAME, address::child_name, validate::Server};
-use crate::{
-    runtime::{
-        Child, Desired, labels, metadata_of,
-        pod_template::{self, PodTemplateError},
-    },
-    workload::pod,
-};
+use super::NAME;
+use super::address::child_name;
+use super::validate::Server;
+use crate::runtime::pod_template::{self, PodTemplateError};
+use crate::runtime::{Child, Desired, labels, metadata_of};
+use crate::workload::pod;
 
 /// The container that does the work.
 pub(super) const CONTAINER: &str = "embedding";

@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use vmcp_crds::{EmbeddingServer, EmbeddingServerStatus, embedding_server::EmbeddingServerPhase};
+use vmcp_crds::embedding_server::EmbeddingServerPhase;
+use vmcp_crds::{EmbeddingServer, EmbeddingServerStatus};
 
 use super::build::CONTAINER;
-use crate::{
-    runtime::Conditions,
-    workload::{
-        health::{self, Counts, Health, State},
-        refusal::{Refusal, validity},
-    },
-};
+use crate::runtime::Conditions;
+use crate::workload::health::{self, Counts, Health, State};
+use crate::workload::refusal::{Refusal, validity};
 
 /// What was found when it was reconciled.
 pub(super) struct Found<'a> {

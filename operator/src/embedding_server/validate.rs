@@ -1,14 +1,13 @@
 //! An EmbeddingServer that makes sense.
 
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
-use vmcp_crds::{
-    Block, EmbeddingServer, Invalid, Problem,
-    embedding_server::{AccessMode, ModelCache},
-    references::SecretKeyReference,
-    workload::ImagePullPolicy,
-};
+use vmcp_crds::embedding_server::{AccessMode, ModelCache};
+use vmcp_crds::references::SecretKeyReference;
+use vmcp_crds::workload::ImagePullPolicy;
+use vmcp_crds::{Block, EmbeddingServer, Invalid, Problem};
 
-use crate::{references::Secrets, workload::pod};
+use crate::references::Secrets;
+use crate::workload::pod;
 
 /// Longest name: names of a StatefulSet's pods have a label that holds `NAME-tei-` and ten digits.
 const MAX_NAME: usize = 48;

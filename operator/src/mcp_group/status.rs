@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use kube::ResourceExt as _;
-use vmcp_crds::{
-    MCPGroup, MCPGroupStatus, MCPServer, MCPServerEntry, mcp_group::MCPGroupPhase, references::LocalReference,
-};
+use vmcp_crds::mcp_group::MCPGroupPhase;
+use vmcp_crds::references::LocalReference;
+use vmcp_crds::{MCPGroup, MCPGroupStatus, MCPServer, MCPServerEntry};
 
 use crate::runtime::Conditions;
 

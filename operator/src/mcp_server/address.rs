@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use vmcp_crds::{
-    MCPServer, lower::Backend, mcp_server::MCPServerTransport, mcp_server_entry::RemoteTransport,
-};
+use vmcp_crds::MCPServer;
+use vmcp_crds::lower::Backend;
+use vmcp_crds::mcp_server::MCPServerTransport;
+use vmcp_crds::mcp_server_entry::RemoteTransport;
 
 /// Name of the Deployment and of the Service.
 pub fn child_name(server: &str) -> String {

@@ -1,35 +1,23 @@
 //! The Deployment and the Service of an MCPServer.
 
-use k8s_openapi::{
-    ByteString,
-    api::{
-        apps::v1::{Deployment, DeploymentSpec},
-        core::v1::{
-            Container, ContainerPort, EmptyDirVolumeSource, PodTemplateSpec, Secret, SecretVolumeSource,
-            Service, ServicePort, ServiceSpec, Volume, VolumeMount,
-        },
-    },
-    apimachinery::pkg::{
-        api::resource::Quantity,
-        apis::meta::v1::{LabelSelector, ObjectMeta},
-        util::intstr::IntOrString,
-    },
+use k8s_openapi::ByteString;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerPort, EmptyDirVolumeSource, PodTemplateSpec, Secret, SecretVolumeSource, Service,
+    ServicePort, ServiceSpec, Volume, VolumeMount,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use vmcp_crds::lower::{ADMIN_PORT, ADMIN_TOKEN};
 
-use super::{
-    NAME,
-    address::{child_name, secret_name},
-    validate::{Server, Start},
-};
-use crate::{
-    runtime::{
-        Child, Desired, labels, metadata_of,
-        pod_template::{self, PodTemplateError},
-    },
-    workload::pod,
-};
+use super::NAME;
+use super::address::{child_name, secret_name};
+use super::validate::{Server, Start};
+use crate::runtime::pod_template::{self, PodTemplateError};
+use crate::runtime::{Child, Desired, labels, metadata_of};
+use crate::workload::pod;
 
 /// The container that does the work.
 pub(super) const CONTAINER: &str = "mcp";

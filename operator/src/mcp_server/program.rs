@@ -1,19 +1,17 @@
 //! Why a program behind the bridge does not answer. Its container runs all the while, so that the cluster cannot tell.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use vmcp_model::{sanitize, status::StatusReport};
+use vmcp_model::sanitize;
+use vmcp_model::status::StatusReport;
 
 use super::build::CONTAINER;
-use crate::{
-    runtime::chain,
-    workload::{
-        admin::AdminClient,
-        health::{Health, State},
-    },
-};
+use crate::runtime::chain;
+use crate::workload::admin::AdminClient;
+use crate::workload::health::{Health, State};
 
 /// How long until a bridge is asked again, as nothing else tells that its program fares otherwise.
 pub(super) const AGAIN: Duration = Duration::from_secs(5);

@@ -1,16 +1,13 @@
 //! The status of an MCPServer.
 
-use vmcp_crds::{MCPServer, MCPServerStatus, mcp_server::MCPServerPhase};
+use vmcp_crds::mcp_server::MCPServerPhase;
+use vmcp_crds::{MCPServer, MCPServerStatus};
 
 use super::{NAME, backend};
-use crate::{
-    references::group_condition,
-    runtime::{Conditions, labels},
-    workload::{
-        health::{self, Counts, Health, State},
-        refusal::{Refusal, validity},
-    },
-};
+use crate::references::group_condition;
+use crate::runtime::{Conditions, labels};
+use crate::workload::health::{self, Counts, Health, State};
+use crate::workload::refusal::{Refusal, validity};
 
 /// What was found when it was reconciled.
 pub(super) struct Found<'a> {

@@ -1,7 +1,9 @@
 use serde_json::{Value, json};
-use vmcp_crds::{MCPServerStatus, mcp_server::MCPServerPhase};
+use vmcp_crds::MCPServerStatus;
+use vmcp_crds::mcp_server::MCPServerPhase;
 
-use super::{status::Found, *};
+use super::status::Found;
+use super::*;
 
 fn server(spec: &str) -> MCPServer {
     let spec: Value = serde_saphyr::from_str(spec).unwrap();

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{EnvVar, LocalObjectReference, ResourceRequirements};
-use vmcp_crds::{
-    Block, Invalid, MCPServer, Problem,
-    mcp_server::MCPServerTransport,
-    references::SecretKeyReference,
-    workload::{ImagePullPolicy, SessionAffinity},
-};
+use vmcp_crds::mcp_server::MCPServerTransport;
+use vmcp_crds::references::SecretKeyReference;
+use vmcp_crds::workload::{ImagePullPolicy, SessionAffinity};
+use vmcp_crds::{Block, Invalid, MCPServer, Problem};
 
-use crate::{references::Secrets, workload::pod};
+use crate::references::Secrets;
+use crate::workload::pod;
 
 /// Longest name: `mcp-NAME` is the name of a Service, which has at most 63 characters.
 const MAX_NAME: usize = 59;

@@ -1,7 +1,7 @@
 //! Whether a URL leads out of the cluster.
 //!
 //! An entry is written by whoever may write one, and called with the network position of the server's pod: without a
-//! check it would be a way to the cloud's metadata service or to a neighbour's API. Names are not resolved, for what they
+//! check it would be a way to the cloud's metadata service or to a neighbor's API. Names are not resolved, for what they
 //! resolve to can change afterwards; a NetworkPolicy is the answer to that.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

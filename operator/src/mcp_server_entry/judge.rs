@@ -7,12 +7,10 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use url::Url;
-use vmcp_crds::{
-    MCPServerEntry, Problem,
-    lower::{Backend, HeaderValue},
-    mcp_server_entry::HeaderFromSecret,
-    references::SecretKeyReference,
-};
+use vmcp_crds::lower::{Backend, HeaderValue};
+use vmcp_crds::mcp_server_entry::HeaderFromSecret;
+use vmcp_crds::references::SecretKeyReference;
+use vmcp_crds::{MCPServerEntry, Problem};
 use vmcp_model::config;
 
 use super::endpoint;

@@ -1,9 +1,11 @@
 //! The status of an MCPServerEntry.
 
-use vmcp_crds::{MCPServerEntry, MCPServerEntryStatus, Problem, mcp_server_entry::MCPServerEntryPhase};
+use vmcp_crds::mcp_server_entry::MCPServerEntryPhase;
+use vmcp_crds::{MCPServerEntry, MCPServerEntryStatus, Problem};
 
 use super::Judged;
-use crate::{references::group_condition, runtime::Conditions};
+use crate::references::group_condition;
+use crate::runtime::Conditions;
 
 /// `group` tells whether the group exists, when one is named.
 pub(super) fn of(entry: &MCPServerEntry, judged: &Judged, group: Option<bool>) -> MCPServerEntryStatus {

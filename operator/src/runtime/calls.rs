@@ -1,6 +1,8 @@
 //! Calls of the API server: each has a deadline, writes are counted and wait for nothing but leadership.
 
-use std::{fmt, future::Future, time::Duration};
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
 
 use super::{Context, Failure, Retry, chain};
 

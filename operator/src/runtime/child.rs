@@ -1,19 +1,13 @@
 //! Objects that the operator makes for a resource.
 
-use k8s_openapi::{
-    NamespaceResourceScope,
-    api::{
-        apps::v1::{Deployment, StatefulSet},
-        autoscaling::v2::HorizontalPodAutoscaler,
-        core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount},
-        networking::v1::NetworkPolicy,
-        policy::v1::PodDisruptionBudget,
-    },
-};
-use kube::{
-    Resource,
-    api::{ApiResource, DynamicObject, ObjectMeta, TypeMeta},
-};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Resource;
+use kube::api::{ApiResource, DynamicObject, ObjectMeta, TypeMeta};
 use serde::Serialize;
 use serde_json::Value;
 use vmcp_crds::EmbeddingServer;

@@ -1,18 +1,15 @@
 //! What is known of the children: everything with our label, watched, and what we wrote ourselves a moment ago.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError, RwLock},
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
-use futures::{StreamExt as _, future::BoxFuture};
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{
-    Api, ResourceExt as _,
-    api::{DynamicObject, ObjectMeta},
-    runtime::{WatchStreamExt as _, watcher},
-};
+use kube::api::{DynamicObject, ObjectMeta};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 

@@ -1,10 +1,8 @@
 //! What an object's own status says when its reconciler did not come to say it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{
-    Api, Resource as _, ResourceExt as _,
-    api::{ApiResource, DynamicObject},
-};
+use kube::api::{ApiResource, DynamicObject};
+use kube::{Api, Resource as _, ResourceExt as _};
 use serde_json::{Map, Value, json};
 
 use super::{CallError, Conditions, Context, Custom, Guarded, Verb, chain, kind_of};

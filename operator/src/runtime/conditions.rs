@@ -1,9 +1,7 @@
 //! Conditions of a status.
 
-use k8s_openapi::{
-    apimachinery::pkg::apis::meta::v1::{Condition, Time},
-    jiff::Timestamp,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
 
 /// The longest message that is written; the schema allows 32 KiB.
 const MESSAGE_LIMIT: usize = 2048;

@@ -1,23 +1,22 @@
 //! What every reconciler has at hand.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::{
-    Client, ResourceExt as _,
-    core::PartialObjectMeta,
-    runtime::events::{Recorder, Reporter},
-};
+use kube::core::PartialObjectMeta;
+use kube::runtime::events::{Recorder, Reporter};
+use kube::{Client, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 use vmcp_crds::{EmbeddingServer, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer};
 
-use super::{
-    ChildKind, Children, Kind, Leadership, Metrics, Scope,
-    apply::Settled,
-    children::{MANAGED_BY, OPERATOR},
-    secrets::{self, SecretCache},
-};
+use super::apply::Settled;
+use super::children::{MANAGED_BY, OPERATOR};
+use super::secrets::{self, SecretCache};
+use super::{ChildKind, Children, Kind, Leadership, Metrics, Scope};
 
 /// What is decided on the command line and concerns the objects that are built.
 #[derive(Debug, Clone, PartialEq, Eq)]

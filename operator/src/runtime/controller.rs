@@ -1,23 +1,17 @@
 //! Running a reconciler for every object of a kind.
 
-use std::{
-    collections::HashMap,
-    convert::Infallible,
-    future::Future,
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures::{FutureExt as _, StreamExt as _};
-use kube::{
-    Resource, ResourceExt as _,
-    runtime::{
-        applier,
-        controller::{Action, Error},
-        reflector::ObjectRef,
-    },
-};
+use kube::runtime::applier;
+use kube::runtime::controller::{Action, Error};
+use kube::runtime::reflector::ObjectRef;
+use kube::{Resource, ResourceExt as _};
 
 use super::{Change, Context, Custom, Failure, Guarded, Kind, Retry, Watched, chain, complaint, kind_of};
 

@@ -3,10 +3,8 @@
 use std::collections::HashSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{
-    Resource,
-    runtime::events::{Event, EventType},
-};
+use kube::Resource;
+use kube::runtime::events::{Event, EventType};
 
 use super::{Context, chain};
 

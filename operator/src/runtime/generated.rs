@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use k8s_openapi::{ByteString, api::core::v1::Secret};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 
 /// What such a Secret holds already.
 pub struct Generated(BTreeMap<String, ByteString>);

@@ -1,14 +1,16 @@
 //! An object as it came: well-formed, or not.
 
-use std::{borrow::Cow, fmt::Debug, sync::Arc};
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
-use kube::{
-    Resource,
-    api::ObjectMeta,
-    core::{DeserializeGuard, error_boundary::InvalidObject},
-};
-use serde::{Serialize, de::DeserializeOwned};
+use kube::Resource;
+use kube::api::ObjectMeta;
+use kube::core::DeserializeGuard;
+use kube::core::error_boundary::InvalidObject;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// What every object that is watched as a type is.
 pub trait Watched:

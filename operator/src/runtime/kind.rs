@@ -1,20 +1,15 @@
 //! All objects of one kind, kept up to date by one watch that every controller shares.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::{StreamExt as _, TryStreamExt as _, future::BoxFuture};
-use kube::{
-    Api, Resource, ResourceExt as _,
-    core::DeserializeGuard,
-    runtime::{
-        WatchStreamExt as _,
-        reflector::{ObjectRef, Store, store::Writer},
-        watcher,
-    },
-};
+use futures::future::BoxFuture;
+use futures::{StreamExt as _, TryStreamExt as _};
+use kube::core::DeserializeGuard;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Resource, ResourceExt as _};
 
 use tokio::sync::watch;
 

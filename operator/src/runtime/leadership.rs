@@ -1,9 +1,7 @@
 //! Who may write.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Whether this replica holds the lease, as far as it can know without asking: until when it may write.
 #[derive(Debug, Clone, Default)]

@@ -1,10 +1,8 @@
 //! What part of the cluster is looked at.
 
 use k8s_openapi::NamespaceResourceScope;
-use kube::{
-    Api, Client, Resource,
-    api::{ApiResource, DynamicObject},
-};
+use kube::api::{ApiResource, DynamicObject};
+use kube::{Api, Client, Resource};
 
 /// The namespaces whose objects are reconciled.
 #[derive(Debug, Clone, PartialEq, Eq)]

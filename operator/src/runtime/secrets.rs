@@ -1,12 +1,12 @@
 //! Values of Secrets that resources refer to: read once for each version, noticed by a watch of the metadata alone.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kube::{Api, core::PartialObjectMeta};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::core::PartialObjectMeta;
 
 use super::{CallError, Context, Verb};
 

@@ -1,15 +1,14 @@
 //! Writing a status: only when it changed, only what changed, and never over somebody else's newer one.
 
 use k8s_openapi::NamespaceResourceScope;
-use kube::{
-    Api, Resource, ResourceExt as _,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
-    core::PartialObjectMeta,
-};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::core::PartialObjectMeta;
+use kube::{Api, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{CallError, Context, Custom, Verb, apply::FIELD_MANAGER};
+use super::apply::FIELD_MANAGER;
+use super::{CallError, Context, Custom, Verb};
 
 impl Context {
     /// Writes `status` when it differs from what `object` says. Tells whether it wrote.

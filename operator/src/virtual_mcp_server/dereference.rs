@@ -1,25 +1,20 @@
 //! Step 1: what the resource refers to, as it is.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
-use vmcp_crds::{
-    EmbeddingServer, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer,
-    lower::{ADMIN_TOKEN, SESSION_KEY},
-    references::{LocalReference, SecretKeyReference},
-};
+use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
+use vmcp_crds::references::{LocalReference, SecretKeyReference};
+use vmcp_crds::{EmbeddingServer, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer};
 
-use super::{
-    build::FILE,
-    last_good::{LastGood, Mounted},
-    names,
-};
-use crate::{
-    mcp_server_entry,
-    references::Secrets,
-    runtime::{self, CallError, Context},
-};
+use super::build::FILE;
+use super::last_good::{LastGood, Mounted};
+use super::names;
+use crate::mcp_server_entry;
+use crate::references::Secrets;
+use crate::runtime::{self, CallError, Context};
 
 /// Everything that [`validate`](super::validate) may look at besides the resource itself.
 #[derive(Debug, Default)]

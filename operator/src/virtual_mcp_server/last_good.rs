@@ -3,17 +3,15 @@
 //! It is what the ConfigMap and the Secret hold, and nowhere else can it be had from. So it is remembered when the configuration
 //! goes bad: whoever deletes or edits them then gets them back. What is deleted while no operator runs is lost.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Mutex, PoisonError},
-};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
 
-use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kube::{ResourceExt as _, runtime::reflector::ObjectRef};
-use vmcp_crds::{
-    VirtualMCPServer,
-    lower::{ADMIN_TOKEN, SESSION_KEY},
-};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use kube::runtime::reflector::ObjectRef;
+use vmcp_crds::VirtualMCPServer;
+use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
 
 use crate::runtime::Context;
 

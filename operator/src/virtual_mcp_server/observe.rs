@@ -1,10 +1,8 @@
 //! What the pods say: `GET /admin/status` of each.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, stream};
 use http::StatusCode;
@@ -13,10 +11,8 @@ use kube::ResourceExt as _;
 use tokio::sync::Semaphore;
 use vmcp_model::status::StatusReport;
 
-use crate::{
-    runtime::{Metrics, chain},
-    workload::admin::{AdminClient, AskError},
-};
+use crate::runtime::{Metrics, chain};
+use crate::workload::admin::{AdminClient, AskError};
 
 /// Pods that are asked at the same time.
 const CONCURRENCY: usize = 32;

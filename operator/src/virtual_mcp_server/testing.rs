@@ -5,11 +5,10 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use vmcp_crds::VirtualMCPServer;
 
-use super::{
-    dereference::{Generated, References},
-    validate::{Plan, validate},
-};
-use crate::{references::Secrets, runtime::Settings};
+use super::dereference::{Generated, References};
+use super::validate::{Plan, validate};
+use crate::references::Secrets;
+use crate::runtime::Settings;
 
 pub(super) fn yaml<K: DeserializeOwned>(text: &str) -> K {
     serde_saphyr::from_str(text).expect("a resource")

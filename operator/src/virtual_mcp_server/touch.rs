@@ -1,14 +1,14 @@
 //! Making the kubelet look at mounted files at once: a touched annotation of a pod does, and restarts nothing.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, ResourceExt as _,
-    api::{Patch, PatchParams},
-};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use vmcp_crds::VirtualMCPServer;
 
-use super::{names, observe::Observed, validate::Plan};
+use super::names;
+use super::observe::Observed;
+use super::validate::Plan;
 use crate::runtime::{Applied, CallError, ChildKind, Context, Verb};
 
 /// Touches the pods that do not have yet what is mounted, once for each version of it.

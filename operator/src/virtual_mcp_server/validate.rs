@@ -7,19 +7,16 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::ResourceExt as _;
-use vmcp_crds::{
-    Invalid, Problem, VirtualMCPServer,
-    lower::{Backend, EmbeddingService, Lowered, Surroundings},
-    virtual_mcp_server::{EmbeddingSource, TeiService, Validated},
-};
+use vmcp_crds::lower::{Backend, EmbeddingService, Lowered, Surroundings};
+use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService, Validated};
+use vmcp_crds::{Invalid, Problem, VirtualMCPServer};
 use vmcp_model::config::is_backend_name;
 
-use super::{dereference::References, last_good::Mounted};
-use crate::{
-    embedding_server, mcp_server,
-    mcp_server_entry::judge,
-    runtime::{Settings, pod_template},
-};
+use super::dereference::References;
+use super::last_good::Mounted;
+use crate::mcp_server_entry::judge;
+use crate::runtime::{Settings, pod_template};
+use crate::{embedding_server, mcp_server};
 
 /// What is to be built, as far as it makes sense.
 #[derive(Debug)]

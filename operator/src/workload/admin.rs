@@ -1,17 +1,15 @@
 //! What a pod's admin port says: `GET /admin/status`, of the server and of the bridge.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, StatusCode, header::AUTHORIZATION};
+use http::header::AUTHORIZATION;
+use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
-};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 use k8s_openapi::api::core::v1::Pod;
 use vmcp_crds::lower::ADMIN_PORT;
 use vmcp_model::status::StatusReport;

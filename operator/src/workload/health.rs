@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::{
-    apps::v1::{Deployment, StatefulSet},
-    core::v1::Pod,
-};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::Pod;
 
-use super::{
-    refusal::Refusal,
-    trouble::{self, Reason, Trouble},
-};
+use super::refusal::Refusal;
+use super::trouble::{self, Reason, Trouble};
 
 /// What a Deployment or a StatefulSet says about its pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

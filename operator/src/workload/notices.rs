@@ -2,20 +2,15 @@
 //!
 //! Events come to nobody who does not ask, and asking costs a call; it is asked only about what does not run.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use k8s_openapi::{
-    api::{
-        apps::v1::StatefulSet,
-        core::v1::{Event, Pod},
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-    jiff::Timestamp,
-};
-use kube::{
-    Api, ResourceExt as _,
-    api::{ListParams, ObjectList},
-};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ListParams, ObjectList};
+use kube::{Api, ResourceExt as _};
 
 use super::health::Counts;
 use crate::runtime::{Context, Verb, chain};

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::core::v1::{
-        Capabilities, EnvVar, EnvVarSource, HTTPGetAction, LocalObjectReference, PodSecurityContext, PodSpec,
-        Probe, SeccompProfile, SecretKeySelector, SecurityContext, TCPSocketAction,
-    },
-    apimachinery::pkg::util::intstr::IntOrString,
+use k8s_openapi::api::core::v1::{
+    Capabilities, EnvVar, EnvVarSource, HTTPGetAction, LocalObjectReference, PodSecurityContext, PodSpec,
+    Probe, SeccompProfile, SecretKeySelector, SecurityContext, TCPSocketAction,
 };
-use vmcp_crds::{GROUP, references::SecretKeyReference, workload::EnvironmentVariable};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use vmcp_crds::GROUP;
+use vmcp_crds::references::SecretKeyReference;
+use vmcp_crds::workload::EnvironmentVariable;
 
-/// A pod without a token of the API server, without the neighbours' addresses in its environment, and with the system calls that
+/// A pod without a token of the API server, without the neighbors' addresses in its environment, and with the system calls that
 /// the runtime allows by default.
 ///
 /// Whether it may run as root is left to the image: most images of MCP servers are made to run as root, and one that must not

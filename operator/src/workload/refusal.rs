@@ -3,7 +3,8 @@
 use vmcp_crds::Invalid;
 
 use super::health::{Health, State};
-use crate::runtime::{Conditions, pod_template::PodTemplateError};
+use crate::runtime::Conditions;
+use crate::runtime::pod_template::PodTemplateError;
 
 /// Why a resource does not run as it is written.
 #[derive(Debug, thiserror::Error)]

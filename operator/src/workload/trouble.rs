@@ -2,7 +2,8 @@
 //!
 //! The kubelet and the scheduler know; they write it into fields that nobody looks at. This reads them and adds the remedy.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
 use vmcp_model::sanitize;

@@ -117,7 +117,7 @@ impl Vmcp {
         if revision == MODERN { self.modern() } else { Client::legacy(&self.url, revision, "raw").await }
     }
 
-    /// A modern client, once the catalogue has `tool`; backends connect in the background.
+    /// A modern client, once the catalog has `tool`; backends connect in the background.
     pub async fn with_tool(&self, tool: &str) -> Client {
         let names = self.config["backends"].as_array().into_iter().flatten();
         let prefixes =

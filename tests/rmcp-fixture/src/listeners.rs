@@ -10,7 +10,7 @@ use rmcp::service::{Peer, SubscriptionContext, SubscriptionSink};
 /// A legacy session.
 #[derive(Default)]
 pub struct Session {
-    /// How to reach its client; set once the session is initialised.
+    /// How to reach its client; set once the session is initialized.
     pub peer: OnceLock<Peer<RoleServer>>,
     /// URIs of the resources that it watches.
     pub watched: Mutex<HashSet<String>>,

@@ -35,7 +35,7 @@ impl Lanes {
         Self { bulk: Semaphore::new(BULK_REQUESTS) }
     }
 
-    /// Vectors of all `texts`, at most `batch` of them a request; checked and normalised.
+    /// Vectors of all `texts`, at most `batch` of them a request; checked and normalized.
     pub async fn embed(
         &self,
         service: &impl Requests,

@@ -1,6 +1,6 @@
 //! Text embeddings: TEI, OpenAI-compatible services and an in-process model behind one trait.
 //!
-//! Whatever the provider, a vector that leaves this crate is L2-normalised, so that a dot product is the cosine
+//! Whatever the provider, a vector that leaves this crate is L2-normalized, so that a dot product is the cosine
 //! (P3-14), and an answer is all or nothing: as many vectors as texts, all of one width, all finite, or an error.
 
 mod batch;
@@ -25,7 +25,7 @@ pub use tei::{TeiEmbedder, TeiSettings};
 /// Turns texts into vectors.
 #[async_trait]
 pub trait Embedder: Send + Sync {
-    /// One L2-normalised vector for each text, in the order of the texts. Any number of texts; batching, retries and
+    /// One L2-normalized vector for each text, in the order of the texts. Any number of texts; batching, retries and
     /// limits are the provider's business. Calls of a few texts (a query) do not queue behind long ones.
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError>;
 

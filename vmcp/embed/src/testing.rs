@@ -22,7 +22,7 @@ use crate::local::{self, Source};
 
 /// What the fake service does; change it at any time with [`FakeService::set`].
 #[derive(Debug, Clone)]
-pub struct Behaviour {
+pub struct Behavior {
     /// `model_id` of `/info`. Vectors depend on it.
     pub model: String,
     /// Width of the vectors.
@@ -43,7 +43,7 @@ pub struct Behaviour {
     pub lose_a_vector: bool,
 }
 
-impl Default for Behaviour {
+impl Default for Behavior {
     fn default() -> Self {
         Self {
             model: "fake/model".to_owned(),
@@ -61,7 +61,7 @@ impl Default for Behaviour {
 
 #[derive(Default)]
 struct Fake {
-    behaviour: Behaviour,
+    behavior: Behavior,
     batches: Vec<Vec<String>>,
     requests: usize,
 }
@@ -74,7 +74,7 @@ pub struct FakeService {
 }
 
 impl FakeService {
-    /// Starts one with the default behaviour.
+    /// Starts one with the default behavior.
     pub async fn start() -> std::io::Result<Self> {
         let address = ([127, 0, 0, 1], 0).into();
         let mut service = Self { fake: Arc::default(), address, running: None };
@@ -88,8 +88,8 @@ impl FakeService {
     }
 
     /// Changes what it does from now on.
-    pub fn set(&self, change: impl FnOnce(&mut Behaviour)) {
-        change(&mut lock(&self.fake).behaviour);
+    pub fn set(&self, change: impl FnOnce(&mut Behavior)) {
+        change(&mut lock(&self.fake).behavior);
     }
 
     /// Every text that was answered with a vector, in order of arrival.
@@ -134,7 +134,7 @@ impl FakeService {
     }
 }
 
-/// The vector that a fake service gives: a bag of words, so that texts which share words are similar. Not normalised.
+/// The vector that a fake service gives: a bag of words, so that texts which share words are similar. Not normalized.
 pub fn fake_vector(model: &str, text: &str, dimensions: usize) -> Vec<f32> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let mut vector = vec![0.01; dimensions];
@@ -166,12 +166,12 @@ fn lock(fake: &Mutex<Fake>) -> MutexGuard<'_, Fake> {
 }
 
 async fn info(State(fake): State<Shared>) -> Json<Value> {
-    let behaviour = lock(&fake).behaviour.clone();
+    let behavior = lock(&fake).behavior.clone();
     Json(json!({
-        "model_id": behaviour.model,
+        "model_id": behavior.model,
         "model_sha": null,
-        "max_concurrent_requests": behaviour.max_concurrent,
-        "max_client_batch_size": behaviour.max_batch,
+        "max_concurrent_requests": behavior.max_concurrent,
+        "max_client_batch_size": behavior.max_batch,
         "auto_truncate": true,
     }))
 }
@@ -181,7 +181,7 @@ async fn gate(State(fake): State<Shared>, request: Request, next: Next) -> Respo
     let (bearer, failure, delay) = {
         let mut fake = lock(&fake);
         fake.requests += 1;
-        let Behaviour { bearer, failures, delay, .. } = &mut fake.behaviour;
+        let Behavior { bearer, failures, delay, .. } = &mut fake.behavior;
         (bearer.clone(), failures.pop_front(), *delay)
     };
     let sent = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -219,8 +219,8 @@ fn embed(fake: &Shared, inputs: Option<&Value>) -> Result<Vec<Vec<f32>>, Box<Res
     let texts = inputs.and_then(Value::as_array).into_iter().flatten();
     let texts: Vec<String> = texts.filter_map(|text| text.as_str().map(str::to_owned)).collect();
     let mut fake = lock(fake);
-    let Behaviour { model, dimensions, max_batch, batch_status, max_concurrent, lose_a_vector, .. } =
-        fake.behaviour.clone();
+    let Behavior { model, dimensions, max_batch, batch_status, max_concurrent, lose_a_vector, .. } =
+        fake.behavior.clone();
     if texts.len() > max_concurrent {
         return Err(refuse(429, "Model is overloaded").into());
     }

@@ -1,6 +1,6 @@
-//! The one gate that every vector passes: counted, measured, normalised.
+//! The one gate that every vector passes: counted, measured, normalized.
 
-/// Checks that `vectors` answers `expected` texts with vectors of one width (`width` when it is known) and normalises
+/// Checks that `vectors` answers `expected` texts with vectors of one width (`width` when it is known) and normalizes
 /// them. The error says what is wrong, for the caller to put into its own.
 pub(crate) fn checked(
     mut vectors: Vec<Vec<f32>>,
@@ -15,7 +15,7 @@ pub(crate) fn checked(
         if vector.len() != width || width == 0 {
             return Err(format!("vector {at} has {} dimensions instead of {width}", vector.len()));
         }
-        if !normalise(vector) {
+        if !normalize(vector) {
             return Err(format!("vector {at} has no direction: all zero, infinite or not a number"));
         }
     }
@@ -23,7 +23,7 @@ pub(crate) fn checked(
 }
 
 /// Scales to length 1. False, and unchanged, when that is impossible.
-fn normalise(vector: &mut [f32]) -> bool {
+fn normalize(vector: &mut [f32]) -> bool {
     let norm = vector.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt();
     let possible = norm.is_finite() && norm > 0.0;
     if possible {
@@ -39,7 +39,7 @@ mod tests {
     use super::checked;
 
     #[test]
-    fn vectors_are_normalised() {
+    fn vectors_are_normalized() {
         assert_eq!(checked(vec![vec![3.0, 4.0]], 1, None), Ok(vec![vec![0.6, 0.8]]));
     }
 

@@ -78,7 +78,7 @@ pub struct Tool {
     pub input_schema: Option<Box<RawValue>>,
     /// The schema of its structured result: a JSON object.
     pub output_schema: Option<Box<RawValue>>,
-    /// Behaviour hints.
+    /// Behavior hints.
     pub annotations: Annotations,
     /// Arguments that travel as HTTP headers too.
     pub param_headers: Vec<ParamHeader>,
@@ -131,7 +131,7 @@ impl Tool {
     }
 }
 
-/// Behaviour hints of a tool; also the shape of an override of them. A missing key is `None`.
+/// Behavior hints of a tool; also the shape of an override of them. A missing key is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotations {

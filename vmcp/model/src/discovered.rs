@@ -140,7 +140,7 @@ impl Discovered {
             revision: self.revision.clone(),
             rejected: self.rejected.clone(),
         };
-        // Strings, raw JSON and lists of them: serialising cannot fail. An empty text is a cache miss.
+        // Strings, raw JSON and lists of them: serializing cannot fail. An empty text is a cache miss.
         serde_json::to_string(&listing).unwrap_or_default()
     }
 

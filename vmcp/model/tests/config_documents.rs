@@ -2,7 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use vmcp_model::config;
 

@@ -4,10 +4,8 @@
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use vmcp_model::config::{
-    self, Config, Secret, Transport,
-    import::{ImportError, Imported, import},
-};
+use vmcp_model::config::import::{ImportError, Imported, import};
+use vmcp_model::config::{self, Config, Secret, Transport};
 
 fn imported(file: &Value) -> Imported {
     import(&file.to_string(), ".mcp.json").unwrap()

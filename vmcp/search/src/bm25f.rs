@@ -25,7 +25,7 @@ const K1: f32 = 1.2;
 
 /// Number of fields: name, server, description, parameter names, parameter descriptions.
 const FIELDS: usize = 5;
-/// Weights of the fields and their length normalisation `b`, as measured on the development sets of the reference.
+/// Weights of the fields and their length normalization `b`, as measured on the development sets of the reference.
 const WEIGHTS: [f32; FIELDS] = [3.0, 1.0, 1.0, 0.5, 0.25];
 const B: [f32; FIELDS] = [0.3, 0.3, 0.6, 0.6, 0.6];
 
@@ -85,7 +85,7 @@ impl Bm25f {
         self.lengths.len()
     }
 
-    /// What normalises a field's length, over the visible documents: `(1 − b, b / mean length)`.
+    /// What normalizes a field's length, over the visible documents: `(1 − b, b / mean length)`.
     pub(crate) fn norms(&self, visible: &[usize]) -> Norms {
         let mut totals = [0_u64; FIELDS];
         for lengths in visible.iter().filter_map(|document| self.lengths.get(*document)) {

@@ -2,11 +2,11 @@
 
 use crate::analysis::split_identifier;
 
-/// Version of [`vector_text`]'s format and of the tokenisation behind it. It is part of the embedding cache's key, so
+/// Version of [`vector_text`]'s format and of the tokenization behind it. It is part of the embedding cache's key, so
 /// that a change here re-embeds every tool instead of mixing two kinds of vector.
 pub const TEXT_VERSION: u32 = 1;
 
-/// One tool as the index sees it. Texts are expected to be sanitised and bounded already (R022-38).
+/// One tool as the index sees it. Texts are expected to be sanitized and bounded already (R022-38).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document {
     /// The backend's name.

@@ -26,7 +26,7 @@ pub(crate) fn normalize(values: &[Option<f32>]) -> Vec<f32> {
     values.iter().map(|value| ((value.map_or(mean, f64::from) - origin) / unit) as f32).collect()
 }
 
-/// `ratio · cosine + (1 − ratio) · BM25F`, both normalised.
+/// `ratio · cosine + (1 − ratio) · BM25F`, both normalized.
 pub(crate) fn blend(cosine: &[f32], bm25: &[f32], ratio: f32) -> Vec<f32> {
     cosine.iter().zip(bm25).map(|(cosine, bm25)| ratio * cosine + (1.0 - ratio) * bm25).collect()
 }

@@ -15,16 +15,16 @@
 
 /// At which rank each group of one query was satisfied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judgement {
+pub struct Judgment {
     ranks: Vec<Option<usize>>,
 }
 
-impl Judgement {
+impl Judgment {
     /// Judges a ranking, best first, by the query's groups. A group without members is no need and does not count.
-    pub fn new<T: PartialEq>(ranking: &[T], groups: &[Vec<T>]) -> Judgement {
+    pub fn new<T: PartialEq>(ranking: &[T], groups: &[Vec<T>]) -> Judgment {
         let rank =
             |group: &Vec<T>| ranking.iter().position(|hit| group.contains(hit)).map(|position| position + 1);
-        Judgement { ranks: groups.iter().filter(|group| !group.is_empty()).map(rank).collect() }
+        Judgment { ranks: groups.iter().filter(|group| !group.is_empty()).map(rank).collect() }
     }
 
     fn satisfied(&self, k: usize) -> impl Iterator<Item = usize> {
@@ -46,7 +46,7 @@ impl Judgement {
         self.satisfied(usize::MAX).min().map_or(0.0, |rank| 1.0 / rank as f64)
     }
 
-    /// Normalised discounted cumulative gain of the first `k` hits.
+    /// Normalized discounted cumulative gain of the first `k` hits.
     pub fn ndcg(&self, k: usize) -> f64 {
         let discount = |rank: usize| 1.0 / (1.0 + rank as f64).log2();
         let ideal: f64 = (1..=self.ranks.len().min(k)).map(discount).sum();
@@ -77,42 +77,40 @@ mod tests {
 
     #[test]
     fn the_first_member_of_a_group_satisfies_it() {
-        let judgement = Judgement::new(&["x", "b", "a", "c"], &[vec!["a", "b"], vec!["c"], vec!["d"]]);
-        assert_eq!(judgement.ranks, [Some(2), Some(4), None]);
-        assert!(close(judgement.recall(1), 0.0));
-        assert!(close(judgement.recall(3), 1.0 / 3.0));
-        assert!(close(judgement.recall(8), 2.0 / 3.0));
-        assert!(close(judgement.reciprocal_rank(), 0.5));
-        assert!(!judgement.complete(8));
+        let judgment = Judgment::new(&["x", "b", "a", "c"], &[vec!["a", "b"], vec!["c"], vec!["d"]]);
+        assert_eq!(judgment.ranks, [Some(2), Some(4), None]);
+        assert!(close(judgment.recall(1), 0.0));
+        assert!(close(judgment.recall(3), 1.0 / 3.0));
+        assert!(close(judgment.recall(8), 2.0 / 3.0));
+        assert!(close(judgment.reciprocal_rank(), 0.5));
+        assert!(!judgment.complete(8));
     }
 
     #[test]
     fn ndcg_is_the_hand_computed_one() {
-        let judgement = Judgement::new(&["x", "a", "c"], &[vec!["a"], vec!["c"]]);
+        let judgment = Judgment::new(&["x", "a", "c"], &[vec!["a"], vec!["c"]]);
         // (1/log2 3 + 1/log2 4) / (1/log2 2 + 1/log2 3) = 1.1309297536 / 1.6309297536
-        assert!(close(judgement.ndcg(10), 1.130_929_753_571_457_4 / 1.630_929_753_571_457_4));
-        assert!(judgement.complete(3) && !judgement.complete(2));
+        assert!(close(judgment.ndcg(10), 1.130_929_753_571_457_4 / 1.630_929_753_571_457_4));
+        assert!(judgment.complete(3) && !judgment.complete(2));
         // Within the first two hits: (1/log2 3) / 1.6309297536.
-        assert!(close(judgement.ndcg(2), 0.630_929_753_571_457_4 / 1.630_929_753_571_457_4));
+        assert!(close(judgment.ndcg(2), 0.630_929_753_571_457_4 / 1.630_929_753_571_457_4));
     }
 
     #[test]
     fn a_perfect_ranking_has_one_everywhere() {
-        let judgement = Judgement::new(&[1, 2], &[vec![1], vec![2]]);
-        assert!(close(judgement.ndcg(10), 1.0) && close(judgement.recall(2), 1.0) && judgement.complete(2));
-        let shared = Judgement::new(&[1], &[vec![1], vec![1, 2]]);
+        let judgment = Judgment::new(&[1, 2], &[vec![1], vec![2]]);
+        assert!(close(judgment.ndcg(10), 1.0) && close(judgment.recall(2), 1.0) && judgment.complete(2));
+        let shared = Judgment::new(&[1], &[vec![1], vec![1, 2]]);
         assert!(close(shared.ndcg(10), 1.0), "cut at 1");
     }
 
     #[test]
     fn no_needs_and_no_hits_are_zero() {
-        for judgement in
-            [Judgement::new(&[1], &[]), Judgement::new(&[], &[vec![1]]), Judgement::new(&[1], &[vec![]])]
+        for judgment in
+            [Judgment::new(&[1], &[]), Judgment::new(&[], &[vec![1]]), Judgment::new(&[1], &[vec![]])]
         {
-            assert!(
-                close(judgement.recall(8), 0.0) && close(judgement.ndcg(10), 0.0) && !judgement.complete(8)
-            );
-            assert!(close(judgement.reciprocal_rank(), 0.0));
+            assert!(close(judgment.recall(8), 0.0) && close(judgment.ndcg(10), 0.0) && !judgment.complete(8));
+            assert!(close(judgment.reciprocal_rank(), 0.0));
         }
     }
 

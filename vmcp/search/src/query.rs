@@ -110,7 +110,7 @@ pub struct Hit {
     pub explanation: Option<Explanation>,
 }
 
-/// How one hit got its place. "Normalised" is the z-score over the visible tools, or their min-max scale when they are
+/// How one hit got its place. "Normalized" is the z-score over the visible tools, or their min-max scale when they are
 /// fewer than [`SMALL_SET`](crate::SMALL_SET).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Explanation {
@@ -118,13 +118,13 @@ pub struct Explanation {
     pub cosine: Option<f32>,
     /// Rank by cosine among the visible tools, from 1.
     pub cosine_rank: Option<usize>,
-    /// The cosine, normalised.
+    /// The cosine, normalized.
     pub cosine_normalized: f32,
     /// BM25F of query and tool, 0 when they share no term.
     pub bm25: f32,
     /// Rank by BM25F among the visible tools, from 1; none when they share no term.
     pub bm25_rank: Option<usize>,
-    /// BM25F, normalised.
+    /// BM25F, normalized.
     pub bm25_normalized: f32,
     /// The best clause's fused value, and which clause it is, when clauses took part.
     pub best_clause: Option<(usize, f32)>,

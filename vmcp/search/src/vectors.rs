@@ -15,7 +15,7 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    /// Builds the table. Rows are L2-normalised (P3-14), so that a dot product is a cosine. A row of another width, of
+    /// Builds the table. Rows are L2-normalized (P3-14), so that a dot product is a cosine. A row of another width, of
     /// length zero or with a value that is not finite counts as missing.
     pub fn from_rows(dims: usize, rows: impl IntoIterator<Item = Option<Vec<f32>>>) -> Vectors {
         let mut table = Vectors { dims, ..Vectors::default() };
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_normalised_on_entry() {
+    fn rows_are_normalized_on_entry() {
         let vectors = Vectors::from_rows(2, [Some(vec![3.0, 4.0])]);
         assert_eq!(vectors.row(0), Some([0.6, 0.8].as_slice()));
     }

@@ -1,4 +1,4 @@
-//! The behaviour of a search as its callers rely on it.
+//! The behavior of a search as its callers rely on it.
 
 use vmcp_search::{Clause, Document, Index, Query, SearchMode, Vectors, Visible};
 

@@ -2,7 +2,8 @@
 
 use serde_json::value::RawValue;
 
-use crate::{json, methods, object::Object};
+use crate::object::Object;
+use crate::{json, methods};
 
 /// The part of `ClientCapabilities` that a question needs, as JSON, for `data.requiredCapabilities`. `None` for a method
 /// that no client declares.

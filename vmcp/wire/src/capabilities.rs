@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use crate::{
-    era::{Era, Revision},
-    json,
-    object::Object,
-};
+use crate::era::{Era, Revision};
+use crate::json;
+use crate::object::Object;
 
 /// The extension that makes a modern call a task.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";

@@ -1,7 +1,8 @@
 //! Our own pagination cursors: they describe themselves, so that any replica can go on from one, and name the last
 //! entry sent rather than count entries, so that a changed list neither repeats nor skips the others.
 
-use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use crate::pages::List;
 

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer};
-use serde_json::{error::Category, value::RawValue};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
 
 use crate::{codes, json, scan};
 

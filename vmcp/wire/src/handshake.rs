@@ -4,15 +4,12 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::{
-    codes,
-    era::{Era, Revision},
-    json,
-    meta::{self, META},
-    object::{Object, ObjectError},
-    params::Params,
-    translate::{CACHE_SCOPE, Hints, Scope, TTL_MS},
-};
+use crate::era::{Era, Revision};
+use crate::meta::{self, META};
+use crate::object::{Object, ObjectError};
+use crate::params::Params;
+use crate::translate::{CACHE_SCOPE, Hints, Scope, TTL_MS};
+use crate::{codes, json};
 
 /// An introduction that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -10,7 +10,10 @@ pub use value::{decode, encode};
 
 use std::borrow::Cow;
 
-use crate::{codes, era::Revision, object::Object, rpc::Refusal, subject};
+use crate::era::Revision;
+use crate::object::Object;
+use crate::rpc::Refusal;
+use crate::{codes, subject};
 
 /// The revision; must equal the one in `_meta`.
 pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";

@@ -4,12 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::{
-    era::Revision,
-    json,
-    object::{Edit, Object},
-    splice::Spliced,
-};
+use crate::era::Revision;
+use crate::json;
+use crate::object::{Edit, Object};
+use crate::splice::Spliced;
 
 /// The key of the metadata itself.
 pub const META: &str = "_meta";

@@ -2,7 +2,9 @@
 
 mod edit;
 
-use std::{borrow::Cow, collections::HashSet, ops::Range};
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::ops::Range;
 
 use serde_json::value::RawValue;
 

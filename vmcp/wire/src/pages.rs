@@ -4,12 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::{
-    era::Era,
-    json, methods,
-    object::{Object, ObjectError},
-    translate::Hints,
-};
+use crate::era::Era;
+use crate::object::{Object, ObjectError};
+use crate::translate::Hints;
+use crate::{json, methods};
 
 /// The lists of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -2,10 +2,8 @@
 
 use serde_json::value::RawValue;
 
-use crate::{
-    meta::{META, Meta},
-    object::{Object, ObjectError},
-};
+use crate::meta::{META, Meta};
+use crate::object::{Object, ObjectError};
 
 /// Parameters, and the metadata among them.
 #[derive(Debug, Clone, Default)]

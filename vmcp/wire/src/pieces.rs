@@ -1,6 +1,7 @@
 //! Bytes in pieces that are written one after another: what was received, and the little that goes between.
 
-use std::{collections::VecDeque, ops::Range};
+use std::collections::VecDeque;
+use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 

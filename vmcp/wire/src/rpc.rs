@@ -2,7 +2,10 @@
 
 use serde_json::value::RawValue;
 
-use crate::{codes, era::Era, json, pieces::Pieces, splice::Spliced};
+use crate::era::Era;
+use crate::pieces::Pieces;
+use crate::splice::Spliced;
+use crate::{codes, json};
 
 /// An error that we author.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

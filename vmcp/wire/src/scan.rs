@@ -79,7 +79,9 @@ fn next_structural(json: &[u8], at: &mut usize) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::{collection::vec, prelude::*, sample::select};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
 
     use super::nests_deeper as exceeds;
 

@@ -4,11 +4,9 @@
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::{
-    object::Object,
-    sealed::{KeyRing, Nonce, OpenError},
-    subject,
-};
+use crate::object::Object;
+use crate::sealed::{KeyRing, Nonce, OpenError};
+use crate::subject;
 
 /// The most bytes that a backend's own state may have.
 pub const MAX_STATE: usize = 256 * 1024;

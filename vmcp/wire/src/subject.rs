@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::{
-    json, methods,
-    object::{Edit, Object},
-};
+use crate::object::{Edit, Object};
+use crate::{json, methods};
 
 const REFERENCE: &str = "ref";
 

@@ -1,9 +1,12 @@
 //! Tasks in results, and cursors through the lists of several servers' tasks.
 
-use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::value::RawValue;
 
-use crate::{cursor, era::Era, object::Object};
+use crate::cursor;
+use crate::era::Era;
+use crate::object::Object;
 
 /// The key of a task's id.
 pub const TASK_ID: &str = "taskId";

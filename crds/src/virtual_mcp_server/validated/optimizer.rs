@@ -2,18 +2,17 @@
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::Value;
-use vmcp_model::config::{
-    OnUnavailable,
-    raw::{RawProvider, StorageType},
-};
+use vmcp_model::config::OnUnavailable;
+use vmcp_model::config::raw::{RawProvider, StorageType};
 
 use super::super::{
     Embeddings, FlatEmbeddingProvider, FlatOptimizer, Optimizer, Storage, Tei, VirtualMCPServerSpec,
 };
-use crate::{
-    block::Block, embedding_server::EmbeddingServerSpec, headers::SensitiveHeader, problem::Problem,
-    references::SecretKeyReference,
-};
+use crate::block::Block;
+use crate::embedding_server::EmbeddingServerSpec;
+use crate::headers::SensitiveHeader;
+use crate::problem::Problem;
+use crate::references::SecretKeyReference;
 
 /// The optimizer, turned on.
 #[derive(Debug, Clone, PartialEq)]

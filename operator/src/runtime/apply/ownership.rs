@@ -5,10 +5,8 @@
 //! written in another way than by apply is given up afterwards: it would stay for good.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use kube::{
-    Api,
-    api::{DynamicObject, Patch, PatchParams},
-};
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::FIELD_MANAGER;

@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    ByteString,
-    api::core::v1::{ConfigMap, Secret},
-};
-use vmcp_crds::{
-    lower::{ADMIN_TOKEN, SESSION_KEY},
-    virtual_mcp_server::Validated,
-};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
+use vmcp_crds::virtual_mcp_server::Validated;
 
 use super::meta;
-use crate::virtual_mcp_server::{dereference::Generated, last_good::Mounted, names};
+use crate::virtual_mcp_server::dereference::Generated;
+use crate::virtual_mcp_server::last_good::Mounted;
+use crate::virtual_mcp_server::names;
 
 /// The key of the ConfigMap, and the name of the file.
 pub(in crate::virtual_mcp_server) const FILE: &str = "vmcp.yaml";

@@ -1,33 +1,25 @@
 //! The pods.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
-        core::v1::{
-            ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, PodSecurityContext,
-            PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SecretVolumeSource, SecurityContext,
-            TopologySpreadConstraint, Volume, VolumeMount,
-        },
-    },
-    apimachinery::pkg::{
-        api::resource::Quantity,
-        apis::meta::v1::{LabelSelector, ObjectMeta},
-        util::intstr::IntOrString,
-    },
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
+use k8s_openapi::api::core::v1::{
+    ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, PodSecurityContext, PodSpec,
+    PodTemplateSpec, Probe, ResourceRequirements, SecretVolumeSource, SecurityContext,
+    TopologySpreadConstraint, Volume, VolumeMount,
 };
-use vmcp_crds::{
-    lower::{ADMIN_PORT, CACHE_DIR, CLIENT_PORT, SECRETS_DIR},
-    virtual_mcp_server::Validated,
-};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use vmcp_crds::lower::{ADMIN_PORT, CACHE_DIR, CLIENT_PORT, SECRETS_DIR};
+use vmcp_crds::virtual_mcp_server::Validated;
 
-use super::{config::FILE, meta, replicas};
-use crate::{
-    runtime::{Settings, pod_template},
-    virtual_mcp_server::names,
-    workload::pod,
-};
+use super::config::FILE;
+use super::{meta, replicas};
+use crate::runtime::{Settings, pod_template};
+use crate::virtual_mcp_server::names;
+use crate::workload::pod;
 
 /// The container's name, by which `spec.podTemplateSpec` changes it.
 pub(in crate::virtual_mcp_server) const CONTAINER: &str = "vmcp";

@@ -1,29 +1,22 @@
 //! What is made only when asked for.
 
-use k8s_openapi::{
-    api::{
-        autoscaling::v2::{
-            CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, MetricSpec,
-            MetricTarget, ResourceMetricSource,
-        },
-        networking::v1::{
-            NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
-        },
-        policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec},
-    },
-    apimachinery::pkg::{apis::meta::v1::LabelSelector, util::intstr::IntOrString},
+use k8s_openapi::api::autoscaling::v2::{
+    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, MetricSpec,
+    MetricTarget, ResourceMetricSource,
 };
+use k8s_openapi::api::networking::v1::{
+    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+};
+use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::json;
-use vmcp_crds::{
-    lower::{ADMIN_PORT, CLIENT_PORT},
-    virtual_mcp_server::{Autoscaling, Disruption, HttpRoute, Scale, ServiceMonitor, Validated},
-};
+use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT};
+use vmcp_crds::virtual_mcp_server::{Autoscaling, Disruption, HttpRoute, Scale, ServiceMonitor, Validated};
 
 use super::meta;
-use crate::{
-    runtime::{Child, ChildKind},
-    virtual_mcp_server::names,
-};
+use crate::runtime::{Child, ChildKind};
+use crate::virtual_mcp_server::names;
 
 pub(super) fn all(server: &Validated) -> impl Iterator<Item = Child> {
     let autoscaler = match &server.scale {

@@ -1,13 +1,9 @@
 //! How clients find the pods, and how pods and Prometheus find each of them.
 
-use k8s_openapi::{
-    api::core::v1::{Service, ServicePort, ServiceSpec},
-    apimachinery::pkg::util::intstr::IntOrString,
-};
-use vmcp_crds::{
-    lower::{ADMIN_PORT, CLIENT_PORT},
-    virtual_mcp_server::Validated,
-};
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT};
+use vmcp_crds::virtual_mcp_server::Validated;
 
 use super::meta;
 use crate::virtual_mcp_server::names;

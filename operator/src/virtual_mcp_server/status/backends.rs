@@ -1,11 +1,9 @@
 //! `discoveredBackends`: every member, as the worst of the pods sees it.
 
 use kube::ResourceExt as _;
-use vmcp_crds::{
-    MCPServer,
-    mcp_server::MCPServerPhase,
-    virtual_mcp_server::{BackendState, CircuitBreakerState, DiscoveredBackend},
-};
+use vmcp_crds::MCPServer;
+use vmcp_crds::mcp_server::MCPServerPhase;
+use vmcp_crds::virtual_mcp_server::{BackendState, CircuitBreakerState, DiscoveredBackend};
 use vmcp_model::status::{self as report, BackendStatus, BreakerPosition};
 
 use super::Seen;

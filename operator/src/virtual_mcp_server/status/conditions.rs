@@ -5,11 +5,9 @@ use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, EmbeddingSo
 use vmcp_model::status::{EmbeddingState, EmbeddingStatus};
 
 use super::{Seen, is_callable, refusal};
-use crate::{
-    runtime::{ChildKind, Conditions, Failure as _, chain, is_true},
-    virtual_mcp_server::dereference::{embedding_server_of, group_of},
-    workload::health::Health,
-};
+use crate::runtime::{ChildKind, Conditions, Failure as _, chain, is_true};
+use crate::virtual_mcp_server::dereference::{embedding_server_of, group_of};
+use crate::workload::health::Health;
 
 pub(super) const DEGRADED: &str = "Degraded";
 /// Reason of `EmbeddingsReady` while vectors are made.

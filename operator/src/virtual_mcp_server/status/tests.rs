@@ -6,13 +6,9 @@ use serde_json::{Value, json};
 use vmcp_model::status::StatusReport;
 
 use super::*;
-use crate::{
-    runtime::{ApplyError, ChildKind},
-    virtual_mcp_server::{
-        testing::{references, server, settings, with_server, yaml},
-        validate::validate,
-    },
-};
+use crate::runtime::{ApplyError, ChildKind};
+use crate::virtual_mcp_server::testing::{references, server, settings, with_server, yaml};
+use crate::virtual_mcp_server::validate::validate;
 
 /// A world in which a server lives.
 struct World {

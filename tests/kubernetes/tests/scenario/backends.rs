@@ -3,18 +3,13 @@
 
 use std::fmt::Debug;
 
-use k8s_openapi::{
-    NamespaceResourceScope,
-    api::{
-        apps::v1::Deployment,
-        core::v1::{ConfigMap, Event, Pod, Service},
-    },
-};
-use kube::{
-    Resource, ResourceExt as _,
-    api::{Patch, PatchParams},
-};
-use serde::{Serialize, de::DeserializeOwned};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, Service};
+use kube::api::{Patch, PatchParams};
+use kube::{Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use vmcp_crds::{MCPGroup, MCPServer, MCPServerEntry};
 use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator, skipped};

@@ -1,6 +1,7 @@
 //! What people install and copy: the chart, `deploy/` and its examples.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use kube::api::DynamicObject;
 use serde_json::Value;

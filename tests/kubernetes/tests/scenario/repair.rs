@@ -1,10 +1,8 @@
 //! What people do to the operator's objects by hand, besides deleting them and changing a value.
 
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{ConfigMap, Secret, Service},
-    policy::v1::PodDisruptionBudget,
-};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use vmcp_crds::{MCPServer, VirtualMCPServer};

@@ -1,6 +1,7 @@
 //! The resource definitions on the real API server: what is accepted, what is refused and with which words, what is filled in.
 
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 use vmcp_crds::VirtualMCPServer;
 use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator, repository};

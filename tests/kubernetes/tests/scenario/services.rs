@@ -1,12 +1,11 @@
 //! EmbeddingServer and MCPTelemetryConfig on a real API server.
 
-use k8s_openapi::api::{
-    apps::v1::StatefulSet,
-    core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Service},
-};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Service};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use vmcp_crds::{EmbeddingServer, MCPTelemetryConfig, embedding_server::EmbeddingServerPhase};
+use vmcp_crds::embedding_server::EmbeddingServerPhase;
+use vmcp_crds::{EmbeddingServer, MCPTelemetryConfig};
 use vmcp_kubernetes_tests::{ControlPlane, skipped};
 
 use super::backends::{apply, place, told};

@@ -6,10 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::{
-    Client,
-    connect::{Connect, HttpConnector},
-};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::TokioTimer;
 use rustls::ClientConfig;
 use rustls::crypto::ring;

@@ -64,7 +64,7 @@ impl Engine {
         texts.iter().map(tokens).collect()
     }
 
-    /// One vector for each text of the batch, not normalised.
+    /// One vector for each text of the batch, not normalized.
     pub fn run(&self, lane: Lane, batch: &[Tokens]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let longest = batch.iter().map(Vec::len).max().unwrap_or_default();
         let shape = [batch.len(), longest];

@@ -55,7 +55,7 @@ impl Graph<'_> {
         let positions = self.positions()?;
         let words = self.node("Gather", "", [words, TOKENS.to_owned()], "words", []);
         let positions = self.node("Gather", "", [positions, TOKEN_POSITIONS.to_owned()], "places", []);
-        let mut state = self.add_and_normalise("embeddings.LayerNorm", [words, positions], None)?;
+        let mut state = self.add_and_normalize("embeddings.LayerNorm", [words, positions], None)?;
 
         for layer in 0..LAYERS {
             let at = |part: &str| format!("encoder.layer.{layer}.{part}");
@@ -74,7 +74,7 @@ impl Graph<'_> {
             let dense = at("attention.output.dense");
             let attended = self.linear(&dense, &attended, width, width)?;
             let norm = at("attention.output.LayerNorm");
-            state = self.add_and_normalise(&norm, [attended, state], Some((&dense, width)))?;
+            state = self.add_and_normalize(&norm, [attended, state], Some((&dense, width)))?;
 
             let dense = at("intermediate.dense");
             let hidden = self.linear(&dense, &state, width, FEED_FORWARD)?;
@@ -84,7 +84,7 @@ impl Graph<'_> {
             let dense = at("output.dense");
             let hidden = self.linear(&dense, &hidden, FEED_FORWARD, width)?;
             state =
-                self.add_and_normalise(&at("output.LayerNorm"), [hidden, state], Some((&dense, width)))?;
+                self.add_and_normalize(&at("output.LayerNorm"), [hidden, state], Some((&dense, width)))?;
         }
         for name in [TOKENS, TOKEN_POSITIONS, MASK] {
             self.proto.input.push(value(name));
@@ -94,7 +94,7 @@ impl Graph<'_> {
     }
 
     /// `LayerNorm(a + b + bias)`.
-    fn add_and_normalise(
+    fn add_and_normalize(
         &mut self,
         norm: &str,
         [a, b]: [String; 2],

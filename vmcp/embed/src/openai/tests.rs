@@ -10,7 +10,7 @@ fn texts(count: usize) -> Vec<String> {
 #[tokio::test]
 async fn vectors_are_put_in_order_of_their_index() {
     let service = FakeService::start().await.unwrap();
-    service.set(|behaviour| behaviour.bearer = Some("key".to_owned()));
+    service.set(|behavior| behavior.bearer = Some("key".to_owned()));
     let mut settings = OpenAiSettings::new(format!("{}/v1/", service.url()), "m");
     settings.api_key = Some("key".to_owned());
     settings.batch = 3;
@@ -32,7 +32,7 @@ async fn vectors_are_put_in_order_of_their_index() {
 #[tokio::test]
 async fn a_missing_key_is_named_as_such() {
     let service = FakeService::start().await.unwrap();
-    service.set(|behaviour| behaviour.bearer = Some("key".to_owned()));
+    service.set(|behavior| behavior.bearer = Some("key".to_owned()));
     let openai = OpenAiEmbedder::new(OpenAiSettings::new(service.url(), "m")).unwrap();
     assert_eq!(openai.embed(&texts(1)).await.unwrap_err().category(), "unauthorized");
 }
@@ -40,7 +40,7 @@ async fn a_missing_key_is_named_as_such() {
 #[tokio::test]
 async fn a_text_too_long_for_the_model_is_cut_until_it_fits() {
     let service = FakeService::start().await.unwrap();
-    service.set(|behaviour| behaviour.failures = [400, 400].into());
+    service.set(|behavior| behavior.failures = [400, 400].into());
     let openai = OpenAiEmbedder::new(OpenAiSettings::new(service.url(), "m")).unwrap();
     openai.embed(&["word ".repeat(1000)]).await.unwrap();
     assert_eq!(service.inputs(), ["word ".repeat(250)]);
@@ -58,7 +58,7 @@ async fn another_width_than_asked_for_is_refused() {
 #[tokio::test]
 async fn queries_are_not_held_up_by_bulk_work() {
     let service = FakeService::start().await.unwrap();
-    service.set(|behaviour| behaviour.delay = Duration::from_millis(200));
+    service.set(|behavior| behavior.delay = Duration::from_millis(200));
     let mut settings = OpenAiSettings::new(service.url(), "m");
     settings.batch = 1;
     let openai = std::sync::Arc::new(OpenAiEmbedder::new(settings).unwrap());

@@ -31,7 +31,7 @@ async fn seventy_texts_travel_as_32_32_and_6_and_come_back_in_order() {
 #[tokio::test]
 async fn a_lost_vector_is_an_error() {
     let (service, tei) = started().await;
-    service.set(|behaviour| behaviour.lose_a_vector = true);
+    service.set(|behavior| behavior.lose_a_vector = true);
     let error = tei.embed(&texts(40)).await.unwrap_err();
     assert!(matches!(error, EmbedError::Answer { .. }), "{error}");
     assert!(error.to_string().contains("31 vectors for 32 texts"), "{error}");
@@ -40,11 +40,11 @@ async fn a_lost_vector_is_an_error() {
 #[tokio::test]
 async fn overload_and_crashes_are_tried_again_but_not_a_wrong_model() {
     let (service, tei) = started().await;
-    service.set(|behaviour| behaviour.failures = [429, 503, 500].into());
+    service.set(|behavior| behavior.failures = [429, 503, 500].into());
     assert_eq!(tei.embed(&texts(20)).await.unwrap().len(), 20);
     assert_eq!(service.requests(), 4);
 
-    service.set(|behaviour| behaviour.failures = [424].into());
+    service.set(|behavior| behavior.failures = [424].into());
     let error = tei.embed(&texts(1)).await.unwrap_err();
     assert!(matches!(error, EmbedError::Status { status: 424, .. }), "{error}");
     assert_eq!(service.requests(), 5);
@@ -53,7 +53,7 @@ async fn overload_and_crashes_are_tried_again_but_not_a_wrong_model() {
 #[tokio::test]
 async fn a_query_gives_up_after_one_more_try() {
     let (service, tei) = started().await;
-    service.set(|behaviour| behaviour.failures = [503, 503, 503].into());
+    service.set(|behavior| behavior.failures = [503, 503, 503].into());
     let error = tei.embed(&texts(1)).await.unwrap_err();
     assert_eq!(error.category(), "overloaded");
     assert_eq!(service.requests(), 2);
@@ -62,7 +62,7 @@ async fn a_query_gives_up_after_one_more_try() {
 #[tokio::test]
 async fn batches_fit_what_info_says_about_permits() {
     let (service, tei) = started().await;
-    service.set(|behaviour| behaviour.max_concurrent = 8);
+    service.set(|behavior| behavior.max_concurrent = 8);
     tei.embed(&texts(5)).await.unwrap();
     assert_eq!(service.batches().iter().max(), Some(&2));
     assert_eq!(tei.batch_size(), 2);
@@ -75,7 +75,7 @@ async fn a_batch_that_is_too_large_is_split_in_old_and_new_versions() {
         let tei = TeiEmbedder::new(TeiSettings::new(service.url())).unwrap();
         tei.model_id().await.unwrap();
         // Smaller than it said: a proxy's limit, or a restart with other flags.
-        service.set(|behaviour| (behaviour.max_batch, behaviour.batch_status) = (10, status));
+        service.set(|behavior| (behavior.max_batch, behavior.batch_status) = (10, status));
         assert_eq!(tei.embed(&texts(32)).await.unwrap().len(), 32);
         assert_eq!(service.batches(), [8, 8, 8, 8]);
     }
@@ -84,7 +84,7 @@ async fn a_batch_that_is_too_large_is_split_in_old_and_new_versions() {
 #[tokio::test]
 async fn a_single_text_that_is_refused_is_an_error() {
     let (service, tei) = started().await;
-    service.set(|behaviour| behaviour.max_batch = 0);
+    service.set(|behavior| behavior.max_batch = 0);
     let error = tei.embed(&texts(1)).await.unwrap_err();
     assert!(matches!(error, EmbedError::Status { status: 422, .. }), "{error}");
     assert!(error.to_string().contains("batch size 1"), "{error}");
@@ -104,9 +104,9 @@ async fn a_swapped_model_shows_in_the_id_and_may_have_another_width() {
     let (service, tei) = started().await;
     let before = (tei.model_id().await.unwrap(), tei.embed(&texts(1)).await.unwrap());
     assert_eq!(before.0, "tei/fake/model");
-    service.set(|behaviour| {
-        behaviour.model = "other/model".to_owned();
-        behaviour.dimensions = 64;
+    service.set(|behavior| {
+        behavior.model = "other/model".to_owned();
+        behavior.dimensions = 64;
     });
     assert_eq!(tei.model_id().await.unwrap(), "tei/other/model");
     assert_eq!(tei.embed(&texts(1)).await.unwrap()[0].len(), 64);
@@ -126,7 +126,7 @@ async fn a_stopped_service_is_unreachable_and_works_again_when_it_is_back() {
 #[tokio::test]
 async fn a_slow_service_times_out() {
     let service = FakeService::start().await.unwrap();
-    service.set(|behaviour| behaviour.delay = Duration::from_mins(1));
+    service.set(|behavior| behavior.delay = Duration::from_mins(1));
     let settings = TeiSettings { timeout: Duration::from_millis(300), ..TeiSettings::new(service.url()) };
     let error = TeiEmbedder::new(settings).unwrap().embed(&texts(1)).await.unwrap_err();
     assert!(matches!(error, EmbedError::Timeout { .. }), "{error}");
@@ -135,7 +135,7 @@ async fn a_slow_service_times_out() {
 #[tokio::test]
 async fn configured_headers_are_sent() {
     let service = FakeService::start().await.unwrap();
-    service.set(|behaviour| behaviour.bearer = Some("secret".to_owned()));
+    service.set(|behavior| behavior.bearer = Some("secret".to_owned()));
     let headers = vec![("Authorization".to_owned(), "Bearer secret".to_owned())];
     let settings = TeiSettings { headers, ..TeiSettings::new(service.url()) };
     TeiEmbedder::new(settings).unwrap().embed(&texts(1)).await.unwrap();

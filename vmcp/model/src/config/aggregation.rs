@@ -1,21 +1,15 @@
 //! `aggregation`: names and visibility of tools (R022-29). The validated form is [`crate::rules`].
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    nearest,
-    problems::{self, Report},
-};
-use crate::{
-    definition::Annotations,
-    rules::{Aggregation, NamePattern, PrefixFormat, Strategy, ToolOverride, ToolRules, Visibility},
-};
+use super::nearest;
+use super::problems::{self, Report};
+use crate::definition::Annotations;
+use crate::rules::{Aggregation, NamePattern, PrefixFormat, Strategy, ToolOverride, ToolRules, Visibility};
 
 /// Characters in a tool's name.
 const MAX_TOOL_NAME: usize = 128;

@@ -2,7 +2,10 @@
 
 mod validate;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,12 +13,10 @@ use sha2::{Digest, Sha256};
 use url::Url;
 
 pub(crate) use self::validate::{Elsewhere, lower};
-use super::{
-    duration::{self, RawDuration},
-    headers::Headers,
-    proxy::TIMEOUT,
-    secret::Secret,
-};
+use super::duration::{self, RawDuration};
+use super::headers::Headers;
+use super::proxy::TIMEOUT;
+use super::secret::Secret;
 
 /// How many backends one file may name.
 pub const MAX_BACKENDS: usize = 10_000;

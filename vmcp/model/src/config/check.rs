@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{
-    document::{Content, Node},
-    env::{self, Outside},
-    hints, nearest,
-    problems::{self, Report},
-};
+use super::document::{Content, Node};
+use super::env::{self, Outside};
+use super::problems::{self, Report};
+use super::{hints, nearest};
 
 /// Walks a document along the schema.
 pub(crate) struct Checker<'a> {

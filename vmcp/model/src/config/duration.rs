@@ -1,11 +1,14 @@
 //! Durations as Kubernetes and Go write them: `30s`, `1m30s`, `500ms`. A bare number means seconds.
 
-use std::{borrow::Cow, ops::RangeInclusive, time::Duration};
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::{problems::Report, scalar};
+use super::problems::Report;
+use super::scalar;
 
 /// The longest duration that any setting takes.
 pub(crate) const DAY: Duration = Duration::from_hours(24);

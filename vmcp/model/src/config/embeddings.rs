@@ -1,19 +1,19 @@
 //! `optimizer.embeddings`: where vectors come from (R022-20, -22, -42, GOB-50).
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{
-    duration::{self, RawDuration},
-    headers::{self, Headers},
-    http_url,
-    problems::{self, Report},
-    proxy::TIMEOUT,
-    secret::Secret,
-};
+use super::duration::{self, RawDuration};
+use super::headers::{self, Headers};
+use super::http_url;
+use super::problems::{self, Report};
+use super::proxy::TIMEOUT;
+use super::secret::Secret;
 
 /// The one model that runs in-process.
 pub const LOCAL_MODEL: &str = "all-MiniLM-L6-v2";

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    problems::{self, Report},
-    secret::Secret,
-};
+use super::problems::{self, Report};
+use super::secret::Secret;
 
 /// Headers by lower-case name.
 pub type Headers = BTreeMap<String, Secret>;

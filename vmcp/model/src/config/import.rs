@@ -10,19 +10,17 @@ use serde_json::{Map, Value};
 use serde_saphyr::FlowSeq;
 
 use self::secrets::Secrets;
-use super::{
-    backend::{RESERVED_NAMES, normalize_name},
-    document::MAX_BYTES,
-    headers::is_reserved,
-    secret::Secret,
-};
+use super::backend::{RESERVED_NAMES, normalize_name};
+use super::document::MAX_BYTES;
+use super::headers::is_reserved;
+use super::secret::Secret;
 
 /// What was read from another client's file.
 #[derive(Debug)]
 pub struct Imported {
     /// `vmcp.yaml`, commented.
     pub yaml: String,
-    /// Names of the backends, as normalised.
+    /// Names of the backends, as normalized.
     pub backends: Vec<String>,
     /// What a person should know: what was renamed, left out or moved. Also in the YAML, as comments.
     pub notes: Vec<String>,

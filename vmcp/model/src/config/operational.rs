@@ -1,15 +1,15 @@
 //! `operational`: logging, time-outs by backend, what happens when backends fail (GOB-20, R022-30).
 
-use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    duration::{self, DAY, RawDuration},
-    problems::Report,
-    proxy::TIMEOUT,
-};
+use super::duration::{self, DAY, RawDuration};
+use super::problems::Report;
+use super::proxy::TIMEOUT;
 
 /// How long a breaker may stay open.
 const INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=DAY;

@@ -5,12 +5,10 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    embeddings::{Embeddings, RawEmbeddings},
-    limits::Limits,
-    problems::{self, Report},
-    search::{RawSearch, Search},
-};
+use super::embeddings::{Embeddings, RawEmbeddings};
+use super::limits::Limits;
+use super::problems::{self, Report};
+use super::search::{RawSearch, Search};
 
 /// The optimizer.
 #[derive(Debug, Clone, PartialEq)]

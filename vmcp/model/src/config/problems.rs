@@ -1,9 +1,7 @@
 //! What is wrong with a configuration: every mistake with its path, its line and what to do about it.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    fmt,
-};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 

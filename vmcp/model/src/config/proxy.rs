@@ -1,14 +1,13 @@
 //! `proxy`: when backends are connected, how long they may take, how often they are listed (GOB-15…24, GMT-23, X-18).
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    duration::{self, DAY, RawDuration},
-    problems::Report,
-};
+use super::duration::{self, DAY, RawDuration};
+use super::problems::Report;
 
 /// What any time-out may be.
 pub(crate) const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=DAY;

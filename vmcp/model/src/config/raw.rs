@@ -5,30 +5,25 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Config, aggregation,
-    backend::{self, Elsewhere},
-    problems::{self, Report},
+pub use super::aggregation::{
+    RawAggregation, RawAnnotations, RawOverride, RawStrategy, RawStrategyConfig, RawToolRules, RawVisibility,
 };
-pub use super::{
-    aggregation::{
-        RawAggregation, RawAnnotations, RawOverride, RawStrategy, RawStrategyConfig, RawToolRules,
-        RawVisibility,
-    },
-    backend::{RawBackend, RawCommand, RawTransport},
-    duration::RawDuration,
-    embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei},
-    incoming_auth::{RawIncomingAuth, RawIncomingAuthType},
-    operational::{
-        RawCircuitBreaker, RawFailureHandling, RawOperational, RawPartialFailureMode, RawTimeouts,
-    },
-    optimizer::{RawOptimizer, RawStorage, StorageType},
-    proxy::RawProxy,
-    scalar::RawDecimal,
-    search::RawSearch,
-    server::RawServer,
-    telemetry::RawTelemetry,
+use super::backend::{self, Elsewhere};
+pub use super::backend::{RawBackend, RawCommand, RawTransport};
+pub use super::duration::RawDuration;
+pub use super::embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei};
+pub use super::incoming_auth::{RawIncomingAuth, RawIncomingAuthType};
+pub use super::operational::{
+    RawCircuitBreaker, RawFailureHandling, RawOperational, RawPartialFailureMode, RawTimeouts,
 };
+pub use super::optimizer::{RawOptimizer, RawStorage, StorageType};
+use super::problems::{self, Report};
+pub use super::proxy::RawProxy;
+pub use super::scalar::RawDecimal;
+pub use super::search::RawSearch;
+pub use super::server::RawServer;
+pub use super::telemetry::RawTelemetry;
+use super::{Config, aggregation};
 
 /// Configuration of a vmcp server. Every key is optional. Strings may refer to the environment, `${NAME}`,
 /// `${NAME:-default}`, and to files, `${file:/path}`; `$$` is a dollar sign. Durations are written `30s`, `1m30s`, `500ms`; a bare number is seconds.

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::{check::resolve, duration, schema};
+use super::check::resolve;
+use super::{duration, schema};
 
 const HEAD: &str = "\
 # Settings of `vmcp.yaml`

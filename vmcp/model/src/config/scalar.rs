@@ -1,6 +1,8 @@
 //! Numbers that are written as strings, because Kubernetes has no decimals: read from either, kept as text.
 
-use std::{borrow::Cow, fmt, ops::RangeInclusive};
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::RangeInclusive;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};

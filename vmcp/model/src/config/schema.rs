@@ -2,10 +2,8 @@
 
 use std::sync::LazyLock;
 
-use schemars::{
-    generate::SchemaSettings,
-    transform::{Transform, transform_subschemas},
-};
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
 use serde_json::Value;
 
 use super::raw::RawConfig;

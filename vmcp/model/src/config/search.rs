@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{problems::Report, scalar::RawDecimal};
+use super::problems::Report;
+use super::scalar::RawDecimal;
 
 /// Ranking.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,7 @@
 //! A string that must not be shown.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
+use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 /// What is printed in place of a secret.
 pub const MASK: &str = "***";
 
-/// A value that `Debug`, `Display` and serialisation hide; only [`Secret::expose`] gives it away.
+/// A value that `Debug`, `Display` and serialization hide; only [`Secret::expose`] gives it away.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);

@@ -1,15 +1,15 @@
 //! `server`: the ports, the drain and who may call from a browser.
 
-use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    duration::{self, DAY, RawDuration},
-    problems::{self, Report},
-    secret::Secret,
-};
+use super::duration::{self, DAY, RawDuration};
+use super::problems::{self, Report};
+use super::secret::Secret;
 
 /// How long calls in flight may take to end after SIGTERM; zero: they are cut.
 const DRAIN: RangeInclusive<Duration> = Duration::ZERO..=DAY;

@@ -6,13 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{
-    headers::{self, Headers},
-    http_url,
-    problems::Report,
-    scalar::RawDecimal,
-    secret::Secret,
-};
+use super::headers::{self, Headers};
+use super::http_url;
+use super::problems::Report;
+use super::scalar::RawDecimal;
+use super::secret::Secret;
 
 /// Traces and metrics.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,4 +1,4 @@
-//! Building the catalogue and its index, and putting another configuration in force.
+//! Building the catalog and its index, and putting another configuration in force.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(crate) async fn measure(bed: &Bed, report: &mut Report) -> Result<()> {
         values.collect::<Result<Vec<_>, _>>()
     };
     let (built, parsed) = interleaved(runs, async |_| Ok(aggregate()), async |_| Ok(parse()?)).await?;
-    let what = format!("catalogue and index of {}", tools(size));
+    let what = format!("catalog and index of {}", tools(size));
     report.row(
         Part::Catalog,
         Unit::Seconds,

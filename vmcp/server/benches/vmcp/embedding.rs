@@ -1,4 +1,4 @@
-//! The local model: one query, and the texts of a catalogue.
+//! The local model: one query, and the texts of a catalog.
 
 use std::sync::Arc;
 use std::time::Instant;

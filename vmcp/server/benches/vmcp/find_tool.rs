@@ -19,7 +19,7 @@ use crate::table::{Part, Report, Unit};
 
 const PEER: &str = "SQLite: FTS5 bm25 + f32 blobs decoded and scanned per query, 4+4 merged";
 
-/// One catalogue, in an engine and in SQLite.
+/// One catalog, in an engine and in SQLite.
 pub(crate) struct Bed {
     /// The tools.
     pub(crate) definitions: Vec<Definition>,

@@ -43,7 +43,7 @@ use find_tool::{Bed, tools};
 use options::{Options, Stage};
 use table::Report;
 
-/// Sizes of the catalogue.
+/// Sizes of the catalog.
 const SIZES: [usize; 4] = [100, 500, 5_000, 15_000];
 
 fn main() -> Result<()> {

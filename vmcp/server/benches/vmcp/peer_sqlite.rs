@@ -6,7 +6,7 @@
 //! score, and the definitions are sent twice, as text and as structured content. The caller's tools are an allow-list of names,
 //! passed as JSON.
 //!
-//! What favours it here: compiled SQLite instead of one translated to Go, no garbage collector, and a full-text index that holds
+//! What favors it here: compiled SQLite instead of one translated to Go, no garbage collector, and a full-text index that holds
 //! each tool once, where the original adds all of them again with every session.
 
 use std::collections::{HashMap, HashSet};

@@ -19,7 +19,7 @@ use vmcp_model::config::{self, Config};
 
 use crate::corpus::{Definition, InstantEmbedder};
 
-/// How long the largest catalogue may take until every tool has its vector.
+/// How long the largest catalog may take until every tool has its vector.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// How often to look.
 const LOOK: Duration = Duration::from_millis(20);

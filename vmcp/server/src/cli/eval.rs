@@ -1,6 +1,6 @@
 //! `vmcp eval`: how well the product's own search finds what a set of queries needs.
 
-mod catalogue;
+mod corpus;
 mod embedding;
 mod files;
 mod report;
@@ -14,14 +14,14 @@ use serde_json::json;
 use url::Url;
 use vmcp_model::config::{self, Config};
 use vmcp_model::tokens;
-use vmcp_search::measures::Judgement;
+use vmcp_search::measures::Judgment;
 
 use super::failure::{Exit, Failure};
 use super::options::{Format, Global, environment};
 use super::{block_on, output, progress};
 use crate::engine::provider;
 use crate::optim::search::{QueryVectors, Request, Searcher, Settings, search};
-use catalogue::Catalogue;
+use corpus::Corpus;
 use embedding::Timed;
 use files::Query;
 use report::{Miss, Report};
@@ -33,9 +33,9 @@ const LOOKED_AT: usize = 100;
 /// A slow machine shall not change what is measured.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Measure what search finds, on any catalogue
+/// Measure what search finds, on any catalog
 ///
-/// Runs the search that find_tool runs over a catalogue of tools in a file, and compares what it finds with what each query
+/// Runs the search that find_tool runs over a catalog of tools in a file, and compares what it finds with what each query
 /// needs. Vectors are kept in the cache, so that a second run is quick.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -50,7 +50,7 @@ Examples:
   vmcp eval --tools tools.jsonl --queries queries.jsonl --keywords meta.server_hint -o json
   vmcp eval --tools t.jsonl --queries q.jsonl --provider tei --endpoint http://localhost:8081")]
 pub(super) struct Arguments {
-    /// The catalogue
+    /// The catalog
     #[arg(long, value_name = "FILE")]
     tools: PathBuf,
     /// The queries
@@ -125,14 +125,14 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
     } = arguments;
     global.start_logs()?;
     let config = configuration(global, provider, endpoint.as_ref(), model.as_deref())?;
-    let catalogue = Catalogue::new(files::tools(&tools)?);
+    let corpus = Corpus::new(files::tools(&tools)?);
     let queries = files::queries(&queries, &keywords)?;
-    if let Some(unknown) = queries.iter().find_map(|query| catalogue.unknown(query)) {
-        output::note(&format!("warning: a query needs {unknown:?}, which the catalogue does not have"));
+    if let Some(unknown) = queries.iter().find_map(|query| corpus.unknown(query)) {
+        output::note(&format!("warning: a query needs {unknown:?}, which the catalog does not have"));
     }
     let report = block_on(async {
         let embedder = provider::embedder(&config)?;
-        let index = embedding::index(&catalogue, embedder.as_ref()).await?;
+        let index = embedding::index(&corpus, embedder.as_ref()).await?;
         let timed = embedder.map(|embedder| Arc::new(Timed::new(embedder)));
         let searcher = Searcher {
             index: Arc::new(index),
@@ -144,9 +144,9 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
                 ..Settings::from(&config.optimizer.search)
             },
         };
-        evaluate(&catalogue, &queries, &searcher, timed.as_deref(), explain_misses > 0).await
+        evaluate(&corpus, &queries, &searcher, timed.as_deref(), explain_misses > 0).await
     })?;
-    output::print(format, &report.measures(catalogue.len()), || report.people(catalogue.len(), limit))?;
+    output::print(format, &report.measures(corpus.len()), || report.people(corpus.len(), limit))?;
     for miss in report.misses.iter().take(explain_misses) {
         output::note(&format!("\n{miss}"));
     }
@@ -186,7 +186,7 @@ fn configuration(
 }
 
 async fn evaluate(
-    catalogue: &Catalogue,
+    corpus: &Corpus,
     queries: &[Query],
     searcher: &Searcher,
     timed: Option<&Timed>,
@@ -212,18 +212,18 @@ async fn evaluate(
             return Err(Failure::new(format!("query {}: {reason}", query.id))
                 .remedy("--provider none measures the keyword search alone"));
         }
-        let hits = found.outcome.hits.iter().filter_map(|hit| catalogue.tool(hit.document));
+        let hits = found.outcome.hits.iter().filter_map(|hit| corpus.tool(hit.document));
         let hits: Vec<_> = hits.collect();
         let ranking: Vec<_> =
             hits.iter().map(|tool| (&*tool.backend, tool.definition.name.as_str())).collect();
         let top = ranking.get(..measured.min(ranking.len())).unwrap_or_default();
         let groups: Vec<Vec<_>> =
             query.groups.iter().map(|group| group.iter().map(files::Need::as_pair).collect()).collect();
-        let judgement = Judgement::new(top, &groups);
-        if judgement.recall(limit) < 1.0 {
+        let judgment = Judgment::new(top, &groups);
+        if judgment.recall(limit) < 1.0 {
             report.misses.push(Miss::new(query, &ranking, limit));
         }
-        report.judgements.push(judgement);
+        report.judgments.push(judgment);
         report.tokens.push(tokens::estimate(hits.iter().take(limit).map(|tool| tool.size)) as f64);
         let embedding = timed.map(Timed::take).unwrap_or_default();
         report.with_embedding.push(took.as_secs_f64() * 1e3);

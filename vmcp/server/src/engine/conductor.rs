@@ -42,7 +42,7 @@ impl Conductor {
     /// Starts the task; `stop` ends it at once.
     pub(super) fn start(
         shared: Arc<Shared>,
-        options: Behaviour,
+        options: Behavior,
         fleet: Fleet,
         stop: CancellationToken,
     ) -> Conductor {
@@ -88,7 +88,7 @@ impl Conductor {
 }
 
 /// What a task does and does not do.
-pub(super) struct Behaviour {
+pub(super) struct Behavior {
     /// Embeds tools in the background.
     pub(super) embed: bool,
     /// Begins with the definitions that were saved last time.
@@ -100,7 +100,7 @@ pub(super) struct Behaviour {
 struct Task {
     handle: Conductor,
     shared: Arc<Shared>,
-    options: Behaviour,
+    options: Behavior,
     fleet: Fleet,
     stop: CancellationToken,
     recorder: mpsc::Sender<Listing>,

@@ -201,9 +201,9 @@ async fn a_swapped_model_embeds_everything_anew() {
     eventually("embedded", || engine.embedding_status().embedded == 2).await;
     let model = engine.embedding_status().model;
     let other = FakeService::start().await.unwrap();
-    other.set(|behaviour| {
-        behaviour.model = "other/model".into();
-        behaviour.dimensions = 64;
+    other.set(|behavior| {
+        behavior.model = "other/model".into();
+        behavior.dimensions = 64;
     });
     engine.apply(config(&backends(&[("s", &server.url)], &with_tei(&other)))).await;
     eventually("embedded anew", || engine.embedding_status().embedded == 2 && other.inputs().len() == 2)

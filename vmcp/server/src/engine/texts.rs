@@ -10,7 +10,7 @@ use vmcp_wire::object::Object;
 /// Parameters of one tool that are indexed; schemas with more are generated, and say little with each.
 const MAX_PARAMETERS: usize = 200;
 
-/// A catalogued tool as the index sees it. Its name is the one before prefixes and shortening: the prefix is the server's
+/// A catalogd tool as the index sees it. Its name is the one before prefixes and shortening: the prefix is the server's
 /// name, which has a field to itself.
 pub fn document(tool: &CatalogTool) -> Document {
     let schema = tool.definition.input_schema.as_deref();

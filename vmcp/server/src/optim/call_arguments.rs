@@ -138,7 +138,7 @@ fn same(first: &RawValue, second: &RawValue) -> bool {
 }
 
 /// Models sometimes put `tool_name` inside `parameters`. Only when it is absent above, it is taken from there, and out
-/// of there, so that one name decides what is authorised and what is run (R022-16).
+/// of there, so that one name decides what is authorized and what is run (R022-16).
 fn hoist(
     parameters: Option<&RawValue>,
     max_chars: usize,

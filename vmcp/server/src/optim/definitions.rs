@@ -32,7 +32,7 @@ fn definition(name: &str, definition: &Value) -> Definition {
     Definition {
         name: name.to_owned(),
         size: tokens::size(name, description, schema_characters),
-        // A `Value` cannot fail to serialise.
+        // A `Value` cannot fail to serialize.
         raw: to_raw_value(definition).unwrap_or_default(),
     }
 }

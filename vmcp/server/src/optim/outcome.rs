@@ -30,7 +30,7 @@ struct CallToolResult<'a> {
 }
 
 fn result(content: &[TextBlock<'_>], structured_content: Option<&RawValue>, is_error: bool) -> Box<RawValue> {
-    // Strings and valid raw JSON cannot fail to serialise.
+    // Strings and valid raw JSON cannot fail to serialize.
     to_raw_value(&CallToolResult { content, structured_content, is_error }).unwrap_or_default()
 }
 

@@ -121,7 +121,7 @@ metrics! {
     embedding_cache_hits: Counter = "vmcp_embedding_cache_hits", Counter::default();
     /// Tool texts that had to be embedded.
     embedding_cache_misses: Counter = "vmcp_embedding_cache_misses", Counter::default();
-    /// Time from the first catalogue to vectors for all of it, in seconds.
+    /// Time from the first catalog to vectors for all of it, in seconds.
     embedding_cold_start: Histogram = "vmcp_embedding_cold_start_seconds", Histogram::new(SECONDS);
     /// Requests sent to backends, by how they ended.
     backend_calls: Family<CallLabels, Counter> = "vmcp_backend_calls", Family::default();

@@ -6,14 +6,11 @@
 use serde_json::value::RawValue;
 
 use super::{Era, Revision};
-use crate::{
-    codes,
-    envelope::{Message, Request},
-    headers::{self, Field, HeaderSource},
-    json, meta, methods,
-    params::Params,
-    rpc::Refusal,
-};
+use crate::envelope::{Message, Request};
+use crate::headers::{self, Field, HeaderSource};
+use crate::params::Params;
+use crate::rpc::Refusal;
+use crate::{codes, json, meta, methods};
 
 /// How to serve a message.
 #[derive(Debug, Clone)]

@@ -1,5 +1,7 @@
 use super::*;
-use crate::{codes, envelope::Message, rpc::Refusal};
+use crate::codes;
+use crate::envelope::Message;
+use crate::rpc::Refusal;
 
 const META: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
 

@@ -2,14 +2,13 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::{HeaderSource, PARAM_PREFIX, decoded, encode, mismatch};
-use crate::{
-    codes, json,
-    object::{Object, ObjectError},
-    rpc::Refusal,
-};
+use crate::object::{Object, ObjectError};
+use crate::rpc::Refusal;
+use crate::{codes, json};
 
 const ANNOTATION: &str = "x-mcp-header";
 /// The largest integer that may be repeated, 2^53 − 1.

@@ -1,7 +1,8 @@
 //! Changes to a few keys of an object; every byte that no change touches is written as it came.
 
 use super::{Entry, Object};
-use crate::{json, splice::Spliced};
+use crate::json;
+use crate::splice::Spliced;
 
 /// A set of changes. The last change of a key wins.
 #[derive(Debug, Clone)]

@@ -1,4 +1,6 @@
-use proptest::{collection::vec, prelude::*, sample::select};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
 
 use super::*;
 

@@ -3,7 +3,9 @@
 use serde_json::value::RawValue;
 
 use super::TranslateError;
-use crate::{era::Era, object::Object, splice::Spliced};
+use crate::era::Era;
+use crate::object::Object;
+use crate::splice::Spliced;
 
 const OUTPUT_SCHEMA: &str = "outputSchema";
 

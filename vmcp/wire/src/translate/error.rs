@@ -3,13 +3,10 @@
 use serde_json::value::RawValue;
 
 use super::{INPUT_REQUESTS, RESULT_TYPE, TranslateError};
-use crate::{
-    codes,
-    era::Era,
-    json, methods,
-    object::{Object, ObjectError},
-    splice::Spliced,
-};
+use crate::era::Era;
+use crate::object::{Object, ObjectError};
+use crate::splice::Spliced;
+use crate::{codes, json, methods};
 
 const CODE: &str = "code";
 const DATA: &str = "data";

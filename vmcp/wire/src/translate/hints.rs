@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::{CACHE_SCOPE, RESULT_TYPE, TTL_MS};
-use crate::{meta, methods, object::Edit};
+use crate::object::Edit;
+use crate::{meta, methods};
 
 /// Cache hints. The default allows nothing: it is right for every result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

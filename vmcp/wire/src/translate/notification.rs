@@ -3,13 +3,11 @@
 use serde_json::value::RawValue;
 
 use super::TranslateError;
-use crate::{
-    era::Era,
-    meta::{self, PROGRESS_TOKEN},
-    methods,
-    params::{Params, ParamsError},
-    splice::Spliced,
-};
+use crate::era::Era;
+use crate::meta::{self, PROGRESS_TOKEN};
+use crate::methods;
+use crate::params::{Params, ParamsError};
+use crate::splice::Spliced;
 
 /// What changes in a notification.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,14 +1,10 @@
 //! Parameters on their way from a client to a backend.
 
 use super::{INPUT_RESPONSES, REQUEST_STATE};
-use crate::{
-    json,
-    meta::{self, Outgoing, Stamp},
-    methods,
-    params::Params,
-    splice::Spliced,
-    subject,
-};
+use crate::meta::{self, Outgoing, Stamp};
+use crate::params::Params;
+use crate::splice::Spliced;
+use crate::{json, methods, subject};
 
 /// What changes in a request.
 #[derive(Debug, Clone, Default)]

@@ -5,15 +5,12 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::{CACHE_SCOPE, Hints, REQUEST_STATE, RESULT_TYPE, STRUCTURED_CONTENT, TTL_MS, TranslateError};
-use crate::{
-    era::Era,
-    json,
-    meta::{self, META},
-    methods,
-    object::{Edit, Object},
-    payload::{Key, Payload},
-    splice::Spliced,
-};
+use crate::era::Era;
+use crate::meta::{self, META};
+use crate::object::{Edit, Object};
+use crate::payload::{Key, Payload};
+use crate::splice::Spliced;
+use crate::{json, methods};
 
 /// What kind of result a modern server sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,13 +1,11 @@
 use serde_json::value::RawValue;
 
 use super::*;
-use crate::{
-    era::{Era, Revision},
-    meta::{Outgoing, ProgressToken, Stamp, Trace},
-    methods,
-    params::Params,
-    splice::Spliced,
-};
+use crate::era::{Era, Revision};
+use crate::meta::{Outgoing, ProgressToken, Stamp, Trace};
+use crate::methods;
+use crate::params::Params;
+use crate::splice::Spliced;
 
 fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap()

@@ -1,21 +1,20 @@
 //! Bytes that nobody meant: refused or ignored, never a panic.
 
-use proptest::{collection::vec, prelude::*};
+use proptest::collection::vec;
+use proptest::prelude::*;
 use serde_json::value::RawValue;
-use vmcp_wire::{
-    cursor::Cursor,
-    envelope::Message,
-    era::{self, Era, RequestEra},
-    handshake::{ClientHello, Introduction},
-    headers::{self, ParamHeader},
-    object::Object,
-    pages::{List, Page},
-    params::Params,
-    sealed::KeyRing,
-    session::Session,
-    sse::Decoder,
-    translate::{self, NotificationPlan, RequestPlan, ResultPlan},
-};
+use vmcp_wire::cursor::Cursor;
+use vmcp_wire::envelope::Message;
+use vmcp_wire::era::{self, Era, RequestEra};
+use vmcp_wire::handshake::{ClientHello, Introduction};
+use vmcp_wire::headers::{self, ParamHeader};
+use vmcp_wire::object::Object;
+use vmcp_wire::pages::{List, Page};
+use vmcp_wire::params::Params;
+use vmcp_wire::sealed::KeyRing;
+use vmcp_wire::session::Session;
+use vmcp_wire::sse::Decoder;
+use vmcp_wire::translate::{self, NotificationPlan, RequestPlan, ResultPlan};
 
 use crate::{json, shapes};
 

@@ -1,6 +1,8 @@
 //! JSON texts as people and programs write them: odd space, escapes, any script, numbers no machine type holds.
 
-use proptest::{collection::vec, prelude::*, sample::select};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
 
 /// An object as the pieces it is written in, so that a test can change one piece and know every other byte.
 #[derive(Debug, Clone)]

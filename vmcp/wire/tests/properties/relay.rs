@@ -4,20 +4,16 @@ use std::borrow::Cow;
 
 use proptest::prelude::*;
 use serde_json::value::RawValue;
-use vmcp_wire::{
-    envelope::Message,
-    era::{Era, Revision},
-    meta::{Outgoing, Stamp},
-    object::Object,
-    params::Params,
-    rpc,
-    translate::{self, RequestPlan, ResultPlan},
-};
+use vmcp_wire::envelope::Message;
+use vmcp_wire::era::{Era, Revision};
+use vmcp_wire::meta::{Outgoing, Stamp};
+use vmcp_wire::object::Object;
+use vmcp_wire::params::Params;
+use vmcp_wire::rpc;
+use vmcp_wire::translate::{self, RequestPlan, ResultPlan};
 
-use crate::{
-    json::{self, ObjectText},
-    shapes::{self, Part},
-};
+use crate::json::{self, ObjectText};
+use crate::shapes::{self, Part};
 
 /// The body of a parsed message.
 fn part_of<'a>(message: &Message<'a>) -> (Part, &'a RawValue) {

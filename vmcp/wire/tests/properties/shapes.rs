@@ -1,6 +1,9 @@
 //! The messages of revisions 2025-06-18, 2025-11-25 and 2026-07-28, key by key, with anything else among them.
 
-use proptest::{collection::vec, option, prelude::*, sample::select};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
 
 use crate::json::{self, ObjectText};
 

@@ -1,6 +1,8 @@
 //! Event streams: the pieces in which bytes arrive do not matter.
 
-use proptest::{collection::vec, prelude::*, sample::select};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
 use vmcp_wire::sse::{Decoder, Event, SseError, encode};
 
 const LIMIT: usize = 48;

@@ -1,14 +1,14 @@
 //! Tokens, cursors and header values: ours are read back, others are refused.
 
-use proptest::{collection::vec, prelude::*, sample::select};
-use vmcp_wire::{
-    cursor::Cursor,
-    era::Revision,
-    headers,
-    pages::List,
-    sealed::{KeyRing, OpenError},
-    session::Session,
-};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use vmcp_wire::cursor::Cursor;
+use vmcp_wire::era::Revision;
+use vmcp_wire::headers;
+use vmcp_wire::pages::List;
+use vmcp_wire::sealed::{KeyRing, OpenError};
+use vmcp_wire::session::Session;
 
 fn ring() -> KeyRing {
     KeyRing::from_secrets([b"the secret of these tests"]).unwrap()

@@ -1,21 +1,17 @@
 //! Raw backends → validated ones.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    path::PathBuf,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use super::{
     Backend, MAX_BACKENDS, RESERVED_NAMES, RawBackend, RawCommand, RawTransport, Transport, normalize_name,
 };
-use crate::config::{
-    duration::RawDuration,
-    headers, http_url,
-    problems::{self, Report},
-    proxy::{self, TIMEOUT},
-    secret::Secret,
-};
+use crate::config::duration::RawDuration;
+use crate::config::problems::{self, Report};
+use crate::config::proxy::{self, TIMEOUT};
+use crate::config::secret::Secret;
+use crate::config::{headers, http_url};
 
 /// What the file says about backends outside of `backends`.
 pub(crate) struct Elsewhere<'a> {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use url::Url;
 
-use crate::config::{env, secret::Secret};
+use crate::config::env;
+use crate::config::secret::Secret;
 
 /// Words in the name of a setting whose value is a secret.
 const SECRET_WORDS: [&str; 10] = [

@@ -1,4 +1,4 @@
-//! The vectors of a catalogue, from the cache where it has them.
+//! The vectors of a catalog, from the cache where it has them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use vmcp_embed::{EmbedError, Embedder};
 use vmcp_search::{Index, TEXT_VERSION, vector_text};
 use vmcp_store::{ContentKey, Store, ToolVector};
 
-use super::catalogue::Catalogue;
+use super::corpus::Corpus;
 use crate::cli::failure::Failure;
 use crate::cli::{output, progress};
 use crate::engine::build::vectors;
@@ -17,12 +17,9 @@ use crate::engine::provider;
 /// Batches in one call: the provider then puts texts of like length together.
 const BATCHES: usize = 8;
 
-/// The catalogue's index, with a vector for each tool if somebody embeds.
-pub(super) async fn index(
-    catalogue: &Catalogue,
-    embedder: Option<&Arc<dyn Embedder>>,
-) -> Result<Index, Failure> {
-    let documents = catalogue.documents();
+/// The catalog's index, with a vector for each tool if somebody embeds.
+pub(super) async fn index(corpus: &Corpus, embedder: Option<&Arc<dyn Embedder>>) -> Result<Index, Failure> {
+    let documents = corpus.documents();
     let index = Index::new(&documents);
     let Some(embedder) = embedder else { return Ok(index) };
     let texts: Vec<_> = documents.iter().map(vector_text).collect();
@@ -30,7 +27,7 @@ pub(super) async fn index(
     let known = vectors(&texts, &store, &model)?;
     let wanting: Vec<_> = texts
         .iter()
-        .zip(catalogue.tools())
+        .zip(corpus.tools())
         .enumerate()
         .filter(|(at, (text, _))| !text.is_empty() && !known.has(*at))
         .map(|(_, wanting)| wanting)

@@ -1,4 +1,4 @@
-//! Catalogues and queries as JSON lines.
+//! Catalogs and queries as JSON lines.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _};
@@ -15,7 +15,7 @@ use crate::cli::failure::Failure;
 /// Longest line, in bytes: a tool with a very large schema.
 const MAX_LINE: u64 = 16 * 1024 * 1024;
 
-/// A line of the catalogue.
+/// A line of the catalog.
 #[derive(Debug, Deserialize)]
 pub(super) struct ToolLine {
     #[serde(default)]
@@ -58,7 +58,7 @@ pub(super) struct Query {
     pub(super) groups: Vec<Vec<Need>>,
 }
 
-/// Reads a catalogue.
+/// Reads a catalog.
 pub(super) fn tools(path: &Path) -> Result<Vec<ToolLine>, Failure> {
     lines(path)
 }

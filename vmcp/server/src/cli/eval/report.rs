@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use vmcp_search::measures::{Judgement, mean, percentile};
+use vmcp_search::measures::{Judgment, mean, percentile};
 
 use super::files::{Need, Query};
 use crate::cli::output;
@@ -11,7 +11,7 @@ use crate::cli::output;
 /// One entry a query.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    pub(super) judgements: Vec<Judgement>,
+    pub(super) judgments: Vec<Judgment>,
     /// Tokens of the tools of each answer.
     pub(super) tokens: Vec<f64>,
     /// Milliseconds, the embedding of the query included.
@@ -43,24 +43,24 @@ pub(super) struct Measures {
 impl Report {
     /// Means over the queries.
     pub(super) fn measures(&self, tools: usize) -> Measures {
-        let over = |measure: &dyn Fn(&Judgement) -> f64| {
-            mean(&self.judgements.iter().map(measure).collect::<Vec<_>>())
+        let over = |measure: &dyn Fn(&Judgment) -> f64| {
+            mean(&self.judgments.iter().map(measure).collect::<Vec<_>>())
         };
         let time = |times: &[f64], percent| percentile(times, percent).unwrap_or_default();
         Measures {
-            recall_at_1: over(&|judgement| judgement.recall(1)),
-            recall_at_5: over(&|judgement| judgement.recall(5)),
-            recall_at_8: over(&|judgement| judgement.recall(8)),
-            recall_at_10: over(&|judgement| judgement.recall(10)),
-            mrr: over(&Judgement::reciprocal_rank),
-            ndcg_at_10: over(&|judgement| judgement.ndcg(10)),
-            complete_at_8: over(&|judgement| f64::from(judgement.complete(8))),
+            recall_at_1: over(&|judgment| judgment.recall(1)),
+            recall_at_5: over(&|judgment| judgment.recall(5)),
+            recall_at_8: over(&|judgment| judgment.recall(8)),
+            recall_at_10: over(&|judgment| judgment.recall(10)),
+            mrr: over(&Judgment::reciprocal_rank),
+            ndcg_at_10: over(&|judgment| judgment.ndcg(10)),
+            complete_at_8: over(&|judgment| f64::from(judgment.complete(8))),
             mean_returned_tokens: mean(&self.tokens),
             query_ms_p50: time(&self.with_embedding, 50.0),
             query_ms_p99: time(&self.with_embedding, 99.0),
             search_ms_p50: time(&self.without_embedding, 50.0),
             tools,
-            queries: self.judgements.len(),
+            queries: self.judgments.len(),
         }
     }
 
@@ -150,7 +150,7 @@ mod tests {
         let groups = |tool: &str| vec![vec![tool.to_owned()]];
         let ranking = ["a".to_owned(), "b".to_owned()];
         let report = Report {
-            judgements: vec![Judgement::new(&ranking, &groups("a")), Judgement::new(&ranking, &groups("z"))],
+            judgments: vec![Judgment::new(&ranking, &groups("a")), Judgment::new(&ranking, &groups("z"))],
             tokens: vec![100.0, 300.0],
             with_embedding: vec![4.0, 6.0],
             without_embedding: vec![1.0, 2.0],

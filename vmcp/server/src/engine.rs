@@ -42,7 +42,7 @@ pub use view::View;
 use crate::identity::Identity;
 use crate::optim::search::{QueryVectors, Searcher};
 use crate::telemetry::metrics::{BackendLabels, Metrics};
-use conductor::{Behaviour, Conductor};
+use conductor::{Behavior, Conductor};
 use fleet::Fleet;
 use offers::Offers;
 use shared::Shared;
@@ -201,10 +201,9 @@ impl Engine {
         };
         let shared = Arc::new(Shared::new(nothing, store, options.metrics));
         let stop = CancellationToken::new();
-        let behaviour =
-            Behaviour { embed: options.embed, cached: options.cached, embedder: options.embedder };
+        let behavior = Behavior { embed: options.embed, cached: options.cached, embedder: options.embedder };
         let fleet = Fleet::new(options.downstream, options.bridge);
-        let conductor = Conductor::start(Arc::clone(&shared), behaviour, fleet, stop.clone());
+        let conductor = Conductor::start(Arc::clone(&shared), behavior, fleet, stop.clone());
         conductor.apply(config).await;
         Ok(Engine(Arc::new(Inner { shared, conductor, _stop: stop.drop_guard() })))
     }

@@ -4,14 +4,14 @@ mod status;
 
 use std::sync::Arc;
 
-use futures::{FutureExt as _, future::BoxFuture};
-use kube::{ResourceExt as _, runtime::controller::Action};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kube::ResourceExt as _;
+use kube::runtime::controller::Action;
 use vmcp_crds::MCPGroup;
 
-use crate::{
-    report::report,
-    runtime::{CallError, Change, Context, Triggers, Watched, run_controller},
-};
+use crate::report::report;
+use crate::runtime::{CallError, Change, Context, Triggers, Watched, run_controller};
 
 /// Reconciles MCPGroups until the process is to end.
 pub fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {

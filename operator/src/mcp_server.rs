@@ -10,28 +10,28 @@ mod validate;
 
 use std::sync::Arc;
 
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::{ResourceExt as _, runtime::controller::Action};
-use vmcp_crds::{MCPServer, lower::ADMIN_TOKEN, mcp_server::MCPServerTransport};
+use kube::ResourceExt as _;
+use kube::runtime::controller::Action;
+use vmcp_crds::MCPServer;
+use vmcp_crds::lower::ADMIN_TOKEN;
+use vmcp_crds::mcp_server::MCPServerTransport;
 
+use self::address::secret_name;
 pub use self::address::{backend, child_name};
-use self::{address::secret_name, validate::secret_references};
-use crate::{
-    references::{self, Secrets},
-    report::report,
-    runtime::{
-        ApplyError, CallError, ChildKind, Context, Desired, Failure, Generated, Retry, Settings, Triggers,
-        labels, run_controller,
-    },
-    workload::{
-        self,
-        admin::AdminClient,
-        health::{self, Counts, State},
-        notices,
-        refusal::Refusal,
-    },
+use self::validate::secret_references;
+use crate::references::{self, Secrets};
+use crate::report::report;
+use crate::runtime::{
+    ApplyError, CallError, ChildKind, Context, Desired, Failure, Generated, Retry, Settings, Triggers,
+    labels, run_controller,
 };
+use crate::workload::admin::AdminClient;
+use crate::workload::health::{self, Counts, State};
+use crate::workload::refusal::Refusal;
+use crate::workload::{self, notices};
 
 /// What the pods are called by, in `app.kubernetes.io/name`.
 pub const NAME: &str = "mcp-server";

@@ -11,29 +11,29 @@ mod testing;
 mod touch;
 mod validate;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::{ResourceExt as _, runtime::controller::Action};
+use kube::ResourceExt as _;
+use kube::runtime::controller::Action;
 use vmcp_crds::VirtualMCPServer;
 
-use self::{
-    build::build,
-    dereference::{DereferenceError, dereference, embedding_server_of, group_of, refers_to_secret},
-    last_good::LastGood,
-    observe::Observer,
-    status::Seen,
-    touch::touch,
-    validate::validate,
-};
+use self::build::build;
+use self::dereference::{DereferenceError, dereference, embedding_server_of, group_of, refers_to_secret};
+use self::last_good::LastGood;
+use self::observe::Observer;
+use self::status::Seen;
+use self::touch::touch;
+use self::validate::validate;
+use crate::report::report;
 use crate::runtime::{
     Applied, ApplyError, CallError, Change, Context, Failure, Retry, Triggers, Watched, run_controller,
 };
-use crate::{
-    report::report,
-    workload::{health::Counts, owner_of},
-};
+use crate::workload::health::Counts;
+use crate::workload::owner_of;
 
 /// How often pods are asked how they are: no watch tells.
 const AT_REST: Duration = Duration::from_secs(10);

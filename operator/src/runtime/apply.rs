@@ -7,25 +7,21 @@
 mod compare;
 mod ownership;
 
-use std::{
-    collections::HashMap,
-    fmt::Write as _,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{
-    Api, Resource, ResourceExt as _,
-    api::{DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, Preconditions, PropagationPolicy},
+use kube::api::{
+    DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, Preconditions, PropagationPolicy,
 };
+use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    CallError, Child, ChildKind, ChildType, Context, Failure, Retry, Verb,
-    children::{INSTANCE, MANAGED_BY, OPERATOR, controller_of},
-};
+use super::children::{INSTANCE, MANAGED_BY, OPERATOR, controller_of};
+use super::{CallError, Child, ChildKind, ChildType, Context, Failure, Retry, Verb};
 
 /// The one field manager.
 pub const FIELD_MANAGER: &str = "vmcp-operator";

@@ -7,36 +7,29 @@ mod optimizer;
 mod status;
 mod validated;
 
-use k8s_openapi::{
-    api::core::v1::{LocalObjectReference, ResourceRequirements},
-    apimachinery::pkg::apis::meta::v1::LabelSelector,
-};
+use k8s_openapi::api::core::v1::{LocalObjectReference, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vmcp_model::config::raw::RawIncomingAuth;
 
 pub(crate) use self::config::DEFAULT_SHUTDOWN_DELAY;
+pub use self::config::{Config, FlatEmbeddingProvider, FlatOptimizer};
+pub use self::embeddings::{Embeddings, OpenAi, Tei};
+pub use self::exposure::{
+    Autoscaling, HttpRoute, NetworkPolicy, ParentReference, PodDisruptionBudget, ServiceMonitor, ServiceType,
+};
+pub use self::optimizer::{Optimizer, Storage};
+pub use self::status::{BackendState, CircuitBreakerState, DiscoveredBackend, Phase, VirtualMCPServerStatus};
 pub(crate) use self::validated::WrittenAs;
-pub use self::{
-    config::{Config, FlatEmbeddingProvider, FlatOptimizer},
-    embeddings::{Embeddings, OpenAi, Tei},
-    exposure::{
-        Autoscaling, HttpRoute, NetworkPolicy, ParentReference, PodDisruptionBudget, ServiceMonitor,
-        ServiceType,
-    },
-    optimizer::{Optimizer, Storage},
-    status::{BackendState, CircuitBreakerState, DiscoveredBackend, Phase, VirtualMCPServerStatus},
-    validated::{
-        Disruption, EmbeddingSource, MAX_NAME, Pods, Scale, Settings, TeiService, ValidOptimizer, Validated,
-    },
+pub use self::validated::{
+    Disruption, EmbeddingSource, MAX_NAME, Pods, Scale, Settings, TeiService, ValidOptimizer, Validated,
 };
-use crate::{
-    block::Block,
-    references::LocalReference,
-    schema::{Rule, rules},
-    workload::{ImagePullPolicy, SessionAffinity, pod_template_schema},
-};
+use crate::block::Block;
+use crate::references::LocalReference;
+use crate::schema::{Rule, rules};
+use crate::workload::{ImagePullPolicy, SessionAffinity, pod_template_schema};
 
 /// Many MCP servers behind one endpoint.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -35,30 +35,32 @@ mod template;
 
 use serde::Deserialize as _;
 
-pub use self::{
-    backend::{Backend, MAX_BACKEND_NAME, MAX_BACKENDS, Transport, is_backend_name, normalize_name},
-    document::MAX_BYTES,
-    duration::{
-        PATTERN as DURATION_PATTERN, RANGE as RANGE_KEY, format as format_duration, parse as parse_duration,
-    },
-    embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODEL, OnUnavailable},
-    env::{Environment, Files, MAX_FILE_BYTES},
-    headers::Headers,
-    incoming_auth::IncomingAuth,
-    limits::Limits,
-    operational::{CircuitBreaker, LogLevel, Operational},
-    optimizer::{Exposure, Optimizer, ToolNameStyle},
-    problems::{Problem, Problems},
-    proxy::Proxy,
-    reference::reference_markdown,
-    schema::json_schema,
-    search::Search,
-    secret::{MASK, Secret},
-    server::Server,
-    telemetry::Telemetry,
-    template::STARTER,
+pub use self::backend::{
+    Backend, MAX_BACKEND_NAME, MAX_BACKENDS, Transport, is_backend_name, normalize_name,
 };
-use self::{check::Checker, env::Outside, raw::RawConfig};
+use self::check::Checker;
+pub use self::document::MAX_BYTES;
+pub use self::duration::{
+    PATTERN as DURATION_PATTERN, RANGE as RANGE_KEY, format as format_duration, parse as parse_duration,
+};
+pub use self::embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODEL, OnUnavailable};
+use self::env::Outside;
+pub use self::env::{Environment, Files, MAX_FILE_BYTES};
+pub use self::headers::Headers;
+pub use self::incoming_auth::IncomingAuth;
+pub use self::limits::Limits;
+pub use self::operational::{CircuitBreaker, LogLevel, Operational};
+pub use self::optimizer::{Exposure, Optimizer, ToolNameStyle};
+pub use self::problems::{Problem, Problems};
+pub use self::proxy::Proxy;
+use self::raw::RawConfig;
+pub use self::reference::reference_markdown;
+pub use self::schema::json_schema;
+pub use self::search::Search;
+pub use self::secret::{MASK, Secret};
+pub use self::server::Server;
+pub use self::telemetry::Telemetry;
+pub use self::template::STARTER;
 pub use crate::rules::Aggregation;
 
 /// The validated configuration. Two that are equal behave alike; compare the parts to see what a reload changes.

@@ -4,16 +4,16 @@ mod judge;
 
 use std::sync::Arc;
 
-use futures::{FutureExt as _, future::BoxFuture};
-use kube::{ResourceExt as _, runtime::controller::Action};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kube::ResourceExt as _;
+use kube::runtime::controller::Action;
 use vmcp_crds::{MCPTelemetryConfig, MCPTelemetryConfigStatus};
 
 use self::judge::{judge, secret_references};
-use crate::{
-    references::{self, Secrets},
-    report::report,
-    runtime::{CallError, Conditions, Context, Triggers, run_controller},
-};
+use crate::references::{self, Secrets};
+use crate::report::report;
+use crate::runtime::{CallError, Conditions, Context, Triggers, run_controller};
 
 /// Reconciles MCPTelemetryConfigs until the process is to end.
 pub fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {

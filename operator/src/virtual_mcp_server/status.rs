@@ -5,23 +5,17 @@ mod conditions;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
-use vmcp_crds::{
-    VirtualMCPServer, VirtualMCPServerStatus,
-    virtual_mcp_server::{BackendState, DiscoveredBackend, Phase},
-};
+use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, Phase};
+use vmcp_crds::{VirtualMCPServer, VirtualMCPServerStatus};
 use vmcp_model::status::StatusReport;
 
-use super::{
-    build::CONTAINER,
-    dereference::References,
-    names,
-    observe::Observed,
-    validate::{Plan, Refusal},
-};
-use crate::{
-    runtime::{Applied, Settings, is_true},
-    workload::health::{self, Counts, Health, State},
-};
+use super::build::CONTAINER;
+use super::dereference::References;
+use super::names;
+use super::observe::Observed;
+use super::validate::{Plan, Refusal};
+use crate::runtime::{Applied, Settings, is_true};
+use crate::workload::health::{self, Counts, Health, State};
 
 /// Everything that a status is computed from.
 pub(super) struct Seen<'a> {

@@ -1,4 +1,4 @@
-//! A catalogue from a file, made by the code that makes those of backends.
+//! A corpus from a file, made by the code that makes those of backends.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::cli::output;
 use crate::engine::texts;
 
 /// Tools, and the text of each as search sees it.
-pub(super) struct Catalogue {
+pub(super) struct Corpus {
     catalog: Catalog,
 }
 
@@ -30,9 +30,9 @@ struct Definition<'a> {
     input_schema: Option<&'a RawValue>,
 }
 
-impl Catalogue {
+impl Corpus {
     /// Reads the definitions. Those that no backend could offer are left out, and said.
-    pub(super) fn new(lines: Vec<ToolLine>) -> Catalogue {
+    pub(super) fn new(lines: Vec<ToolLine>) -> Corpus {
         let mut listings: BTreeMap<Arc<str>, Listing> = BTreeMap::new();
         for line in lines {
             let ToolLine { server, name, description, input_schema } = line;
@@ -42,7 +42,7 @@ impl Catalogue {
                 input_schema: input_schema.as_deref().filter(|schema| schema.get() != "null"),
             };
             let listing = listings.entry(server.into()).or_default();
-            // Strings and valid raw JSON cannot fail to serialise.
+            // Strings and valid raw JSON cannot fail to serialize.
             listing.tools.extend(to_raw_value(&definition).ok());
         }
         let discovered = |(server, listing)| (server, Arc::new(Discovered::read(listing)));
@@ -51,7 +51,7 @@ impl Catalogue {
         for issue in &catalog.issues {
             output::note(&format!("warning: {issue}"));
         }
-        Catalogue { catalog }
+        Corpus { catalog }
     }
 
     /// Number of tools.

@@ -9,19 +9,22 @@ mod validate;
 
 use std::sync::Arc;
 
-use futures::{FutureExt as _, future::BoxFuture};
-use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::PersistentVolumeClaim};
-use kube::{ResourceExt as _, runtime::controller::Action};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::ResourceExt as _;
+use kube::runtime::controller::Action;
 use vmcp_crds::EmbeddingServer;
 
 pub use self::address::{child_name, url};
 use self::validate::secret_references;
-use crate::{
-    references::{self, Secrets},
-    report::report,
-    runtime::{ApplyError, ChildKind, Context, Desired, Triggers, labels, run_controller},
-    workload::{self, health::Counts, notices, refusal::Refusal},
-};
+use crate::references::{self, Secrets};
+use crate::report::report;
+use crate::runtime::{ApplyError, ChildKind, Context, Desired, Triggers, labels, run_controller};
+use crate::workload::health::Counts;
+use crate::workload::refusal::Refusal;
+use crate::workload::{self, notices};
 
 /// What the pods are called by, in `app.kubernetes.io/name`.
 pub const NAME: &str = "embedding-server";

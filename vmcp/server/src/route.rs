@@ -1,6 +1,6 @@
 //! From a name to whoever answers for it: the one seam for every way of reaching a tool (invariant 4).
 //!
-//! A direct call and a call through call_tool meet in [`backend::call`]; what authorises a call one day belongs there, in
+//! A direct call and a call through call_tool meet in [`backend::call`]; what authorizes a call one day belongs there, in
 //! front of the target that will really run.
 
 pub(crate) mod backend;

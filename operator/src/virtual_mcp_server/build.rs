@@ -9,12 +9,12 @@ pub(super) use config::FILE;
 pub(super) use deployment::CONTAINER;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::ObjectMeta;
-use vmcp_crds::{
-    lower,
-    virtual_mcp_server::{EmbeddingSource, Scale, TeiService, Validated},
-};
+use vmcp_crds::lower;
+use vmcp_crds::virtual_mcp_server::{EmbeddingSource, Scale, TeiService, Validated};
 
-use super::{dereference::References, names, validate::Plan};
+use super::dereference::References;
+use super::names;
+use super::validate::Plan;
 use crate::runtime::{Child, ChildKind, Desired, Settings, metadata_of};
 
 /// Everything that should exist for the server: with the last good configuration, while what is written makes no sense. What

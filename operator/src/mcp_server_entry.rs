@@ -8,16 +8,16 @@ mod tests;
 
 use std::sync::Arc;
 
-use futures::{FutureExt as _, future::BoxFuture};
-use kube::{ResourceExt as _, runtime::controller::Action};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kube::ResourceExt as _;
+use kube::runtime::controller::Action;
 use vmcp_crds::MCPServerEntry;
 
 pub use self::judge::{Judged, judge, secret_references};
-use crate::{
-    references::{self, Secrets},
-    report::report,
-    runtime::{CallError, Context, Triggers, run_controller},
-};
+use crate::references::{self, Secrets};
+use crate::report::report;
+use crate::runtime::{CallError, Context, Triggers, run_controller};
 
 /// Reconciles MCPServerEntries until the process is to end.
 pub fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
