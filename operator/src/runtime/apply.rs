@@ -7,9 +7,10 @@
 mod compare;
 mod ownership;
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{
@@ -273,12 +274,12 @@ impl Context {
 
 impl Settled {
     fn is(&self, key: &Key, digest: &str, is: &Value) -> bool {
-        let settled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let settled = self.0.lock();
         settled.get(key).is_some_and(|(asked, became)| asked == digest && *became == digest_of(is))
     }
 
     fn remember(&self, key: Key, digest: String, became: Option<&Value>) {
-        let mut settled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settled = self.0.lock();
         match became {
             Some(became) => settled.insert(key, (digest, digest_of(became))),
             None => settled.remove(&key),
@@ -287,7 +288,7 @@ impl Settled {
 
     /// Forgets an owner that is gone.
     pub(super) fn forget(&self, owner: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(uid, _, _), _| uid != owner);
+        self.0.lock().retain(|(uid, _, _), _| uid != owner);
     }
 }
 

@@ -1,7 +1,8 @@
 //! What is known of the children: everything with our label, watched, and what we wrote ourselves a moment ago.
 
+use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -74,7 +75,7 @@ impl Children {
 
     /// Whether the cluster lacks an optional kind.
     pub fn is_missing(&self, kind: ChildKind) -> bool {
-        self.missing.read().unwrap_or_else(PoisonError::into_inner).contains(&kind)
+        self.missing.read().contains(&kind)
     }
 
     /// Waits until every kind was listed once.
@@ -85,7 +86,7 @@ impl Children {
 
     /// Calls `listener` with (namespace, name) of the owner, when a child of an owner of this kind changed.
     pub(super) fn listen(&self, owner_kind: &'static str, listener: Listener) {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).insert(owner_kind, listener);
+        self.listeners.lock().insert(owner_kind, listener);
     }
 
     /// Takes in an object, unless a newer one is known. Tells whether it was news.
@@ -202,7 +203,7 @@ impl Children {
             .list_api_group_resources(&resource.api_version)
             .await
             .is_ok_and(|list| list.resources.iter().any(|found| found.kind == resource.kind));
-        let mut missing = self.missing.write().unwrap_or_else(PoisonError::into_inner);
+        let mut missing = self.missing.write();
         if there {
             missing.remove(&kind)
         } else {
@@ -214,7 +215,7 @@ impl Children {
     async fn tell(&self, meta: &ObjectMeta) {
         let Some(owner) = controller_of(meta) else { return };
         let told = {
-            let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+            let listeners = self.listeners.lock();
             let Some(listener) = listeners.get(owner.kind.as_str()) else { return };
             listener(meta.namespace.as_deref().unwrap_or_default(), &owner.name)
         };
@@ -235,12 +236,12 @@ impl Children {
         self.listed.send_if_modified(|listed| listed.insert(kind));
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, HashMap<String, Of>> {
-        self.by_owner.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> parking_lot::RwLockReadGuard<'_, HashMap<String, Of>> {
+        self.by_owner.read()
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<String, Of>> {
-        self.by_owner.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> parking_lot::RwLockWriteGuard<'_, HashMap<String, Of>> {
+        self.by_owner.write()
     }
 }
 

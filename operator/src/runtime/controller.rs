@@ -1,10 +1,11 @@
 //! Running a reconciler for every object of a kind.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{FutureExt as _, StreamExt as _};
@@ -218,14 +219,14 @@ struct Failures(Mutex<HashMap<(String, String), u32>>);
 
 impl Failures {
     fn count(&self, object: &(String, String)) -> u32 {
-        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = self.0.lock();
         let count = failures.entry(object.clone()).or_default();
         *count = count.saturating_add(1);
         *count
     }
 
     fn forget(&self, object: &(String, String)) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(object);
+        self.0.lock().remove(object);
     }
 }
 

@@ -1,7 +1,8 @@
 //! All objects of one kind, kept up to date by one watch that every controller shares.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -90,12 +91,12 @@ impl<K: Watched> Kind<K> {
 
     /// Calls `listener` after each change, when it can be seen in the store.
     pub(super) fn listen(&self, listener: Listener<K>) {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
+        self.listeners.lock().push(listener);
     }
 
     /// Watches until the process ends. Called once, after all listeners are there.
     pub(super) async fn watch(&self, context: &Context, labels: Option<&str>, trim: fn(&mut K)) {
-        let Some(mut writer) = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        let Some(mut writer) = self.writer.lock().take() else {
             return;
         };
         let mut config = watcher::Config::default();
@@ -153,13 +154,7 @@ impl<K: Watched> Kind<K> {
     }
 
     async fn tell(&self, change: Change<K>) {
-        let told: Vec<_> = self
-            .listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .map(|listener| listener(&change))
-            .collect();
+        let told: Vec<_> = self.listeners.lock().iter().map(|listener| listener(&change)).collect();
         for told in told {
             told.await;
         }

@@ -1,6 +1,7 @@
 //! Who may write.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Whether this replica holds the lease, as far as it can know without asking: until when it may write.
@@ -17,14 +18,14 @@ impl Leadership {
 
     /// Whether this replica may write now. A process that was stopped for a while finds out here.
     pub fn holds(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| Instant::now() < until)
+        self.0.lock().is_some_and(|until| Instant::now() < until)
     }
 
     pub(super) fn extend(&self, by: Duration) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now().checked_add(by);
+        *self.0.lock() = Instant::now().checked_add(by);
     }
 
     pub(super) fn end(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.lock() = None;
     }
 }

@@ -1,7 +1,8 @@
 //! Values of Secrets that resources refer to: read once for each version, noticed by a watch of the metadata alone.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -22,12 +23,11 @@ impl Context {
     pub async fn secret(&self, namespace: &str, name: &str) -> Result<Option<SecretData>, CallError> {
         let key = (namespace.to_owned(), name.to_owned());
         let Some(meta) = self.resources.secrets.get(namespace, name) else {
-            self.secret_cache.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            self.secret_cache.0.lock().remove(&key);
             return Ok(None);
         };
         let version = meta.metadata.resource_version.clone().unwrap_or_default();
-        if let Some((known, data)) =
-            self.secret_cache.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key)
+        if let Some((known, data)) = self.secret_cache.0.lock().get(&key)
             && *known == version
         {
             return Ok(Some(data.clone()));
@@ -38,11 +38,7 @@ impl Context {
         };
         let data = Arc::new(secret.data.unwrap_or_default());
         let version = secret.metadata.resource_version.unwrap_or_default();
-        self.secret_cache
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(key, (version, data.clone()));
+        self.secret_cache.0.lock().insert(key, (version, data.clone()));
         Ok(Some(data))
     }
 }

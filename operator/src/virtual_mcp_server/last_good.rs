@@ -3,8 +3,8 @@
 //! It is what the ConfigMap and the Secret hold, and nowhere else can it be had from. So it is remembered when the configuration
 //! goes bad: whoever deletes or edits them then gets them back. What is deleted while no operator runs is lost.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -43,7 +43,7 @@ type Remembered = (Option<String>, Mounted);
 impl LastGood {
     /// What was mounted when the configuration of the server went bad.
     pub(super) fn of(&self, server: &VirtualMCPServer) -> Option<Mounted> {
-        let remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let remembered = self.0.lock();
         let (uid, mounted) = remembered.get(&ObjectRef::from_obj(server))?;
         (*uid == server.uid()).then(|| mounted.clone())
     }
@@ -51,7 +51,7 @@ impl LastGood {
     /// Remembers what was mounted before (`Some`), or that the configuration is good.
     pub(super) fn remember(&self, server: &VirtualMCPServer, before: Option<&Mounted>, context: &Context) {
         let key = ObjectRef::from_obj(server);
-        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut remembered = self.0.lock();
         let Some(mounted) = before else {
             remembered.remove(&key);
             return;

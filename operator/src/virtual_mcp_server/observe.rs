@@ -1,7 +1,8 @@
 //! What the pods say: `GET /admin/status` of each.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, stream};
@@ -59,7 +60,7 @@ impl Observer {
         token: &[u8],
         metrics: &Metrics,
     ) -> Vec<Observed> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, last| last.at.elapsed() < STALE);
+        self.last.lock().retain(|_, last| last.at.elapsed() < STALE);
         stream::iter(pods)
             .map(|pod| self.observe_one(pod, token, metrics))
             .buffered(CONCURRENCY)
@@ -72,13 +73,13 @@ impl Observer {
             return Observed { pod, ready: false, report: None, failure: None };
         }
         let uid = pod.uid().unwrap_or_default();
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned();
+        let last = self.last.lock().get(&uid).cloned();
         let polled = self.ask(&pod, token, last.as_ref()).await;
         metrics.polled(if polled.is_ok() { "ok" } else { "error" });
         match polled {
             Ok(said) => {
                 let report = Some(said.report.clone());
-                self.last.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, said);
+                self.last.lock().insert(uid, said);
                 Observed { pod, ready: true, report, failure: None }
             }
             Err(error) => {

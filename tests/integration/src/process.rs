@@ -1,7 +1,8 @@
 //! A child process whose output is kept, and shown when the test fails.
 
+use parking_lot::Mutex;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
@@ -37,7 +38,7 @@ impl Process {
 
     /// Everything it has written so far.
     pub fn output(&self) -> String {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.output.lock().clone()
     }
 
     /// Waits for a line that contains `text`, and gives the rest of that line.
@@ -112,7 +113,7 @@ async fn keep(pipe: Option<impl AsyncRead + Unpin>, output: Arc<Mutex<String>>) 
     let Some(pipe) = pipe else { return };
     let mut lines = BufReader::new(pipe).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut output = output.lock();
         output.push_str(&line);
         output.push('\n');
     }

@@ -1,6 +1,7 @@
 //! A balancer in front of several servers, as a Kubernetes Service is one: it deals out connections and knows no MCP.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -54,8 +55,8 @@ impl RoundRobin {
         self.lock().servers.push(address(url));
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Rotation> {
-        self.rotation.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Rotation> {
+        self.rotation.lock()
     }
 }
 
@@ -66,7 +67,7 @@ impl Drop for RoundRobin {
 }
 
 fn next(rotation: &Mutex<Rotation>) -> String {
-    let mut rotation = rotation.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut rotation = rotation.lock();
     rotation.next += 1;
     rotation.servers[rotation.next % rotation.servers.len()].clone()
 }

@@ -1,7 +1,8 @@
 //! Who is told about changes: listening streams of modern clients, sessions of legacy ones.
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use rmcp::RoleServer;
 use rmcp::model::{LoggingLevel, ResourceUpdatedNotificationParam};
@@ -40,25 +41,25 @@ impl Listeners {
     /// Serves one listening stream until its client leaves.
     pub async fn listen(&self, context: SubscriptionContext) {
         let key = {
-            let mut streams = lock(&self.streams);
+            let mut streams = self.streams.lock();
             let key = streams.keys().max().map_or(0, |last| last + 1);
             streams.insert(key, context.sink().clone());
             key
         };
         context.cancelled().await;
-        lock(&self.streams).remove(&key);
+        self.streams.lock().remove(&key);
     }
 
     /// Adds a session; it is dropped with its last reference.
     pub fn add(&self, session: &Arc<Session>) {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         sessions.retain(|known| known.strong_count() > 0);
         sessions.push(Arc::downgrade(session));
     }
 
     /// Tells everybody who wants to know. Who is gone by now is no error.
     pub async fn tell(&self, change: Change) {
-        let streams: Vec<_> = lock(&self.streams).values().cloned().collect();
+        let streams: Vec<_> = self.streams.lock().values().cloned().collect();
         for stream in streams {
             // The stream itself knows what its client wants to hear.
             let _unwanted_or_gone = match change {
@@ -67,22 +68,17 @@ impl Listeners {
                 Change::Resource(uri) => stream.notify_resource_updated(uri).await,
             };
         }
-        let sessions: Vec<_> = lock(&self.sessions).iter().filter_map(Weak::upgrade).collect();
+        let sessions: Vec<_> = self.sessions.lock().iter().filter_map(Weak::upgrade).collect();
         for session in sessions {
             let Some(peer) = session.peer.get() else { continue };
             let _gone = match change {
                 Change::Tools => peer.notify_tool_list_changed().await,
                 Change::Prompts => peer.notify_prompt_list_changed().await,
-                Change::Resource(uri) if lock(&session.watched).contains(uri) => {
+                Change::Resource(uri) if session.watched.lock().contains(uri) => {
                     peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
                 }
                 Change::Resource(_) => Ok(()),
             };
         }
     }
-}
-
-/// Locks; what a panicking test left behind is still good.
-pub fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -18,7 +18,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use crate::args::Era;
 use crate::catalog::Catalog;
-use crate::listeners::{Listeners, Session, lock};
+use crate::listeners::{Listeners, Session};
 use crate::stop::Stop;
 use crate::{prompts, resources, tools};
 
@@ -215,7 +215,7 @@ impl ServerHandler for Server {
         params: SubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        lock(&self.session.watched).insert(params.uri);
+        self.session.watched.lock().insert(params.uri);
         Ok(())
     }
 
@@ -224,7 +224,7 @@ impl ServerHandler for Server {
         params: UnsubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        lock(&self.session.watched).remove(&params.uri);
+        self.session.watched.lock().remove(&params.uri);
         Ok(())
     }
 
@@ -233,7 +233,7 @@ impl ServerHandler for Server {
         params: SetLevelRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        *lock(&self.session.level) = Some(params.level);
+        *self.session.level.lock() = Some(params.level);
         Ok(())
     }
 

@@ -10,7 +10,6 @@ use crate::connection::Connection;
 use crate::error::LinkError;
 use crate::level;
 use crate::listener::Listener;
-use crate::lock::lock;
 use crate::request::{CallError, Request, Response};
 use crate::sessions;
 use crate::shared::Shared;
@@ -107,7 +106,7 @@ struct Permit<'a> {
 impl<'a> Permit<'a> {
     fn admit(shared: &'a Shared) -> Result<Self, CallError> {
         let now = std::time::Instant::now();
-        lock(&shared.breaker).admit(now).map_err(|retry_in| CallError::CircuitOpen { retry_in })?;
+        shared.breaker.lock().admit(now).map_err(|retry_in| CallError::CircuitOpen { retry_in })?;
         Ok(Self { shared, verdict: Verdict::Unknown })
     }
 
@@ -127,7 +126,7 @@ impl<'a> Permit<'a> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        lock(&self.shared.breaker).record(self.verdict, std::time::Instant::now());
+        self.shared.breaker.lock().record(self.verdict, std::time::Instant::now());
     }
 }
 

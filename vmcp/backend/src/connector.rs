@@ -10,7 +10,6 @@ use crate::connection::Connection;
 use crate::era::{self, Hint};
 use crate::error::LinkError;
 use crate::listen;
-use crate::lock::lock;
 use crate::shared::{Rounds, Shared};
 use crate::status::State;
 
@@ -115,7 +114,7 @@ impl Connector {
         self.hint = server.hint;
         tracing::info!(era = server.era().as_str(), revision = server.revision.as_str(), "connected");
         {
-            let mut live = lock(&self.shared.live);
+            let mut live = self.shared.live.lock();
             let now = Some(SystemTime::now());
             live.state = State::Connected;
             live.since = now;
@@ -124,7 +123,7 @@ impl Connector {
             live.last_error = None;
             live.server = Some((server.revision, server.info.clone()));
         }
-        lock(&self.shared.breaker).reconnected();
+        self.shared.breaker.lock().reconnected();
         self.shared.current.store(Some(Arc::clone(connection)));
         self.shared.changed.notify_one();
         listen::start(&self.shared, connection);
@@ -140,7 +139,7 @@ impl Connector {
     }
 
     fn set_state(&self, state: State) {
-        let mut live = lock(&self.shared.live);
+        let mut live = self.shared.live.lock();
         if live.state != state {
             live.state = state;
             live.since = Some(SystemTime::now());

@@ -1,8 +1,9 @@
 //! What a backend sends without being asked: notifications, and requests to its client.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +19,6 @@ use crate::abilities::Abilities;
 use crate::event::{Downstream, Event, SessionId};
 use crate::level::Chosen;
 use crate::listener::Listener;
-use crate::lock::lock;
 use crate::questions::{self, Questions, Refused, Waiting};
 use crate::shared::Shared;
 
@@ -116,7 +116,7 @@ impl Inbound {
         token: Option<Box<RawValue>>,
         listener: Arc<Listener>,
     ) -> RouteGuard<'_> {
-        lock(&self.routes).insert(id, Route { token, listener });
+        self.routes.lock().insert(id, Route { token, listener });
         RouteGuard { inbound: self, id }
     }
 
@@ -208,7 +208,7 @@ impl Inbound {
     fn progress(&self, params: &RawValue) -> Option<Delivery> {
         let params = Object::parse(params).ok()?;
         let id: u64 = params.get(PROGRESS_TOKEN)?.get().parse().ok()?;
-        let routes = lock(&self.routes);
+        let routes = self.routes.lock();
         // Late progress of a call that has ended finds nobody.
         let route = routes.get(&id)?;
         route.listener.clock.touch();
@@ -222,7 +222,7 @@ impl Inbound {
     /// The caller that a message is for, if it can take one: the one on whose stream it came, or, on a shared stream,
     /// the latest of the calls under way if all are of one client.
     fn caller(&self, of: Option<u64>) -> Option<(u64, Arc<Listener>)> {
-        let routes = lock(&self.routes);
+        let routes = self.routes.lock();
         let id = of.or_else(|| latest_of_one_client(&routes))?;
         let route = routes.get(&id)?;
         route.listener.events.as_ref()?;
@@ -279,7 +279,7 @@ pub(crate) struct RouteGuard<'a> {
 
 impl Drop for RouteGuard<'_> {
     fn drop(&mut self) {
-        lock(&self.inbound.routes).remove(&self.id);
+        self.inbound.routes.lock().remove(&self.id);
         self.inbound.questions.end_call(self.id);
     }
 }

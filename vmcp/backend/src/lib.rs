@@ -19,7 +19,6 @@ mod level;
 mod list;
 mod listen;
 mod listener;
-mod lock;
 mod questions;
 mod refresher;
 mod request;

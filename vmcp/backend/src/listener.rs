@@ -1,6 +1,7 @@
 //! A call under way, as far as the messages that come before its answer are concerned.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -10,7 +11,6 @@ use vmcp_wire::level::Level;
 use vmcp_wire::object::Object;
 
 use crate::event::{Event, SessionId};
-use crate::lock::lock;
 use crate::request::{ClientFacts, Request};
 
 /// Who waits for the answer, and hears and answers what comes before it.
@@ -72,18 +72,18 @@ impl Default for Clock {
 impl Clock {
     /// The backend shows that it works.
     pub(crate) fn touch(&self) {
-        lock(&self.0).active = Instant::now();
+        self.0.lock().active = Instant::now();
     }
 
     /// `None` while a question is open.
     fn idle_since(&self) -> Option<Instant> {
-        let reading = lock(&self.0);
+        let reading = self.0.lock();
         (reading.questions == 0).then_some(reading.active)
     }
 
     /// Stands still until the pause is dropped.
     pub(crate) fn pause(listener: &Arc<Listener>) -> Pause {
-        lock(&listener.clock.0).questions += 1;
+        listener.clock.0.lock().questions += 1;
         Pause(Arc::clone(listener))
     }
 
@@ -111,7 +111,7 @@ pub(crate) struct Pause(Arc<Listener>);
 
 impl Drop for Pause {
     fn drop(&mut self) {
-        let mut reading = lock(&self.0.clock.0);
+        let mut reading = self.0.clock.0.lock();
         reading.questions -= 1;
         reading.active = Instant::now();
     }

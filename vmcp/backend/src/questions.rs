@@ -1,7 +1,8 @@
 //! Requests of a backend's to its client that wait for an answer.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +15,6 @@ use vmcp_wire::rpc::{self, RpcError};
 
 use crate::event::Question;
 use crate::listener::{Clock, Listener, Pause};
-use crate::lock::lock;
 use crate::request::Outcome;
 
 /// Questions open at a time on one connection, and their bytes. A backend that asks more is refused.
@@ -72,7 +72,7 @@ impl Questions {
         let (end, ended) = oneshot::channel();
         let bytes = request.id.get().len() + request.params.map_or(0, |params| params.get().len());
         let serial = {
-            let mut open = lock(&self.0);
+            let mut open = self.0.lock();
             if open.by_id.contains_key(request.id.get()) {
                 return Err(Refused::Duplicate);
             }
@@ -97,14 +97,14 @@ impl Questions {
 
     /// The backend took a question back.
     pub(crate) fn take_back(&self, id: &RawValue) {
-        if let Some(entry) = lock(&self.0).remove(id) {
+        if let Some(entry) = self.0.lock().remove(id) {
             let _ = entry.end.send(End::TakenBack);
         }
     }
 
     /// Ends the questions of a call.
     pub(crate) fn end_call(&self, call: u64) {
-        let mut open = lock(&self.0);
+        let mut open = self.0.lock();
         let Open { by_id, bytes, .. } = &mut *open;
         for (_, entry) in by_id.extract_if(|_, entry| entry.call == Some(call)) {
             *bytes -= entry.bytes;
@@ -113,7 +113,7 @@ impl Questions {
     }
 
     fn close(&self, id: &RawValue, serial: u64) {
-        let mut open = lock(&self.0);
+        let mut open = self.0.lock();
         if open.by_id.get(id.get()).is_some_and(|entry| entry.serial == serial) {
             open.remove(id);
         }
@@ -197,7 +197,7 @@ mod tests {
         drop(question);
         let refusal = text(waiting.answer().await);
         assert!(refusal.contains(r#""id":7"#) && refusal.contains("-32601"), "{refusal}");
-        let open = lock(&questions.0);
+        let open = questions.0.lock();
         assert_eq!((open.by_id.len(), open.bytes), (0, 0));
     }
 
@@ -213,7 +213,7 @@ mod tests {
         assert!(text(waiting_of_call.answer().await).contains("has ended"));
         assert_eq!(waiting_taken.answer().await, None);
         assert!(of_call.answer.is_closed() && taken.answer.is_closed() && !again.answer.is_closed());
-        assert_eq!(lock(&questions.0).by_id.len(), 1);
+        assert_eq!(questions.0.lock().by_id.len(), 1);
     }
 
     #[tokio::test]

@@ -10,7 +10,6 @@ use vmcp_model::discovered::Discovered;
 use crate::connection::Connection;
 use crate::error::LinkError;
 use crate::list;
-use crate::lock::lock;
 use crate::shared::Shared;
 
 /// Runs until the backend is stopped.
@@ -46,7 +45,7 @@ async fn keep_fresh(shared: &Shared) {
 
 fn publish(shared: &Shared, previous: Option<&Discovered>, found: Discovered) {
     {
-        let mut live = lock(&shared.live);
+        let mut live = shared.live.lock();
         live.last_refresh = Some(SystemTime::now());
         live.last_error = None;
     }

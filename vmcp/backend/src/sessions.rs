@@ -1,9 +1,10 @@
 //! Upstream sessions at a legacy server that keeps state: one for each client session, opened at its first call and
 //! closed with it; and one for all clients without a session that can be asked the same.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -25,7 +26,6 @@ use crate::error::LinkError;
 use crate::event::SessionId;
 use crate::inbound::Owner;
 use crate::level;
-use crate::lock::lock;
 use crate::request::{ClientFacts, Request};
 use crate::shared::Shared;
 use crate::transport::{self, Link};
@@ -85,7 +85,7 @@ pub(crate) struct Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let mut usage = lock(&self.slot.usage);
+        let mut usage = self.slot.usage.lock();
         usage.calls -= 1;
         usage.last = Instant::now();
     }
@@ -122,13 +122,13 @@ impl Slot {
 
     /// Since when nobody has used it.
     fn idle_since(&self) -> Option<Instant> {
-        let usage = lock(&self.usage);
+        let usage = self.usage.lock();
         (usage.calls == 0).then_some(usage.last)
     }
 
     /// Closes the GET stream for the time being: it costs more than all the rest.
     fn fall_quiet(&self) {
-        let mut follower = lock(&self.follower);
+        let mut follower = self.follower.lock();
         if follower.take_if(|follower| !follower.is_finished()).is_some() {
             self.quiet.store(true, Ordering::Relaxed);
         }
@@ -137,7 +137,7 @@ impl Slot {
     /// Ends the session here; the server is told in the background.
     fn end(&self) {
         self.ended.store(true, Ordering::SeqCst);
-        lock(&self.follower).take();
+        self.follower.lock().take();
         if let (Some(connection), Ok(runtime)) = (self.connection.swap(None), Handle::try_current()) {
             runtime.spawn(async move { connection.close().await });
         }
@@ -198,14 +198,14 @@ async fn open(
         return Err(LinkError::Stopped);
     }
     // The stream of a session that was lost may be ending still.
-    lock(&slot.follower).take();
+    slot.follower.lock().take();
     shared.sessions.follow_first(&slot).await;
     Ok(connection)
 }
 
 impl Sessions {
     fn take(&self, shared: &Arc<Shared>, key: Key, request: &Request<'_>) -> Result<Lease, LinkError> {
-        let mut slots = lock(&self.slots);
+        let mut slots = self.slots.lock();
         let slot = if let Some(slot) = slots.get(&key) {
             Arc::clone(slot)
         } else {
@@ -228,7 +228,7 @@ impl Sessions {
             slot
         };
         // Under the lock of the slots: who looks for idle ones must see it.
-        lock(&slot.usage).calls += 1;
+        slot.usage.lock().calls += 1;
         Ok(Lease { slot })
     }
 
@@ -248,7 +248,7 @@ impl Sessions {
     }
 
     fn end_idle(&self, idle: Duration) {
-        let mut slots = lock(&self.slots);
+        let mut slots = self.slots.lock();
         let unused = |slot: &Slot, time| slot.idle_since().is_some_and(|since| since.elapsed() >= time);
         for (_, slot) in slots.extract_if(|_, slot| unused(slot, idle) && !self.is_listening(slot.owner)) {
             slot.end();
@@ -261,20 +261,20 @@ impl Sessions {
     }
 
     fn is_listening(&self, owner: Owner) -> bool {
-        owner.session.is_some_and(|session| lock(&self.listening).contains_key(&session))
+        owner.session.is_some_and(|session| self.listening.lock().contains_key(&session))
     }
 
     pub(crate) fn count(&self) -> usize {
-        lock(&self.slots).len()
+        self.slots.lock().len()
     }
 
     fn of_client(&self, session: SessionId) -> Option<Arc<Slot>> {
-        lock(&self.slots).get(&Key::Client(session)).cloned()
+        self.slots.lock().get(&Key::Client(session)).cloned()
     }
 
     /// Ends the upstream session of a client's session.
     pub(crate) fn end(&self, session: SessionId) {
-        let removed = lock(&self.slots).remove(&Key::Client(session));
+        let removed = self.slots.lock().remove(&Key::Client(session));
         if let Some(slot) = removed {
             slot.end();
         }
@@ -282,7 +282,7 @@ impl Sessions {
 
     /// Ends all, and waits for that.
     pub(crate) async fn end_all(&self) {
-        let slots = std::mem::take(&mut *lock(&self.slots));
+        let slots = std::mem::take(&mut *self.slots.lock());
         let farewells =
             futures::stream::iter(slots.into_values()).for_each_concurrent(FAREWELLS, async |slot| {
                 slot.ended.store(true, Ordering::SeqCst);
@@ -296,7 +296,7 @@ impl Sessions {
     /// One more, or one less, stream is open on which the client's session takes what belongs to no request.
     pub(crate) fn listen(&self, session: SessionId, open: bool) {
         {
-            let mut listening = lock(&self.listening);
+            let mut listening = self.listening.lock();
             let streams = listening.entry(session).or_default();
             *streams = if open { *streams + 1 } else { streams.saturating_sub(1) };
             if *streams == 0 {
@@ -319,7 +319,7 @@ impl Sessions {
     /// when a stream has been opened.
     fn follow(&self, slot: &Slot) -> Option<oneshot::Receiver<()>> {
         let wanted = !slot.owner.abilities.is_empty() || self.is_listening(slot.owner);
-        let mut follower = lock(&slot.follower);
+        let mut follower = slot.follower.lock();
         slot.quiet.store(false, Ordering::Relaxed);
         if !wanted {
             follower.take();

@@ -1,6 +1,7 @@
 //! What the handle, the calls and the two tasks of a backend share.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use arc_swap::ArcSwapOption;
@@ -15,7 +16,6 @@ use vmcp_wire::era::Revision;
 use crate::breaker::Breaker;
 use crate::connection::Connection;
 use crate::error::LinkError;
-use crate::lock::lock;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::status::{State, Status};
@@ -116,7 +116,7 @@ impl Shared {
 
     /// Whether something went wrong since the last connection was made, or with the first one.
     fn has_failed(&self) -> bool {
-        lock(&self.live).last_error.is_some()
+        self.live.lock().last_error.is_some()
     }
 
     /// Asks for the connector to run round number `round`, unless it already has.
@@ -145,11 +145,11 @@ impl Shared {
     }
 
     pub(crate) fn remember_error(&self, detail: String) {
-        lock(&self.live).last_error = Some(detail);
+        self.live.lock().last_error = Some(detail);
     }
 
     pub(crate) fn status(&self) -> Status {
-        let live = lock(&self.live);
+        let live = self.live.lock();
         let discovered = self.discovered.borrow().clone();
         let discovered = discovered.as_deref();
         let count = |count: fn(&Discovered) -> usize| discovered.map_or(0, count);
@@ -168,7 +168,7 @@ impl Shared {
             server_version: server.version,
             connected_at: live.connected_at,
             last_error: live.last_error.clone(),
-            breaker: lock(&self.breaker).position(std::time::Instant::now()),
+            breaker: self.breaker.lock().position(std::time::Instant::now()),
             tools: count(|d| d.tools.len()),
             resources: count(|d| d.resources.len()),
             templates: count(|d| d.templates.len()),

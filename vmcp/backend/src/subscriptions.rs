@@ -1,7 +1,8 @@
 //! Who wants to hear of a resource or a task: counted by URI and id, and in force on whatever the main connection is.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -16,7 +17,6 @@ use crate::connection::empty_object;
 use crate::error::LinkError;
 use crate::event::Event;
 use crate::listener::Listener;
-use crate::lock::lock;
 use crate::request::{CallError, DEFAULT_DEADLINE, Outcome, Request};
 use crate::shared::Shared;
 
@@ -60,7 +60,7 @@ struct Topic {
 
 impl Topic {
     fn is_wanted(&self) -> bool {
-        *lock(&self.count) > 0
+        *self.count.lock() > 0
     }
 }
 
@@ -82,7 +82,7 @@ impl Drop for Reference<'_> {
 impl Subscriptions {
     /// `resourceSubscriptions` and `taskIds` as JSON arrays, each absent when empty, and their version.
     pub(crate) fn filter(&self) -> (u64, Option<String>, Option<String>) {
-        let wanted = lock(&self.wanted);
+        let wanted = self.wanted.lock();
         let array = |entries: Vec<String>| (!entries.is_empty()).then(|| format!("[{}]", entries.join(",")));
         let resources = wanted.resources.values().filter(|topic| topic.is_wanted());
         let resources = array(resources.map(|topic| json::quoted(&topic.uri)).collect());
@@ -96,14 +96,14 @@ impl Subscriptions {
     }
 
     fn topics(&self) -> Vec<Arc<Topic>> {
-        let wanted = lock(&self.wanted);
+        let wanted = self.wanted.lock();
         wanted.resources.values().filter(|topic| topic.is_wanted()).cloned().collect()
     }
 
     fn count(&self, uri: &str) -> Result<Arc<Topic>, CallError> {
-        let mut wanted = lock(&self.wanted);
+        let mut wanted = self.wanted.lock();
         if let Some(topic) = wanted.resources.get(uri) {
-            let mut count = lock(&topic.count);
+            let mut count = topic.count.lock();
             *count += 1;
             if *count == 1 {
                 self.changed();
@@ -119,9 +119,9 @@ impl Subscriptions {
 
     /// Takes one count back. The topic, when it was the last.
     fn discount(&self, uri: &str) -> Option<Arc<Topic>> {
-        let wanted = lock(&self.wanted);
+        let wanted = self.wanted.lock();
         let topic = wanted.resources.get(uri)?;
-        let mut count = lock(&topic.count);
+        let mut count = topic.count.lock();
         *count = count.checked_sub(1)?;
         if *count > 0 {
             return None;
@@ -131,7 +131,7 @@ impl Subscriptions {
     }
 
     fn forget(&self, topic: &Arc<Topic>) {
-        let mut wanted = lock(&self.wanted);
+        let mut wanted = self.wanted.lock();
         let present = wanted.resources.get(&topic.uri).is_some_and(|present| Arc::ptr_eq(present, topic));
         if present && !topic.is_wanted() {
             wanted.resources.remove(&topic.uri);
@@ -140,7 +140,7 @@ impl Subscriptions {
 
     /// Starts to watch a task.
     pub(crate) fn watch(&self, id: &str) -> Result<(), CallError> {
-        let mut wanted = lock(&self.wanted);
+        let mut wanted = self.wanted.lock();
         if let Some(count) = wanted.tasks.get_mut(id) {
             *count += 1;
             return Ok(());
@@ -153,7 +153,7 @@ impl Subscriptions {
 
     /// Ends one watch of a task.
     pub(crate) fn unwatch(&self, id: &str) {
-        let mut wanted = lock(&self.wanted);
+        let mut wanted = self.wanted.lock();
         let Some(count) = wanted.tasks.get_mut(id) else { return };
         *count -= 1;
         if *count == 0 {

@@ -1,10 +1,11 @@
 //! For tests: a fake embedding service that misbehaves on command, and the folder of the real local model.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -89,22 +90,22 @@ impl FakeService {
 
     /// Changes what it does from now on.
     pub fn set(&self, change: impl FnOnce(&mut Behavior)) {
-        change(&mut lock(&self.fake).behavior);
+        change(&mut self.fake.lock().behavior);
     }
 
     /// Every text that was answered with a vector, in order of arrival.
     pub fn inputs(&self) -> Vec<String> {
-        lock(&self.fake).batches.concat()
+        self.fake.lock().batches.concat()
     }
 
     /// How many texts each answered request had.
     pub fn batches(&self) -> Vec<usize> {
-        lock(&self.fake).batches.iter().map(Vec::len).collect()
+        self.fake.lock().batches.iter().map(Vec::len).collect()
     }
 
     /// How many requests for vectors came, failed ones included.
     pub fn requests(&self) -> usize {
-        lock(&self.fake).requests
+        self.fake.lock().requests
     }
 
     /// Closes the port, after the requests in flight.
@@ -161,12 +162,8 @@ pub async fn local_model() -> Result<PathBuf, String> {
 
 type Shared = Arc<Mutex<Fake>>;
 
-fn lock(fake: &Mutex<Fake>) -> MutexGuard<'_, Fake> {
-    fake.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 async fn info(State(fake): State<Shared>) -> Json<Value> {
-    let behavior = lock(&fake).behavior.clone();
+    let behavior = fake.lock().behavior.clone();
     Json(json!({
         "model_id": behavior.model,
         "model_sha": null,
@@ -179,7 +176,7 @@ async fn info(State(fake): State<Shared>) -> Json<Value> {
 /// Credentials, commanded failures and delay.
 async fn gate(State(fake): State<Shared>, request: Request, next: Next) -> Response {
     let (bearer, failure, delay) = {
-        let mut fake = lock(&fake);
+        let mut fake = fake.lock();
         fake.requests += 1;
         let Behavior { bearer, failures, delay, .. } = &mut fake.behavior;
         (bearer.clone(), failures.pop_front(), *delay)
@@ -218,7 +215,7 @@ async fn openai(State(fake): State<Shared>, Json(body): Json<Value>) -> Response
 fn embed(fake: &Shared, inputs: Option<&Value>) -> Result<Vec<Vec<f32>>, Box<Response>> {
     let texts = inputs.and_then(Value::as_array).into_iter().flatten();
     let texts: Vec<String> = texts.filter_map(|text| text.as_str().map(str::to_owned)).collect();
-    let mut fake = lock(fake);
+    let mut fake = fake.lock();
     let Behavior { model, dimensions, max_batch, batch_status, max_concurrent, lose_a_vector, .. } =
         fake.behavior.clone();
     if texts.len() > max_concurrent {

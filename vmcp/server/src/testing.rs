@@ -1,7 +1,8 @@
 //! For tests: configurations from YAML, and a scripted MCP server over HTTP.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Json, State};
@@ -97,17 +98,17 @@ impl Scripted {
         let required: Vec<_> = properties.as_object().unwrap().keys().collect();
         let schema = json!({"type": "object", "properties": properties, "required": required});
         let tool = json!({"name": name, "description": description, "inputSchema": schema});
-        self.script.lock().unwrap().tools.insert(name.to_owned(), tool);
+        self.script.lock().tools.insert(name.to_owned(), tool);
     }
 
     /// Removes a tool.
     pub(crate) fn remove(&self, name: &str) {
-        self.script.lock().unwrap().tools.remove(name);
+        self.script.lock().tools.remove(name);
     }
 
     /// The parameters of every `tools/call` so far.
     pub(crate) fn calls(&self) -> Vec<Value> {
-        self.script.lock().unwrap().calls.clone()
+        self.script.lock().calls.clone()
     }
 }
 
@@ -119,10 +120,10 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, Json(message): Json<Va
             "serverInfo": {"name": "scripted", "version": "1"}}))
         }
         "ping" => Ok(json!({})),
-        "tools/list" => Ok(json!({"tools": script.lock().unwrap().tools.values().collect::<Vec<_>>()})),
+        "tools/list" => Ok(json!({"tools": script.lock().tools.values().collect::<Vec<_>>()})),
         "tools/call" => {
             let params = message["params"].clone();
-            script.lock().unwrap().calls.push(params.clone());
+            script.lock().calls.push(params.clone());
             run(params["name"].as_str().unwrap_or_default(), &params).await
         }
         _ => Err(json!({"code": -32601, "message": "no such method"})),

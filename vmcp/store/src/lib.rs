@@ -11,8 +11,8 @@ mod open;
 mod schema;
 mod vectors;
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
@@ -54,13 +54,13 @@ impl Store {
 
     fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         // A panic elsewhere leaves no half-done transaction behind: rusqlite rolls back on drop.
-        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = self.connection.lock();
         Ok(work(&connection)?)
     }
 
     /// `work` in one transaction that takes the write lock at once, so that two processes wait instead of failing.
     fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connection = self.connection.lock();
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let value = work(&transaction)?;
         transaction.commit()?;

@@ -1,7 +1,8 @@
 //! Something that answers `/admin/status` in place of a pod: without a node, no pod runs.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt as _;
@@ -50,8 +51,8 @@ impl StandIn {
         let (said, expected) = (report.clone(), token.clone());
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let text = lock(&said).to_string();
-                tokio::spawn(answer(stream, text, lock(&expected).clone()));
+                let text = said.lock().to_string();
+                tokio::spawn(answer(stream, text, expected.lock().clone()));
             }
         });
         Self { address, report, token, serving }
@@ -59,12 +60,12 @@ impl StandIn {
 
     /// What it says from now on.
     pub fn say(&self, report: Value) {
-        *lock(&self.report) = report;
+        *self.report.lock() = report;
     }
 
     /// Whom it answers from now on, and nobody else.
     pub fn believe(&self, token: &str) {
-        token.clone_into(&mut lock(&self.token));
+        token.clone_into(&mut self.token.lock());
     }
 }
 
@@ -74,10 +75,6 @@ pub async fn admin_token(place: &Namespace, server: &str) -> String {
     let token = async || place.get::<Secret>(&secret).await?.data?.remove("admin-token");
     let token = place.eventually("a token", token).await;
     String::from_utf8(token.0).expect("text")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for StandIn {

@@ -6,7 +6,6 @@ use rmcp::model::{CallToolResult, LoggingLevel, LoggingMessageNotificationParam,
 use serde_json::json;
 
 use super::{Call, text};
-use crate::listeners::lock;
 use crate::stop::Stop;
 
 /// Long enough for a client to see one notification before the next.
@@ -36,7 +35,7 @@ pub async fn progress(call: &Call<'_>) -> Result<CallToolResult, Stop> {
 pub async fn log(call: &Call<'_>, messages: &[&str]) -> Result<CallToolResult, Stop> {
     let wanted = match (call.dialogue.modern(), call.context.meta.log_level()) {
         (true, level) => level.is_some_and(includes_info),
-        (false, _) => lock(&call.server.session.level).is_none_or(includes_info),
+        (false, _) => call.server.session.level.lock().is_none_or(includes_info),
     };
     for message in messages {
         if wanted {

@@ -1,8 +1,9 @@
 //! Requests and answers over one two-way stream of messages (stdio, HTTP+SSE), matched by our own ids.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -13,7 +14,6 @@ use vmcp_wire::methods;
 
 use crate::error::LinkError;
 use crate::inbound::{self, Inbound, Reaction};
-use crate::lock::lock;
 use crate::request::Outcome;
 use crate::transport::Outgoing;
 
@@ -59,7 +59,7 @@ impl Mux {
     pub(crate) async fn exchange(&self, request: Outgoing<'_>) -> Result<Outcome, LinkError> {
         let (answer, answered) = oneshot::channel();
         {
-            let mut pending = lock(&self.pending);
+            let mut pending = self.pending.lock();
             if let Some(detail) = &pending.ended {
                 return Err(LinkError::Gone { detail: detail.clone() });
             }
@@ -117,14 +117,14 @@ impl Mux {
 
     /// Ends one request: its message could not be sent.
     pub(crate) fn fail(&self, id: u64, error: LinkError) {
-        if let Some(waiting) = lock(&self.pending).waiting.remove(&id) {
+        if let Some(waiting) = self.pending.lock().waiting.remove(&id) {
             let _ = waiting.send(Err(error));
         }
     }
 
     /// Ends all requests under way and refuses new ones. The first reason stays.
     pub(crate) fn end(&self, reason: impl Into<String>) {
-        let mut pending = lock(&self.pending);
+        let mut pending = self.pending.lock();
         pending.ended.get_or_insert_with(|| reason.into());
         pending.waiting.clear();
         drop(pending);
@@ -148,7 +148,7 @@ impl Mux {
 
     fn settle(&self, id: Option<&RawValue>, outcome: Outcome) {
         let id = id.map_or("null", RawValue::get);
-        let waiting = id.parse().ok().and_then(|id: u64| lock(&self.pending).waiting.remove(&id));
+        let waiting = id.parse().ok().and_then(|id: u64| self.pending.lock().waiting.remove(&id));
         match waiting {
             Some(waiting) => {
                 let _ = waiting.send(Ok(outcome));
@@ -159,7 +159,7 @@ impl Mux {
 
     /// Why nothing can be asked any more, once that is so.
     pub(crate) fn ended(&self) -> Option<String> {
-        lock(&self.pending).ended.clone()
+        self.pending.lock().ended.clone()
     }
 
     fn end_reason(&self) -> String {
@@ -176,7 +176,7 @@ struct Ticket<'a> {
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        let given_up = lock(&self.mux.pending).waiting.remove(&self.id).is_some();
+        let given_up = self.mux.pending.lock().waiting.remove(&self.id).is_some();
         // The handshake must not be cancelled (specification 2025-11-25, "Cancellation").
         if given_up && !matches!(self.method, methods::INITIALIZE | methods::DISCOVER) {
             let message = inbound::cancelled(self.id);

@@ -1,9 +1,10 @@
 //! A child process that speaks newline-delimited JSON on its standard streams.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessGroup};
@@ -17,7 +18,6 @@ use vmcp_model::config::Secret;
 use vmcp_wire::rpc;
 
 use crate::error::LinkError;
-use crate::lock::lock;
 use crate::transport::mux::{Mux, Outbox};
 
 /// What a child inherits of our environment; everything else, secrets above all, must be configured. The first six
@@ -216,7 +216,7 @@ struct Tail(Mutex<VecDeque<String>>);
 
 impl Tail {
     fn push(&self, line: String) {
-        let mut lines = lock(&self.0);
+        let mut lines = self.0.lock();
         if lines.len() == KEPT_LINES {
             lines.pop_front();
         }
@@ -224,7 +224,7 @@ impl Tail {
     }
 
     fn explain(&self, what: &str) -> String {
-        let lines = lock(&self.0);
+        let lines = self.0.lock();
         if lines.is_empty() {
             what.to_owned()
         } else {

@@ -1,7 +1,7 @@
 //! `vmcp model`: the local embedding model.
 
+use parking_lot::Mutex;
 use std::path::PathBuf;
-use std::sync::Mutex;
 
 use clap::{Args, Subcommand};
 use indicatif::{HumanBytes, ProgressBar};
@@ -86,7 +86,7 @@ fn show(bar: &ProgressBar, said: &Mutex<Option<(Phase, String)>>, step: Progress
     bar.set_length(total.unwrap_or_default());
     bar.set_position(done);
     let step = Some((phase, what));
-    let mut said = said.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut said = said.lock();
     if *said != step && bar.is_hidden() {
         output::note(&bar.message());
     }

@@ -2,8 +2,9 @@
 //!
 //! These requests outlive their connections, so the limit on connections does not bound them: those here do.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -76,7 +77,7 @@ impl InFlight {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 

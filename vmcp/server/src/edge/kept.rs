@@ -1,9 +1,10 @@
 //! What this process keeps of legacy sessions, beyond what their ids hold: only of those that listen, subscribe or chose
 //! a log level here.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vmcp_backend::{Backend, SessionId};
 use vmcp_wire::level::Level;
@@ -32,17 +33,17 @@ pub(super) struct Kept {
 impl Kept {
     /// The log level that the client asked for.
     pub(super) fn level(&self) -> Option<Level> {
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.level.lock()
     }
 
     /// Notes the log level.
     pub(super) fn set_level(&self, level: Level) {
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+        *self.level.lock() = Some(level);
     }
 
     /// Tells the backends whether the session listens, if that has changed. To be called after anything that may have.
     pub(super) fn announce(&self, backends: &Backends) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         let now = self.mailbox.is_read().then(|| Arc::clone(backends));
         let (before, now) = (std::mem::replace(&mut *told, now.clone()), now);
         if before.as_ref().zip(now.as_ref()).is_some_and(|(before, now)| Arc::ptr_eq(before, now)) {
@@ -137,7 +138,7 @@ impl KeptSessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Kept>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock()
     }
 }
 

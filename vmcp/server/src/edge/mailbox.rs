@@ -1,8 +1,8 @@
 //! What a client gets outside of its requests, until a stream of its takes it: of a legacy session, or of one
 //! `subscriptions/listen`.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -183,7 +183,7 @@ impl Mailbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

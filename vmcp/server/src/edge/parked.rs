@@ -2,8 +2,9 @@
 //! the answer to its request, and repeats the request when it knows. Meanwhile the call waits here, its work polled by a
 //! task, and the client carries a state that names it.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -109,7 +110,7 @@ impl Parked {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<CallId, oneshot::Sender<oneshot::Sender<Call>>>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! What clients of earlier revisions were asked and have not answered yet. The answer comes with a POST of its own (or on
 //! a line), which finds its question here by session and id.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::FutureExt as _;
@@ -92,7 +93,7 @@ impl Questions {
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 

@@ -2,8 +2,9 @@
 //! kept here are the ids that clients have ended, and those last opened, so that a session is unsealed once and not with each
 //! request.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use vmcp_backend::{ClientFacts, SessionId};
@@ -90,7 +91,7 @@ impl Sessions {
     }
 
     fn known(&self, ring: &Arc<KeyRing>, id: &str) -> Option<Arc<Known>> {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         if !open.ring.as_ref().is_some_and(|known| Arc::ptr_eq(known, ring)) {
             *open = Open { ring: Some(Arc::clone(ring)), ..Open::default() };
         }
@@ -100,7 +101,7 @@ impl Sessions {
     fn open(&self, ring: &Arc<KeyRing>, id: &str) -> Result<Arc<Known>, NoSession> {
         let session = Session::open(ring, id, &Identity::Anonymous.digest(), now())?;
         let known = Arc::new(Known::from(session));
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         if open.sessions.len() >= MOST_OPEN {
             open.sessions.clear();
         }
@@ -132,12 +133,8 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, u64>> {
-        lock(&self.ended)
+        self.ended.lock()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

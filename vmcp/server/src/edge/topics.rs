@@ -1,8 +1,9 @@
 //! Who hears of which resource and which task, by backend and name. Backends count; what is counted there is given back
 //! when its subscriber leaves here, however it leaves.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use vmcp_backend::Backend;
 
@@ -149,7 +150,7 @@ impl Topics {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

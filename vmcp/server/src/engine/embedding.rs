@@ -4,7 +4,8 @@
 //! snapshot with the vectors. While the provider fails, it tries again after 1, 2, 4, … 60 seconds, and searches do not
 //! ask the provider at all.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::Notify;
@@ -103,8 +104,8 @@ impl Provider {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
     }
 
     pub(super) fn status(&self, snapshot: &Snapshot) -> EmbeddingStatus {

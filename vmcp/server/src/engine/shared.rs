@@ -1,8 +1,9 @@
 //! What the engine's handle and its tasks share.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::watch;
@@ -80,8 +81,8 @@ impl Shared {
         }
     }
 
-    pub(super) fn changes(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, DefinitionChanges>> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn changes(&self) -> parking_lot::MutexGuard<'_, BTreeMap<Arc<str>, DefinitionChanges>> {
+        self.changes.lock()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which backend has which task. Task ids are the backends' own; who has one that is not known here can be found by asking.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::identity::Identity;
 
@@ -46,7 +47,7 @@ impl TaskHomes {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -141,7 +141,8 @@ fn refused(message: String) -> Box<RawValue> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
 
     use super::*;
     use tokio::sync::mpsc;
@@ -173,7 +174,7 @@ mod tests {
         });
         let repeated = Mutex::new(Vec::new());
         let send = |params: Box<RawValue>| {
-            let mut repeated = repeated.lock().unwrap();
+            let mut repeated = repeated.lock();
             repeated.push(params.get().to_owned());
             std::future::ready(Ok(modern(results[repeated.len().min(results.len() - 1)])))
         };
@@ -184,7 +185,7 @@ mod tests {
         };
         drop(caller);
         user.await.unwrap();
-        (text, repeated.into_inner().unwrap())
+        (text, repeated.into_inner())
     }
 
     const ASKS: &str = r#"{"resultType":"input_required","requestState":"s\"1","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"?"}},"b":{"method":"elicitation/create"}}}"#;

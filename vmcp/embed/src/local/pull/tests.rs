@@ -1,9 +1,9 @@
 //! Pulls that need no network; the real ones are in `tests/local.rs`.
 
+use parking_lot::Mutex;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::sync::Mutex;
 
 use axum::Router;
 use axum::extract::Path as Segments;
@@ -70,10 +70,10 @@ async fn a_download_follows_redirects_and_reports_its_bytes() {
     let to = tempfile::tempdir().unwrap();
     let hub = hub(vec![7; 100_000]).await;
     let steps = Mutex::new(Vec::new());
-    let note = |step: super::Progress| steps.lock().unwrap().push((step.phase, step.done, step.total));
+    let note = |step: super::Progress| steps.lock().push((step.phase, step.done, step.total));
     from_hub(&hub, &[&TOKENIZER], to.path(), &note).await.unwrap();
     assert_eq!(fs::read(to.path().join("tokenizer.json")).unwrap(), vec![7; 100_000]);
-    let last = steps.into_inner().unwrap().pop().unwrap();
+    let last = steps.into_inner().pop().unwrap();
     assert_eq!(last, (Phase::Fetch, 100_000, Some(TOKENIZER.bytes)));
 }
 

@@ -9,12 +9,13 @@
 //! | `GET /counts` | how often it was asked and connected to |
 //! | `POST /storm?changes=N&rate=PER_SECOND` | changes the tools, tells the listeners, answers when done |
 
+use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
@@ -194,7 +195,7 @@ impl Backend {
 
     /// A `result` member that is made once.
     fn prepared(&self, key: String, make: impl FnOnce() -> String) -> Bytes {
-        let mut prepared = lock(&self.prepared);
+        let mut prepared = self.prepared.lock();
         if prepared.len() > 100 {
             // Lists of versions that are gone.
             prepared.clear();
@@ -207,7 +208,7 @@ impl Backend {
         if let Some(first) = first {
             sender.try_send(event(first))?;
         }
-        lock(&self.listeners).push((sender, event(told)));
+        self.listeners.lock().push((sender, event(told)));
         let mut response = respond(StatusCode::OK, Answer::Events(events))?;
         response.headers_mut().insert(CONTENT_TYPE, "text/event-stream".parse()?);
         Ok(response)
@@ -222,10 +223,10 @@ impl Backend {
             self.version.fetch_add(1, Ordering::Relaxed);
             last_change = now();
             // Who is gone, or does not read, is cut off.
-            lock(&self.listeners).retain(|(listener, told)| listener.try_send(told.clone()).is_ok());
+            self.listeners.lock().retain(|(listener, told)| listener.try_send(told.clone()).is_ok());
         }
         let version = self.version.load(Ordering::Relaxed);
-        Calm { last_change, version, listeners: lock(&self.listeners).len() }
+        Calm { last_change, version, listeners: self.listeners.lock().len() }
     }
 }
 
@@ -282,8 +283,4 @@ fn plain(value: &impl Serialize) -> Result<Answer> {
 
 fn respond(status: StatusCode, answer: Answer) -> Result<Response<Answer>> {
     Ok(Response::builder().status(status).header(CONTENT_TYPE, "application/json").body(answer)?)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,7 @@
 //! The vectors of a catalog, from the cache where it has them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -76,7 +77,7 @@ impl Timed {
 
     /// What it took since it was last asked.
     pub(super) fn take(&self) -> Duration {
-        std::mem::take(&mut self.spent.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.spent.lock())
     }
 }
 
@@ -85,7 +86,7 @@ impl Embedder for Timed {
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let started = Instant::now();
         let embedded = self.embedder.embed(texts).await;
-        *self.spent.lock().unwrap_or_else(PoisonError::into_inner) += started.elapsed();
+        *self.spent.lock() += started.elapsed();
         embedded
     }
 

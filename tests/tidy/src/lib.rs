@@ -1,0 +1,44 @@
+//! The repository's own rules, checked as tests: how comments begin, how words are spelled, where links lead, how
+//! large a folder grows. CONTRIBUTING.md gives each rule its reason.
+//!
+//! `cargo run -p vmcp-tidy -- [PATH …]` prints the findings below the given paths, one a line.
+
+mod comments;
+mod layout;
+mod links;
+mod repository;
+mod signs;
+mod spelling;
+
+use std::fmt;
+
+pub use repository::{Repository, RepositoryError};
+
+/// One broken rule, at one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Path relative to the repository's root.
+    pub path: String,
+    /// Line, counted from 1; 0 for a finding about the whole file or folder.
+    pub line: usize,
+    /// The broken rule and the remedy.
+    pub message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.message)
+    }
+}
+
+/// A check over the whole repository.
+pub type Check = fn(&Repository) -> Vec<Finding>;
+
+/// Every check, with the name of the rule.
+pub const CHECKS: [(&str, Check); 5] = [
+    ("comments", signs::comments),
+    ("requirement codes", signs::codes),
+    ("spelling", spelling::american),
+    ("links", links::lead_somewhere),
+    ("layout", layout::folders),
+];
