@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use vmcp_wire::era::Era;
 use vmcp_wire::{headers, methods};
 
-use super::connection::{Connection, Received};
+use super::http_connection::{Connection, Received};
 
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";

@@ -12,34 +12,34 @@ use tokio::sync::mpsc;
 const SMALL: usize = 16 << 10;
 
 /// The body of an answer.
-pub(crate) enum Answer {
+pub(crate) enum PrebuiltBody {
     /// Pieces of one document, in order of sending from the back. They leave in one write.
     Pieces(Vec<Bytes>),
     /// Events as they happen.
     Events(mpsc::Receiver<Bytes>),
 }
 
-impl Answer {
+impl PrebuiltBody {
     /// The response to request `id`: `result` is the member with its key, as `"result":{}`.
-    pub(crate) fn document(id: &str, member: Bytes) -> Answer {
+    pub(crate) fn document(id: &str, member: Bytes) -> PrebuiltBody {
         let head = format!(r#"{{"jsonrpc":"2.0","id":{id},"#);
         if member.len() > SMALL {
-            return Answer::Pieces(vec![Bytes::from_static(b"}"), member, head.into()]);
+            return PrebuiltBody::Pieces(vec![Bytes::from_static(b"}"), member, head.into()]);
         }
         let mut whole = Vec::with_capacity(head.len() + member.len() + 1);
         whole.extend_from_slice(head.as_bytes());
         whole.extend_from_slice(&member);
         whole.push(b'}');
-        Answer::Pieces(vec![whole.into()])
+        PrebuiltBody::Pieces(vec![whole.into()])
     }
 
     /// Nothing.
-    pub(crate) fn empty() -> Answer {
-        Answer::Pieces(Vec::new())
+    pub(crate) fn empty() -> PrebuiltBody {
+        PrebuiltBody::Pieces(Vec::new())
     }
 }
 
-impl Body for Answer {
+impl Body for PrebuiltBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -48,21 +48,23 @@ impl Body for Answer {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
-            Answer::Pieces(pieces) => Poll::Ready(pieces.pop().map(|piece| Ok(Frame::data(piece)))),
-            Answer::Events(events) => events.poll_recv(context).map(|event| Some(Ok(Frame::data(event?)))),
+            PrebuiltBody::Pieces(pieces) => Poll::Ready(pieces.pop().map(|piece| Ok(Frame::data(piece)))),
+            PrebuiltBody::Events(events) => {
+                events.poll_recv(context).map(|event| Some(Ok(Frame::data(event?))))
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Answer::Pieces(pieces) if pieces.is_empty())
+        matches!(self, PrebuiltBody::Pieces(pieces) if pieces.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Answer::Pieces(pieces) => {
+            PrebuiltBody::Pieces(pieces) => {
                 SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum())
             }
-            Answer::Events(_) => SizeHint::default(),
+            PrebuiltBody::Events(_) => SizeHint::default(),
         }
     }
 }

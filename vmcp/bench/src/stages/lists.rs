@@ -9,14 +9,14 @@ use serde_json::value::RawValue;
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
-use crate::bed::Bed;
-use crate::find_tool::tools as in_words;
+use crate::client::replay_client::{Caller, Prepared, text};
+use crate::load_generator::{Ask, BARE, By, Lane, Rounds, in_turns, rows};
 use crate::options::Options;
-use crate::progress;
-use crate::stand::caller::{Caller, Prepared, text};
-use crate::stand::served;
-use crate::table::{Part, Report, Unit};
-use crate::traffic::{Ask, BARE, By, Lane, Rounds, in_turns, rows};
+use crate::progress::progress;
+use crate::report::{Part, Report, Unit};
+use crate::roles::served_content;
+use crate::stages::find_tool::tools as in_words;
+use crate::testbed::Bed;
 
 /// Rounds, and how long each target is asked in one.
 const ROUNDS: Rounds = (5, Duration::from_millis(200));
@@ -36,8 +36,10 @@ struct Listing {
 pub(crate) async fn measure(report: &mut Report, options: &Options) -> Result<()> {
     for tools in [500, 15_000] {
         let mut bed = Bed::for_lists(tools, options).await?;
-        let pages: Vec<String> =
-            (0..tools).step_by(served::PAGE).map(|first| served::page(tools, first, 0).0).collect();
+        let pages: Vec<String> = (0..tools)
+            .step_by(served_content::PAGE)
+            .map(|first| served_content::page(tools, first, 0).0)
+            .collect();
         let pages = Arc::new(pages);
         let depths = if pages.len() == 1 { vec![1] } else { vec![1, pages.len()] };
         for depth in depths {

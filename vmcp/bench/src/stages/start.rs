@@ -4,11 +4,11 @@ use anyhow::{Context as _, Result};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::process::{Fixture, Hung, Vmcp};
-use crate::progress;
-use crate::raw_client::Client;
+use crate::client::mcp_client::Client;
+use crate::progress::progress;
+use crate::report::{Part, Report, Unit};
 use crate::samples::{Samples, interleaved};
-use crate::table::{Part, Report, Unit};
+use crate::testbed::vmcp_process::{Fixture, Hung, Vmcp};
 
 /// Tools of the backend.
 const TOOLS: usize = 20;

@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use vmcp::engine::{Engine, Options, Storage};
 use vmcp_model::config::{self, Config};
 
-use crate::corpus::{Definition, InstantEmbedder};
+use crate::synthetic_tools::{Definition, InstantEmbedder};
 
 /// How long the largest catalog may take until every tool has its vector.
 const PATIENCE: Duration = Duration::from_mins(5);

@@ -1,14 +1,11 @@
 //! What stands around the gateway: a backend that answers from memory, two bare proxies to compare with, each a process
 //! of its own (this program started again with `--role`), and clients that cost little.
 
-pub(crate) mod answer;
 pub(crate) mod backend;
-pub(crate) mod caller;
-pub(crate) mod connection;
-pub(crate) mod process;
-pub(crate) mod proxy;
-pub(crate) mod served;
-pub(crate) mod usage;
+pub(crate) mod prebuilt_body;
+pub(crate) mod proxies;
+pub(crate) mod role_process;
+pub(crate) mod served_content;
 
 use std::net::SocketAddr;
 
@@ -30,8 +27,8 @@ pub(crate) enum Role {
 pub(crate) fn play(role: Role, listen: SocketAddr, upstream: Option<SocketAddr>) -> Result<()> {
     match (role, upstream) {
         (Role::Backend, _) => backend::run(listen),
-        (Role::Axum, Some(upstream)) => proxy::axum(listen, upstream),
-        (Role::Hyper, Some(upstream)) => proxy::hyper(listen, upstream),
+        (Role::Axum, Some(upstream)) => proxies::axum(listen, upstream),
+        (Role::Hyper, Some(upstream)) => proxies::hyper(listen, upstream),
         (Role::Axum | Role::Hyper, None) => anyhow::bail!("--upstream is missing"),
     }
 }

@@ -9,15 +9,16 @@ use tokio::time::{Instant, sleep};
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
-use crate::bed::{ANY, Bed};
+use crate::client::http_connection::Connection;
+use crate::client::replay_client::{Caller, Endpoint};
 use crate::options::Options;
-use crate::progress;
+use crate::progress::progress;
+use crate::report::{Part, Report, Row, Unit, show};
+use crate::roles::backend::{Calm, now};
+use crate::roles::served_content;
 use crate::samples::Samples;
-use crate::stand::backend::{Calm, now};
-use crate::stand::caller::{Caller, Endpoint};
-use crate::stand::connection::Connection;
-use crate::stand::{served, usage};
-use crate::table::{Part, Report, Row, Unit, show};
+use crate::testbed::process_usage;
+use crate::testbed::{ANY, Bed};
 
 /// Changes a second, and for how many seconds.
 const RATE: u32 = 100;
@@ -49,7 +50,7 @@ struct Storm {
 
 /// The rows.
 pub(crate) async fn measure(report: &mut Report, options: &Options) -> Result<()> {
-    usage::raise_open_files()?;
+    process_usage::raise_open_files()?;
     let seconds = if options.quick { QUICK_SECONDS } else { SECONDS };
     progress("storm: nobody listens");
     let alone = storm(0, seconds).await?;
@@ -113,11 +114,11 @@ async fn storm(streams: usize, seconds: u32) -> Result<Storm> {
     let mut bed = Bed::new(ANY).await?;
     let backends = [bed.entry("changing")];
     bed.start_vmcp(json!({"backends": backends, "optimizer": {"embeddings": {"provider": "none"}}}))?;
-    bed.vmcp()?.complete_list(served::CHANGING).await?;
+    bed.vmcp()?.complete_list(served_content::CHANGING).await?;
     let pid = bed.vmcp()?.pid()?;
     let endpoint = Endpoint { address: bed.vmcp()?.clients, path: "/mcp".to_owned() };
     sleep(Duration::from_millis(500)).await;
-    let before = usage::resident(pid)?;
+    let before = process_usage::resident(pid)?;
 
     let mut listening = JoinSet::new();
     for number in 0..streams {
@@ -127,9 +128,9 @@ async fn storm(streams: usize, seconds: u32) -> Result<Storm> {
         listening.spawn(listen(caller));
     }
     sleep(Duration::from_millis(500)).await;
-    let with_streams = usage::resident(pid)?;
+    let with_streams = process_usage::resident(pid)?;
 
-    let cpu = usage::cpu(pid)?;
+    let cpu = process_usage::cpu(pid)?;
     let calm: Calm = {
         let mut control = Connection::open(bed.backend).await?;
         let changes = RATE * seconds;
@@ -149,8 +150,8 @@ async fn storm(streams: usize, seconds: u32) -> Result<Storm> {
         ensure!(started.elapsed() < PATIENCE, "the last change never shows in tools/list");
         sleep(Duration::from_millis(20)).await;
     }
-    let cpu = usage::cpu(pid)?.saturating_sub(cpu).as_secs_f64();
-    let memory = [before, with_streams, usage::resident(pid)?];
+    let cpu = process_usage::cpu(pid)?.saturating_sub(cpu).as_secs_f64();
+    let memory = [before, with_streams, process_usage::resident(pid)?];
     bed.end().await?;
     Ok(Storm { calm, told, cpu, memory })
 }

@@ -8,10 +8,10 @@ use tokio_util::task::AbortOnDropHandle;
 use vmcp_embed::{Embedder, LocalEmbedder, LocalSettings, testing};
 use vmcp_search::{Document, vector_text};
 
-use crate::corpus::{definitions, query};
-use crate::progress;
+use crate::progress::progress;
+use crate::report::{Part, Report, Unit};
 use crate::samples::{Samples, interleaved};
-use crate::table::{Part, Report, Unit};
+use crate::synthetic_tools::{definitions, query};
 
 /// Tools whose texts are embedded.
 const TOOLS: usize = 500;

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, anyhow};
 use rusqlite::{Connection, OpenFlags, params};
 use serde_json::{Value, json};
 
-use crate::corpus::{Definition, unit_vector};
+use crate::synthetic_tools::{Definition, unit_vector};
 
 /// Results of each arm: half of eight, the default.
 const PER_ARM: usize = 4;

@@ -9,12 +9,12 @@ use vmcp::edge::serve::Ports;
 use vmcp::edge::{Edge, Listeners};
 use vmcp::engine::Engine;
 
-use crate::corpus::{definitions, find_arguments};
-use crate::progress;
-use crate::raw_client::Client;
+use crate::client::mcp_client::Client;
+use crate::progress::progress;
+use crate::report::{Part, Report, Unit};
 use crate::samples::interleaved;
-use crate::servers::Servers;
-use crate::table::{Part, Report, Unit};
+use crate::synthetic_tools::{definitions, find_arguments};
+use crate::testbed::synthetic_servers::Servers;
 
 const TOOLS: usize = 500;
 const SESSIONS: usize = 1000;

@@ -8,15 +8,15 @@ use tokio::time::sleep;
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
-use crate::bed::{ANY, Bed};
-use crate::progress;
+use crate::client::replay_client::{Caller, Endpoint};
+use crate::load_generator::Counters;
+use crate::progress::progress;
+use crate::report::{Part, Report, Row, Unit, show};
+use crate::roles::Role;
+use crate::roles::role_process::Played;
 use crate::samples::Samples;
-use crate::stand::Role;
-use crate::stand::caller::{Caller, Endpoint};
-use crate::stand::process::Played;
-use crate::stand::usage;
-use crate::table::{Part, Report, Row, Unit, show};
-use crate::traffic::Counters;
+use crate::testbed::process_usage;
+use crate::testbed::{ANY, Bed};
 
 /// How many are open when memory is read.
 const CROWDS: [usize; 4] = [1, 100, 1_000, 10_000];
@@ -72,7 +72,7 @@ impl Grown {
 
 /// The rows.
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
-    let files = usage::raise_open_files()?;
+    let files = process_usage::raise_open_files()?;
     let most = usize::try_from(files.saturating_sub(SPARE))?;
     let crowds: Vec<usize> = CROWDS.into_iter().filter(|crowd| *crowd <= most).collect();
     if crowds.len() < CROWDS.len() {
@@ -155,11 +155,11 @@ async fn grow(
         open(&mut single, kind).await?;
     }
     sleep(REST).await;
-    let (idle, counted) = (usage::resident(pid)?, counters.read().await?);
+    let (idle, counted) = (process_usage::resident(pid)?, counters.read().await?);
     let (mut steps, mut opening, mut crowd) = (Vec::new(), Samples::default(), Vec::new());
     let mut cpu = Duration::ZERO;
     for count in crowds {
-        let before = usage::cpu(pid)?;
+        let before = process_usage::cpu(pid)?;
         while opening.len() < *count {
             let started = Instant::now();
             if kind == Kind::Connected {
@@ -171,9 +171,9 @@ async fn grow(
             }
             opening.push(started.elapsed());
         }
-        cpu += usage::cpu(pid)?.saturating_sub(before);
+        cpu += process_usage::cpu(pid)?.saturating_sub(before);
         sleep(REST).await;
-        steps.push((*count, usage::resident(pid)?));
+        steps.push((*count, process_usage::resident(pid)?));
     }
     // The first and the last are still served.
     let last = crowd.len().saturating_sub(1);

@@ -10,9 +10,9 @@ use vmcp_model::discovered::{Discovered, Listing};
 use vmcp_model::rules::Aggregation;
 use vmcp_search::Index;
 
-use crate::find_tool::{Bed, tools};
+use crate::report::{Part, Report, Unit};
 use crate::samples::interleaved;
-use crate::table::{Part, Report, Unit};
+use crate::stages::find_tool::{Bed, tools};
 
 /// The rows of one size.
 pub(crate) async fn measure(bed: &Bed, report: &mut Report) -> Result<()> {

@@ -34,8 +34,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use vmcp_wire::era::Era;
 use vmcp_wire::{headers, meta, methods};
 
-use super::answer::Answer;
-use super::{process, served};
+use super::prebuilt_body::PrebuiltBody;
+use super::{role_process, served_content};
 
 /// Events that a listener may leave unread before it is cut off.
 const UNREAD: usize = 4096;
@@ -94,7 +94,7 @@ struct Params<'a> {
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn run(listen: SocketAddr) -> Result<()> {
     let backend = Arc::new(Backend::default());
-    let listener = process::announce(TcpListener::bind(listen).await?)?;
+    let listener = role_process::announce(TcpListener::bind(listen).await?)?;
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
@@ -108,7 +108,7 @@ pub(crate) async fn run(listen: SocketAddr) -> Result<()> {
     }
 }
 
-async fn serve(backend: Arc<Backend>, request: Request<Incoming>) -> Result<Response<Answer>> {
+async fn serve(backend: Arc<Backend>, request: Request<Incoming>) -> Result<Response<PrebuiltBody>> {
     let (parts, body) = request.into_parts();
     match (&parts.method, parts.uri.path()) {
         (&Method::GET, "/counts") => {
@@ -134,16 +134,16 @@ async fn serve(backend: Arc<Backend>, request: Request<Incoming>) -> Result<Resp
             let told = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, methods::TOOLS_CHANGED);
             backend.listener(None, &told)
         }
-        (&Method::DELETE, _) => respond(StatusCode::OK, Answer::empty()),
-        _ => respond(StatusCode::METHOD_NOT_ALLOWED, Answer::empty()),
+        (&Method::DELETE, _) => respond(StatusCode::OK, PrebuiltBody::empty()),
+        _ => respond(StatusCode::METHOD_NOT_ALLOWED, PrebuiltBody::empty()),
     }
 }
 
 impl Backend {
-    fn message(&self, server: &str, headers: &HeaderMap, body: &[u8]) -> Result<Response<Answer>> {
+    fn message(&self, server: &str, headers: &HeaderMap, body: &[u8]) -> Result<Response<PrebuiltBody>> {
         let message: Message<'_> = serde_json::from_slice(body)?;
         let Some(id) = message.id.map(RawValue::get) else {
-            return respond(StatusCode::ACCEPTED, Answer::empty());
+            return respond(StatusCode::ACCEPTED, PrebuiltBody::empty());
         };
         let modern = headers.get(headers::PROTOCOL_VERSION).is_some_and(|value| value == "2026-07-28");
         let legacy_only = server.ends_with("legacy");
@@ -157,7 +157,8 @@ impl Backend {
         let member = match &*message.method {
             methods::INITIALIZE => {
                 let session = format!("session-{}", self.sessions.fetch_add(1, Ordering::Relaxed));
-                let mut response = respond(StatusCode::OK, Answer::document(id, introduction(server, None)))?;
+                let mut response =
+                    respond(StatusCode::OK, PrebuiltBody::document(id, introduction(server, None)))?;
                 response.headers_mut().insert(headers::SESSION_ID, session.parse()?);
                 return Ok(response);
             }
@@ -165,10 +166,11 @@ impl Backend {
             methods::PING => Bytes::from_static(br#""result":{}"#),
             methods::TOOLS_CALL => {
                 let name = params.name.as_deref().unwrap_or_default();
-                let Some((_, bytes, _)) = served::RESULTS.iter().find(|(tool, ..)| *tool == name) else {
+                let Some((_, bytes, _)) = served_content::RESULTS.iter().find(|(tool, ..)| *tool == name)
+                else {
                     return respond(StatusCode::OK, error(id));
                 };
-                self.prepared(format!("{name} {era:?}"), || served::result(*bytes, era))
+                self.prepared(format!("{name} {era:?}"), || served_content::result(*bytes, era))
             }
             methods::TOOLS_LIST => {
                 let cursor = params.cursor.as_deref().unwrap_or("0");
@@ -190,7 +192,7 @@ impl Backend {
             _ if modern => return respond(StatusCode::NOT_FOUND, error(id)),
             _ => return respond(StatusCode::OK, error(id)),
         };
-        respond(StatusCode::OK, Answer::document(id, member))
+        respond(StatusCode::OK, PrebuiltBody::document(id, member))
     }
 
     /// A `result` member that is made once.
@@ -203,13 +205,13 @@ impl Backend {
         prepared.entry(key).or_insert_with(|| format!(r#""result":{}"#, make()).into()).clone()
     }
 
-    fn listener(&self, first: Option<&str>, told: &str) -> Result<Response<Answer>> {
+    fn listener(&self, first: Option<&str>, told: &str) -> Result<Response<PrebuiltBody>> {
         let (sender, events) = mpsc::channel(UNREAD);
         if let Some(first) = first {
             sender.try_send(event(first))?;
         }
         self.listeners.lock().push((sender, event(told)));
-        let mut response = respond(StatusCode::OK, Answer::Events(events))?;
+        let mut response = respond(StatusCode::OK, PrebuiltBody::Events(events))?;
         response.headers_mut().insert(CONTENT_TYPE, "text/event-stream".parse()?);
         Ok(response)
     }
@@ -239,7 +241,7 @@ pub(crate) fn now() -> u128 {
 fn introduction(server: &str, discovered: Option<()>) -> Bytes {
     let changes = server.starts_with("changing");
     let capabilities = format!(r#""capabilities":{{"tools":{{"listChanged":{changes}}}}}"#);
-    let info = served::INFO;
+    let info = served_content::INFO;
     Bytes::from(match discovered {
         None => format!(r#""result":{{"protocolVersion":"2025-11-25",{capabilities},"serverInfo":{info}}}"#),
         Some(()) => format!(
@@ -254,13 +256,15 @@ fn list(server: &str, cursor: &str, version: u64, era: Era) -> String {
     let first = cursor.parse().unwrap_or_default();
     let tools = server.strip_prefix("tools-").and_then(|tools| tools.parse().ok());
     let (entries, more) = match tools {
-        Some(tools) => served::page(tools, first, 0),
-        None if server.starts_with("changing") => served::page(served::CHANGING, first, version),
-        None => (served::callable(), false),
+        Some(tools) => served_content::page(tools, first, 0),
+        None if server.starts_with("changing") => {
+            served_content::page(served_content::CHANGING, first, version)
+        }
+        None => (served_content::callable(), false),
     };
     let mut result = format!(r#"{{"tools":[{entries}]"#);
     if more {
-        let _ = write!(result, r#","nextCursor":"{}""#, first + served::PAGE);
+        let _ = write!(result, r#","nextCursor":"{}""#, first + served_content::PAGE);
     }
     if era == Era::Modern {
         result.push_str(r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#);
@@ -269,18 +273,18 @@ fn list(server: &str, cursor: &str, version: u64, era: Era) -> String {
     result
 }
 
-fn error(id: &str) -> Answer {
-    Answer::document(id, Bytes::from_static(br#""error":{"code":-32601,"message":"not known here"}"#))
+fn error(id: &str) -> PrebuiltBody {
+    PrebuiltBody::document(id, Bytes::from_static(br#""error":{"code":-32601,"message":"not known here"}"#))
 }
 
 fn event(message: &str) -> Bytes {
     format!("data: {message}\n\n").into()
 }
 
-fn plain(value: &impl Serialize) -> Result<Answer> {
-    Ok(Answer::Pieces(vec![serde_json::to_vec(value)?.into()]))
+fn plain(value: &impl Serialize) -> Result<PrebuiltBody> {
+    Ok(PrebuiltBody::Pieces(vec![serde_json::to_vec(value)?.into()]))
 }
 
-fn respond(status: StatusCode, answer: Answer) -> Result<Response<Answer>> {
+fn respond(status: StatusCode, answer: PrebuiltBody) -> Result<Response<PrebuiltBody>> {
     Ok(Response::builder().status(status).header(CONTENT_TYPE, "application/json").body(answer)?)
 }

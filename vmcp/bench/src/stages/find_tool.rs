@@ -11,11 +11,11 @@ use vmcp::route::{self, Caller};
 use vmcp_search::{Clause, Query, split_clauses};
 use vmcp_wire::payload::Payload;
 
-use crate::corpus::{self, COMPOUND_QUERY, Definition, QUERIES, find_arguments, query, unit_vector};
-use crate::peer_sqlite::SqlitePeer;
+use crate::report::{Part, Report, Unit};
 use crate::samples::interleaved;
-use crate::servers::Servers;
-use crate::table::{Part, Report, Unit};
+use crate::synthetic_tools::{self, COMPOUND_QUERY, Definition, QUERIES, find_arguments, query, unit_vector};
+use crate::testbed::sqlite_peer::SqlitePeer;
+use crate::testbed::synthetic_servers::Servers;
 
 const PEER: &str = "SQLite: FTS5 bm25 + f32 blobs decoded and scanned per query, 4+4 merged";
 
@@ -33,7 +33,7 @@ pub(crate) struct Bed {
 impl Bed {
     /// So many tools, with their vectors.
     pub(crate) async fn new(size: usize) -> Result<Bed> {
-        let definitions = corpus::definitions(size);
+        let definitions = synthetic_tools::definitions(size);
         let servers = Servers::start(&definitions).await?;
         let engine = servers.engine(size).await?;
         let peer = SqlitePeer::new(&definitions)?;

@@ -1,37 +1,26 @@
 //! `make bench`: what vmcp costs, in one table, each figure beside something named that was measured in the same go.
 //!
 //! ```console
-//! cargo bench -p vmcp --bench vmcp [-- [--quick] [STAGE…]]
-//! cargo bench -p vmcp --bench vmcp -- calls --target vmcp --target hyper --size 1k --clients 16 --era modern
-//! cargo bench -p vmcp --bench vmcp -- calls --target vmcp --size 1k --clients 16 --era modern --seconds 20
+//! cargo build --release -p vmcp -p vmcp-fixture
+//! cargo run --release -p vmcp-bench -- [--quick] [STAGE…]
+//! cargo run --release -p vmcp-bench -- calls --target vmcp --target hyper --size 1k --clients 16 --era modern
+//! cargo run --release -p vmcp-bench -- calls --target vmcp --size 1k --clients 16 --era modern --seconds 20
 //! ```
 //!
-//! The last one is for profilers: one target is asked for 20 seconds, and its process is named. `--profile release` builds
-//! without symbols; `VMCP_BIN` measures another binary than the one just built. `docs/benchmarks.md` explains the rows.
+//! The last one is for profilers: one target is asked for 20 seconds, and its process is named. `--profile bench` builds
+//! with symbols; `VMCP_BIN` measures another binary than the one just built. `docs/benchmarks.md` explains the rows.
 //! The table goes to standard output, progress and targets to standard error.
-#![expect(clippy::print_stderr, reason = "progress is for whoever waits")]
 
-mod bed;
-mod calls;
-mod catalog;
-mod corpus;
-mod crowd;
-mod embedding;
-mod find_tool;
-mod lists;
-mod memory;
+mod client;
+mod load_generator;
 mod options;
-mod peer_sqlite;
-mod process;
-mod raw_client;
+mod progress;
+mod report;
+mod roles;
 mod samples;
-mod servers;
-mod sessions;
-mod stand;
-mod start;
-mod storm;
-mod table;
-mod traffic;
+mod stages;
+mod synthetic_tools;
+mod testbed;
 
 use std::future::Future;
 
@@ -39,9 +28,13 @@ use anyhow::Result;
 use clap::Parser as _;
 use tokio::runtime::Builder;
 
-use find_tool::{Bed, tools};
-use options::{Options, Stage};
-use table::Report;
+use crate::options::{Options, Stage};
+use crate::progress::progress;
+use crate::report::Report;
+use crate::stages::find_tool::{Bed, tools};
+use crate::stages::{
+    calls, catalog, change_storm, embedding, idle_sessions, lists, memory, open_sessions, start,
+};
 
 /// Sizes of the catalog.
 const SIZES: [usize; 4] = [100, 500, 5_000, 15_000];
@@ -49,7 +42,7 @@ const SIZES: [usize; 4] = [100, 500, 5_000, 15_000];
 fn main() -> Result<()> {
     let options = Options::parse();
     if let Some(role) = options.part.role {
-        return stand::play(role, options.part.listen, options.part.upstream);
+        return roles::play(role, options.part.listen, options.part.upstream);
     }
     let mut report = Report::new(options.quick);
     // Processes first, while nothing of this one runs in the background.
@@ -80,7 +73,7 @@ async fn first_part(report: &mut Report, options: &Options) -> Result<()> {
         bed.end().await;
     }
     if options.runs(Stage::Sessions) {
-        sessions::measure(report).await?;
+        open_sessions::measure(report).await?;
     }
     if options.runs(Stage::Embedding) {
         embedding::measure(report).await?;
@@ -97,10 +90,10 @@ async fn second_part(report: &mut Report, options: &Options) -> Result<()> {
         lists::measure(report, options).await?;
     }
     if options.runs(Stage::Sessions) {
-        crowd::measure(report).await?;
+        idle_sessions::measure(report).await?;
     }
     if options.runs(Stage::Storm) {
-        storm::measure(report, options).await?;
+        change_storm::measure(report, options).await?;
     }
     Ok(())
 }
@@ -108,9 +101,4 @@ async fn second_part(report: &mut Report, options: &Options) -> Result<()> {
 /// Runs clients on one thread: they must not take more of the machine than they need.
 fn on_one_thread<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     Builder::new_current_thread().enable_all().build()?.block_on(work)
-}
-
-/// Says what is going on.
-fn progress(what: &str) {
-    eprintln!("bench: {what}");
 }

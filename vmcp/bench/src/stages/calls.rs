@@ -6,13 +6,13 @@ use anyhow::{Context as _, Result};
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
-use crate::bed::{Bed, Target};
+use crate::client::replay_client::{Caller, Expected, Prepared};
+use crate::load_generator::{Ask, BARE, By, Lane, Rounds, in_turns, rows};
 use crate::options::Options;
-use crate::progress;
-use crate::stand::caller::{Caller, Expected, Prepared};
-use crate::stand::served;
-use crate::table::{Part, Report, Unit};
-use crate::traffic::{Ask, BARE, By, Lane, Rounds, in_turns, rows};
+use crate::progress::progress;
+use crate::report::{Part, Report, Unit};
+use crate::roles::served_content;
+use crate::testbed::{Bed, Target};
 
 /// Rounds, and how long each target is asked in one.
 const ROUNDS: Rounds = (5, Duration::from_millis(350));
@@ -34,7 +34,7 @@ impl Ask for Call {
 /// The rows.
 pub(crate) async fn measure(report: &mut Report, options: &Options) -> Result<()> {
     let mut bed = Bed::for_calls(report, options).await?;
-    for (tool, bytes, size) in served::RESULTS {
+    for (tool, bytes, size) in served_content::RESULTS {
         for clients in [1, if bytes < 1 << 20 { 16 } else { 4 }] {
             if options.wants(size, clients) {
                 progress(&format!("calls: results of {size}, {clients} at once"));
@@ -56,7 +56,8 @@ async fn cell(
     let mut lanes = Vec::new();
     for target in &bed.targets {
         for era in target.eras.iter().copied().filter(|era| options.wants_era(*era)) {
-            let expected = Expected { result: served::result(bytes, era), exactness: target.exactness(era) };
+            let expected =
+                Expected { result: served_content::result(bytes, era), exactness: target.exactness(era) };
             let mut calls = Vec::new();
             for number in 0..clients as u64 {
                 let call = Call::connect(target, era, number, tool, expected.clone()).await;

@@ -7,11 +7,11 @@ use serde_json::json;
 use tokio::process::Child;
 use tokio::time::sleep;
 
-use crate::process::{Fixture, Vmcp};
-use crate::progress;
-use crate::raw_client::Client;
+use crate::client::mcp_client::Client;
+use crate::progress::progress;
+use crate::report::{Part, Report, Unit};
 use crate::samples::Samples;
-use crate::table::{Part, Report, Unit};
+use crate::testbed::vmcp_process::{Fixture, Vmcp};
 
 /// Tools of the backend.
 const TOOLS: usize = 20;

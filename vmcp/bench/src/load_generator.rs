@@ -7,12 +7,12 @@ use futures::TryStreamExt as _;
 use futures::stream::FuturesUnordered;
 use vmcp_wire::era::Era;
 
-use crate::bed::Target;
+use crate::client::http_connection::Connection;
+use crate::report::{Part, Report, Row, Unit, show};
+use crate::roles::backend::Counts;
 use crate::samples::Samples;
-use crate::stand::backend::Counts;
-use crate::stand::connection::Connection;
-use crate::stand::usage;
-use crate::table::{Part, Report, Row, Unit, show};
+use crate::testbed::Target;
+use crate::testbed::process_usage;
 
 /// The name of the backend itself, and of the proxy that is the yardstick of cost.
 pub(crate) const DIRECT: &str = "direct";
@@ -140,7 +140,7 @@ impl Tally {
         counters: &mut Counters,
     ) -> Result<()> {
         let before = counters.read().await?;
-        let cpu = || gateway.map(usage::cpu).transpose();
+        let cpu = || gateway.map(process_usage::cpu).transpose();
         let (cpu_before, started) = (cpu()?, Instant::now());
         let until = started + time;
         let asking: FuturesUnordered<_> = clients.iter_mut().map(|client| ask_until(client, until)).collect();
@@ -157,7 +157,7 @@ impl Tally {
         self.cpu.extend(
             cpu_after.zip(cpu_before).map(|(after, before)| after.saturating_sub(before).as_secs_f64() / n),
         );
-        self.memory = gateway.map(usage::resident).transpose()?;
+        self.memory = gateway.map(process_usage::resident).transpose()?;
         self.upstream.0 += (after.requests - before.requests) as f64;
         self.upstream.1 += (after.connections - before.connections) as f64;
         Ok(())

@@ -1,5 +1,10 @@
 //! The backend and everything that is put before it.
 
+pub(crate) mod process_usage;
+pub(crate) mod sqlite_peer;
+pub(crate) mod synthetic_servers;
+pub(crate) mod vmcp_process;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -9,16 +14,16 @@ use url::Url;
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
+use crate::client::http_connection::Connection;
+use crate::client::replay_client::{Caller, Endpoint, Exactness};
+use crate::load_generator::{BARE, Counters, DIRECT};
 use crate::options::Options;
-use crate::process::Vmcp;
-use crate::progress;
-use crate::stand::Role;
-use crate::stand::caller::{Caller, Endpoint, Exactness};
-use crate::stand::connection::Connection;
-use crate::stand::process::Played;
-use crate::stand::served::{PAGE, RESULTS};
-use crate::table::Report;
-use crate::traffic::{BARE, Counters, DIRECT};
+use crate::progress::progress;
+use crate::report::Report;
+use crate::roles::Role;
+use crate::roles::role_process::Played;
+use crate::roles::served_content::{PAGE, RESULTS};
+use crate::testbed::vmcp_process::Vmcp;
 
 /// How long another gateway may take to list the backend's tools.
 const PATIENCE: Duration = Duration::from_mins(2);

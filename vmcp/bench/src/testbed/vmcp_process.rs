@@ -15,7 +15,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::raw_client::Client;
+use crate::client::mcp_client::Client;
 
 /// How long anything may take to start.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -95,7 +95,7 @@ impl Vmcp {
         // JSON is YAML.
         std::fs::write(&file, config.to_string())?;
         let (clients, admin) = (free_address()?, free_address()?);
-        let mut command = Command::new(vmcp_binary());
+        let mut command = Command::new(vmcp_binary()?);
         command.arg("serve").arg("--config").arg(file).arg("--listen").arg(clients.to_string());
         command.arg("--admin-listen").arg(admin.to_string()).stdout(Stdio::null());
         let started = Instant::now();
@@ -155,16 +155,23 @@ fn spawn(command: &mut Command) -> Result<Child> {
     child.with_context(|| format!("starting {}", command.as_std().get_program().display()))
 }
 
-/// `VMCP_BIN`, else the one that cargo built with this benchmark.
-fn vmcp_binary() -> PathBuf {
-    env::var_os("VMCP_BIN").map_or_else(|| env!("CARGO_BIN_EXE_vmcp").into(), PathBuf::from)
+/// `VMCP_BIN`, else the one beside this program.
+fn vmcp_binary() -> Result<PathBuf> {
+    built_binary("VMCP_BIN", "vmcp")
 }
 
-/// `VMCP_FIXTURE_BIN`, else the one beside `vmcp`.
+/// `VMCP_FIXTURE_BIN`, else the one beside this program.
 fn fixture_binary() -> Result<PathBuf> {
-    let beside = || PathBuf::from(env!("CARGO_BIN_EXE_vmcp")).with_file_name("vmcp-fixture");
-    let path = env::var_os("VMCP_FIXTURE_BIN").map_or_else(beside, PathBuf::from);
-    ensure!(path.exists(), "{} is missing: cargo build --release -p vmcp-fixture", path.display());
+    built_binary("VMCP_FIXTURE_BIN", "vmcp-fixture")
+}
+
+/// Returns the path in `variable`, else the binary of `package` that cargo built into this program's folder.
+fn built_binary(variable: &str, package: &str) -> Result<PathBuf> {
+    let path = match env::var_os(variable) {
+        Some(path) => path.into(),
+        None => env::current_exe()?.with_file_name(package),
+    };
+    ensure!(path.exists(), "{} is missing: run cargo build --release -p {package}", path.display());
     Ok(path)
 }
 

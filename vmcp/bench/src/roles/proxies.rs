@@ -15,7 +15,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 
-use super::process;
+use super::role_process;
 
 /// Bodies of requests beyond this are refused; ours are small.
 const LARGEST_REQUEST: usize = 1 << 20;
@@ -27,7 +27,7 @@ pub(crate) async fn axum(listen: SocketAddr, upstream: SocketAddr) -> Result<()>
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().build()?;
     let router = Router::new().fallback(through_reqwest).with_state((client, upstream));
-    let listener = process::announce(TcpListener::bind(listen).await?)?;
+    let listener = role_process::announce(TcpListener::bind(listen).await?)?;
     let listener = listener.tap_io(|stream| _ = stream.set_nodelay(true));
     axum::serve(listener, router).await.context("serving")
 }
@@ -57,7 +57,7 @@ pub(crate) async fn hyper(listen: SocketAddr, upstream: SocketAddr) -> Result<()
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     let client: Forwarder = Client::builder(TokioExecutor::new()).build(connector);
-    let listener = process::announce(TcpListener::bind(listen).await?)?;
+    let listener = role_process::announce(TcpListener::bind(listen).await?)?;
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use clap::{Args, Parser, ValueEnum};
 use vmcp_wire::era::Era;
 
-use crate::stand::Role;
+use crate::roles::Role;
 
 /// Measures vmcp.
 #[derive(Debug, Parser)]
@@ -41,9 +41,6 @@ pub(crate) struct Options {
     pub(crate) backend_listen: SocketAddr,
     #[command(flatten)]
     pub(crate) part: RolePlay,
-    /// Cargo adds it
-    #[arg(long, hide = true)]
-    bench: bool,
 }
 
 /// This program as one of the processes that it starts.

@@ -1,0 +1,12 @@
+//! The stages of the benchmark, one module each: what `make bench STAGES="…"` chooses from.
+
+pub(crate) mod calls;
+pub(crate) mod catalog;
+pub(crate) mod change_storm;
+pub(crate) mod embedding;
+pub(crate) mod find_tool;
+pub(crate) mod idle_sessions;
+pub(crate) mod lists;
+pub(crate) mod memory;
+pub(crate) mod open_sessions;
+pub(crate) mod start;
