@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings a Kubernetes node up, runs the scenarios on it, and takes it down. KEEP=1 leaves it up; arguments choose scenarios.
-# With VMCP_E2E=1, the cluster that KUBECONFIG names is used instead; LOAD or REGISTRY says how images get into it. docs/testing.md tells more.
+# With VMCP_E2E=1, the cluster that KUBECONFIG names is used instead; LOAD or REGISTRY says how images get into it. docs/contributor/testing.md tells more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # One after the other: the second takes the operator away and brings it back.

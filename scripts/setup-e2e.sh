@@ -21,7 +21,7 @@ target=$(uname -m)-unknown-linux-musl
 [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] || scripts/retry.sh rustup target add "$target"
 [ ${#missing[@]} -gt 0 ] || exit 0
 cannot() {
-  echo "make e2e: $1. A node here takes ${missing[*]}; or use a cluster that is there: KUBECONFIG and VMCP_E2E=1 (docs/testing.md)." >&2
+  echo "make e2e: $1. A node here takes ${missing[*]}; or use a cluster that is there: KUBECONFIG and VMCP_E2E=1 (docs/contributor/testing.md)." >&2
   exit 1
 }
 command -v apt-get >/dev/null || cannot "there is no apt-get to install packages with"

@@ -11,7 +11,7 @@ const HEAD: &str = "\
 # Resources
 
 Generated from the resource definitions by `make crds`; do not edit. What the resources are for, with examples:
-[Kubernetes](../kubernetes.md). The same in a cluster: `kubectl explain vmcp.spec.optimizer`.
+[Kubernetes](../operator/kubernetes.md). The same in a cluster: `kubectl explain vmcp.spec.optimizer`.
 
 In a path, `[]` stands for each item of a list and `<name>` for a key of your own. Fields in **bold** are required.
 ";

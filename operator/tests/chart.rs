@@ -115,7 +115,7 @@ fn the_operator_knows_the_variables_that_the_chart_sets() {
 
 #[test]
 fn every_metric_of_the_operator_is_in_operations() {
-    let operations = fs::read_to_string(chart("../../docs/operations.md")).unwrap();
+    let operations = fs::read_to_string(chart("../../docs/operator/operations.md")).unwrap();
     let source = include_str!("../src/runtime/metrics.rs");
     let names: Vec<_> = source
         .split("registry.register(")
@@ -125,7 +125,7 @@ fn every_metric_of_the_operator_is_in_operations() {
     assert!(names.len() > 5, "{names:?}");
     for name in names {
         let name = format!("| `vmcp_operator_{name}` |");
-        assert!(operations.contains(&name), "docs/operations.md does not explain {name}");
+        assert!(operations.contains(&name), "docs/operator/operations.md does not explain {name}");
     }
 }
 
@@ -159,11 +159,11 @@ fn every_reason_is_explained() {
         }
     }
     assert!(reasons.len() > 25, "{reasons:?}");
-    let page = fs::read_to_string(chart("../../docs/troubleshooting-kubernetes.md")).unwrap();
+    let page = fs::read_to_string(chart("../../docs/operator/troubleshooting-kubernetes.md")).unwrap();
     // That all is well needs no remedy.
     let missing: Vec<_> = reasons
         .into_iter()
         .filter(|reason| *reason != "AllWell" && !page.contains(&format!("`{reason}`")))
         .collect();
-    assert!(missing.is_empty(), "docs/troubleshooting-kubernetes.md does not explain {missing:?}");
+    assert!(missing.is_empty(), "docs/operator/troubleshooting-kubernetes.md does not explain {missing:?}");
 }

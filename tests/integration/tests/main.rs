@@ -36,13 +36,13 @@ mod scenario {
 #[test]
 fn the_tests_that_the_documentation_names_exist() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = std::fs::read_to_string(root.join("docs/pairings.md")).expect("the page");
+    let page = std::fs::read_to_string(root.join("docs/contributor/pairings.md")).expect("the page");
     let named: Vec<(&str, &str)> =
         page.split('`').skip(1).step_by(2).filter_map(|code| code.split_once("::")).collect();
     assert!(named.len() > 30, "the page names its tests");
     for (module, test) in named {
         let file = root.join(format!("tests/integration/tests/scenario/{module}.rs"));
         let scenarios = std::fs::read_to_string(file).unwrap_or_default();
-        assert!(scenarios.contains(&format!("fn {test}()")), "docs/pairings.md names {module}::{test}");
+        assert!(scenarios.contains(&format!("fn {test}()")), "docs/contributor/pairings.md names {module}::{test}");
     }
 }

@@ -112,7 +112,7 @@ impl Cluster {
 }
 
 const LOADING: &str = "Give it to the cluster: LOAD='kind load image-archive' or LOAD='k3d image import' puts the images of the \
-    tests into its nodes, REGISTRY=registry.example.com/team into a registry that they pull from (docs/testing.md).";
+    tests into its nodes, REGISTRY=registry.example.com/team into a registry that they pull from (docs/contributor/testing.md).";
 
 /// The names of our definitions.
 fn definitions() -> Vec<String> {

