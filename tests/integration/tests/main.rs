@@ -43,6 +43,9 @@ fn the_tests_that_the_documentation_names_exist() {
     for (module, test) in named {
         let file = root.join(format!("tests/integration/tests/scenario/{module}.rs"));
         let scenarios = std::fs::read_to_string(file).unwrap_or_default();
-        assert!(scenarios.contains(&format!("fn {test}()")), "docs/contributor/pairings.md names {module}::{test}");
+        assert!(
+            scenarios.contains(&format!("fn {test}()")),
+            "docs/contributor/pairings.md names {module}::{test}"
+        );
     }
 }

@@ -27,7 +27,10 @@ fn every_metric_is_in_operations() {
     let names: Vec<_> = declared.split('"').filter(|text| text.starts_with("vmcp_")).collect();
     assert!(names.len() > 20, "{names:?}");
     for name in names {
-        assert!(operations.contains(&format!("| `{name}` |")), "docs/operator/operations.md does not explain {name}");
+        assert!(
+            operations.contains(&format!("| `{name}` |")),
+            "docs/operator/operations.md does not explain {name}"
+        );
     }
 }
 
