@@ -31,12 +31,12 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { bulk: Semaphore::new(BULK_REQUESTS) }
     }
 
     /// Vectors of all `texts`, at most `batch` of them a request; checked and normalized.
-    pub async fn embed(
+    pub(crate) async fn embed(
         &self,
         service: &impl Requests,
         texts: &[String],

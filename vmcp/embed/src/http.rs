@@ -53,7 +53,7 @@ pub(crate) struct Service {
 
 impl Service {
     /// `headers` go with every request; `bearer` becomes `Authorization: Bearer`.
-    pub fn new(
+    pub(crate) fn new(
         base: &str,
         headers: &[(String, String)],
         bearer: Option<&str>,
@@ -80,18 +80,18 @@ impl Service {
     }
 
     /// The path of the endpoint as configured, without a slash at its end.
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.base.path().trim_end_matches('/')
     }
 
     /// GET of `path` (absolute), once.
-    pub async fn get(&self, path: &str) -> Result<Bytes, EmbedError> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Bytes, EmbedError> {
         self.send(Method::GET, path, Bytes::new()).await
     }
 
     /// POST of a JSON `body` to `path` (absolute). 429, 5xx and broken connections are tried again up to `retries`
     /// times (and no more than [`BACKOFF`] has waits); embedding has no side effects, so repeating it is safe.
-    pub async fn post(&self, path: &str, body: Bytes, retries: usize) -> Result<Bytes, EmbedError> {
+    pub(crate) async fn post(&self, path: &str, body: Bytes, retries: usize) -> Result<Bytes, EmbedError> {
         for wait in BACKOFF.into_iter().take(retries) {
             match self.send(Method::POST, path, body.clone()).await {
                 Err(error) if is_transient(&error) => {
@@ -105,7 +105,7 @@ impl Service {
     }
 
     /// An [`EmbedError::Answer`] from this service.
-    pub fn bad_answer(&self, reason: String) -> EmbedError {
+    pub(crate) fn bad_answer(&self, reason: String) -> EmbedError {
         EmbedError::Answer { endpoint: self.endpoint.clone(), reason }
     }
 

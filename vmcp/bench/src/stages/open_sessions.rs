@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
-use vmcp::edge::admin::Admin;
-use vmcp::edge::serve::Ports;
+use vmcp::edge::port::admin::Admin;
+use vmcp::edge::port::serve::Ports;
 use vmcp::edge::{Edge, Listeners};
 use vmcp::engine::Engine;
 

@@ -36,7 +36,7 @@ pub(super) type Tokens = Vec<i32>;
 
 impl Engine {
     /// Reads, verifies and prepares the model in `dir`.
-    pub fn load(dir: &Path, threads: usize) -> Result<Self, EmbedError> {
+    pub(crate) fn load(dir: &Path, threads: usize) -> Result<Self, EmbedError> {
         let mut tokenizer = Tokenizer::from_bytes(read(dir, &TOKENIZER)?).map_err(failed)?;
         // The file asks for truncation and fixed padding to 128 tokens, which the model does not need.
         let truncation = TruncationParams { max_length: MAX_TOKENS, ..Default::default() };
@@ -55,7 +55,7 @@ impl Engine {
     }
 
     /// Token ids of each text, the special ones included: never empty, at most [`MAX_TOKENS`].
-    pub fn tokenize(&self, texts: &[String]) -> Result<Vec<Tokens>, EmbedError> {
+    pub(crate) fn tokenize(&self, texts: &[String]) -> Result<Vec<Tokens>, EmbedError> {
         let tokens = |text: &String| {
             let text = text.get(..text.floor_char_boundary(TEXT_LIMIT)).unwrap_or(text);
             let encoding = self.tokenizer.encode_fast(text, true).map_err(failed)?;
@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// One vector for each text of the batch, not normalized.
-    pub fn run(&self, lane: Lane, batch: &[Tokens]) -> Result<Vec<Vec<f32>>, EmbedError> {
+    pub(crate) fn run(&self, lane: Lane, batch: &[Tokens]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let longest = batch.iter().map(Vec::len).max().unwrap_or_default();
         let shape = [batch.len(), longest];
         let mut tokens = Vec::with_capacity(batch.len() * longest);

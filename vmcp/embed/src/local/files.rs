@@ -15,7 +15,7 @@ pub const DIMENSIONS: usize = 384;
 
 /// A file of the model, pinned.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ModelFile {
+pub(crate) struct ModelFile {
     /// Name in the model folder, on the hub and in the wheel.
     pub name: &'static str,
     /// Size in bytes.

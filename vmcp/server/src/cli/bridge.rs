@@ -18,8 +18,8 @@ use super::first_process;
 use super::options::Global;
 use super::serve::{BACKEND_GRACE, Stop, THREAD_GRACE, announce_backends, serve_ports};
 use crate::config_source;
-use crate::edge::admin::Admin;
-use crate::edge::serve::Ports;
+use crate::edge::port::admin::Admin;
+use crate::edge::port::serve::Ports;
 use crate::edge::{Edge, Listeners};
 use crate::engine::{Engine, Options, Storage};
 

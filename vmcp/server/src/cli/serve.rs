@@ -16,9 +16,10 @@ use super::first_process;
 use super::options::{File, Global, environment};
 use super::output;
 use crate::config_watch::ConfigWatch;
-use crate::edge::admin::{self, Admin};
-use crate::edge::serve::Ports;
-use crate::edge::{Edge, Listeners, stdio};
+use crate::edge::port::admin::{self, Admin};
+use crate::edge::port::serve::Ports;
+use crate::edge::transport::stdio;
+use crate::edge::{Edge, Listeners};
 use crate::engine::{Engine, Options};
 
 /// How long backends may take to end after the last request has ended.

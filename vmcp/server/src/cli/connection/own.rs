@@ -17,7 +17,7 @@ use vmcp_model::status::EmbeddingState;
 use super::CallFailure;
 use crate::cli::failure::Failure;
 use crate::cli::{output, progress};
-use crate::edge::admin::{self, Admin};
+use crate::edge::port::admin::{self, Admin};
 use crate::engine::{Engine, Options};
 use crate::identity::Identity;
 use crate::route::{self, Caller};

@@ -1,0 +1,179 @@
+//! The connections of the client port: accepted within a limit, served as HTTP/1.1 or HTTP/2, drained at the end.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use vmcp_model::config::Server;
+
+use super::socket::Socket;
+use crate::edge::transport::http::Port;
+use crate::engine::Engine;
+
+/// The most bytes of a request's headers; hyper takes no more than 100 of them. A sealed session id may need 6 KiB.
+const HEADER_BYTES: u32 = 64 * 1024;
+/// What is read ahead and held back to be written, a connection.
+const BUFFER: usize = 128 * 1024;
+/// Requests at a time on one HTTP/2 connection.
+const HTTP2_REQUESTS: u32 = 128;
+/// Requests that an HTTP/2 client may take back before they are served; beyond it the connection is closed.
+const HTTP2_RESETS: usize = 32;
+/// How often a silent HTTP/2 connection is asked whether it lives.
+const HTTP2_PING: Duration = Duration::from_secs(30);
+/// Refusing a connection takes no longer.
+const REFUSAL: Duration = Duration::from_millis(100);
+/// How long to wait when the system has no more sockets.
+const NO_SOCKETS: Duration = Duration::from_millis(100);
+
+const REFUSED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n\
+    content-type: text/plain\r\ncontent-length: 60\r\n\r\nthe limit of connections is reached (server.maxConnections)\n";
+
+/// Serves connections until `stop`; then waits for the requests in flight.
+pub(super) async fn serve(listener: TcpListener, port: Port, settings: Server, stop: CancellationToken) {
+    let permits = Arc::new(Semaphore::new(settings.max_connections));
+    let connections = TaskTracker::new();
+    let protocols = Arc::new(Protocols::new(port, &settings));
+    loop {
+        let stream = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    pause(&error).await;
+                    continue;
+                }
+            },
+        };
+        if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
+            let (protocols, stop) = (Arc::clone(&protocols), stop.clone());
+            connections.spawn(async move {
+                protocols.serve(stream, stop).await;
+                drop(permit);
+            });
+        } else {
+            protocols.port.engine().metrics().client_connections_refused.inc();
+            connections.spawn(refuse(stream));
+        }
+    }
+    drop(listener);
+    connections.close();
+    connections.wait().await;
+}
+
+/// What serves a connection.
+struct Protocols {
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+    port: Port,
+    receive: Duration,
+    write: Duration,
+}
+
+impl Protocols {
+    fn new(port: Port, settings: &Server) -> Self {
+        let mut http1 = http1::Builder::new();
+        http1
+            .timer(TokioTimer::new())
+            .header_read_timeout(settings.receive_timeout)
+            .max_header_size(HEADER_BYTES as usize)
+            .max_buf_size(BUFFER);
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .max_header_list_size(HEADER_BYTES)
+            .max_concurrent_streams(HTTP2_REQUESTS)
+            .max_pending_accept_reset_streams(HTTP2_RESETS)
+            .max_send_buf_size(BUFFER)
+            .keep_alive_interval(HTTP2_PING);
+        Self { http1, http2, port, receive: settings.receive_timeout, write: settings.write_timeout }
+    }
+
+    async fn serve(&self, stream: TcpStream, stop: CancellationToken) {
+        let engine = self.port.engine();
+        let _counted = Counted::begin(engine.clone());
+        // A client that says nothing at all is not waited for either.
+        let mut first = [0; 3];
+        tokio::select! {
+            begun = timeout(self.receive, stream.peek(&mut first)) => {
+                let Ok(Ok(1..)) = begun else { return };
+            }
+            () = stop.cancelled() => return,
+        }
+        let socket = TokioIo::new(Socket::new(stream, engine.clone(), self.write));
+        let port = self.port.clone();
+        let service = service_fn(move |request| {
+            let port = port.clone();
+            async move { Ok::<_, Infallible>(port.serve(request).await) }
+        });
+        let ended = if first == *b"PRI" {
+            let mut connection = pin!(self.http2.serve_connection(socket, service));
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = stop.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            }
+        } else {
+            let mut connection = pin!(self.http1.serve_connection(socket, service));
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = stop.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            }
+        };
+        if let Err(error) = ended {
+            // A client that goes away, is too slow or speaks no HTTP is its own affair.
+            tracing::debug!(%error, "a client's connection ended");
+        }
+    }
+}
+
+/// Tells a client that there is no room. Who does not listen is dropped.
+async fn refuse(mut stream: TcpStream) {
+    let _ = timeout(REFUSAL, async {
+        stream.write_all(REFUSED).await?;
+        stream.shutdown().await
+    })
+    .await;
+}
+
+/// Connections that died before they were accepted are nobody's fault; a lack of sockets passes when some are closed.
+async fn pause(error: &io::Error) {
+    if !matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+    ) {
+        tracing::error!(%error, "cannot accept connections");
+        sleep(NO_SOCKETS).await;
+    }
+}
+
+/// An open connection in the metrics.
+struct Counted(Engine);
+
+impl Counted {
+    fn begin(engine: Engine) -> Self {
+        engine.metrics().client_connections.inc();
+        Self(engine)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.metrics().client_connections.dec();
+    }
+}

@@ -1,0 +1,94 @@
+//! The two listeners, and how they end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use vmcp_model::config::Server;
+
+use super::admin::{self, Admin};
+use super::connections;
+use crate::edge::request::edge::Edge;
+use crate::edge::transport::http::Port;
+use crate::edge::transport::http::guard::Guard;
+
+/// Why the ports cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// A port is taken, or not ours to take.
+    #[error("{field}: cannot listen on {address}: {source}")]
+    Bind {
+        /// The field of the configuration.
+        field: &'static str,
+        /// Its value.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Both ports, being served.
+pub struct Ports {
+    /// Where clients reach `/mcp`.
+    pub client: SocketAddr,
+    /// Where operators look.
+    pub admin: SocketAddr,
+    edge: Arc<Edge>,
+    stop_clients: CancellationToken,
+    stop_admin: CancellationToken,
+    clients: JoinHandle<()>,
+    operators: JoinHandle<io::Result<()>>,
+}
+
+impl Ports {
+    /// Binds both ports and serves them until [`Ports::drain`].
+    pub async fn open(edge: Arc<Edge>, admin: Admin, server: &Server) -> Result<Ports, ServeError> {
+        let (clients, client) = bind("server.listen", server.listen).await?;
+        let (operators, operator) = bind("server.adminListen", server.admin_listen).await?;
+        let guard = Guard::new(client, &server.allowed_hosts, &server.allowed_origins);
+        let (stop_clients, stop_admin) = (CancellationToken::new(), CancellationToken::new());
+        Ok(Ports {
+            client,
+            admin: operator,
+            clients: tokio::spawn(connections::serve(
+                clients,
+                Port::new(Arc::clone(&edge), guard),
+                server.clone(),
+                stop_clients.clone(),
+            )),
+            operators: run(operators, admin::router(admin, operator), &stop_admin),
+            edge,
+            stop_clients,
+            stop_admin,
+        })
+    }
+
+    /// Takes no new connections, ends streams, lets requests in flight end within `grace`. The admin port answers till
+    /// the end. Returns whether all of them ended.
+    pub async fn drain(self, grace: Duration) -> bool {
+        self.stop_clients.cancel();
+        self.edge.close();
+        let drained = tokio::time::timeout(grace, self.clients).await.is_ok();
+        self.stop_admin.cancel();
+        // Keep-alive connections of probes may stay open; they carry nothing that could be lost.
+        let _ = tokio::time::timeout(Duration::from_millis(100), self.operators).await;
+        drained
+    }
+}
+
+async fn bind(field: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let failed = |source| ServeError::Bind { field, address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+fn run(listener: TcpListener, router: Router, stop: &CancellationToken) -> JoinHandle<io::Result<()>> {
+    let stop = stop.clone().cancelled_owned();
+    tokio::spawn(async move { axum::serve(listener, router).with_graceful_shutdown(stop).await })
+}

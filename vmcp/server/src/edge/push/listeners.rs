@@ -1,0 +1,224 @@
+//! Where what backends send outside of requests goes: to the sessions and subscriptions that listen in this process.
+
+use std::collections::HashSet;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use vmcp_backend::{Downstream, Event, Question, SessionId};
+use vmcp_wire::envelope::{Message, Notification};
+use vmcp_wire::level::Level;
+use vmcp_wire::object::Object;
+use vmcp_wire::splice::Spliced;
+use vmcp_wire::{methods, rpc};
+
+use super::mailbox::{Mailbox, Posted};
+use super::session_registry::{Backends, Kept, KeptSessions};
+use super::topics::{Kind, Topic, Topics};
+use crate::edge::session::questions::Questions;
+use crate::engine::Generation;
+use crate::telemetry::metrics::Metrics;
+
+/// How many parts of a URI are looked at: an update may be of a part of what somebody subscribed to.
+const DEEPEST: usize = 32;
+
+/// Everybody who listens. Made before the engine, whose backends deliver here, and the edge.
+#[derive(Debug)]
+pub struct Listeners {
+    metrics: Arc<Metrics>,
+    pub(crate) questions: Arc<Questions>,
+    pub(crate) sessions: KeptSessions,
+    pub(crate) topics: Arc<Topics>,
+}
+
+impl Listeners {
+    /// Nobody yet.
+    pub fn new(metrics: &Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self {
+            metrics: Arc::clone(metrics),
+            questions: Arc::new(Questions::new()),
+            sessions: KeptSessions::default(),
+            topics: Arc::default(),
+        })
+    }
+
+    /// The log level that a session asked for here.
+    pub(crate) fn level(&self, session: SessionId) -> Option<Level> {
+        self.sessions.get(session)?.level()
+    }
+
+    /// What is kept of a session from now on.
+    pub(crate) fn keep(&self, session: SessionId, expires: u64, seen: Generation) -> Arc<Kept> {
+        let (kept, forgotten) = self.sessions.keep(session, expires, seen);
+        if let Some(forgotten) = forgotten {
+            tracing::warn!("too many sessions listen or subscribe; the oldest one was forgotten");
+            self.release(&forgotten);
+        }
+        kept
+    }
+
+    /// Frees everything that belongs to a session that has ended.
+    pub(crate) fn end(&self, session: SessionId) {
+        self.questions.end(session);
+        if let Some(kept) = self.sessions.remove(session) {
+            self.release(&kept);
+        }
+    }
+
+    /// A stream or a subscription of a session has ended.
+    pub(crate) fn tidy(&self, kept: Arc<Kept>) {
+        self.sessions.tidy(kept, |number| !self.topics.of(number).is_empty());
+    }
+
+    fn release(&self, kept: &Kept) {
+        kept.mailbox.close();
+        self.topics.forget(kept.mailbox.number);
+        kept.announce(&Backends::default());
+    }
+
+    fn notification(&self, backend: &str, session: Option<SessionId>, notification: &Notification<'_>) {
+        let param = |key| Object::parse(notification.params?).ok()?.get_str(key);
+        match (notification.method.as_ref(), session) {
+            // Subscriptions are made on the connection that all share: what comes on another one comes twice.
+            (methods::RESOURCE_UPDATED, Some(_)) => {}
+            (methods::RESOURCE_UPDATED, None) => {
+                if let Some(uri) = param("uri") {
+                    self.updated(backend, &uri, notification);
+                }
+            }
+            (methods::TASK_CHANGED, _) => {
+                if let Some(id) = param("taskId") {
+                    let topic = Topic { kind: Kind::Task, backend: backend.into(), name: (&*id).into() };
+                    self.publish(self.topics.subscribers(&topic), None, notification);
+                }
+            }
+            (methods::LOG_MESSAGE, Some(session)) => {
+                let Some(kept) = self.sessions.get(session) else { return };
+                let level = param("level").and_then(|level| Level::parse(&level));
+                if level.zip(kept.level()).is_none_or(|(level, least)| level >= least) {
+                    self.publish([Arc::clone(&kept.mailbox)], None, notification);
+                }
+            }
+            (_, Some(session)) => {
+                let kept = self.sessions.get(session);
+                self.publish(kept.map(|kept| Arc::clone(&kept.mailbox)), None, notification);
+            }
+            (_, None) => {}
+        }
+    }
+
+    /// Tells the subscribers of a resource, and of what it is a part of.
+    fn updated(&self, backend: &str, uri: &str, notification: &Notification<'_>) {
+        let (mut told, backend): (_, Arc<str>) = (HashSet::new(), backend.into());
+        for name in wholes(uri) {
+            let topic = Topic { kind: Kind::Resource, backend: Arc::clone(&backend), name: name.into() };
+            let mut to = self.topics.subscribers(&topic);
+            to.retain(|mailbox| told.insert(mailbox.number));
+            self.publish(to, Some(uri), notification);
+        }
+    }
+
+    fn publish(
+        &self,
+        to: impl IntoIterator<Item = Arc<Mailbox>>,
+        topic: Option<&str>,
+        notification: &Notification<'_>,
+    ) {
+        // All sessions get the same bytes.
+        let mut of_sessions = None;
+        for mailbox in to {
+            let message = if mailbox.subscription().is_some() {
+                mailbox.message(notification)
+            } else {
+                of_sessions.get_or_insert_with(|| mailbox.message(notification)).clone()
+            };
+            if let Some(message) = message {
+                self.post(&mailbox, topic, message);
+            }
+        }
+    }
+
+    fn post(&self, mailbox: &Mailbox, topic: Option<&str>, message: Bytes) -> Posted {
+        let posted = mailbox.post(topic, message);
+        if posted == Posted::CutOff {
+            self.metrics.listeners_cut_off.inc();
+            tracing::info!("a client does not read its stream of messages; the stream was ended");
+            if mailbox.subscription().is_some() {
+                self.topics.forget(mailbox.number);
+            }
+        }
+        posted
+    }
+
+    /// Asks the client of a session. Whoever cannot be asked is not: the question is dropped, which tells the backend.
+    fn ask(&self, session: SessionId, question: Question) {
+        let Some(kept) = self.sessions.get(session) else { return };
+        let Some(mut asked) = self.questions.ask(session) else { return };
+        let params = question.params.as_deref().map(Spliced::from);
+        let message = rpc::question(asked.id(), &question.method, params);
+        if self.post(&kept.mailbox, None, message.into()) != Posted::Kept {
+            return;
+        }
+        let mut answer = question.answer;
+        tokio::spawn(async move {
+            let answered = poll_fn(|cx| match asked.poll(cx) {
+                Poll::Ready(outcome) => Poll::Ready(outcome),
+                Poll::Pending => answer.poll_closed(cx).map(|()| None),
+            });
+            match answered.await {
+                // The backend may have gone this moment.
+                Some(outcome) => drop(answer.send(outcome)),
+                None => _ = kept.mailbox.post(None, asked.taken_back().into()),
+            }
+        });
+    }
+}
+
+impl Downstream for Listeners {
+    fn deliver(&self, backend: &str, session: Option<SessionId>, event: Event) {
+        match (event, session) {
+            (Event::Notification(message), _) => {
+                if let Ok(Message::Notification(notification)) = Message::parse(message.get().as_bytes()) {
+                    self.notification(backend, session, &notification);
+                }
+            }
+            (Event::Question(question), Some(session)) => self.ask(session, question),
+            (Event::Question(_), None) => {}
+        }
+    }
+}
+
+/// A URI, and what it may be a part of: cut at each of its separators, with and without them.
+fn wholes(uri: &str) -> impl Iterator<Item = &str> {
+    let cuts = uri.rmatch_indices(['/', '?', '#']).take(DEEPEST);
+    let shorter = cuts.flat_map(move |(at, _)| [uri.get(..=at), uri.get(..at)]).flatten();
+    std::iter::once(uri).chain(shorter.filter(move |part| *part != uri))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_belongs_to_its_whole() {
+        let found: Vec<_> = wholes("file:///a/b#c").collect();
+        assert_eq!(
+            found,
+            [
+                "file:///a/b#c",
+                "file:///a/b#",
+                "file:///a/b",
+                "file:///a/",
+                "file:///a",
+                "file:///",
+                "file://",
+                "file://",
+                "file:/",
+                "file:/",
+                "file:"
+            ]
+        );
+        assert_eq!(wholes(&"/".repeat(10_000)).count(), 2 * DEEPEST);
+    }
+}

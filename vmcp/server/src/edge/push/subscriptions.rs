@@ -1,0 +1,81 @@
+//! `resources/subscribe` and `resources/unsubscribe` of legacy sessions.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use vmcp_backend::{Backend, Outcome};
+use vmcp_wire::codes;
+use vmcp_wire::era::Era;
+use vmcp_wire::object::Object;
+use vmcp_wire::rpc::RpcError;
+
+use super::server_push::ServerPush;
+use super::topics::{Kind, Topic};
+use crate::edge::session::peer::Peer;
+use crate::engine::Snapshot;
+use crate::identity::Identity;
+use crate::optim::call_arguments::empty_object;
+use crate::route::Answer;
+
+/// `resources/subscribe`.
+pub(crate) async fn subscribe(push: &ServerPush, peer: &Peer, params: &Object<'_>) -> Answer {
+    let (Some(session), Some(uri)) = (peer.session, params.get_str("uri")) else { return no_uri() };
+    let snapshot = push.engine.snapshot();
+    let Some((topic, backend)) = resource(&snapshot, peer.identity, &uri) else {
+        let error = RpcError::resource_not_found(&uri, Era::Legacy).to_json();
+        let error = RawValue::from_string(error).unwrap_or_default();
+        return Answer { outcome: Err(error.into()), era: Era::Legacy, pending: None };
+    };
+    let kept = push.listeners.keep(session, peer.expires, *push.engine.generations().borrow());
+    let answer = match push.listeners.topics.reserve(&kept.mailbox, topic) {
+        Ok(None) => Answer::own(empty_object()),
+        Ok(Some(reserved)) => match backend.subscribe(&uri).await {
+            Ok(outcome) => {
+                if matches!(outcome, Outcome::Result(_)) {
+                    reserved.keep(backend.clone());
+                }
+                // Whatever the era of the backend, an empty result is one of the client's own.
+                match outcome {
+                    Outcome::Result(_) => Answer::own(empty_object()),
+                    Outcome::Error(error) => Answer { outcome: Err(error), era: Era::Legacy, pending: None },
+                }
+            }
+            Err(error) => Answer::unanswered(backend.name(), &error),
+        },
+        Err(full) => Answer::error(&RpcError::new(codes::INVALID_REQUEST, full.to_string())),
+    };
+    // It may have been ended meanwhile.
+    push.release_if_ended(session);
+    push.listeners.tidy(kept);
+    answer
+}
+
+/// `resources/unsubscribe`. To end what does not exist is no mistake.
+pub(crate) fn unsubscribe(push: &ServerPush, peer: &Peer, params: &Object<'_>) -> Answer {
+    let (Some(session), Some(uri)) = (peer.session, params.get_str("uri")) else { return no_uri() };
+    if let Some(kept) = push.listeners.sessions.get(session) {
+        let topics = &push.listeners.topics;
+        // Whoever has the resource by now: it was subscribed to where it was then.
+        for topic in topics.of(kept.mailbox.number) {
+            if topic.kind == Kind::Resource && *topic.name == *uri {
+                topics.remove(kept.mailbox.number, &topic);
+            }
+        }
+        push.listeners.tidy(kept);
+    }
+    Answer::own(empty_object())
+}
+
+fn no_uri() -> Answer {
+    Answer::error(&RpcError::new(codes::INVALID_PARAMS, "`params.uri` must be a string"))
+}
+
+pub(crate) fn resource<'a>(
+    snapshot: &'a Snapshot,
+    identity: Identity,
+    uri: &str,
+) -> Option<(Topic, &'a Backend)> {
+    let resource = snapshot.view(identity).resource(uri)?;
+    let (name, backend) = snapshot.backends.get_key_value(resource.backend())?;
+    Some((Topic { kind: Kind::Resource, backend: Arc::clone(name), name: uri.into() }, backend))
+}

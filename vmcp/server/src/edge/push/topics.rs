@@ -1,0 +1,243 @@
+//! Who hears of which resource and which task, by backend and name. Backends count; what is counted there is given back
+//! when its subscriber leaves here, however it leaves.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use vmcp_backend::Backend;
+
+use super::mailbox::Mailbox;
+
+/// Subscriptions of one client, and of all.
+const MOST_OF_ONE: usize = 1000;
+const MOST: usize = 100_000;
+
+/// What somebody hears of.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Topic {
+    pub(crate) kind: Kind,
+    /// The backend that has it.
+    pub(crate) backend: Arc<str>,
+    /// The URI or the task's id, as the backend spells it.
+    pub(crate) name: Arc<str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Resource,
+    Task,
+}
+
+impl Topic {
+    /// Gives back what was counted.
+    fn release(&self, backend: &Backend) {
+        match self.kind {
+            Kind::Resource => backend.unsubscribe(&self.name),
+            Kind::Task => backend.unwatch_task(&self.name),
+        }
+    }
+}
+
+/// One client that hears of a topic.
+#[derive(Debug, Clone)]
+pub(crate) struct Subscriber {
+    pub(crate) mailbox: Arc<Mailbox>,
+    /// Where it is counted; none as long as the backend has not agreed.
+    pub(crate) counted: Option<Backend>,
+    serial: u64,
+}
+
+/// Why somebody cannot subscribe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Full {
+    #[error("at most {MOST_OF_ONE} subscriptions; unsubscribe from others first")]
+    OfOne,
+    #[error("this server has no room for more subscriptions")]
+    All,
+}
+
+/// All subscriptions of this process.
+#[derive(Debug, Default)]
+pub(crate) struct Topics(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    subscribers: HashMap<Topic, Vec<Subscriber>>,
+    /// By the numbers of mailboxes.
+    of_mailbox: HashMap<u64, Vec<Topic>>,
+    count: usize,
+    last_serial: u64,
+}
+
+impl Topics {
+    /// Makes room for a subscription; `None` when there is such a one already. What comes from now on reaches the client.
+    pub(crate) fn reserve(
+        self: &Arc<Self>,
+        mailbox: &Arc<Mailbox>,
+        topic: Topic,
+    ) -> Result<Option<Reserved>, Full> {
+        let mut inner = self.lock();
+        let own = inner.of_mailbox.get(&mailbox.number).map_or(&[][..], Vec::as_slice);
+        if own.contains(&topic) {
+            return Ok(None);
+        }
+        match (own.len(), inner.count) {
+            (MOST_OF_ONE.., _) => return Err(Full::OfOne),
+            (_, MOST..) => return Err(Full::All),
+            _ => {}
+        }
+        inner.count += 1;
+        inner.last_serial += 1;
+        let serial = inner.last_serial;
+        inner.of_mailbox.entry(mailbox.number).or_default().push(topic.clone());
+        let subscriber = Subscriber { mailbox: Arc::clone(mailbox), counted: None, serial };
+        inner.subscribers.entry(topic.clone()).or_default().push(subscriber);
+        Ok(Some(Reserved { topics: Arc::clone(self), topic, number: mailbox.number, serial }))
+    }
+
+    /// Those who hear of a topic.
+    pub(crate) fn subscribers(&self, topic: &Topic) -> Vec<Arc<Mailbox>> {
+        let inner = self.lock();
+        let subscribers = inner.subscribers.get(topic).into_iter().flatten();
+        subscribers.map(|subscriber| Arc::clone(&subscriber.mailbox)).collect()
+    }
+
+    /// The topics that a client hears of.
+    pub(crate) fn of(&self, number: u64) -> Vec<Topic> {
+        self.lock().of_mailbox.get(&number).cloned().unwrap_or_default()
+    }
+
+    /// Ends a subscription.
+    pub(crate) fn remove(&self, number: u64, topic: &Topic) {
+        let removed = self.lock().remove(number, topic);
+        if let Some(Subscriber { counted: Some(backend), .. }) = removed {
+            topic.release(&backend);
+        }
+    }
+
+    /// Ends all subscriptions of a client.
+    pub(crate) fn forget(&self, number: u64) {
+        for topic in self.of(number) {
+            self.remove(number, &topic);
+        }
+    }
+
+    /// All that is counted at a backend that `is_current` does not know.
+    pub(crate) fn outdated(&self, is_current: impl Fn(&Topic, &Backend) -> bool) -> Vec<(Topic, Subscriber)> {
+        let inner = self.lock();
+        let all = inner.subscribers.iter().flat_map(|(topic, all)| all.iter().map(move |one| (topic, one)));
+        let outdated = all
+            .filter(|(topic, one)| one.counted.as_ref().is_some_and(|backend| !is_current(topic, backend)));
+        outdated.map(|(topic, one)| (topic.clone(), one.clone())).collect()
+    }
+
+    /// Notes that a subscription is counted by `backend` now.
+    pub(crate) fn recount(&self, topic: &Topic, subscriber: &Subscriber, backend: Backend) {
+        self.count(topic, subscriber.serial, backend);
+    }
+
+    fn count(&self, topic: &Topic, serial: u64, backend: Backend) {
+        let mut inner = self.lock();
+        let subscribers = inner.subscribers.get_mut(topic).into_iter().flatten();
+        if let Some(subscriber) = subscribers.into_iter().find(|subscriber| subscriber.serial == serial) {
+            subscriber.counted = Some(backend);
+            return;
+        }
+        // It was ended meanwhile.
+        drop(inner);
+        topic.release(&backend);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock()
+    }
+}
+
+impl Inner {
+    fn remove(&mut self, number: u64, topic: &Topic) -> Option<Subscriber> {
+        let subscribers = self.subscribers.get_mut(topic)?;
+        let at = subscribers.iter().position(|subscriber| subscriber.mailbox.number == number)?;
+        let removed = subscribers.swap_remove(at);
+        if subscribers.is_empty() {
+            self.subscribers.remove(topic);
+        }
+        if let Some(own) = self.of_mailbox.get_mut(&number) {
+            own.retain(|other| other != topic);
+            if own.is_empty() {
+                self.of_mailbox.remove(&number);
+            }
+        }
+        self.count -= 1;
+        Some(removed)
+    }
+}
+
+/// A subscription that its backend has not agreed to yet; gone when dropped.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    topics: Arc<Topics>,
+    topic: Topic,
+    number: u64,
+    serial: u64,
+}
+
+impl Reserved {
+    /// The backend has counted it.
+    pub(crate) fn keep(self, backend: Backend) {
+        self.topics.count(&self.topic, self.serial, backend);
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let mut inner = self.topics.lock();
+        let pending = |one: &Subscriber| one.serial == self.serial && one.counted.is_none();
+        if inner.subscribers.get(&self.topic).is_some_and(|all| all.iter().any(pending)) {
+            inner.remove(self.number, &self.topic);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Generation;
+
+    fn topic(name: &str) -> Topic {
+        Topic { kind: Kind::Resource, backend: "b".into(), name: name.into() }
+    }
+
+    fn mailbox(number: u64) -> Arc<Mailbox> {
+        Arc::new(Mailbox::new(number, None, Generation::default()))
+    }
+
+    #[test]
+    fn a_reservation_that_comes_to_nothing_leaves_nothing() {
+        let topics = Arc::<Topics>::default();
+        let (one, other) = (mailbox(1), mailbox(2));
+        let reserved = topics.reserve(&one, topic("a")).unwrap();
+        assert!(reserved.is_some());
+        assert!(topics.reserve(&one, topic("a")).unwrap().is_none(), "only once");
+        let second = topics.reserve(&other, topic("a")).unwrap();
+        assert_eq!(topics.subscribers(&topic("a")).len(), 2);
+        drop(reserved);
+        assert_eq!(topics.subscribers(&topic("a")).len(), 1);
+        topics.forget(other.number);
+        drop(second);
+        let inner = topics.lock();
+        assert_eq!((inner.count, inner.subscribers.len(), inner.of_mailbox.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn one_client_cannot_have_everything() {
+        let topics = Arc::<Topics>::default();
+        let greedy = mailbox(1);
+        let taken: Vec<_> = (0..MOST_OF_ONE)
+            .filter_map(|n| topics.reserve(&greedy, topic(&n.to_string())).unwrap())
+            .collect();
+        assert_eq!(taken.len(), MOST_OF_ONE);
+        assert_eq!(topics.reserve(&greedy, topic("x")).unwrap_err(), Full::OfOne);
+        assert!(topics.reserve(&mailbox(2), topic("x")).unwrap().is_some());
+    }
+}

@@ -1,0 +1,133 @@
+//! The client of a conversation: how what comes from the backend is written for it, and what it carries between two rounds.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use vmcp_backend::{Question, SessionId};
+use vmcp_wire::envelope::{Message, Request};
+use vmcp_wire::era::Era;
+use vmcp_wire::params::Params;
+use vmcp_wire::rpc::{self, RpcError};
+use vmcp_wire::splice::Spliced;
+use vmcp_wire::state::{Continuation, StateError};
+use vmcp_wire::translate::{self, NotificationPlan, REQUEST_STATE, ResultPlan, Translated};
+use vmcp_wire::{asking, codes, json, methods};
+
+use crate::edge::request::dispatch;
+use crate::edge::request::edge::Edge;
+use crate::edge::request::handled::Handled;
+use crate::edge::request::in_flight::Entered;
+use crate::edge::session::random::{now, random};
+use crate::identity::Identity;
+
+/// What has to be known of the client after the request has begun.
+pub(super) struct Client {
+    pub(super) edge: Arc<Edge>,
+    pub(super) identity: Identity,
+    pub(super) era: Era,
+    pub(super) session: Option<SessionId>,
+    pub(super) capabilities: Option<Arc<RawValue>>,
+    /// Its request.
+    pub(super) message: Bytes,
+    /// How it took up a call that had been parked.
+    pub(super) resumed: Option<Resumed>,
+}
+
+/// A call that began with another request.
+pub(super) struct Resumed {
+    /// The id of the present request.
+    pub(super) id: Box<RawValue>,
+    /// Its progress token.
+    pub(super) token: Option<Box<RawValue>>,
+    pub(super) _entered: Option<Entered>,
+}
+
+impl Client {
+    /// What a modern client carried back, if this is the repetition of a request.
+    pub(super) fn continuation(
+        &self,
+        request: &Request<'_>,
+        params: &Params<'_>,
+    ) -> Result<Option<Continuation>, StateError> {
+        if self.era == Era::Legacy || !methods::may_require_input(&request.method) {
+            return Ok(None);
+        }
+        let Some(state) = params.object.text(REQUEST_STATE) else { return Ok(None) };
+        // What is no string is no state of ours either.
+        let state = json::unquoted(state).unwrap_or_default();
+        let binding = dispatch::binding(self.identity, request, params);
+        Continuation::open(&self.edge.ring(), &state, &binding, now()).map(Some)
+    }
+
+    pub(super) fn seal(&self, continuation: &Continuation, until: u64) -> Result<String, StateError> {
+        let Ok(Message::Request(request)) = Message::parse(&self.message) else {
+            return Err(StateError::Content);
+        };
+        let Ok(params) = Params::parse(request.params) else { return Err(StateError::Content) };
+        let binding = dispatch::binding(self.identity, &request, &params);
+        continuation.seal(&self.edge.ring(), &random(), &binding, until)
+    }
+
+    /// The answer that asks, with the state that the client is to carry; an error without one.
+    pub(super) fn asks(&self, result: Spliced<'_>, sealed: Result<String, Option<StateError>>) -> Handled {
+        let Ok(Message::Request(request)) = Message::parse(&self.message) else {
+            return Handled::internal_error();
+        };
+        let state = match sealed {
+            Ok(state) => state,
+            Err(problem) => {
+                let message = problem.map_or_else(
+                    || "too many calls wait for input from their clients; try again later".to_owned(),
+                    |problem| problem.to_string(),
+                );
+                return Handled::error(self.era, request.id, &RpcError::new(codes::INTERNAL_ERROR, message));
+            }
+        };
+        let Ok(result) = result.into_raw() else { return Handled::internal_error() };
+        let snapshot = self.edge.engine.snapshot();
+        let plan = ResultPlan {
+            from: Era::Modern,
+            to: Era::Modern,
+            server_info: Some(snapshot.server_info()),
+            request_state: Some(&state),
+            ..ResultPlan::default()
+        };
+        match translate::result(&request.method, &result, &plan) {
+            Ok(result) => Handled::ok(rpc::response(request.id, result)),
+            Err(_) => Handled::internal_error(),
+        }
+    }
+
+    /// A notification in the terms of the client's era, if there are any.
+    pub(super) fn notification(&self, message: &RawValue) -> Option<Vec<u8>> {
+        let Ok(Message::Notification(notification)) = Message::parse(message.get().as_bytes()) else {
+            return None;
+        };
+        let mut plan = NotificationPlan { to: self.era, ..NotificationPlan::default() };
+        if let Some(resumed) = self.resumed.as_ref().filter(|_| notification.method == methods::PROGRESS) {
+            plan.progress_token = Some(resumed.token.as_deref()?);
+        }
+        match translate::notification(&notification.method, notification.params, &plan) {
+            Ok(Translated::Params(params)) => Some(rpc::notification(&notification.method, params)),
+            Ok(Translated::Dropped) | Err(_) => None,
+        }
+    }
+
+    pub(super) fn may_be_asked(&self, question: &Question) -> bool {
+        asking::may_ask(self.capabilities.as_deref(), &question.method, question.params.as_deref())
+    }
+
+    /// An answer under the id of the present request.
+    pub(super) fn under_present_id(&self, handled: Handled) -> Handled {
+        let Some(resumed) = &self.resumed else { return handled };
+        let Handled { status, body } = handled;
+        let body = body.into_bytes();
+        let body = match Message::parse(&body) {
+            Ok(Message::Response(response)) => rpc::response(&resumed.id, response.result),
+            Ok(Message::Error(error)) => rpc::error(Some(&resumed.id), error.error),
+            _ => return Handled::internal_error(),
+        };
+        Handled { status, body: body.into() }
+    }
+}

@@ -1,0 +1,225 @@
+//! From a request to its answer, whatever carried it.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use tracing::Instrument as _;
+use vmcp_wire::envelope::{Message, Request};
+use vmcp_wire::era::{Era, Revision};
+use vmcp_wire::object::Object;
+use vmcp_wire::pages::List;
+use vmcp_wire::params::Params;
+use vmcp_wire::payload::Payload;
+use vmcp_wire::rpc::{self, RpcError};
+use vmcp_wire::splice::Spliced;
+use vmcp_wire::state::{self, Binding, Continuation};
+use vmcp_wire::translate::{self, INPUT_REQUESTS, REQUEST_STATE, ResultPlan, ResultType, TranslateError};
+use vmcp_wire::{asking, codes, json, methods, subject};
+
+use super::edge::Edge;
+use super::handled::Handled;
+use super::in_flight::MOST_OF_SESSION;
+use super::{handshake, lists, logging};
+use crate::edge::push::subscriptions;
+use crate::edge::session::peer::Peer;
+use crate::edge::session::random::{now, random};
+use crate::identity::Identity;
+use crate::route::{self, Answer, Caller};
+use crate::telemetry::traces;
+
+/// How long a client may take to answer what a backend asks, in seconds.
+const STATE_LIFETIME: u64 = 10 * 60;
+
+/// What a modern client carried back for its backend.
+#[derive(Debug)]
+pub(crate) struct Relayed {
+    pub(crate) backend: Arc<str>,
+    pub(crate) state: String,
+}
+
+/// What a state that is sealed for this request is bound to.
+pub(crate) fn binding(identity: Identity, request: &Request<'_>, params: &Params<'_>) -> Binding {
+    Binding { identity: identity.digest(), request: state::digest(&request.method, &params.object) }
+}
+
+/// Runs one request to its end, in a span of its own, within the reach of `notifications/cancelled`.
+pub(crate) async fn run(
+    edge: &Edge,
+    peer: &Peer,
+    caller: Caller,
+    continues: Option<Relayed>,
+    message: &[u8],
+) -> Handled {
+    let Ok(Message::Request(request)) = Message::parse(message) else { return Handled::internal_error() };
+    let Ok(params) = Params::parse(request.params) else { return Handled::internal_error() };
+    let name = subject::get(&request.method, &params.object).unwrap_or_default();
+    let span = tracing::info_span!(
+        "request",
+        otel.name = %format_args!("{} {name}", request.method),
+        otel.kind = "server",
+        mcp.method = %request.method,
+        mcp.protocol_version = peer.revision.as_str(),
+    );
+    traces::continue_trace(&span, &caller.trace);
+    let caller = Caller { trace: traces::outgoing(&span, &caller.trace), ..caller };
+    // A client that closes the connection drops this future; the backend is told.
+    let _cancelled_when_dropped = caller.cancel.clone().drop_guard();
+    let entered = peer.session.map(|session| edge.in_flight.enter(session, request.id, &caller.cancel));
+    if let Some(None) = entered {
+        return Handled::error(peer.era, request.id, &too_many());
+    }
+    handle(edge, peer, &request, &params, &caller, continues).instrument(span).await
+}
+
+/// Answers every request but `initialize` and `subscriptions/listen`, which belong to their transports.
+async fn handle(
+    edge: &Edge,
+    peer: &Peer,
+    request: &Request<'_>,
+    params: &Params<'_>,
+    caller: &Caller,
+    continues: Option<Relayed>,
+) -> Handled {
+    let method = request.method.as_ref();
+    let refuse = |error: RpcError| Handled::error(peer.era, request.id, &error);
+    if !methods::exists(method, peer.era) {
+        return refuse(RpcError::method_not_found(method));
+    }
+    if let Some(list) = List::of_method(method) {
+        return match lists::page(&edge.engine.snapshot(), peer, list, &params.object) {
+            Ok(page) => Handled::ok(rpc::response_around(request.id, page)),
+            Err(error) => refuse(error),
+        };
+    }
+    let none = RawValue::from_string("{}".to_owned()).unwrap_or_default();
+    let carried = continues.as_ref().and_then(|relayed| unwrapped(params, relayed));
+    let raw = carried.as_deref().or(request.params).unwrap_or(&none);
+    let has_tasks = peer.revision >= Revision::V2025_11_25;
+    let answer = match method {
+        methods::PING => return Handled::ok(rpc::response(request.id, "{}")),
+        methods::DISCOVER => {
+            return Handled::ok(rpc::response(
+                request.id,
+                Spliced::from(handshake::discover(edge, peer.identity)),
+            ));
+        }
+        methods::TOOLS_CALL => route::call_tool(&edge.engine, caller, raw).await,
+        methods::RESOURCES_READ => route::read_resource(&edge.engine, caller, raw).await,
+        methods::PROMPTS_GET => route::get_prompt(&edge.engine, caller, raw).await,
+        methods::SUBSCRIBE => subscriptions::subscribe(&edge.push, peer, &params.object).await,
+        methods::UNSUBSCRIBE => subscriptions::unsubscribe(&edge.push, peer, &params.object),
+        methods::SET_LEVEL => logging::set_level(edge, peer, &params.object),
+        methods::COMPLETE => route::complete(&edge.engine, caller, raw).await,
+        methods::TASKS_GET | methods::TASKS_RESULT | methods::TASKS_UPDATE | methods::TASKS_CANCEL
+            if has_tasks =>
+        {
+            route::tasks::relay(&edge.engine, caller, method, raw).await
+        }
+        methods::TASKS_LIST if has_tasks => route::tasks::list(&edge.engine, caller, raw).await,
+        _ => route::extensions::relay(&edge.engine, caller, method, raw).await,
+    };
+    finish(edge, peer, request, params, &answer)
+}
+
+/// The parameters with the backend's own state in place of ours.
+fn unwrapped(params: &Params<'_>, relayed: &Relayed) -> Option<Box<RawValue>> {
+    let mut edit = params.object.edit();
+    edit.set(REQUEST_STATE, json::quoted(&relayed.state));
+    edit.finish().into_raw().ok()
+}
+
+/// The answer in the terms of the client's era.
+fn finish(edge: &Edge, peer: &Peer, request: &Request<'_>, params: &Params<'_>, answer: &Answer) -> Handled {
+    let method = request.method.as_ref();
+    let refuse = |error: RpcError| Handled::error(peer.era, request.id, &error);
+    let result = match &answer.outcome {
+        Ok(result) => result,
+        Err(error) => {
+            let uri = subject::get(method, &params.object);
+            let status = codes::http_status(code(error), peer.era);
+            return match translate::error(method, error, answer.era, peer.era, uri.as_deref()) {
+                Ok(error) => Handled { status, body: rpc::error(Some(request.id), error).into() },
+                Err(problem) => refuse(untranslatable(&problem)),
+            };
+        }
+    };
+    let state =
+        answer.pending.as_deref().map(|backend| carried(edge, peer, request, params, backend, result));
+    let state = match state.transpose() {
+        Ok(state) => state.flatten(),
+        Err(error) => return refuse(error),
+    };
+    let snapshot = edge.engine.snapshot();
+    let plan = ResultPlan {
+        from: answer.era,
+        to: peer.era,
+        server_info: (peer.era == Era::Modern).then(|| snapshot.server_info()),
+        request_state: state.as_deref(),
+        ..ResultPlan::default()
+    };
+    if let Some(received) = result.received()
+        && let Some(result) = translate::forward(method, received, &plan)
+    {
+        return Handled::ok(rpc::response_around(request.id, result));
+    }
+    match translate::result(method, result, &plan) {
+        Ok(result) => Handled::ok(rpc::response(request.id, result)),
+        Err(problem) => refuse(untranslatable(&problem)),
+    }
+}
+
+/// What a client carries in place of the state of a backend that asks, if it has one. An error where the client must not
+/// get the result.
+fn carried(
+    edge: &Edge,
+    peer: &Peer,
+    request: &Request<'_>,
+    params: &Params<'_>,
+    backend: &str,
+    result: &Payload,
+) -> Result<Option<String>, RpcError> {
+    let object = Object::parse(result).unwrap_or_default();
+    match translate::result_type(&object) {
+        ResultType::InputRequired if peer.era == Era::Modern => {
+            if let Some(missing) = undeclared(peer, &object) {
+                return Err(RpcError::missing_client_capability(missing));
+            }
+            let Some(state) = object.get_str(REQUEST_STATE) else { return Ok(None) };
+            let continuation =
+                Continuation::Relayed { backend: backend.to_owned(), state: state.into_owned() };
+            let binding = binding(peer.identity, request, params);
+            let until = now().saturating_add(STATE_LIFETIME);
+            let sealed = continuation.seal(&edge.ring(), &random(), &binding, until);
+            sealed.map(Some).map_err(|error| RpcError::new(codes::INTERNAL_ERROR, error.to_string()))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A capability that the client would need to be asked all this, and did not declare.
+fn undeclared(peer: &Peer, question: &Object<'_>) -> Option<&'static str> {
+    let requests = question.get(INPUT_REQUESTS).and_then(|requests| Object::parse(requests).ok())?;
+    let declared = peer.client.capabilities.as_deref();
+    requests.iter().find_map(|(_, request)| {
+        let request = Object::parse(request).unwrap_or_default();
+        let (method, params) = (request.get_str("method").unwrap_or_default(), request.get("params"));
+        // A method that nobody knows belongs to an extension.
+        asking::required(&method, params).filter(|_| !asking::may_ask(declared, &method, params))
+    })
+}
+
+/// The code of an error object.
+fn code(error: &RawValue) -> i64 {
+    let code = Object::parse(error).ok().and_then(|error| error.text("code")?.parse().ok());
+    code.unwrap_or(codes::INTERNAL_ERROR)
+}
+
+pub(crate) fn too_many() -> RpcError {
+    let message =
+        format!("too many requests at a time: at most {MOST_OF_SESSION} in a session; wait for some to end");
+    RpcError::new(codes::INTERNAL_ERROR, message)
+}
+
+fn untranslatable(problem: &TranslateError) -> RpcError {
+    RpcError::new(codes::INTERNAL_ERROR, problem.to_string())
+}

@@ -1,0 +1,53 @@
+//! How we introduce ourselves: `initialize` for legacy clients, `server/discover` for modern ones.
+
+use vmcp_wire::capabilities::without_tasks_extension;
+use vmcp_wire::codes;
+use vmcp_wire::era::Revision;
+use vmcp_wire::handshake::{ClientHello, OwnIntroduction};
+use vmcp_wire::params::Params;
+use vmcp_wire::rpc::RpcError;
+use vmcp_wire::session::Session;
+use vmcp_wire::translate::{Hints, Scope};
+
+use super::edge::Edge;
+use crate::edge::session::sessions;
+use crate::engine::Snapshot;
+use crate::identity::Identity;
+
+/// How long a modern client may keep our introduction. It changes with what the backends declare, which they seldom do.
+const DISCOVER_HINTS: Hints = Hints { ttl_ms: 10_000, scope: Scope::Public };
+
+/// Opens a session: the result of `initialize`, and the id to send along.
+pub(crate) fn initialize(edge: &Edge, params: &Params<'_>) -> Result<(Session, String, String), RpcError> {
+    let invalid = |error: String| RpcError::new(codes::INVALID_PARAMS, error);
+    let hello = ClientHello::parse(params).map_err(|error| invalid(error.to_string()))?;
+    let session = Session {
+        id: [0; 16],
+        identity: [0; 32],
+        revision: Revision::negotiate(&hello.protocol_version),
+        issued: 0,
+        expires: 0,
+        client_info: hello.client_info.get().to_owned(),
+        client_capabilities: without_tasks_extension(hello.capabilities)
+            .unwrap_or_else(|| hello.capabilities.get().to_owned()),
+    };
+    let (session, id) = sessions::open(&edge.ring(), session).map_err(|error| invalid(error.to_string()))?;
+    let snapshot = edge.engine.snapshot();
+    let result = introduction(&snapshot, Identity::Anonymous, session.revision);
+    let result = result.initialize_result(session.revision);
+    Ok((session, id, result))
+}
+
+/// The result of `server/discover`.
+pub(crate) fn discover(edge: &Edge, identity: Identity) -> String {
+    let snapshot = edge.engine.snapshot();
+    introduction(&snapshot, identity, Revision::MODERN).discover_result(&Revision::ALL, DISCOVER_HINTS)
+}
+
+fn introduction(snapshot: &Snapshot, identity: Identity, revision: Revision) -> OwnIntroduction<'_> {
+    OwnIntroduction {
+        capabilities: snapshot.declaration(identity, revision),
+        server_info: snapshot.server_info(),
+        instructions: snapshot.instructions(),
+    }
+}

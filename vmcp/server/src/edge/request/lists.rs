@@ -1,0 +1,36 @@
+//! Pages of what the view shows.
+
+use vmcp_wire::codes;
+use vmcp_wire::cursor::Cursor;
+use vmcp_wire::object::Object;
+use vmcp_wire::pages::List;
+use vmcp_wire::pieces::Pieces;
+use vmcp_wire::rpc::RpcError;
+
+use crate::edge::session::peer::Peer;
+use crate::engine::Snapshot;
+
+/// The result of a list request, in pieces.
+pub(super) fn page(
+    snapshot: &Snapshot,
+    peer: &Peer,
+    list: List,
+    params: &Object<'_>,
+) -> Result<Pieces, RpcError> {
+    let after = after(list, params)?;
+    let list = snapshot.view(peer.identity).list(list, peer.style);
+    Ok(list.page(after.as_deref(), peer.era, snapshot.server_info()).into_iter().collect())
+}
+
+/// The key behind which the page begins; none on the first one.
+fn after(list: List, params: &Object<'_>) -> Result<Option<String>, RpcError> {
+    if params.get("cursor").is_none_or(|cursor| cursor.get() == "null") {
+        return Ok(None);
+    }
+    // A cursor that is no string is none of ours either.
+    let text = params.get_str("cursor").unwrap_or_default();
+    let cursor = Cursor::decode(&text, list);
+    cursor
+        .map(|cursor| Some(cursor.after))
+        .map_err(|error| RpcError::new(codes::INVALID_PARAMS, error.to_string()))
+}

@@ -1,0 +1,29 @@
+//! `logging/setLevel` of legacy sessions.
+
+use vmcp_wire::codes;
+use vmcp_wire::level::Level;
+use vmcp_wire::object::Object;
+use vmcp_wire::rpc::RpcError;
+
+use super::edge::Edge;
+use crate::edge::session::peer::Peer;
+use crate::optim::call_arguments::empty_object;
+use crate::route::Answer;
+
+/// Notes the level for the session's requests, and tells the backends that already serve it.
+pub(super) fn set_level(edge: &Edge, peer: &Peer, params: &Object<'_>) -> Answer {
+    let level = params.get_str("level").and_then(|level| Level::parse(&level));
+    let (Some(session), Some(level)) = (peer.session, level) else {
+        let levels = Level::ALL.map(Level::as_str).join(", ");
+        let message = format!("`params.level` must be one of {levels}");
+        return Answer::error(&RpcError::new(codes::INVALID_PARAMS, message));
+    };
+    let kept = edge.push.listeners.keep(session, peer.expires, *edge.engine.generations().borrow());
+    kept.set_level(level);
+    for backend in edge.engine.snapshot().backends.values() {
+        backend.set_log_level(session, level);
+    }
+    // It may have been ended meanwhile.
+    edge.push.release_if_ended(session);
+    Answer::own(empty_object())
+}

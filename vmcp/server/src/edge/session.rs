@@ -1,0 +1,7 @@
+//! What is known of a client and its session.
+
+pub(super) mod keys;
+pub(super) mod peer;
+pub(super) mod questions;
+pub(super) mod random;
+pub(super) mod sessions;

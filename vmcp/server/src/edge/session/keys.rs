@@ -1,0 +1,94 @@
+//! The keys that seal what clients hand back to us. They follow the configuration, so that a key can be replaced while
+//! nobody notices: put the new one first, and take the old one away when what it sealed has expired.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use vmcp_model::config::{Config, Secret};
+use vmcp_wire::sealed::{KeyError, KeyRing};
+
+use super::random::random;
+
+/// The ring that belongs to the configuration in force.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    /// Of this process alone: seals while none is configured. It always opens what it sealed, so that the first
+    /// configured key ends nothing.
+    own: [u8; 32],
+    current: ArcSwap<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    made_of: Arc<Config>,
+    ring: Arc<KeyRing>,
+}
+
+impl Keys {
+    pub(crate) fn new(config: &Arc<Config>) -> Result<Self, KeyError> {
+        let own = random();
+        let ring = Arc::new(ring(&config.server.session_keys, &own)?);
+        Ok(Self { own, current: ArcSwap::from_pointee(Current { made_of: Arc::clone(config), ring }) })
+    }
+
+    /// The keys of `config`. Those before, if its own cannot be used, which validation does not let happen.
+    pub(crate) fn ring(&self, config: &Arc<Config>) -> Arc<KeyRing> {
+        let current = self.current.load();
+        if Arc::ptr_eq(&current.made_of, config) {
+            return Arc::clone(&current.ring);
+        }
+        let keys = &config.server.session_keys;
+        let ring = if *keys == current.made_of.server.session_keys {
+            Arc::clone(&current.ring)
+        } else {
+            match ring(keys, &self.own) {
+                Ok(ring) => Arc::new(ring),
+                Err(error) => {
+                    tracing::error!(%error, "server.sessionKeys cannot be used; those before stay in force");
+                    Arc::clone(&current.ring)
+                }
+            }
+        };
+        // Requests that still have the snapshot before may swap back and forth for a moment, which costs a few hashes.
+        self.current.store(Arc::new(Current { made_of: Arc::clone(config), ring: Arc::clone(&ring) }));
+        ring
+    }
+}
+
+fn ring(secrets: &[Secret], own: &[u8; 32]) -> Result<KeyRing, KeyError> {
+    KeyRing::from_secrets(secrets.iter().map(|secret| secret.expose().as_bytes()).chain([own.as_slice()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{KEYWORDS, config};
+
+    fn keyed(keys: &[&str]) -> Arc<Config> {
+        let mut config = config(KEYWORDS);
+        config.server.session_keys = keys.iter().map(|key| Secret::from(*key)).collect();
+        Arc::new(config)
+    }
+
+    const OLD: &str = "an old key of enough characters";
+    const NEW: &str = "a newer key of enough characters";
+
+    #[test]
+    fn a_token_outlives_the_replacement_of_its_key_until_the_key_is_taken_away() {
+        let (none, old) = (keyed(&[]), keyed(&[OLD]));
+        let (both, new) = (keyed(&[NEW, OLD]), keyed(&[NEW]));
+        let keys = Keys::new(&none).unwrap();
+        let opens = |config, token: &str| keys.ring(config).open(token, b"", 0).is_ok();
+        let unkeyed = keys.ring(&none).seal(&[1; 24], b"x", b"", 9);
+        let first = keys.ring(&old).seal(&[2; 24], b"x", b"", 9);
+        let second = keys.ring(&both).seal(&[3; 24], b"x", b"", 9);
+        for config in [&old, &both] {
+            assert!(opens(config, &unkeyed) && opens(config, &first), "in any order");
+        }
+        assert!(opens(&new, &second) && !opens(&new, &first));
+        assert!(!opens(&old, &second), "sealed with the new one");
+        let other = Keys::new(&new).unwrap();
+        assert!(other.ring(&new).open(&second, b"", 0).is_ok(), "another process with the same key");
+        assert!(other.ring(&new).open(&unkeyed, b"", 0).is_err());
+    }
+}

@@ -1,0 +1,98 @@
+//! Who sent a message: era, revision, and what the client says about itself.
+
+use std::sync::Arc;
+
+use vmcp_backend::{ClientFacts, SessionId};
+use vmcp_model::config::ToolNameStyle;
+use vmcp_wire::era::{Era, Modern, Revision};
+use vmcp_wire::level::Level;
+
+use super::sessions::Known;
+use crate::identity::Identity;
+use crate::optim::names::NameStyle;
+
+/// Parts of the names of clients that refuse a whole server over a dot in one tool's name: Claude Desktop, Codex CLI
+/// (openai/codex#8174), Copilot CLI (github/copilot-cli#2581), Kimi CLI.
+const REFUSE_DOTS: [&str; 5] = ["claude-ai", "claude-desktop", "codex", "copilot", "kimi"];
+
+/// The sender of one message.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    pub(crate) identity: Identity,
+    pub(crate) era: Era,
+    pub(crate) revision: Revision,
+    /// How our own tools are spelled for it.
+    pub(crate) style: NameStyle,
+    /// What backends are told about it.
+    pub(crate) client: ClientFacts,
+    /// Its session, in the legacy era.
+    pub(crate) session: Option<SessionId>,
+    /// When that ends, in seconds since 1970.
+    pub(crate) expires: u64,
+}
+
+impl Peer {
+    /// The sender of a modern message.
+    pub(crate) fn modern(modern: &Modern<'_>, style: ToolNameStyle) -> Self {
+        let meta = &modern.params.meta;
+        Self {
+            identity: Identity::Anonymous,
+            era: Era::Modern,
+            revision: modern.revision,
+            style: style_for(style, meta.client_name().as_deref()),
+            client: ClientFacts {
+                info: meta.client_info().map(|info| Arc::from(info.to_owned())),
+                capabilities: meta.client_capabilities().map(|raw| Arc::from(raw.to_owned())),
+                log_level: meta.log_level().map(|level| Arc::from(level.as_ref())),
+            },
+            session: None,
+            expires: u64::MAX,
+        }
+    }
+
+    /// The client of a legacy session, which asked for log messages of `level`.
+    pub(crate) fn legacy(known: &Known, style: ToolNameStyle, level: Option<Level>) -> Self {
+        let log_level = level.map(|level| Arc::from(level.as_str()));
+        Self {
+            identity: Identity::Anonymous,
+            era: Era::Legacy,
+            revision: known.session.revision,
+            style: style_for(style, known.name.as_deref()),
+            client: ClientFacts { log_level, ..known.client.clone() },
+            session: Some(known.session.id),
+            expires: known.session.expires,
+        }
+    }
+}
+
+fn style_for(configured: ToolNameStyle, client: Option<&str>) -> NameStyle {
+    match configured {
+        ToolNameStyle::Dotted => NameStyle::Dotted,
+        ToolNameStyle::Underscore => NameStyle::Underscore,
+        ToolNameStyle::Auto => {
+            let name = client.unwrap_or_default().to_ascii_lowercase();
+            if REFUSE_DOTS.iter().any(|part| name.contains(part)) {
+                NameStyle::Underscore
+            } else {
+                NameStyle::Dotted
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_that_refuse_dots_get_none() {
+        for name in ["claude-ai", "codex-mcp-client", "github-copilot-developer", "Kimi CLI"] {
+            assert_eq!(style_for(ToolNameStyle::Auto, Some(name)), NameStyle::Underscore, "{name}");
+        }
+        for name in [None, Some("claude-code"), Some("mcp-inspector")] {
+            assert_eq!(style_for(ToolNameStyle::Auto, name), NameStyle::Dotted, "{name:?}");
+        }
+        assert_eq!(style_for(ToolNameStyle::Dotted, Some("claude-ai")), NameStyle::Dotted);
+        assert_eq!(style_for(ToolNameStyle::Underscore, None), NameStyle::Underscore);
+    }
+}

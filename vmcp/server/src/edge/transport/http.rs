@@ -1,0 +1,271 @@
+//! `/mcp` over HTTP: POST for both eras, GET and DELETE for legacy sessions.
+
+mod body;
+pub(crate) mod guard;
+mod refuse;
+mod respond;
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request as HttpRequest, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use hyper::body::Incoming;
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+use vmcp_backend::Outcome;
+use vmcp_wire::envelope::{Message, Notification, Request};
+use vmcp_wire::era::{self, Era, RequestEra};
+use vmcp_wire::headers::{self, Field, HeaderSource};
+use vmcp_wire::params::Params;
+use vmcp_wire::rpc;
+use vmcp_wire::session::Session;
+use vmcp_wire::splice::Spliced;
+use vmcp_wire::{codes, json, methods};
+
+use super::trace;
+use crate::edge::push::streams;
+use crate::edge::request::conversation::Conversation;
+use crate::edge::request::edge::Edge;
+use crate::edge::request::handled::Handled;
+use crate::edge::request::handshake;
+use crate::edge::session::peer::Peer;
+use crate::edge::session::sessions::Known;
+use crate::engine::Engine;
+use crate::identity::Identity;
+use guard::Guard;
+
+const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
+
+/// The client port.
+#[derive(Clone)]
+pub(crate) struct Port {
+    edge: Arc<Edge>,
+    guard: Arc<Guard>,
+}
+
+impl Port {
+    pub(crate) fn new(edge: Arc<Edge>, guard: Guard) -> Self {
+        Self { edge, guard: Arc::new(guard) }
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.edge.engine
+    }
+
+    /// Answers a request.
+    pub(crate) async fn serve(self, request: HttpRequest<Incoming>) -> Response {
+        if request.uri().path() != "/mcp" {
+            return StatusCode::NOT_FOUND.into_response();
+        }
+        let snapshot = self.edge.engine.snapshot();
+        if snapshot.bridge && snapshot.stands_for().is_none() {
+            return refuse::not_up_yet();
+        }
+        match *request.method() {
+            Method::POST => receive(&self, request).await,
+            Method::GET => listen(&self, request.headers()),
+            Method::DELETE => end(&self, request.headers()),
+            _ => (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST, GET, DELETE")]).into_response(),
+        }
+    }
+}
+
+struct Headers<'a>(&'a HeaderMap);
+
+impl HeaderSource for Headers<'_> {
+    fn field(&self, name: &str) -> Field<'_> {
+        let mut values = self.0.get_all(name).iter();
+        match (values.next(), values.next()) {
+            (None, _) => Field::Absent,
+            (Some(value), None) => value.to_str().map_or(Field::Invalid, Field::One),
+            _ => Field::Invalid,
+        }
+    }
+}
+
+async fn receive(port: &Port, request: HttpRequest<Incoming>) -> Response {
+    let (parts, body) = request.into_parts();
+    if let Err(refused) = port.guard.check(&parts.headers) {
+        return refuse::forbidden(&refused);
+    }
+    if let Err(response) = refuse::media_types(&parts.headers) {
+        return *response;
+    }
+    let config = Arc::clone(&port.edge.engine.snapshot().config);
+    let (limit, patience) = (config.optimizer.limits.body_bytes, config.server.receive_timeout);
+    let bytes = match body::read(body, limit, patience).await {
+        Ok(bytes) => bytes,
+        Err(problem) => return refuse::body(&problem),
+    };
+    let message = match Message::parse(&bytes) {
+        Ok(message) => message,
+        Err(error) => return refuse::envelope(&error),
+    };
+    let era = match era::classify(&Headers(&parts.headers), &message) {
+        Ok(era) => era,
+        Err(refusal) => return refuse::protocol(message.id(), &refusal),
+    };
+    let style = port.edge.engine.snapshot().config.optimizer.tool_name_style;
+    let peer = match &era {
+        RequestEra::Modern(modern) => Peer::modern(modern, style),
+        RequestEra::Legacy { params, .. } => {
+            if let Message::Request(request) = &message
+                && request.method == methods::INITIALIZE
+            {
+                return initialize(&port.edge, request, params);
+            }
+            match session(&port.edge, &parts.headers) {
+                Ok(known) => Peer::legacy(&known, style, port.edge.push.listeners.level(known.session.id)),
+                Err(response) => return *response,
+            }
+        }
+    };
+    match &message {
+        Message::Request(request) => {
+            answer(&port.edge, peer, request, &era, &parts.headers, bytes.clone()).await
+        }
+        Message::Notification(notification) => {
+            notified(&port.edge, &peer, notification);
+            StatusCode::ACCEPTED.into_response()
+        }
+        Message::Response(response) => {
+            answered(&port.edge, &peer, Some(response.id), Outcome::result(response.result))
+        }
+        Message::Error(error) => answered(&port.edge, &peer, error.id, Outcome::error(error.error)),
+    }
+}
+
+fn initialize(edge: &Edge, request: &Request<'_>, params: &Params<'_>) -> Response {
+    match handshake::initialize(edge, params) {
+        Ok((_, id, result)) => {
+            let mut response = respond::json(Handled::ok(rpc::response(request.id, Spliced::from(result))));
+            if let Ok(value) = HeaderValue::try_from(id) {
+                response.headers_mut().insert(SESSION_ID, value);
+            }
+            response
+        }
+        Err(error) => respond::json(Handled::error(Era::Legacy, request.id, &error)),
+    }
+}
+
+fn notified(edge: &Edge, peer: &Peer, notification: &Notification<'_>) {
+    if let Some(session) = peer.session {
+        edge.notified(session, notification);
+    }
+}
+
+/// What a client says to a question.
+fn answered(edge: &Edge, peer: &Peer, id: Option<&RawValue>, outcome: Outcome) -> Response {
+    // An error without an id is about something that we sent and it could not read; there is nobody to tell.
+    let (Some(session), Some(id)) = (peer.session, id) else { return StatusCode::ACCEPTED.into_response() };
+    match edge.questions.answer(session, id, outcome) {
+        Ok(()) => StatusCode::ACCEPTED.into_response(),
+        Err(problem) => {
+            error_response(StatusCode::BAD_REQUEST, Some(id), codes::INVALID_REQUEST, &problem.to_string())
+        }
+    }
+}
+
+async fn answer(
+    edge: &Arc<Edge>,
+    peer: Peer,
+    request: &Request<'_>,
+    era: &RequestEra<'_>,
+    headers: &HeaderMap,
+    bytes: Bytes,
+) -> Response {
+    let params = match era {
+        RequestEra::Modern(modern) => &modern.params,
+        RequestEra::Legacy { params, .. } => params,
+    };
+    if peer.era == Era::Modern {
+        if request.method == methods::TOOLS_CALL
+            && let Err(refusal) = check_param_headers(edge, peer.identity, headers, params)
+        {
+            return refuse::protocol(Some(request.id), &refusal);
+        }
+        if request.method == methods::LISTEN {
+            let cancel = CancellationToken::new();
+            let stream = streams::subscription(&edge.push, &peer, &params.object, request.id, cancel);
+            return respond::stream(stream);
+        }
+    }
+    let (trace, streams) = (trace::of_http(&params.meta, headers), refuse::accepts_streams(headers));
+    let conversation = Conversation::begin(edge, peer, trace, (request, params), bytes, streams).await;
+    respond::json_or_stream(conversation).await
+}
+
+/// `Mcp-Param-*` against the arguments, by the definition that this client was given.
+fn check_param_headers(
+    edge: &Edge,
+    identity: Identity,
+    headers: &HeaderMap,
+    params: &Params<'_>,
+) -> Result<(), rpc::Refusal> {
+    let snapshot = edge.engine.snapshot();
+    let view = snapshot.view(identity);
+    let Some(tool) = params.object.get_str("name").and_then(|name| view.tool(&name)) else {
+        return Ok(());
+    };
+    let Some(schema) =
+        tool.definition.input_schema.as_deref().filter(|_| !tool.definition.param_headers.is_empty())
+    else {
+        return Ok(());
+    };
+    let annotations = headers::ParamHeader::parse(schema).unwrap_or_default();
+    headers::check_param_headers(&Headers(headers), &annotations, params.object.get("arguments"))
+}
+
+/// The GET stream of a legacy session. Modern clients have none.
+fn listen(port: &Port, headers: &HeaderMap) -> Response {
+    if let Err(refused) = port.guard.check(headers) {
+        return refuse::forbidden(&refused);
+    }
+    if headers.get(&SESSION_ID).is_none() {
+        return refuse::post_only();
+    }
+    if !refuse::accepts_streams(headers) {
+        return (StatusCode::NOT_ACCEPTABLE, "the stream is text/event-stream; send it in Accept\n")
+            .into_response();
+    }
+    match session(&port.edge, headers) {
+        Ok(known) => {
+            let Session { id, expires, .. } = known.session;
+            respond::stream(streams::of_session(&port.edge.push, id, expires))
+        }
+        Err(response) => *response,
+    }
+}
+
+fn end(port: &Port, headers: &HeaderMap) -> Response {
+    if let Err(refused) = port.guard.check(headers) {
+        return refuse::forbidden(&refused);
+    }
+    if headers.get(&SESSION_ID).is_none() {
+        return refuse::post_only();
+    }
+    match session(&port.edge, headers) {
+        Ok(session) => {
+            port.edge.sessions.end(&session.session);
+            port.edge.push.end_session(session.session.id);
+            StatusCode::OK.into_response()
+        }
+        Err(response) => *response,
+    }
+}
+
+fn session(edge: &Edge, headers: &HeaderMap) -> Result<Arc<Known>, Box<Response>> {
+    let headers = Headers(headers);
+    let Field::One(id) = headers.field(headers::SESSION_ID) else {
+        return Err(Box::new(refuse::session_required()));
+    };
+    edge.sessions.get(&edge.ring(), id).map_err(|error| Box::new(refuse::session_not_found(&error)))
+}
+
+/// An error body without an id, with an HTTP status.
+fn error_response(status: StatusCode, id: Option<&RawValue>, code: i64, message: &str) -> Response {
+    let error = format!(r#"{{"code":{code},"message":{}}}"#, json::quoted(message));
+    let body = rpc::error(id, Spliced::from(error));
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}

@@ -1,0 +1,72 @@
+//! What a POST carries: its bytes within the limit, and its trace.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+use tokio::time::timeout;
+use vmcp_wire::pieces::Pieces;
+
+/// Why there is no body.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BodyError {
+    #[error("the body is larger than {limit} bytes (optimizer.limits.bodyBytes)")]
+    TooLarge { limit: usize },
+    #[error("the body broke off")]
+    Broken,
+    #[error("the body did not arrive within {} seconds (server.receiveTimeout)", .0.as_secs())]
+    TooSlow(Duration),
+}
+
+/// What is read and dropped of a body that is too large: a connection that is closed under its sender loses the refusal.
+const DROPPED: usize = 16 * 1024 * 1024;
+/// How long that may take.
+const DROPPING: Duration = Duration::from_secs(2);
+
+/// Reads a body of at most `limit` bytes that arrives within `patience`.
+pub(super) async fn read(mut body: Incoming, limit: usize, patience: Duration) -> Result<Bytes, BodyError> {
+    let read = bounded(&mut body, limit, patience).await;
+    if matches!(read, Err(BodyError::TooLarge { .. })) && body.size_hint().lower() <= DROPPED as u64 {
+        // It is refused either way.
+        let _ = timeout(DROPPING, drop_rest(&mut body)).await;
+    }
+    read
+}
+
+async fn drop_rest(body: &mut Incoming) {
+    let mut dropped = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        dropped += frame.data_ref().map_or(0, Bytes::len);
+        if dropped > DROPPED {
+            return;
+        }
+    }
+}
+
+async fn bounded(body: &mut Incoming, limit: usize, patience: Duration) -> Result<Bytes, BodyError> {
+    if body.size_hint().lower() > limit as u64 {
+        return Err(BodyError::TooLarge { limit });
+    }
+    // Most bodies have arrived with their headers, in one piece: no timer, no copy.
+    let mut read = std::pin::pin!(whole(body, limit));
+    match futures::poll!(read.as_mut()) {
+        Poll::Ready(result) => result,
+        Poll::Pending => timeout(patience, read).await.unwrap_or(Err(BodyError::TooSlow(patience))),
+    }
+}
+
+async fn whole(body: &mut Incoming, limit: usize) -> Result<Bytes, BodyError> {
+    let mut pieces = Pieces::new();
+    while let Some(frame) = body.frame().await {
+        // Trailers say nothing to us.
+        if let Ok(piece) = frame.map_err(|_| BodyError::Broken)?.into_data() {
+            pieces.push(piece);
+        }
+        if pieces.len() > limit {
+            return Err(BodyError::TooLarge { limit });
+        }
+    }
+    Ok(pieces.into_bytes())
+}

@@ -1,0 +1,118 @@
+//! Requests that are not served, each with the status and the error that the protocol asks for.
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::value::RawValue;
+use vmcp_wire::codes;
+use vmcp_wire::envelope::EnvelopeError;
+use vmcp_wire::rpc::{self, Refusal};
+use vmcp_wire::splice::Spliced;
+
+use super::body::BodyError;
+use super::error_response;
+use super::guard::Refused;
+use crate::edge::session::sessions::NoSession;
+
+pub(super) fn forbidden(refused: &Refused) -> Response {
+    error_response(StatusCode::FORBIDDEN, None, codes::INVALID_REQUEST, &refused.to_string())
+}
+
+/// A POST must be JSON, and its sender must be able to read JSON.
+pub(super) fn media_types(headers: &HeaderMap) -> Result<(), Box<Response>> {
+    let content_type =
+        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    let refuse =
+        |status, message| Err(Box::new(error_response(status, None, codes::INVALID_REQUEST, message)));
+    if !essence.eq_ignore_ascii_case("application/json") {
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
+    }
+    if !accepts(headers, "application/json") {
+        return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must list application/json and text/event-stream");
+    }
+    Ok(())
+}
+
+/// Whether the answer may be a stream of events.
+pub(super) fn accepts_streams(headers: &HeaderMap) -> bool {
+    accepts(headers, "text/event-stream")
+}
+
+fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
+    let mut values =
+        headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).peekable();
+    let (kind, _) = wanted.split_once('/').unwrap_or((wanted, ""));
+    let fits = |range: &str| {
+        let range = range.split(';').next().unwrap_or_default().trim();
+        range == "*/*"
+            || range.eq_ignore_ascii_case(wanted)
+            || range.strip_suffix("/*").is_some_and(|range| range.eq_ignore_ascii_case(kind))
+    };
+    values.peek().is_none() || values.any(|value| value.split(',').any(fits))
+}
+
+pub(super) fn body(problem: &BodyError) -> Response {
+    let status = match problem {
+        BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+        BodyError::Broken => StatusCode::BAD_REQUEST,
+        BodyError::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
+    };
+    error_response(status, None, codes::INVALID_REQUEST, &problem.to_string())
+}
+
+pub(super) fn envelope(error: &EnvelopeError) -> Response {
+    error_response(StatusCode::BAD_REQUEST, error.id.as_deref(), error.code(), &error.to_string())
+}
+
+pub(super) fn protocol(id: Option<&RawValue>, refusal: &Refusal) -> Response {
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
+    let body = rpc::error(id, Spliced::from(refusal.error.to_json()));
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+pub(super) fn session_required() -> Response {
+    let message = "Mcp-Session-Id is required; begin with initialize, or speak 2026-07-28";
+    error_response(StatusCode::BAD_REQUEST, None, codes::INVALID_REQUEST, message)
+}
+
+pub(super) fn session_not_found(error: &NoSession) -> Response {
+    error_response(StatusCode::NOT_FOUND, None, codes::INVALID_REQUEST, &error.to_string())
+}
+
+/// Nothing can be said in the place of a program that has not yet said what it is.
+pub(super) fn not_up_yet() -> Response {
+    let message = "the server behind this one is being started; /readyz of the admin port says more";
+    let mut response = error_response(StatusCode::SERVICE_UNAVAILABLE, None, codes::INTERNAL_ERROR, message);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+pub(super) fn post_only() -> Response {
+    let allow = [(header::ALLOW, "POST")];
+    (StatusCode::METHOD_NOT_ALLOWED, allow, "without a session, only POST is served here\n").into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(accept: &[&str]) -> HeaderMap {
+        accept.iter().map(|value| (header::ACCEPT, value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn accept_is_read_as_http_defines_it() {
+        for accept in [
+            &[][..],
+            &["*/*"],
+            &["application/*"],
+            &["text/html, Application/JSON;q=0.5"],
+            &["text/html", "*/*"],
+        ] {
+            assert!(accepts(&headers(accept), "application/json"), "{accept:?}");
+        }
+        assert!(!accepts(&headers(&["text/event-stream"]), "application/json"));
+        assert!(!accepts_streams(&headers(&["application/json"])));
+        assert!(accepts_streams(&headers(&["application/json, text/event-stream"])));
+    }
+}

@@ -1,0 +1,116 @@
+//! Answers: one JSON document when nothing precedes it, a stream of events from the first notification on.
+
+use std::convert::Infallible;
+use std::future::ready;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream::{self, Stream};
+use http_body::{Frame, SizeHint};
+use tokio::time::timeout;
+use vmcp_wire::pieces::Pieces;
+use vmcp_wire::sse;
+
+use crate::edge::request::conversation::{Conversation, Step};
+use crate::edge::request::handled::Handled;
+
+/// Proxies close what is silent for a minute; less than half of the usual shortest limit.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// A document in pieces; its length is known.
+struct Whole(Pieces);
+
+impl http_body::Body for Whole {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.len() as u64)
+    }
+}
+
+pub(super) fn json(handled: Handled) -> Response {
+    let status = StatusCode::from_u16(handled.status).unwrap_or(StatusCode::OK);
+    let body = Body::new(Whole(handled.body));
+    (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
+}
+
+/// Waits for the answer or for the first message before it, whichever comes first.
+pub(super) async fn json_or_stream(mut conversation: Conversation) -> Response {
+    let first = match conversation.next().await {
+        Some(Step::Answer(handled)) => return json(handled),
+        Some(first) => first,
+        None => return json(Handled::internal_error()),
+    };
+    let steps = stream::once(ready(first)).chain(conversation);
+    event_stream(steps.map(|step| match step {
+        Step::Message(message) => event(&message),
+        Step::Answer(handled) => event(&handled.body.into_bytes()),
+    }))
+}
+
+/// A stream of messages.
+pub(super) fn stream(messages: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    event_stream(messages.map(|message| event(&message)))
+}
+
+fn event_stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    (headers, Body::from_stream(kept_alive(events, SILENCE).map(Ok::<_, Infallible>))).into_response()
+}
+
+/// The events, and a comment whenever there has been none for as long as `silence`: proxies close what says nothing.
+fn kept_alive(
+    events: impl Stream<Item = Bytes> + Send + 'static,
+    silence: Duration,
+) -> impl Stream<Item = Bytes> + Send {
+    stream::unfold(Box::pin(events), move |mut events| async move {
+        match timeout(silence, events.next()).await {
+            Ok(event) => event.map(|event| (event, events)),
+            Err(_) => Some((Bytes::from_static(sse::KEEP_ALIVE), events)),
+        }
+    })
+}
+
+fn event(message: &[u8]) -> Bytes {
+    // Every message was built from text.
+    Bytes::from(sse::encode(None, None, &String::from_utf8_lossy(message)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_silent_stream_is_kept_alive_and_its_events_are_not_lost() {
+        let late = stream::once(async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            Bytes::from_static(b"event")
+        });
+        let sent: Vec<_> = kept_alive(late, Duration::from_millis(20)).collect().await;
+        let (event, comments) = sent.split_last().unwrap();
+        assert_eq!(event, "event");
+        assert!(!comments.is_empty() && comments.iter().all(|comment| comment == sse::KEEP_ALIVE));
+    }
+}

@@ -1,0 +1,214 @@
+//! MCP on standard input and output, for clients that start a command: one message a line, both eras.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use vmcp_backend::Outcome;
+use vmcp_model::config::ToolNameStyle;
+use vmcp_wire::envelope::{Message, Request};
+use vmcp_wire::era::{self, Modern, RequestEra};
+use vmcp_wire::params::Params;
+use vmcp_wire::rpc::{self, RpcError};
+use vmcp_wire::splice::Spliced;
+use vmcp_wire::{codes, methods};
+
+use super::trace;
+use crate::edge::push::streams;
+use crate::edge::request::conversation::{Conversation, Step};
+use crate::edge::request::edge::Edge;
+use crate::edge::request::{dispatch, handshake};
+use crate::edge::session::peer::Peer;
+use crate::edge::session::sessions::Known;
+
+/// Messages that wait for a client that does not read; then whoever sends them waits.
+const QUEUE: usize = 256;
+/// The only client on this connection: where a session id would say which one.
+const ONLY: [u8; 16] = [0; 16];
+
+/// Serves one client until its input ends, then waits for requests in flight.
+pub async fn serve<R, W>(edge: Arc<Edge>, input: R, mut output: W) -> io::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, mut outgoing) = mpsc::channel::<Vec<u8>>(QUEUE);
+    let writer = tokio::spawn(async move {
+        while let Some(message) = outgoing.recv().await {
+            let mut line = rpc::single_line(message);
+            line.push(b'\n');
+            output.write_all(&line).await?;
+            if outgoing.is_empty() {
+                output.flush().await?;
+            }
+        }
+        io::Result::Ok(())
+    });
+    let limit = edge.engine.snapshot().config.optimizer.limits.body_bytes;
+    let mut lines = FramedRead::new(input, LinesCodec::new_with_max_length(limit));
+    let mut connection =
+        Connection { edge: Arc::clone(&edge), session: None, sender, tasks: TaskTracker::new() };
+    loop {
+        let line = tokio::select! {
+            () = edge.closing.cancelled() => break,
+            line = lines.next() => line,
+        };
+        match line {
+            None => break,
+            Some(Ok(line)) if line.trim().is_empty() => {}
+            Some(Ok(line)) => connection.receive(Bytes::from(line)).await,
+            Some(Err(LinesCodecError::MaxLineLengthExceeded)) => {
+                let message =
+                    format!("the message is larger than {limit} bytes (optimizer.limits.bodyBytes)");
+                connection.refuse(None, &RpcError::new(codes::INVALID_REQUEST, message)).await;
+            }
+            Some(Err(LinesCodecError::Io(error))) if error.kind() == io::ErrorKind::InvalidData => {
+                connection.refuse(None, &RpcError::new(codes::PARSE_ERROR, "the message is not UTF-8")).await;
+            }
+            Some(Err(LinesCodecError::Io(error))) => return Err(error),
+        }
+    }
+    edge.close();
+    connection.tasks.close();
+    connection.tasks.wait().await;
+    drop(connection);
+    writer.await.map_err(io::Error::other)?
+}
+
+struct Connection {
+    edge: Arc<Edge>,
+    session: Option<Known>,
+    sender: mpsc::Sender<Vec<u8>>,
+    tasks: TaskTracker,
+}
+
+impl Connection {
+    async fn receive(&mut self, line: Bytes) {
+        let message = match Message::parse(&line) {
+            Ok(message) => message,
+            Err(error) => {
+                return self
+                    .refuse(error.id.as_deref(), &RpcError::new(error.code(), error.to_string()))
+                    .await;
+            }
+        };
+        let era = match era::classify_stdio(&message) {
+            Ok(era) => era,
+            Err(refusal) => return self.refuse(message.id(), &refusal.error).await,
+        };
+        match &message {
+            Message::Request(request) => self.request(request, &era, line.clone()).await,
+            Message::Notification(notification) => self.edge.notified(ONLY, notification),
+            Message::Response(response) => {
+                self.answered(Some(response.id), Outcome::result(response.result));
+            }
+            Message::Error(error) => self.answered(error.id, Outcome::error(error.error)),
+        }
+    }
+
+    /// What the client says to a question. Who answers what nobody asked cannot be told here.
+    fn answered(&self, id: Option<&RawValue>, outcome: Outcome) {
+        let answered = id.map(|id| self.edge.questions.answer(ONLY, id, outcome));
+        if let Some(Err(problem)) = answered {
+            tracing::debug!(%problem, "a response of the client was ignored");
+        }
+    }
+
+    async fn request(&mut self, request: &Request<'_>, era: &RequestEra<'_>, line: Bytes) {
+        let style = self.edge.engine.snapshot().config.optimizer.tool_name_style;
+        let mut peer = match era {
+            RequestEra::Modern(modern) if request.method == methods::LISTEN => {
+                return self.subscribe(request, modern, style).await;
+            }
+            RequestEra::Modern(modern) => Peer::modern(modern, style),
+            RequestEra::Legacy { params, .. } if request.method == methods::INITIALIZE => {
+                return self.initialize(request, params).await;
+            }
+            RequestEra::Legacy { .. } => {
+                let Some(session) = &self.session else {
+                    let error =
+                        RpcError::new(codes::INVALID_REQUEST, "begin with initialize, or speak 2026-07-28");
+                    return self.refuse(Some(request.id), &error).await;
+                };
+                Peer::legacy(session, style, self.edge.push.listeners.level(ONLY))
+            }
+        };
+        // Both eras cancel by notification here.
+        (peer.session, peer.expires) = (Some(ONLY), u64::MAX);
+        let params = match era {
+            RequestEra::Modern(modern) => &modern.params,
+            RequestEra::Legacy { params, .. } => params,
+        };
+        let trace = trace::of_message(&params.meta);
+        let begin = Conversation::begin(&self.edge, peer, trace, (request, params), line.clone(), true);
+        let mut conversation = begin.await;
+        let sender = self.sender.clone();
+        self.tasks.spawn(async move {
+            while let Some(step) = conversation.next().await {
+                let message = match step {
+                    Step::Message(message) => message,
+                    Step::Answer(handled) => handled.body.into_bytes().into(),
+                };
+                // The client is gone when this fails; its requests in flight go on.
+                let _ = sender.send(message).await;
+            }
+        });
+    }
+
+    async fn initialize(&mut self, request: &Request<'_>, params: &Params<'_>) {
+        match handshake::initialize(&self.edge, params) {
+            Ok((session, _, result)) => {
+                let first = self.session.replace(Known::from(session)).is_none();
+                let _ = self.sender.send(rpc::response(request.id, Spliced::from(result))).await;
+                if first {
+                    self.listen();
+                }
+            }
+            Err(error) => self.refuse(Some(request.id), &error).await,
+        }
+    }
+
+    /// Writes what belongs to no request.
+    fn listen(&self) {
+        let (edge, sender) = (Arc::clone(&self.edge), self.sender.clone());
+        self.tasks.spawn(async move {
+            // Ended for a client that does not read, it begins anew when that does again.
+            while !edge.closing.is_cancelled() {
+                write(streams::of_session(&edge.push, ONLY, u64::MAX), &sender).await;
+            }
+        });
+    }
+
+    async fn subscribe(&self, request: &Request<'_>, modern: &Modern<'_>, style: ToolNameStyle) {
+        let cancel = CancellationToken::new();
+        let Some(entered) = self.edge.in_flight.enter(ONLY, request.id, &cancel) else {
+            return self.refuse(Some(request.id), &dispatch::too_many()).await;
+        };
+        let (peer, params) = (Peer::modern(modern, style), &modern.params.object);
+        let messages = streams::subscription(&self.edge.push, &peer, params, request.id, cancel);
+        let sender = self.sender.clone();
+        self.tasks.spawn(async move {
+            write(messages, &sender).await;
+            drop(entered);
+        });
+    }
+
+    async fn refuse(&self, id: Option<&RawValue>, error: &RpcError) {
+        let _ = self.sender.send(rpc::error(id, Spliced::from(error.to_json()))).await;
+    }
+}
+
+async fn write(messages: impl futures::Stream<Item = Bytes>, sender: &mpsc::Sender<Vec<u8>>) {
+    let mut messages = std::pin::pin!(messages);
+    while let Some(message) = messages.next().await {
+        // The client is gone when this fails; the end of its input ends everything.
+        let _ = sender.send(message.into()).await;
+    }
+}
