@@ -11,7 +11,7 @@ mod secrets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use vmcp_model::config::{self, Config};
+use vmcp_config::Config;
 
 use self::document::Document;
 use self::secrets::Secrets;
@@ -96,7 +96,7 @@ impl Lowered {
 
 /// [`Lowered::grace`] of a text that was lowered before; `None` if it cannot be read any more.
 pub fn grace(text: &str) -> Option<Duration> {
-    let loaded = config::load_with_files(text, "vmcp.yaml", &|_| None, &secrets::placeholder).ok()?;
+    let loaded = vmcp_config::load_with_files(text, "vmcp.yaml", &|_| None, &secrets::placeholder).ok()?;
     Some(grace_of(&loaded.config))
 }
 
@@ -123,7 +123,7 @@ impl Validated {
             let remedy = "report this as a mistake of the operator";
             return Err(Invalid(vec![Problem::new("spec", "cannot be written as YAML", remedy)]));
         };
-        match config::load_with_files(&text, "vmcp.yaml", &|_| None, &secrets::placeholder) {
+        match vmcp_config::load_with_files(&text, "vmcp.yaml", &|_| None, &secrets::placeholder) {
             Ok(loaded) => {
                 warnings
                     .extend(loaded.warnings.into_iter().map(|found| paths::of_resource(self, around, found)));

@@ -104,7 +104,7 @@ fn the_committed_reference_is_the_one_of_the_code() {
 /// A new key of `vmcp.yaml` is a field of the resource, or has a reason not to be.
 #[test]
 fn every_setting_of_the_file_is_a_field_of_the_resource() {
-    let model = vmcp_model::config::json_schema();
+    let model = vmcp_config::json_schema();
     let spec = &schema("VirtualMCPServer")["properties"]["spec"];
     for (setting, field) in [
         ("aggregation", "config.aggregation"),

@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use vmcp_config::{EmbeddingProvider, Exposure};
 use vmcp_crds::lower::{Backend, EmbeddingService, HeaderValue, Lowered, Surroundings};
 use vmcp_crds::mcp_server_entry::RemoteTransport;
 use vmcp_crds::references::SecretKeyReference;
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService};
 use vmcp_crds::{EmbeddingServerSpec, Invalid, MCPTelemetryConfigSpec, VirtualMCPServer};
-use vmcp_model::config::{EmbeddingProvider, Exposure};
 
 const RFC: &str = include_str!("../../deploy/examples/rfc.yaml");
 

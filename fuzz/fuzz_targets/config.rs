@@ -2,11 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vmcp_model::config;
 
 fuzz_target!(|text: &str| {
     let environment = |name: &str| (name.len() % 3 > 0).then(|| "a value of some length".to_owned());
-    match config::load(text, "vmcp.yaml", &environment) {
+    match vmcp_config::load(text, "vmcp.yaml", &environment) {
         Ok(loaded) => {
             let effective = loaded.config.effective_yaml();
             assert!(serde_json::to_string(effective).is_ok_and(|text| text.len() > 100));

@@ -1,7 +1,7 @@
 //! The content of `vmcp.yaml`.
 
 use serde_json::{Value, json};
-use vmcp_model::config::raw::RawProvider;
+use vmcp_config::raw::RawProvider;
 
 use super::absent::Absent;
 use super::secrets::{self, ADMIN_TOKEN, SESSION_KEY, Secrets};

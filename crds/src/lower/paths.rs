@@ -1,7 +1,5 @@
 //! From the paths of `vmcp.yaml` to those of the resource, where people can mend it.
 
-use vmcp_model::config;
-
 use super::Surroundings;
 use crate::problem::Problem;
 use crate::virtual_mcp_server::{Validated, WrittenAs};
@@ -19,8 +17,12 @@ const FLAT: [(&str, &str); 9] = [
     ("optimizer.embeddings.openai.headers", "embeddingHeaders"),
 ];
 
-pub(super) fn of_resource(server: &Validated, around: &Surroundings<'_>, found: config::Problem) -> Problem {
-    let config::Problem { path, message, remedy, line: _ } = found;
+pub(super) fn of_resource(
+    server: &Validated,
+    around: &Surroundings<'_>,
+    found: vmcp_config::Problem,
+) -> Problem {
+    let vmcp_config::Problem { path, message, remedy, line: _ } = found;
     Problem { path: path_in_resource(server, around, &path), message, remedy }
 }
 

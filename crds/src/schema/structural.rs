@@ -2,7 +2,7 @@
 
 use schemars::transform::{Transform, transform_subschemas};
 use serde_json::{Map, Value, json};
-use vmcp_model::config::{DURATION_PATTERN, MAX_BACKENDS, RANGE_KEY};
+use vmcp_config::{DURATION_PATTERN, MAX_BACKENDS, RANGE_KEY};
 
 /// A duration in a resource has units: CEL reads no others.
 const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ms|us|µs|ns|h|m|s))+$";

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use vmcp_model::config::raw::{RawAggregation, RawOperational, RawProxy, RawServer};
+use vmcp_config::raw::{RawAggregation, RawOperational, RawProxy, RawServer};
 
 use crate::block::{self, Block};
 
@@ -85,7 +85,7 @@ pub struct FlatOptimizer {
     pub embedding_model: Option<String>,
     /// Longest request to it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "vmcp_model::config::raw::RawDuration", extend("x-range" = "1ms to 24h"))]
+    #[schemars(with = "vmcp_config::raw::RawDuration", extend("x-range" = "1ms to 24h"))]
     pub embedding_service_timeout: Option<String>,
     /// Headers sent to it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -97,11 +97,11 @@ pub struct FlatOptimizer {
     pub max_tools_to_return: Option<u32>,
     /// Weight of meaning against words, "0" (words only) to "1" (meaning only).
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "vmcp_model::config::raw::RawDecimal", extend("x-range" = "0 to 1"))]
+    #[schemars(with = "vmcp_config::raw::RawDecimal", extend("x-range" = "0 to 1"))]
     pub hybrid_search_semantic_ratio: Option<String>,
     /// Tools farther than this cosine distance, "0" to "2", count as not found by meaning.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "vmcp_model::config::raw::RawDecimal", extend("x-range" = "0 to 2"))]
+    #[schemars(with = "vmcp_config::raw::RawDecimal", extend("x-range" = "0 to 2"))]
     pub semantic_distance_threshold: Option<String>,
 }
 

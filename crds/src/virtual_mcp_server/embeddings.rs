@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use vmcp_model::config::OnUnavailable;
-use vmcp_model::config::raw::{RawLocal, RawOpenAi, RawProvider, RawTei};
+use vmcp_config::OnUnavailable;
+use vmcp_config::raw::{RawLocal, RawOpenAi, RawProvider, RawTei};
 
 use crate::block::{self, Block};
 use crate::embedding_server::EmbeddingServerSpec;

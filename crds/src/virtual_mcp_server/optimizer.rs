@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use vmcp_model::config::raw::{RawOptimizer, StorageType};
+use vmcp_config::raw::{RawOptimizer, StorageType};
 
 use super::embeddings::Embeddings;
 use crate::block::{self, Block};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use vmcp_model::sanitize;
-use vmcp_model::status::StatusReport;
+use vmcp_config::sanitize;
+use vmcp_config::status::StatusReport;
 
 use super::build::CONTAINER;
 use crate::runtime::chain;

@@ -11,7 +11,6 @@ use vmcp_crds::lower::{Backend, HeaderValue};
 use vmcp_crds::mcp_server_entry::HeaderFromSecret;
 use vmcp_crds::references::SecretKeyReference;
 use vmcp_crds::{MCPServerEntry, Problem};
-use vmcp_model::config;
 
 use super::endpoint;
 use crate::references::Secrets;
@@ -100,8 +99,8 @@ fn ask_the_file(entry: &MCPServerEntry, headers: &BTreeMap<String, String>, judg
         "transport": judged.backend.transport,
         "headers": headers,
     }] });
-    let Err(found) = config::load(&file.to_string(), "vmcp.yaml", &|_| None) else { return };
-    for config::Problem { path, message, remedy, line: _ } in found.list {
+    let Err(found) = vmcp_config::load(&file.to_string(), "vmcp.yaml", &|_| None) else { return };
+    for vmcp_config::Problem { path, message, remedy, line: _ } in found.list {
         let path = path.strip_prefix("backends[0].").unwrap_or(&path);
         if let Some(header) = path.strip_prefix("headers") {
             let name = header.trim_matches(['.', '[', ']', '"']);

@@ -10,7 +10,7 @@ use http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use tokio::sync::Semaphore;
-use vmcp_model::status::StatusReport;
+use vmcp_config::status::StatusReport;
 
 use crate::runtime::{Metrics, chain};
 use crate::workload::admin::{AdminClient, AskError};

@@ -5,9 +5,9 @@ mod conditions;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
+use vmcp_config::status::StatusReport;
 use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, Phase};
 use vmcp_crds::{VirtualMCPServer, VirtualMCPServerStatus};
-use vmcp_model::status::StatusReport;
 
 use super::build::CONTAINER;
 use super::dereference::References;
@@ -95,7 +95,7 @@ impl Seen<'_> {
     /// The digest of what should be in force, when that is known.
     fn wanted_digest(&self) -> Option<String> {
         let configuration = self.plan.configuration.as_ref().ok()?;
-        Some(vmcp_model::status::digest(&configuration.lowered.text))
+        Some(vmcp_config::status::digest(&configuration.lowered.text))
     }
 
     /// The digest that all pods have in force, if they agree.

@@ -20,7 +20,7 @@ pub(super) async fn touch(
     context: &Context,
 ) -> Result<(), CallError> {
     let configuration = plan.configuration.as_ref().ok();
-    let digest = configuration.map(|found| vmcp_model::status::digest(&found.lowered.text));
+    let digest = configuration.map(|found| vmcp_config::status::digest(&found.lowered.text));
     let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
     let mounted =
         [(ChildKind::ConfigMap, names::config_map(&name)), (ChildKind::Secret, names::secret(&name))];

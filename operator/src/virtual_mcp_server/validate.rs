@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::ResourceExt as _;
+use vmcp_config::is_backend_name;
 use vmcp_crds::lower::{Backend, EmbeddingService, Lowered, Surroundings};
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService, Validated};
 use vmcp_crds::{Invalid, Problem, VirtualMCPServer};
-use vmcp_model::config::is_backend_name;
 
 use super::dereference::References;
 use super::last_good::Mounted;

@@ -11,8 +11,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use k8s_openapi::api::core::v1::Pod;
+use vmcp_config::status::StatusReport;
 use vmcp_crds::lower::ADMIN_PORT;
-use vmcp_model::status::StatusReport;
 
 /// How long a pod may take to answer.
 const DEADLINE: Duration = Duration::from_secs(3);

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
-use vmcp_model::sanitize;
+use vmcp_config::sanitize;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,6 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::DropGuard;
 use tracing::Instrument as _;
-use vmcp_model::config;
 use vmcp_model::discovered::Discovered;
 use vmcp_wire::level::Level;
 
@@ -33,7 +32,7 @@ struct Handle {
 impl Backend {
     /// Starts the tasks, whatever `spec.enabled` says: whether to start is the caller's decision. Nothing connects before the first use if the definitions are cached (GOB-15), unless the
     /// configuration asks for it (GOB-23). Must be called within a tokio runtime.
-    pub fn start(spec: config::Backend, settings: Settings, cached: Option<Arc<Discovered>>) -> Self {
+    pub fn start(spec: vmcp_config::Backend, settings: Settings, cached: Option<Arc<Discovered>>) -> Self {
         let eager = cached.is_none() || spec.preconnect || !settings.lazy_connect;
         let shared = Arc::new(Shared::new(spec, settings, cached));
         if eager {
@@ -57,7 +56,7 @@ impl Backend {
     }
 
     /// The configuration it was started with.
-    pub fn spec(&self) -> &config::Backend {
+    pub fn spec(&self) -> &vmcp_config::Backend {
         &self.0.shared.spec
     }
 

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-pub use vmcp_model::status::BreakerPosition as Position;
+pub use vmcp_config::status::BreakerPosition as Position;
 
 /// When the breaker opens and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

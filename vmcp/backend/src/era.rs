@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use tokio::time::timeout;
-use vmcp_model::config::Transport;
+use vmcp_config::Transport;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::handshake::{self, Introduction};
 use vmcp_wire::object::Object;

@@ -9,7 +9,6 @@ use serde_json::value::RawValue;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use vmcp_model::config;
 use vmcp_model::discovered::Discovered;
 use vmcp_wire::era::Revision;
 
@@ -23,7 +22,7 @@ use crate::subscriptions::Subscriptions;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) spec: config::Backend,
+    pub(crate) spec: vmcp_config::Backend,
     pub(crate) settings: Settings,
     /// The connection that calls use. Empty while there is none.
     pub(crate) current: ArcSwapOption<Connection>,
@@ -68,7 +67,7 @@ pub(crate) struct Live {
 
 impl Shared {
     pub(crate) fn new(
-        spec: config::Backend,
+        spec: vmcp_config::Backend,
         mut settings: Settings,
         cached: Option<Arc<Discovered>>,
     ) -> Self {

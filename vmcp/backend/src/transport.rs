@@ -14,7 +14,7 @@ use bytes::Bytes;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use vmcp_model::config::Transport;
+use vmcp_config::Transport;
 use vmcp_wire::era::Revision;
 use vmcp_wire::json;
 

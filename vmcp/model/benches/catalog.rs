@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
+use vmcp_config::rules::{Aggregation, NamePattern, Strategy, ToolOverride, ToolRules};
 use vmcp_model::catalog::Catalog;
 use vmcp_model::discovered::{Discovered, Listing};
-use vmcp_model::rules::{Aggregation, NamePattern, Strategy, ToolOverride, ToolRules};
 
 const BACKENDS: usize = 150;
 const TOOLS_EACH: usize = 100;
@@ -51,9 +51,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let per_backend = backends.iter().map(|(name, _)| (Arc::clone(name), rules.clone())).collect();
     let overrides = Aggregation { per_backend, ..Aggregation::default() };
     show("build, filter, overrides", median(|| Catalog::build(&backends, &overrides)));
-
-    let (one, other) = (Catalog::build(&backends, &prefix), Catalog::build(&backends, &prefix));
-    show("diff of equal catalogs", median(|| Catalog::diff(&one, &other)));
     Ok(())
 }
 

@@ -3,9 +3,11 @@
 //! What we read is read strictly, because clients do: many refuse a whole list over one bad entry, so a definition that
 //! breaks the protocol is rejected by itself and the rest of its backend stays.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+pub use vmcp_config::rules::Annotations;
 
 use crate::hash::{SchemaHash, canonical_json};
 use crate::param_header::{self, ParamHeader};
@@ -129,27 +131,6 @@ impl Tool {
             raw,
         })
     }
-}
-
-/// Behavior hints of a tool; also the shape of an override of them. A missing key is `None`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Annotations {
-    /// Title for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// The tool does not change its environment.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_only_hint: Option<bool>,
-    /// The tool may destroy something.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub destructive_hint: Option<bool>,
-    /// Calling it again with the same arguments changes nothing more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub idempotent_hint: Option<bool>,
-    /// The tool reaches beyond a closed domain.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub open_world_hint: Option<bool>,
 }
 
 /// A resource with a fixed URI.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::definition::{DefinitionError, Prompt, Resource, ResourceTemplate, Tool};
-use crate::sanitize;
+use vmcp_config::sanitize;
 
 /// The most tools, resources or prompts that a backend may offer.
 pub const MAX_PER_KIND: usize = 20_000;

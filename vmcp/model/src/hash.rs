@@ -1,6 +1,6 @@
 //! The schema hash of a tool: it tells whether a definition changed, whatever the order of keys in its schema (GOB-41).
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -24,17 +24,8 @@ impl SchemaHash {
 
 impl fmt::Display for SchemaHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(&self.0))
+        f.write_str(&hex::encode(self.0))
     }
-}
-
-/// Bytes as lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }
 
 impl fmt::Debug for SchemaHash {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::discovered::Kind;
-use crate::sanitize;
+use vmcp_config::sanitize;
 
 /// One finding about one definition.
 #[derive(Debug, Clone, PartialEq, Eq)]

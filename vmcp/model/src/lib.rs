@@ -1,14 +1,12 @@
-//! Definitions, names, conflicts, the catalog and the validated configuration of a virtual MCP server; pure.
+//! Definitions, names, conflicts and the catalog of a virtual MCP server; pure.
 //!
 //! The way of a definition: a backend's answers become a [`discovered::Listing`], which is read into
-//! [`discovered::Discovered`]; all backends together, under the rules of [`rules::Aggregation`], become a
-//! [`catalog::Catalog`], and two catalogs a [`diff::CatalogDiff`].
+//! [`discovered::Discovered`]; all backends together, under the rules of [`vmcp_config::rules::Aggregation`],
+//! become a [`catalog::Catalog`].
 
 pub mod brief;
 pub mod catalog;
-pub mod config;
 pub mod definition;
-pub mod diff;
 pub mod discovered;
 mod edit;
 pub mod hash;
@@ -17,8 +15,5 @@ pub mod names;
 mod overrides;
 pub mod param_header;
 mod resolve;
-pub mod rules;
-pub mod sanitize;
-pub mod status;
 pub mod tokens;
 mod uri_template;

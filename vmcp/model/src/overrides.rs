@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 
 use crate::definition::{Annotations, Tool};
 use crate::edit;
-use crate::rules::ToolOverride;
+use vmcp_config::rules::ToolOverride;
 
 /// A tool as it is listed.
 pub(crate) struct Listed<'a> {

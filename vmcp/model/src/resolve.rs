@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::discovered::Kind;
 use crate::issue::{Issue, Reason};
 use crate::names::{self, Identity};
-use crate::rules::{PrefixFormat, Strategy};
+use vmcp_config::rules::{PrefixFormat, Strategy};
 
 /// A definition that wants a name.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use vmcp_model::config::{self, Loaded, MAX_FILE_BYTES, Problems};
+use vmcp_config::{Loaded, MAX_FILE_BYTES, Problems};
 
 /// Gives the value of an environment variable.
 pub type Variables = fn(&str) -> Option<String>;
@@ -56,7 +56,7 @@ impl Source {
             files.borrow_mut().insert(path.to_owned(), content.clone());
             content
         };
-        let loaded = config::load_with_files(&text, &path.display().to_string(), &variables, &file);
+        let loaded = vmcp_config::load_with_files(&text, &path.display().to_string(), &variables, &file);
         Ok((Source { text, files: files.into_inner() }, loaded))
     }
 

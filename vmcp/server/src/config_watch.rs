@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_model::config::{Config, Loaded, Problems};
-use vmcp_model::status::{ConfigurationStatus, Refused, digest};
+use vmcp_config::status::{ConfigurationStatus, Refused, digest};
+use vmcp_config::{Config, Loaded, Problems};
 
 use crate::config_source::{Source, Variables};
 use crate::engine::{self, Engine};
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use crate::config_source::load;
     use crate::testing::{KEYWORDS, backends, config, engine, eventually};
-    use vmcp_model::config::Transport;
+    use vmcp_config::Transport;
 
     fn names(engine: &Engine) -> Vec<String> {
         engine.snapshot().config.backends.iter().map(|backend| backend.name.to_string()).collect()

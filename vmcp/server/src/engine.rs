@@ -26,10 +26,10 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use vmcp_backend::{Downstream, State, Status};
+use vmcp_config::status::{DefinitionChanges, EmbeddingStatus};
+use vmcp_config::{Backend, Config};
 use vmcp_embed::Embedder;
-use vmcp_model::config::{Backend, Config};
 use vmcp_model::discovered::Discovered;
-use vmcp_model::status::{DefinitionChanges, EmbeddingStatus};
 use vmcp_search::Index;
 use vmcp_store::StoreError;
 

@@ -12,14 +12,14 @@ use axum::routing::post;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use vmcp_model::config::{self, Config};
+use vmcp_config::Config;
 
 use crate::engine::{Engine, Options, Storage};
 use crate::route::{self, Caller};
 
 /// A configuration; panics on mistakes.
 pub(crate) fn config(yaml: &str) -> Config {
-    config::load(yaml, "test.yaml", &|_| None).unwrap_or_else(|problems| panic!("{problems}")).config
+    vmcp_config::load(yaml, "test.yaml", &|_| None).unwrap_or_else(|problems| panic!("{problems}")).config
 }
 
 /// YAML with these backends, and no embeddings; `more` is put behind it.

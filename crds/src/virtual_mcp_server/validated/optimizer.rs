@@ -2,8 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::Value;
-use vmcp_model::config::OnUnavailable;
-use vmcp_model::config::raw::{RawProvider, StorageType};
+use vmcp_config::OnUnavailable;
+use vmcp_config::raw::{RawProvider, StorageType};
 
 use super::super::{
     Embeddings, FlatEmbeddingProvider, FlatOptimizer, Optimizer, Storage, Tei, VirtualMCPServerSpec,

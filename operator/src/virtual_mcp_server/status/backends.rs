@@ -1,10 +1,10 @@
 //! `discoveredBackends`: every member, as the worst of the pods sees it.
 
 use kube::ResourceExt as _;
+use vmcp_config::status::{self as report, BackendStatus, BreakerPosition};
 use vmcp_crds::MCPServer;
 use vmcp_crds::mcp_server::MCPServerPhase;
 use vmcp_crds::virtual_mcp_server::{BackendState, CircuitBreakerState, DiscoveredBackend};
-use vmcp_model::status::{self as report, BackendStatus, BreakerPosition};
 
 use super::Seen;
 

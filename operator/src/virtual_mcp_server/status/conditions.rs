@@ -1,8 +1,8 @@
 //! The conditions, each with a message that tells a person what to do.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use vmcp_config::status::{EmbeddingState, EmbeddingStatus};
 use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, EmbeddingSource, TeiService};
-use vmcp_model::status::{EmbeddingState, EmbeddingStatus};
 
 use super::{Seen, is_callable, refusal};
 use crate::runtime::{ChildKind, Conditions, Failure as _, chain, is_true};

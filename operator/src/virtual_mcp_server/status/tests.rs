@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use vmcp_model::status::StatusReport;
+use vmcp_config::status::StatusReport;
 
 use super::*;
 use crate::runtime::{ApplyError, ChildKind};
@@ -29,7 +29,7 @@ impl World {
         let plan = validate(&self.server, &self.references, &settings());
         let mut report: StatusReport = serde_json::from_value(report).expect("a report");
         if let (true, Ok(configuration)) = (report.configuration.digest.is_empty(), plan.configuration) {
-            report.configuration.digest = vmcp_model::status::digest(&configuration.lowered.text);
+            report.configuration.digest = vmcp_config::status::digest(&configuration.lowered.text);
         }
         let pod =
             yaml("metadata: {name: p, namespace: n}\nstatus: {conditions: [{type: Ready, status: 'True'}]}");
@@ -184,7 +184,7 @@ fn until_the_new_text_is_in_force_it_is_looked_again() {
 #[test]
 fn what_pods_refuse_is_not_valid() {
     let plan = validate(&server("{}"), &with_server(with_server(references(), "a"), "b"), &settings());
-    let wanted = vmcp_model::status::digest(&plan.configuration.expect("valid").lowered.text);
+    let wanted = vmcp_config::status::digest(&plan.configuration.expect("valid").lowered.text);
     let refused = |digest: &str| json!({"configuration": {"digest": "old", "refused": {"digest": digest, "message": "optimizer: no"}}});
     let status = World::new("{}").pod(refused(&wanted)).status();
     assert_eq!(condition(&status, "ConfigValid").reason, "RefusedByPods");

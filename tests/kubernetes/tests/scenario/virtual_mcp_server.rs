@@ -336,7 +336,7 @@ async fn the_status_is_what_the_pods_say() {
             pod.annotations().contains_key("toolhive.stacklok.com/configuration").then_some(())
         })
         .await;
-    let digest = vmcp_model::status::digest(&text);
+    let digest = vmcp_config::status::digest(&text);
     stand_in.say(json!({"tools": 4, "configuration": {"digest": digest}, "backends": [
         {"name": "docs", "state": "connected", "revision": "2026-07-28", "tools": 4}]}));
     let status = place

@@ -8,7 +8,7 @@ use http::{Method, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use url::Url;
-use vmcp_model::config::Headers;
+use vmcp_config::Headers;
 
 use crate::error::{LinkError, chain};
 use crate::transport::client::HttpClient;

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
-use vmcp_model::config::Secret;
+use vmcp_config::Secret;
 use vmcp_wire::rpc;
 
 use crate::error::LinkError;

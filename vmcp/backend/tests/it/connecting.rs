@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use vmcp_backend::{Backend, CallError, Settings, State};
-use vmcp_model::config::Transport;
+use vmcp_config::Transport;
 
 use crate::support::scripts::{echo, legacy, modern};
 use crate::support::server::{Reply, Server};
@@ -53,7 +53,7 @@ async fn with_cached_definitions_nothing_connects_before_the_first_use() {
 #[tokio::test]
 async fn without_cached_definitions_or_when_asked_it_connects_in_the_background() {
     let server = Server::start(modern(echo)).await;
-    let preconnect = vmcp_model::config::Backend { preconnect: true, ..spec("b", server.transport()) };
+    let preconnect = vmcp_config::Backend { preconnect: true, ..spec("b", server.transport()) };
     let eager = Settings { lazy_connect: false, ..settings() };
     for backend in [
         Backend::start(spec("b", server.transport()), settings(), None),
@@ -108,10 +108,8 @@ async fn a_failed_backend_comes_back_by_itself() {
 #[tokio::test]
 async fn a_silent_server_fails_after_one_connection_timeout() {
     let (transport, connections) = silent_listener(true).await;
-    let spec = vmcp_model::config::Backend {
-        connection_timeout: Some(Duration::from_millis(500)),
-        ..spec("b", transport)
-    };
+    let spec =
+        vmcp_config::Backend { connection_timeout: Some(Duration::from_millis(500)), ..spec("b", transport) };
     let started = Instant::now();
     let backend = Backend::start(spec, settings(), None);
     let connecting = wait_for_state(&backend, State::Connecting).await;

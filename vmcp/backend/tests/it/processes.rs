@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use vmcp_backend::{Backend, CallError, Event, Request, Settings, State};
-use vmcp_model::config::Transport;
+use vmcp_config::Transport;
 use vmcp_wire::era::Era;
 
 use crate::support::{

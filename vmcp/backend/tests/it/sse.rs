@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc;
 use vmcp_backend::{Backend, Settings, State};
-use vmcp_model::config::{Headers, Transport};
+use vmcp_config::{Headers, Transport};
 
 use crate::support::scripts::initialized;
 use crate::support::server::{Reply, Seen, Server, event};

@@ -12,7 +12,6 @@ use vmcp_backend::{
     Backend, CallError, ClientFacts, Downstream, Event, Outcome, Request, Response, SessionId, Settings,
     State, Status,
 };
-use vmcp_model::config;
 use vmcp_model::discovered::{Discovered, Listing};
 
 /// Long enough for a loaded machine; reached only when a test fails.
@@ -29,8 +28,8 @@ pub fn settings() -> Settings {
     }
 }
 
-pub fn spec(name: &str, transport: config::Transport) -> config::Backend {
-    config::Backend {
+pub fn spec(name: &str, transport: vmcp_config::Transport) -> vmcp_config::Backend {
+    vmcp_config::Backend {
         name: name.into(),
         transport,
         enabled: true,

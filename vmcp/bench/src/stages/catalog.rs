@@ -5,9 +5,9 @@ use std::sync::Arc;
 use anyhow::Result;
 use serde_json::Value;
 use vmcp::engine::texts::document;
+use vmcp_config::rules::Aggregation;
 use vmcp_model::catalog::Catalog;
 use vmcp_model::discovered::{Discovered, Listing};
-use vmcp_model::rules::Aggregation;
 use vmcp_search::Index;
 
 use crate::report::{Part, Report, Unit};

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp::engine::{Engine, Options, Storage};
-use vmcp_model::config::{self, Config};
+use vmcp_config::Config;
 
 use crate::synthetic_tools::{Definition, InstantEmbedder};
 
@@ -64,7 +64,7 @@ impl Servers {
             "optimizer": {"search": {"maxTools": max_tools}},
         });
         // JSON is YAML.
-        Ok(config::load(&config.to_string(), "bench.yaml", &|_| None)?.config)
+        Ok(vmcp_config::load(&config.to_string(), "bench.yaml", &|_| None)?.config)
     }
 
     /// An engine in front of them, when each of its tools has its vector.

@@ -11,8 +11,9 @@ use crate::discovered::{Discovered, Kind};
 use crate::issue::{Issue, Reason};
 use crate::overrides::{self, Listed};
 use crate::resolve::{Claim, resolve};
-use crate::rules::{Aggregation, NamePattern, ToolOverride, ToolRules};
-use crate::{edit, sanitize, tokens};
+use crate::{edit, tokens};
+use vmcp_config::rules::{Aggregation, NamePattern, ToolOverride, ToolRules};
+use vmcp_config::sanitize;
 
 /// By name: the order in which backends come must not matter.
 type Backends<'a> = BTreeMap<&'a Arc<str>, &'a Discovered>;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::rules::Strategy;
 use proptest::prelude::*;
+use vmcp_config::rules::Strategy;
 
 /// `backend/tool`, `backend/tool=wanted`, `-backend/tool` for a hidden one.
 fn run(strategy: &Strategy, claims: &[&str]) -> (Vec<String>, Vec<Reason>) {

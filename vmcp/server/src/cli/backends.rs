@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use vmcp_model::status::{BackendStatus, StatusReport};
+use vmcp_config::status::{BackendStatus, StatusReport};
 
 use super::connection::{self, Need, Reach};
 use super::failure::{Exit, Failure};

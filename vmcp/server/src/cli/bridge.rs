@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_model::config::{self, Backend, Config, Transport, normalize_name};
+use vmcp_config::{Backend, Config, Transport, normalize_name};
 
 use super::connection::duration;
 use super::failure::{Exit, Failure};
@@ -102,7 +102,7 @@ fn configuration(arguments: &Arguments) -> Result<Config, Failure> {
     let tokens = admin_token_file.iter().map(|file| format!("${{file:{}}}", file.display()));
     let settings = format!("{SETTINGS}server: {{ adminTokens: {} }}", json!(tokens.collect::<Vec<_>>()));
     let files = |path: &str| config_source::content(Path::new(path));
-    let mut config = config::load_with_files(&settings, "vmcp bridge", &|_| None, &files)?.config;
+    let mut config = vmcp_config::load_with_files(&settings, "vmcp bridge", &|_| None, &files)?.config;
     let name = name.clone().unwrap_or_else(|| {
         let stem = Path::new(program).file_stem().unwrap_or_default().to_string_lossy();
         normalize_name(&stem).unwrap_or_else(|| "server".to_owned())

@@ -10,8 +10,8 @@ use clap::Args;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::Url;
-use vmcp_model::config::{Config, Secret, parse_duration};
-use vmcp_model::status::{self, BackendState, StatusReport};
+use vmcp_config::status::{self, BackendState, StatusReport};
+use vmcp_config::{Config, Secret, parse_duration};
 
 use super::failure::{Exit, Failure};
 use super::options::{Global, no_file};

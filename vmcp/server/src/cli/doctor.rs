@@ -5,8 +5,8 @@ mod finding;
 mod remedies;
 
 use clap::Args;
-use vmcp_model::config::Problem;
-use vmcp_model::status::BackendStatus;
+use vmcp_config::Problem;
+use vmcp_config::status::BackendStatus;
 
 use super::connection::{self, Connection, Need, Reach};
 use super::failure::{Exit, Failure};

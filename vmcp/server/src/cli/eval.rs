@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use url::Url;
-use vmcp_model::config::{self, Config};
+use vmcp_config::Config;
 use vmcp_model::tokens;
 use vmcp_search::measures::Judgment;
 
@@ -162,7 +162,7 @@ fn configuration(
 ) -> Result<Config, Failure> {
     let mut config = match &global.config {
         Some(_) => global.load()?.config,
-        None => config::load("backends: []", "defaults", &|_| None)?.config,
+        None => vmcp_config::load("backends: []", "defaults", &|_| None)?.config,
     };
     let configured = |provider: Provider| {
         endpoint.is_none() && model.is_none() && provider.name() == provider::provider_name(&config)
@@ -179,7 +179,7 @@ fn configuration(
         // Through the same door as a file, so that the same is checked and said.
         let text = json!({ "optimizer": { "embeddings": block } }).to_string();
         config.optimizer.embeddings =
-            config::load(&text, "options", &environment)?.config.optimizer.embeddings;
+            vmcp_config::load(&text, "options", &environment)?.config.optimizer.embeddings;
     }
     config.optimizer.enabled = true;
     Ok(config)

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use vmcp_model::config::{self, import};
+use vmcp_config::import;
 
 use super::failure::{Exit, Failure};
 use super::options::{FILE, Global};
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
     let Arguments { from, force, file } = arguments;
     let yaml = match from {
-        None => config::STARTER.to_owned(),
+        None => vmcp_config::STARTER.to_owned(),
         Some(path) => imported(&path)?,
     };
     let path = file.or_else(|| global.config.clone()).unwrap_or_else(|| PathBuf::from(FILE));

@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use vmcp_model::config::{Config, Loaded, Problem};
+use vmcp_config::{Config, Loaded, Problem};
 
 use super::failure::Failure;
 use super::output;

@@ -1,7 +1,6 @@
 //! `vmcp schema`.
 
 use clap::Args;
-use vmcp_model::config;
 
 use super::failure::{Exit, Failure};
 use super::output;
@@ -22,9 +21,9 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let Arguments { markdown } = arguments;
     let text = if *markdown {
-        config::reference_markdown()
+        vmcp_config::reference_markdown()
     } else {
-        serde_json::to_string_pretty(&config::json_schema())?
+        serde_json::to_string_pretty(&vmcp_config::json_schema())?
     };
     output::result(&text)?;
     Ok(Exit::Done)

@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{State, Status};
-use vmcp_model::config::Server;
+use vmcp_config::Server;
 
 use super::failure::{Exit, Failure};
 use super::first_process;

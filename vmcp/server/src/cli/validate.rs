@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
-use vmcp_model::config::Problem;
+use vmcp_config::Problem;
 
 use super::failure::{Exit, Failure};
 use super::options::{Format, Global, environment};

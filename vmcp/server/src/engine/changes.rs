@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use vmcp_config::status::DefinitionChanges;
 use vmcp_model::discovered::Discovered;
-use vmcp_model::status::DefinitionChanges;
 use vmcp_store::{ChangeKind, Store, StoreError, ToolChange};
 
 use crate::telemetry::metrics::{ChangeLabels, Metrics};

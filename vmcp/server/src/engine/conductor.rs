@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
+use vmcp_config::Config;
 use vmcp_embed::Embedder;
-use vmcp_model::config::{self, Config};
 use vmcp_model::discovered::Discovered;
 use vmcp_search::Vectors;
 
@@ -105,7 +105,7 @@ struct Task {
     stop: CancellationToken,
     recorder: mpsc::Sender<Listing>,
     /// What the present provider was made of.
-    embeddings: Option<config::Embeddings>,
+    embeddings: Option<vmcp_config::Embeddings>,
     /// The background embedding; dropped to end it.
     worker: Option<AbortOnDropHandle<()>>,
     build_again_after: Instant,
@@ -168,7 +168,7 @@ impl Task {
     async fn saved(
         &self,
         config: &Config,
-        specs: impl Iterator<Item = &config::Backend>,
+        specs: impl Iterator<Item = &vmcp_config::Backend>,
     ) -> BTreeMap<Arc<str>, Arc<Discovered>> {
         if !self.options.cached || !config.optimizer.enabled {
             return BTreeMap::new();

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::Notify;
+use vmcp_config::status::{EmbeddingState, EmbeddingStatus};
 use vmcp_embed::{EmbedError, Embedder};
-use vmcp_model::status::{EmbeddingState, EmbeddingStatus};
 use vmcp_search::TEXT_VERSION;
 use vmcp_store::{ContentKey, ToolVector};
 

@@ -8,7 +8,7 @@ use futures::future::join_all;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{Backend, Downstream, HttpClient, Settings, breaker};
-use vmcp_model::config::{self, Config};
+use vmcp_config::Config;
 use vmcp_model::discovered::Discovered;
 
 use super::Applied;
@@ -31,7 +31,7 @@ pub(super) struct Fleet {
 }
 
 struct Running {
-    spec: config::Backend,
+    spec: vmcp_config::Backend,
     backend: Backend,
     /// What was last compared with the store.
     recorded: Option<Arc<Discovered>>,
@@ -43,7 +43,7 @@ struct Running {
 pub(super) struct Plan {
     pub(super) applied: Applied,
     /// Backends to start, and what they are known to offer.
-    pub(super) start: Vec<(config::Backend, Option<Arc<Discovered>>)>,
+    pub(super) start: Vec<(vmcp_config::Backend, Option<Arc<Discovered>>)>,
     /// Backends to stop once nobody is sent to them any more.
     pub(super) stop: Vec<Backend>,
 }
@@ -90,7 +90,12 @@ impl Fleet {
     }
 
     /// Starts a backend.
-    pub(super) fn start(&mut self, spec: config::Backend, config: &Config, cached: Option<Arc<Discovered>>) {
+    pub(super) fn start(
+        &mut self,
+        spec: vmcp_config::Backend,
+        config: &Config,
+        cached: Option<Arc<Discovered>>,
+    ) {
         let backend = Backend::start(spec.clone(), self.settings(config), cached.clone());
         let (mut discovered, news) = (backend.discovered(), self.news());
         // What is cached is in the snapshot that follows; only what comes later is news.
@@ -184,6 +189,6 @@ pub(super) fn retire(backends: Vec<Backend>) {
 
 /// Whether backends can keep running under the other configuration. The deadline of a call is not theirs to know.
 fn same_settings(one: &Config, other: &Config) -> bool {
-    let proxy = |config: &Config| config::Proxy { tool_timeout: Duration::ZERO, ..config.proxy.clone() };
+    let proxy = |config: &Config| vmcp_config::Proxy { tool_timeout: Duration::ZERO, ..config.proxy.clone() };
     proxy(one) == proxy(other) && one.operational.circuit_breaker == other.operational.circuit_breaker
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vmcp_model::config::Config;
+use vmcp_config::Config;
 use vmcp_model::discovered::Discovered;
 use vmcp_wire::capabilities::{self, Offer};
 use vmcp_wire::era::{Era, Revision};

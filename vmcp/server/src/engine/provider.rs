@@ -4,9 +4,9 @@ use std::env;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use vmcp_config::{Config, EmbeddingProvider, Headers};
 use vmcp_embed::local::{LocalSettings, MODEL_NAME};
 use vmcp_embed::{EmbedError, Embedder, OpenAiSettings, Settings, TeiSettings};
-use vmcp_model::config::{Config, EmbeddingProvider, Headers};
 
 /// Where vmcp keeps what can be made or fetched again: `$XDG_CACHE_HOME/vmcp`, or `~/.cache/vmcp`. Without a home, a folder
 /// among the temporary files.

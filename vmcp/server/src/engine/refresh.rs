@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use vmcp_backend::{CallError, Request};
-use vmcp_model::status::DefinitionChanges;
+use vmcp_config::status::DefinitionChanges;
 use vmcp_wire::methods;
 
 use super::changes::{self, Listing};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::watch;
-use vmcp_model::status::DefinitionChanges;
+use vmcp_config::status::DefinitionChanges;
 use vmcp_store::{Store, StoreError};
 
 use super::Generation;

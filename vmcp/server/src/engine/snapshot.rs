@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use vmcp_backend::Backend;
+use vmcp_config::Config;
 use vmcp_model::catalog::{Catalog, CatalogTool};
-use vmcp_model::config::Config;
 use vmcp_model::discovered::Discovered;
 use vmcp_search::Index;
 use vmcp_wire::capabilities::Offer;

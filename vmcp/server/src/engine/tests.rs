@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::net::TcpListener;
+use vmcp_config::status::EmbeddingState;
 use vmcp_embed::testing::FakeService;
-use vmcp_model::status::EmbeddingState;
 
 use vmcp_wire::pages::List;
 

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use vmcp_config::sanitize;
 use vmcp_model::catalog::CatalogTool;
-use vmcp_model::sanitize;
 use vmcp_search::Document;
 use vmcp_wire::object::Object;
 

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use vmcp_config::{Config, Exposure};
 use vmcp_model::catalog::{Catalog, CatalogPrompt, CatalogTool, ResourceTarget};
-use vmcp_model::config::{Config, Exposure};
 use vmcp_model::tokens;
 use vmcp_search::Visible;
 use vmcp_wire::pages;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use vmcp_model::config::Limits;
+use vmcp_config::Limits;
 use vmcp_wire::object::Object;
 
 use super::input::{InputError, at_most_chars, depth, string};

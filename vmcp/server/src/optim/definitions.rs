@@ -2,7 +2,7 @@
 
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
-use vmcp_model::config::Config;
+use vmcp_config::Config;
 use vmcp_model::tokens;
 
 use super::find_arguments::MAX_LIMIT;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use vmcp_model::config::Limits;
+use vmcp_config::Limits;
 
 use super::input::{InputError, at_most_chars, string};
 

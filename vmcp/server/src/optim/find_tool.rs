@@ -5,9 +5,9 @@ use std::time::Instant;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tracing::{Instrument, info_span};
+use vmcp_config::OnUnavailable;
 use vmcp_embed::EmbedError;
 use vmcp_model::catalog::CatalogTool;
-use vmcp_model::config::OnUnavailable;
 use vmcp_model::tokens;
 use vmcp_search::{Explanation, Outcome, QueryTerm, SearchMode};
 use vmcp_wire::object::Object;
@@ -157,7 +157,7 @@ impl TokenMetrics {
 }
 
 fn answer(
-    settings: &vmcp_model::config::Search,
+    settings: &vmcp_config::Search,
     view: &View,
     found: &Found,
     explain: bool,
@@ -192,7 +192,7 @@ fn answer(
     })
 }
 
-fn explanation<'a>(outcome: &'a Outcome, settings: &vmcp_model::config::Search) -> Explain<'a> {
+fn explanation<'a>(outcome: &'a Outcome, settings: &vmcp_config::Search) -> Explain<'a> {
     Explain {
         tools_searched: outcome.visible,
         keyword_matches: outcome.keyword_matches,

@@ -7,7 +7,6 @@ use tokio::time::timeout;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 use vmcp_embed::{EmbedError, Embedder};
-use vmcp_model::config;
 use vmcp_search::{Clause, Index, Outcome, Query, SearchMode, Visible, split_clauses};
 
 /// How long a search waits for the embedding of its query before it goes on without.
@@ -50,8 +49,8 @@ pub struct Settings {
     pub query_deadline: Duration,
 }
 
-impl From<&config::Search> for Settings {
-    fn from(search: &config::Search) -> Settings {
+impl From<&vmcp_config::Search> for Settings {
+    fn from(search: &vmcp_config::Search) -> Settings {
         Settings {
             limit: search.max_tools,
             semantic_ratio: search.hybrid_semantic_ratio,

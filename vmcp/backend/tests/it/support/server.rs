@@ -14,7 +14,7 @@ use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use vmcp_model::config::{Headers, Transport};
+use vmcp_config::{Headers, Transport};
 
 /// One HTTP request.
 #[derive(Clone, Debug)]

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tower::ServiceExt as _;
 use vmcp_backend::State;
-use vmcp_model::config::Config;
-use vmcp_model::status::EmbeddingState;
+use vmcp_config::Config;
+use vmcp_config::status::EmbeddingState;
 
 use super::CallFailure;
 use crate::cli::failure::Failure;

@@ -12,7 +12,7 @@ use rmcp::transport::StreamableHttpClientTransport;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::Url;
-use vmcp_model::config::Secret;
+use vmcp_config::Secret;
 
 use super::CallFailure;
 use crate::cli::failure::{Exit, Failure};

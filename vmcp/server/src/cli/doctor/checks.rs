@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use vmcp_config::status::{BackendState, BackendStatus, EmbeddingStatus, StatusReport};
+use vmcp_config::{Config, EmbeddingProvider};
 use vmcp_embed::local;
-use vmcp_model::config::{Config, EmbeddingProvider};
-use vmcp_model::status::{BackendState, BackendStatus, EmbeddingStatus, StatusReport};
 use vmcp_store::Store;
 
 use super::finding::Finding;

@@ -1,6 +1,6 @@
 //! From the last error of a backend to what a person can do about it.
 
-use vmcp_model::config::Transport;
+use vmcp_config::Transport;
 
 /// What to try, by what the error contains; the first that fits.
 const REMEDIES: [(&[&str], &str); 9] = [
@@ -53,7 +53,7 @@ fn by_hand(transport: &Transport) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use vmcp_model::config::Headers;
+    use vmcp_config::Headers;
 
     use super::*;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use vmcp_config::Aggregation;
 use vmcp_model::catalog::{Catalog, CatalogTool};
-use vmcp_model::config::Aggregation;
 use vmcp_model::discovered::{Discovered, Listing};
 use vmcp_search::Document;
 

@@ -15,8 +15,8 @@ use serde::Deserialize;
 use serde_json::json;
 use subtle::{Choice, ConstantTimeEq as _};
 use vmcp_backend::Backend;
-use vmcp_model::config::Secret;
-use vmcp_model::status::{self, BackendState, StatusReport};
+use vmcp_config::Secret;
+use vmcp_config::status::{self, BackendState, StatusReport};
 use vmcp_wire::pages::List;
 
 use crate::config_watch::ConfigWatch;

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use vmcp_model::config::Server;
+use vmcp_config::Server;
 
 use super::socket::Socket;
 use crate::edge::transport::http::Port;

@@ -9,7 +9,7 @@ use axum::Router;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use vmcp_model::config::Server;
+use vmcp_config::Server;
 
 use super::admin::{self, Admin};
 use super::connections;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use vmcp_model::config::{Config, Secret};
+use vmcp_config::{Config, Secret};
 use vmcp_wire::sealed::{KeyError, KeyRing};
 
 use super::random::random;

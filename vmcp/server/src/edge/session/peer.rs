@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use vmcp_backend::{ClientFacts, SessionId};
-use vmcp_model::config::ToolNameStyle;
+use vmcp_config::ToolNameStyle;
 use vmcp_wire::era::{Era, Modern, Revision};
 use vmcp_wire::level::Level;
 

@@ -12,7 +12,7 @@ use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vmcp_backend::Outcome;
-use vmcp_model::config::ToolNameStyle;
+use vmcp_config::ToolNameStyle;
 use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::era::{self, Modern, RequestEra};
 use vmcp_wire::params::Params;

@@ -67,7 +67,7 @@ impl Kind {
 
 impl<'a> Checker<'a> {
     /// The value at `path`, as far as it is right; `None` when nothing of it is.
-    pub fn check(&mut self, node: Node, schema: &'a Value, path: &str) -> Option<Value> {
+    pub(crate) fn check(&mut self, node: Node, schema: &'a Value, path: &str) -> Option<Value> {
         self.report.lines.entry(path.to_owned()).or_insert(node.line);
         let schema = resolve(self.root, schema);
         if let Some(choices) = choices(schema) {

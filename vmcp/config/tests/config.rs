@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use vmcp_model::config::{
-    self, Backend, Config, EmbeddingProvider, Exposure, LogLevel, OnUnavailable, Secret, ToolNameStyle,
-    Transport,
+use vmcp_config::rules::{self, PrefixFormat, Visibility};
+use vmcp_config::{
+    Backend, Config, EmbeddingProvider, Exposure, LogLevel, OnUnavailable, Secret, ToolNameStyle, Transport,
 };
-use vmcp_model::rules::{self, PrefixFormat, Visibility};
 
 fn environment(name: &str) -> Option<String> {
     match name {
@@ -22,7 +21,7 @@ fn environment(name: &str) -> Option<String> {
 }
 
 fn loaded(yaml: &str) -> Config {
-    config::load(yaml, "f", &environment).unwrap_or_else(|problems| panic!("{problems}")).config
+    vmcp_config::load(yaml, "f", &environment).unwrap_or_else(|problems| panic!("{problems}")).config
 }
 
 /// The one backend of `[{ name: a, … }]`.
@@ -62,7 +61,7 @@ fn the_defaults_are_those_of_the_requirements() {
     let config = loaded("");
     let seconds = Duration::from_secs;
     assert_eq!(config.backends, []);
-    assert_eq!(config.aggregation, config::Aggregation::default());
+    assert_eq!(config.aggregation, vmcp_config::Aggregation::default());
     let optimizer = &config.optimizer;
     assert_eq!((optimizer.exposure, optimizer.auto_token_budget), (Exposure::Auto, 10_000));
     assert_eq!((optimizer.tool_name_style, optimizer.max_tool_response_tokens), (ToolNameStyle::Auto, None));
@@ -89,7 +88,7 @@ fn the_defaults_are_those_of_the_requirements() {
 
 #[test]
 fn an_empty_file_warns_that_there_is_nothing_to_serve() {
-    let warnings = config::load("", "f", &environment).unwrap().warnings;
+    let warnings = vmcp_config::load("", "f", &environment).unwrap().warnings;
     assert_eq!(
         warnings[0].render("f"),
         "f: backends: there are none; add one, or import those of another client by `vmcp init --from FILE`"
@@ -247,13 +246,13 @@ proptest! {
 
     #[test]
     fn arbitrary_text_never_panics(text in "\\PC*") {
-        let _ = config::load(&text, "f", &environment);
+        let _ = vmcp_config::load(&text, "f", &environment);
     }
 
     #[test]
     fn mutilated_files_never_panic(at in 0..EXAMPLE.len(), insert in "[\\[\\]{}:,&*!|>'\"%@`$# \\n\\ta-c0-9-]{0,6}", skip in 0_usize..20) {
         let tail = EXAMPLE.get((at + skip).min(EXAMPLE.len())..).unwrap_or_default();
-        let _ = config::load(&format!("{}{insert}{tail}", &EXAMPLE[..at]), "f", &environment);
+        let _ = vmcp_config::load(&format!("{}{insert}{tail}", &EXAMPLE[..at]), "f", &environment);
     }
 
     #[test]
@@ -263,7 +262,7 @@ proptest! {
         value in prop_oneof![Just("null".to_owned()), "-?[0-9]{1,25}", "[0-9.e]{1,9}", "[a-z\"]{0,5}", Just("{a: 1}".to_owned()), Just("[[]]".to_owned())],
     ) {
         for text in [format!("{key}: {value}"), format!("{key}: {{ {setting}: {value} }}"), format!("{key}: [{{ {setting}: {value} }}]")] {
-            if let Err(problems) = config::load(&text, "f", &environment) {
+            if let Err(problems) = vmcp_config::load(&text, "f", &environment) {
                 prop_assert!(problems.list.iter().all(|problem| problem.remedy != "correct this value"), "{problems}");
             }
         }
@@ -271,10 +270,10 @@ proptest! {
 
     #[test]
     fn any_number_anywhere_is_reported_or_taken(number in prop_oneof![any::<i64>().prop_map(|n| n.to_string()), any::<f64>().prop_map(|n| format!("{n:?}"))]) {
-        let schema = config::json_schema();
+        let schema = vmcp_config::json_schema();
         for (block, definition) in [("proxy", "Proxy"), ("optimizer", "Optimizer"), ("server", "Server"), ("telemetry", "Telemetry")] {
             for key in schema["$defs"][definition]["properties"].as_object().unwrap().keys() {
-                if let Err(problems) = config::load(&format!("{block}: {{ {key}: {number} }}"), "f", &environment) {
+                if let Err(problems) = vmcp_config::load(&format!("{block}: {{ {key}: {number} }}"), "f", &environment) {
                     prop_assert!(problems.list.iter().all(|problem| problem.remedy != "correct this value"), "{problems}");
                 }
             }

@@ -92,7 +92,7 @@ pub(crate) struct Report {
 
 impl Report {
     /// Notes a mistake, unless its place (or a parent) was already found to be wrong.
-    pub fn problem(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
+    pub(crate) fn problem(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
         if !self.is_dropped(path) {
             let problem = self.describe(path, message.into(), remedy.into());
             self.problems.push(problem);
@@ -100,29 +100,29 @@ impl Report {
     }
 
     /// Whether the value at this path, or one that holds it, was already found to be wrong.
-    pub fn is_dropped(&self, path: &str) -> bool {
+    pub(crate) fn is_dropped(&self, path: &str) -> bool {
         with_parents(path).any(|path| self.dropped.contains(path))
     }
 
     /// Notes a mistake whose value is left out of what is validated later.
-    pub fn drop_value(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
+    pub(crate) fn drop_value(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
         self.problem(path, message, remedy);
         self.ignore(path);
     }
 
     /// From now on, nothing is said about this path.
-    pub fn ignore(&mut self, path: &str) {
+    pub(crate) fn ignore(&mut self, path: &str) {
         self.dropped.insert(path.to_owned());
     }
 
     /// Notes something that is no mistake but probably not meant.
-    pub fn warn(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
+    pub(crate) fn warn(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
         let warning = self.describe(path, message.into(), remedy.into());
         self.warnings.push(warning);
     }
 
     /// A value for a message: quoted, shortened, and hidden when it came from elsewhere.
-    pub fn shown(&self, path: &str, value: &str) -> String {
+    pub(crate) fn shown(&self, path: &str, value: &str) -> String {
         if let Some(written) = self.references.get(path) {
             let source = if env::refers_to_file(written) { "a file" } else { "an environment variable" };
             return format!("the value of {source}");
@@ -135,7 +135,7 @@ impl Report {
     }
 
     /// The warnings when nothing is wrong, else the problems; both in the order of their lines.
-    pub fn finish(mut self, source_name: &str) -> Result<Vec<Problem>, Problems> {
+    pub(crate) fn finish(mut self, source_name: &str) -> Result<Vec<Problem>, Problems> {
         if self.problems.is_empty() {
             self.warnings.sort_by_key(|warning| warning.line);
             return Ok(self.warnings);

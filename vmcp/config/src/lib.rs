@@ -24,12 +24,15 @@ mod problems;
 mod proxy;
 pub mod raw;
 mod reference;
+pub mod rules;
+pub mod sanitize;
 mod scalar;
 mod schema;
 mod search;
 mod secret;
 mod seed_names;
 mod server;
+pub mod status;
 mod telemetry;
 mod template;
 

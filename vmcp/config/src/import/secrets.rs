@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use url::Url;
 
-use crate::config::env;
-use crate::config::secret::Secret;
+use crate::env;
+use crate::secret::Secret;
 
 /// Words in the name of a setting whose value is a secret.
 const SECRET_WORDS: [&str; 10] = [
@@ -34,7 +34,7 @@ pub(super) struct Secrets {
 
 impl Secrets {
     /// The value of the setting `key`, a secret replaced by a reference to a variable called like `wanted`.
-    pub fn value(
+    pub(crate) fn value(
         &mut self,
         backend: &str,
         wanted: &str,
@@ -59,7 +59,12 @@ impl Secrets {
     }
 
     /// Arguments, with the values of `--token x` and `--token=x` replaced.
-    pub fn arguments(&mut self, backend: &str, args: &[String], notes: &mut Vec<String>) -> Vec<String> {
+    pub(crate) fn arguments(
+        &mut self,
+        backend: &str,
+        args: &[String],
+        notes: &mut Vec<String>,
+    ) -> Vec<String> {
         let mut flag = "";
         let mut replaced = Vec::with_capacity(args.len());
         for arg in args {
@@ -83,7 +88,7 @@ impl Secrets {
     }
 
     /// A URL, with secret query parameters replaced and credentials removed.
-    pub fn url(&mut self, backend: &str, text: &str, notes: &mut Vec<String>) -> String {
+    pub(crate) fn url(&mut self, backend: &str, text: &str, notes: &mut Vec<String>) -> String {
         let mut text = text.to_owned();
         if let Ok(mut url) = Url::parse(&text)
             && (!url.username().is_empty() || url.password().is_some())

@@ -40,7 +40,7 @@ pub(crate) enum EnvError {
 
 impl EnvError {
     /// What to do about it.
-    pub fn remedy(&self) -> String {
+    pub(crate) fn remedy(&self) -> String {
         match self {
             Self::Unset(name) => {
                 format!(

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::definition::Annotations;
+use serde::{Deserialize, Serialize};
 
 /// Rules for aggregating all backends. The default prefixes every tool with `{workload}_` and lists everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -133,6 +133,27 @@ pub struct ToolOverride {
     pub description: Option<String>,
     /// Annotations to set one by one; the backend's others stay.
     pub annotations: Annotations,
+}
+
+/// Behavior hints of a tool; also the shape of an override of them. A missing key is `None`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Annotations {
+    /// Title for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The tool does not change its environment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only_hint: Option<bool>,
+    /// The tool may destroy something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destructive_hint: Option<bool>,
+    /// Calling it again with the same arguments changes nothing more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotent_hint: Option<bool>,
+    /// The tool reaches beyond a closed domain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_world_hint: Option<bool>,
 }
 
 /// A tool name in which `*` stands for any run of characters, also an empty one.

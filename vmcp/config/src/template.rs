@@ -6,8 +6,8 @@ pub const STARTER: &str = include_str!("template.yaml");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::schema::shared;
-    use crate::config::{load, load_with_files};
+    use crate::schema::shared;
+    use crate::{load, load_with_files};
 
     /// The file with every setting that is commented out taken in.
     fn everything() -> String {

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::config::Problem;
+use crate::Problem;
 
 /// The name by which a server of ours tells itself from whatever else may listen on a port.
 pub const NAME: &str = "vmcp";
@@ -81,7 +81,7 @@ pub struct Refused {
 
 /// SHA-256 of a configuration file's text, as 64 lower-case hexadecimal digits.
 pub fn digest(text: &str) -> String {
-    crate::hash::hex(&Sha256::digest(text))
+    hex::encode(Sha256::digest(text))
 }
 
 /// How a backend is doing. `last_error` is for operators: it may name hosts and show what a server printed.

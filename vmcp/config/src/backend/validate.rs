@@ -7,11 +7,11 @@ use std::time::Duration;
 use super::{
     Backend, MAX_BACKENDS, RESERVED_NAMES, RawBackend, RawCommand, RawTransport, Transport, normalize_name,
 };
-use crate::config::duration::RawDuration;
-use crate::config::problems::{self, Report};
-use crate::config::proxy::{self, TIMEOUT};
-use crate::config::secret::Secret;
-use crate::config::{headers, http_url};
+use crate::duration::RawDuration;
+use crate::problems::{self, Report};
+use crate::proxy::{self, TIMEOUT};
+use crate::secret::Secret;
+use crate::{headers, http_url};
 
 /// What the file says about backends outside of `backends`.
 pub(crate) struct Elsewhere<'a> {

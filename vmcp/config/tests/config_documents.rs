@@ -5,8 +5,6 @@
 use std::fs;
 use std::path::Path;
 
-use vmcp_model::config;
-
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Fails when the committed file is not the generated text; `VMCP_UPDATE_SCHEMA=1` writes it.
@@ -21,13 +19,13 @@ fn assert_committed(file: &str, generated: &str) {
 
 #[test]
 fn the_committed_schema_is_the_one_of_the_code() {
-    let generated = serde_json::to_string_pretty(&config::json_schema()).unwrap() + "\n";
+    let generated = serde_json::to_string_pretty(&vmcp_config::json_schema()).unwrap() + "\n";
     assert_committed("docs/reference/vmcp.schema.json", &generated);
 }
 
 #[test]
 fn the_committed_reference_is_the_one_of_the_code() {
-    let page = config::reference_markdown();
+    let page = vmcp_config::reference_markdown();
     for row in page.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
         assert_eq!(cells.len(), 5, "{row}");
@@ -47,7 +45,7 @@ fn every_example_loads_without_a_warning() {
         let text = fs::read_to_string(&path).unwrap();
         // Every variable is set, to something long enough for a secret; addresses have defaults.
         let environment = |_: &str| Some("http://127.0.0.1:7000/a-value-of-some-length".to_owned());
-        let loaded = config::load(&text, &path.display().to_string(), &environment)
+        let loaded = vmcp_config::load(&text, &path.display().to_string(), &environment)
             .unwrap_or_else(|problems| panic!("{problems}"));
         assert_eq!(loaded.warnings, [], "{}", path.display());
         assert!(!loaded.config.backends.is_empty(), "{}", path.display());

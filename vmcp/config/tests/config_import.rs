@@ -4,8 +4,8 @@
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use vmcp_model::config::import::{ImportError, Imported, import};
-use vmcp_model::config::{self, Config, Secret, Transport};
+use vmcp_config::import::{ImportError, Imported, import};
+use vmcp_config::{Config, Secret, Transport};
 
 fn imported(file: &Value) -> Imported {
     import(&file.to_string(), ".mcp.json").unwrap()
@@ -17,7 +17,7 @@ fn loaded(imported: &Imported, others: &[(&str, &str)]) -> Config {
         let other = || others.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned());
         imported.variables.get(name).map(|secret| secret.expose().to_owned()).or_else(other)
     };
-    config::load(&imported.yaml, "vmcp.yaml", &environment)
+    vmcp_config::load(&imported.yaml, "vmcp.yaml", &environment)
         .unwrap_or_else(|problems| panic!("{problems}\n{}", imported.yaml))
         .config
 }
@@ -139,7 +139,7 @@ fn what_cannot_be_taken_over_is_said() {
 fn other_files_are_refused() {
     assert!(matches!(import("{", "f"), Err(ImportError::NotJson(_))));
     assert!(matches!(import("{\"a\": 1}", "f"), Err(ImportError::NoServers)));
-    assert!(matches!(import(&" ".repeat(config::MAX_BYTES + 1), "f"), Err(ImportError::TooLarge)));
+    assert!(matches!(import(&" ".repeat(vmcp_config::MAX_BYTES + 1), "f"), Err(ImportError::TooLarge)));
 }
 
 proptest! {

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::nearest;
 use super::problems::{self, Report};
-use crate::definition::Annotations;
-use crate::rules::{Aggregation, NamePattern, PrefixFormat, Strategy, ToolOverride, ToolRules, Visibility};
+use crate::rules::{
+    Aggregation, Annotations, NamePattern, PrefixFormat, Strategy, ToolOverride, ToolRules, Visibility,
+};
 
 /// Characters in a tool's name.
 const MAX_TOOL_NAME: usize = 128;

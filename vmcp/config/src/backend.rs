@@ -107,7 +107,7 @@ impl Backend {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
-        crate::hash::hex(&hash.finalize())
+        hex::encode(hash.finalize())
     }
 }
 

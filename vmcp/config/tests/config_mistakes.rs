@@ -1,7 +1,5 @@
 //! Every kind of mistake in `vmcp.yaml`, with exactly what is said about it.
 
-use vmcp_model::config;
-
 fn environment(name: &str) -> Option<String> {
     match name {
         "TOKEN" => Some("s3cret".to_owned()),
@@ -21,7 +19,7 @@ fn file(path: &str) -> Result<Option<String>, String> {
 
 /// What is said about `yaml`, one line a problem.
 fn mistakes(yaml: &str) -> String {
-    match config::load_with_files(yaml, "f", &environment, &file) {
+    match vmcp_config::load_with_files(yaml, "f", &environment, &file) {
         Ok(_) => "no problem".to_owned(),
         Err(problems) => problems.to_string(),
     }
@@ -307,7 +305,7 @@ fn what_is_no_yaml_is_said_with_its_line() {
 
 #[test]
 fn what_is_too_large_is_refused() {
-    let said = mistakes(&"#".repeat(config::MAX_BYTES + 1));
+    let said = mistakes(&"#".repeat(vmcp_config::MAX_BYTES + 1));
     assert_eq!(said, "f: the file has 4194305 bytes; keep it below 4194304");
 
     let level =
