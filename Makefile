@@ -22,29 +22,30 @@ build: setup ## Build the release binary
 demo: setup ## Real MCP servers behind vmcp: list, search, call
 	@scripts/demo.sh
 
-test: setup test-unit test-integration test-control-plane conformance ## Run all tests
+test: ## Run all tests but e2e, and say at the end what was skipped
+	@scripts/report-skips.sh $(MAKE) --no-print-directory setup test-unit test-integration test-control-plane conformance
 
 # Every package is selected in each step, so that all of them share one build.
 build-tests: setup
 	cargo build --workspace --bins --tests
 
 test-unit: build-tests model ## Run the tests of each crate by itself
-	cargo test --workspace --quiet -- --skip scenario::
+	@scripts/report-skips.sh cargo test --workspace --quiet -- --skip scenario::
 
 # The crates without I/O: quick, so that CI asks them first.
 test-pure: setup
 	cargo test --quiet -p vmcp-config -p vmcp-model -p vmcp-wire -p vmcp-search
 
 test-integration: build-tests model ## Run the scenarios with real servers and clients
-	cargo test --workspace --quiet --test scenarios
+	@scripts/report-skips.sh cargo test --workspace --quiet --test scenarios
 
-# Built first, so that the progress of the first build is seen.
-test-control-plane: build-tests ## Run the tests of the operator on a real Kubernetes API server (the first time builds it, with Go)
+# The control plane is built first: its first build takes minutes, and its progress is seen only outside of a test.
+test-control-plane: build-tests ## Run the tests of the operator on a real Kubernetes API server (built with Go the first time)
 	@test -n "$(KUBEBUILDER_ASSETS)" || tests/kubernetes/components/build.sh >/dev/null
-	cargo test --workspace --quiet --test control_plane
+	@scripts/report-skips.sh cargo test --workspace --quiet --test control_plane
 
-e2e: setup ## Bring a Kubernetes node up, run the scenarios on it, take it down (root, or it is skipped; or KUBECONFIG and VMCP_E2E=1; KEEP=1, SCENARIOS=…)
-	@scripts/e2e.sh $(SCENARIOS)
+e2e: setup ## Bring a Kubernetes node up, run the scenarios on it, take it down (root, or all are skipped; or KUBECONFIG and VMCP_E2E=1; KEEP=1, SCENARIOS=…)
+	@scripts/report-skips.sh scripts/e2e.sh $(SCENARIOS)
 
 conformance: build-tests ## Run the official conformance suite direct and through vmcp, and compare
 	@$(CARGO_TARGET_DIR)/debug/vmcp-conformance
@@ -94,7 +95,7 @@ crds: setup ## Write crds/*.yaml, and what follows from them
 
 check-generated: setup ## Check that generated pages are up to date
 	cargo test --quiet --workspace --test config_documents --test docs --test definitions --test chart
-	@scripts/deploy-manifests.sh --check
+	@scripts/report-skips.sh scripts/deploy-manifests.sh --check
 
 image: ## Build the images of vmcp and the operator (REGISTRY=… names and pushes them, MODEL=1 puts the model in)
 	@scripts/image.sh

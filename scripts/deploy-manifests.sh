@@ -45,5 +45,6 @@ if helm=$(scripts/helm.sh); then
   manifests
   same "$fresh/deploy" deploy --exclude=examples --exclude=Kustomization --exclude=00-namespace.yaml
 else
-  echo "not checked: whether deploy/ is the chart" >&2
+  reason="without helm, nothing compares deploy/ with the chart (the line above says where helm comes from)"
+  echo "deploy-manifests --check: $reason" >>"${VMCP_SKIPPED:-/dev/stderr}"
 fi

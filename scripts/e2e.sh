@@ -36,6 +36,14 @@ alone() {
   flock --nonblock 9 || { echo "waiting for another run to end"; flock 9; }
 }
 
+# Prints the names of the scenarios, as libtest does.
+names() {
+  local module
+  for module in $(sed -n 's/^    mod \(.*\);$/\1/p' tests/kubernetes/tests/cluster.rs tests/kubernetes/tests/release.rs); do
+    sed -n "/^#\[tokio::test\]/{n;s/^async fn \([a-z0-9_]*\).*/scenario::$module::\1/p}" "tests/kubernetes/tests/scenario/$module.rs"
+  done
+}
+
 build() {
   # As `make test` builds them, so that one build serves both.
   step "building the tests" cargo build --workspace --quiet --bins --tests
@@ -54,7 +62,7 @@ if [ -n "${VMCP_E2E:-}" ]; then
   kubectl config view --raw --flatten --minify >"$scratch/kubeconfig" || { echo "make e2e: VMCP_E2E=1 takes kubectl, and a KUBECONFIG with a current context" >&2; exit 1; }
   export KUBECONFIG=$scratch/kubeconfig
   build
-  alone given
+  alone existing
   if [ -n "${REGISTRY:-}" ]; then
     scripts/setup-e2e.sh
     step "pushing the images" "${cluster[@]}" push "$REGISTRY" >"$scratch/images"
@@ -83,7 +91,12 @@ if [ -n "${VMCP_E2E:-}" ]; then
 fi
 
 if [ "$(id -u)" != 0 ] || [ "$(uname)" != Linux ]; then
-  echo "make e2e: skipped; bringing a node up takes Linux and root, or set KUBECONFIG and VMCP_E2E=1 to use a cluster that is there"
+  # In CI all runs that can run: a runner that may become root without a password does.
+  if [ -n "${CI:-}" ] && [ "$(uname)" = Linux ] && sudo -n true 2>/dev/null; then
+    exec sudo -n -E env PATH="$PATH" HOME="$HOME" scripts/e2e.sh "$@"
+  fi
+  names | sed 's/$/: a node takes Linux and root; or set KUBECONFIG and VMCP_E2E=1 to use a cluster that is there/' \
+    >>"${VMCP_SKIPPED:-/dev/stderr}"
   exit 0
 fi
 down() {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// What became of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum Status {
+pub(crate) enum Status {
     /// As the specification says.
     Success,
     /// Against a "should".
@@ -23,7 +23,7 @@ pub enum Status {
 
 /// One check.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Check {
+pub(crate) struct Check {
     /// Its name; within a scenario several may share one.
     pub id: String,
     /// What became of it.
@@ -35,11 +35,11 @@ pub struct Check {
 
 /// The checks of each scenario that was run.
 #[derive(Debug, Default)]
-pub struct Report(pub BTreeMap<String, Vec<Check>>);
+pub(crate) struct Report(pub BTreeMap<String, Vec<Check>>);
 
 /// A check that is worse than it should be.
 #[derive(Debug)]
-pub struct Difference {
+pub(crate) struct Difference {
     /// The scenario.
     pub scenario: String,
     /// The check.
@@ -52,7 +52,7 @@ pub struct Difference {
 
 impl Report {
     /// Reads what a run left in `folder`: one subfolder a scenario, named after it and the time.
-    pub fn read(folder: &Path, prefix: &str) -> anyhow::Result<Self> {
+    pub(crate) fn read(folder: &Path, prefix: &str) -> anyhow::Result<Self> {
         let mut report = Self::default();
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
@@ -67,20 +67,20 @@ impl Report {
     }
 
     /// Only the scenarios whose name is `wanted`.
-    pub fn of_scenarios(&self, wanted: impl Fn(&str) -> bool) -> Self {
+    pub(crate) fn of_scenarios(&self, wanted: impl Fn(&str) -> bool) -> Self {
         let found = self.0.iter().filter(|(name, _)| wanted(name));
         Self(found.map(|(name, checks)| (name.clone(), checks.clone())).collect())
     }
 
     /// How many checks passed, and how many either passed or failed: what the suite itself counts.
-    pub fn score(&self) -> (usize, usize) {
+    pub(crate) fn score(&self) -> (usize, usize) {
         let count = |status| self.0.values().flatten().filter(|check| check.status == status).count();
         let passed = count(Status::Success);
         (passed, passed + count(Status::Failure))
     }
 
     /// The checks that failed or warn.
-    pub fn shortcomings(&self) -> Vec<Difference> {
+    pub(crate) fn shortcomings(&self) -> Vec<Difference> {
         let checks =
             self.0.iter().flat_map(|(scenario, checks)| checks.iter().map(move |check| (scenario, check)));
         let bad = checks.filter(|(_, check)| matches!(check.status, Status::Failure | Status::Warning));
@@ -88,12 +88,12 @@ impl Report {
     }
 
     /// The scenarios with such checks.
-    pub fn scenarios_short(&self) -> BTreeSet<String> {
+    pub(crate) fn scenarios_short(&self) -> BTreeSet<String> {
         self.shortcomings().into_iter().map(|bad| bad.scenario).collect()
     }
 
     /// Takes over each scenario that fell short here and has passed more in `again`.
-    pub fn improve(&mut self, again: Self) {
+    pub(crate) fn improve(&mut self, again: Self) {
         for (scenario, checks) in again.0 {
             let (now, before) =
                 (Self([(scenario.clone(), checks)].into()), self.of_scenarios(|name| name == scenario));
@@ -105,7 +105,7 @@ impl Report {
     }
 
     /// The checks that are worse in `through` than here.
-    pub fn worse_in(&self, through: &Self) -> Vec<Difference> {
+    pub(crate) fn worse_in(&self, through: &Self) -> Vec<Difference> {
         let mut found = Vec::new();
         let none = Vec::new();
         for (scenario, direct) in &self.0 {

@@ -19,7 +19,7 @@ const LEFT_OUT: [(&str, &str); 1] =
     [("auth/", "client scenarios auth/*: OAuth towards backends is not built")];
 
 /// Runs them all.
-pub async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
+pub(crate) async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for revision in REVISIONS {
         let (scenarios, left_out): (Vec<_>, Vec<_>) =

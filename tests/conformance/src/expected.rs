@@ -70,7 +70,7 @@ const EXPECTED: &[Expected] = &[
 ];
 
 /// Takes what is expected out of `found`; gives how many, and what they are.
-pub fn take(backend: &str, revision: &str, found: &mut Vec<Difference>) -> (usize, Vec<&'static str>) {
+pub(crate) fn take(backend: &str, revision: &str, found: &mut Vec<Difference>) -> (usize, Vec<&'static str>) {
     let (mut count, mut reasons) = (0, Vec::new());
     let here = |entry: &&Expected| entry.backends.contains(&backend) && entry.revision == revision;
     for entry in EXPECTED.iter().filter(here) {

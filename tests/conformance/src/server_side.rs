@@ -34,7 +34,7 @@ const CORE: [Selection; 3] = [
 ];
 
 /// Runs and compares.
-pub async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
+pub(crate) async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
     let direct = {
         let (_fixture, url) = fixture("dual").await;
         reports(&url, &REQUIRED, &folder.join("direct")).await?
@@ -77,7 +77,7 @@ async fn fixture(era: &str) -> (Process, String) {
 }
 
 /// vmcp as a reverse proxy: one backend, its names as they are, no tools of vmcp's own.
-pub async fn through(url: &str) -> Vmcp {
+pub(crate) async fn through(url: &str) -> Vmcp {
     let vmcp = Vmcp::new().backend_entry(json!({"name": "backend", "url": url}));
     let vmcp = vmcp.config(json!({"aggregation": {"conflictResolution": "passthrough"}}));
     let vmcp = vmcp.config(json!({"optimizer": {"enabled": false}})).start().await;

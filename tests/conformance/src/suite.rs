@@ -14,7 +14,12 @@ const TIMEOUT: &str = "90000";
 
 /// Runs server scenarios against `url`, and once more each that falls short: the suite waits 0.6 to 1.5 seconds for what a
 /// stream should bring, which a busy machine may exceed. Of two runs the better one counts, and it is said that there were two.
-pub async fn server(url: &str, revision: &str, selection: &[&str], folder: &Path) -> anyhow::Result<Report> {
+pub(crate) async fn server(
+    url: &str,
+    revision: &str,
+    selection: &[&str],
+    folder: &Path,
+) -> anyhow::Result<Report> {
     let mut report = run_server(url, selection, folder).await?;
     for scenario in report.scenarios_short() {
         let selection = ["--scenario", &scenario, "--spec-version", revision];
@@ -42,7 +47,7 @@ async fn run_server(url: &str, selection: &[&str], folder: &Path) -> anyhow::Res
 }
 
 /// Runs one client scenario with `command` as its client. The text is what the client said if it failed.
-pub async fn client(
+pub(crate) async fn client(
     command: &str,
     scenario: &str,
     revision: &str,
@@ -60,7 +65,7 @@ pub async fn client(
 }
 
 /// The client scenarios that apply to a revision.
-pub async fn client_scenarios(revision: &str) -> anyhow::Result<Vec<String>> {
+pub(crate) async fn client_scenarios(revision: &str) -> anyhow::Result<Vec<String>> {
     let output = run(&["list", "--client", "--spec-version", revision]).await?;
     let text = String::from_utf8(output.stdout)?;
     // A line is `  - name [revisions]`.

@@ -5,7 +5,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use crate::checks::Difference;
 
 /// One line of the table.
-pub struct Row {
+pub(crate) struct Row {
     /// The revision.
     pub revision: &'static str,
     /// What was run.
@@ -22,13 +22,13 @@ pub struct Row {
 
 impl Row {
     /// Whether it fails the run.
-    pub fn is_bad(&self) -> bool {
+    pub(crate) fn is_bad(&self) -> bool {
         !self.differences.is_empty()
     }
 }
 
 /// The table as text, with what differs below it.
-pub fn render(rows: &[Row]) -> String {
+pub(crate) fn render(rows: &[Row]) -> String {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(["revision", "what", "direct", "through", "worse", "expected"]);

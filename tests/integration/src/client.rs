@@ -1,5 +1,8 @@
 //! A raw MCP client over HTTP for assertions down to the byte, in either era.
 
+mod answer;
+mod dialogue;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -7,7 +10,10 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Map, Value, json};
 
-use crate::{Answer, PATIENCE};
+use crate::WAIT_TIMEOUT;
+
+pub use answer::Answer;
+pub use dialogue::{Messages, User};
 
 /// The one modern revision.
 pub const MODERN: &str = "2026-07-28";
@@ -67,7 +73,7 @@ impl Client {
     /// The same client with a new connection for each request, so that a balancer of connections deals out requests.
     #[must_use]
     pub fn reconnecting(self) -> Self {
-        let http = reqwest::Client::builder().timeout(PATIENCE).no_proxy().pool_max_idle_per_host(0);
+        let http = reqwest::Client::builder().timeout(WAIT_TIMEOUT).no_proxy().pool_max_idle_per_host(0);
         Self { http: http.build().expect("an HTTP client"), ..self }
     }
 

@@ -18,43 +18,41 @@
     reason = "a failure of the harness is the test's failure"
 )]
 
-mod answer;
 mod bridge;
 mod client;
-mod dialogue;
 mod fixture;
 mod otlp;
 mod paths;
 mod process;
 mod round_robin;
 mod script;
+mod skip;
 mod vmcp;
 
-pub use answer::Answer;
 pub use bridge::Bridge;
-pub use client::{Client, MODERN, http_client};
-pub use dialogue::{Messages, User};
+pub use client::{Answer, Client, MODERN, Messages, User, http_client};
 pub use fixture::{Fixture, FixtureBuilder};
 pub use otlp::{Collector, Span};
 pub use paths::{binary, free_port, installed, node, python};
-pub use process::{Process, children};
+pub use process::{Process, children, last_lines};
 pub use round_robin::RoundRobin;
 pub use script::run_script;
+pub use skip::skipped;
 pub use vmcp::{Cli, Vmcp, VmcpBuilder, vmcp_command};
 
 use std::time::Duration;
 
 /// How long anything may take that is not meant to be slow. Generous: the machine may be busy with other tests.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Asks again until `check` gives something, or panics after [`PATIENCE`] with `what` was waited for.
+/// Asks again until `check` gives something, or panics after [`WAIT_TIMEOUT`] with `what` was waited for.
 pub async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + WAIT_TIMEOUT;
     loop {
         if let Some(found) = check().await {
             return found;
         }
-        assert!(tokio::time::Instant::now() < deadline, "waited {PATIENCE:?} in vain for {what}");
+        assert!(tokio::time::Instant::now() < deadline, "waited {WAIT_TIMEOUT:?} in vain for {what}");
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
 }

@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::{PATIENCE, eventually};
+use crate::{WAIT_TIMEOUT, eventually};
 
 /// A child process; killed when dropped.
 pub struct Process {
@@ -76,7 +76,7 @@ impl Process {
 
     /// Waits for its end, and for its last words.
     pub async fn ended(&mut self) -> ExitStatus {
-        let status = timeout(PATIENCE, self.child.wait())
+        let status = timeout(WAIT_TIMEOUT, self.child.wait())
             .await
             .unwrap_or_else(|_| panic!("{} does not end:\n{}", self.name, self.output()))
             .expect("waiting for a child");
@@ -88,15 +88,18 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let output = self.output();
-            let tail: Vec<&str> = output.lines().rev().take(60).collect();
-            let tail: Vec<&str> = tail.into_iter().rev().collect();
             #[expect(clippy::print_stderr, reason = "the test failed: its runner shows this")]
             {
-                eprintln!("--- last lines of {}:\n{}\n---", self.name, tail.join("\n"));
+                eprintln!("--- last lines of {}:\n{}\n---", self.name, last_lines(&self.output(), 60));
             }
         }
     }
+}
+
+/// Returns the last `count` lines of `text`.
+pub fn last_lines(text: &str, count: usize) -> String {
+    let before = text.lines().count().saturating_sub(count);
+    text.lines().skip(before).collect::<Vec<_>>().join("\n")
 }
 
 /// Process ids of the children of a process, those that have ended and that nobody has waited for among them.

@@ -19,7 +19,7 @@ pub async fn run_script(program: &Path, args: &[&str], script: &str, folder: &Pa
     let mut input = child.stdin.take().expect("a pipe");
     input.write_all(script.as_bytes()).await.expect("the script to be read");
     drop(input);
-    let run = tokio::time::timeout(crate::PATIENCE * 2, child.wait_with_output()).await;
+    let run = tokio::time::timeout(crate::WAIT_TIMEOUT * 2, child.wait_with_output()).await;
     let output = run.expect("the script to end").expect("its output");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{} {args:?} failed:\n{out}\n{err}", program.display());

@@ -230,7 +230,7 @@ impl Cli {
         let mut command = Command::new(binary("vmcp"));
         command.args(args.iter().map(OsStr::new)).envs(env.iter().copied());
         let run = command.current_dir(folder).stdin(Stdio::null()).kill_on_drop(true).output();
-        let output = tokio::time::timeout(crate::PATIENCE, run).await;
+        let output = tokio::time::timeout(crate::WAIT_TIMEOUT, run).await;
         let output = output.unwrap_or_else(|_| panic!("vmcp {args:?} does not end")).expect("running vmcp");
         Self {
             success: output.status.success(),

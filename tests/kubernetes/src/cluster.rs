@@ -1,4 +1,10 @@
-//! A cluster, ours or given.
+//! [`Cluster`]: an API server as its administrator sees it, with `kubectl`, `helm` and server-side apply.
+
+mod chart;
+mod endpoint;
+mod existing;
+mod namespace;
+mod namespace_report;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,8 +18,12 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
-use crate::given::LABEL;
-use crate::{Namespace, PATIENCE, Programs, images, repository};
+use crate::{CLUSTER_WAIT_TIMEOUT, Programs, images, repository};
+use existing::LABEL;
+
+pub use chart::{RELEASE, chart, older_chart};
+pub use endpoint::Endpoint;
+pub use namespace::Namespace;
 
 /// A cluster that answers, as its administrator sees it.
 #[derive(Debug, Clone)]
@@ -28,7 +38,7 @@ impl Cluster {
     }
 
     /// The cluster with nodes that `KUBECONFIG` names; `VMCP_E2E=1` says that tests may use it. `make e2e` sets both.
-    pub fn given() -> Self {
+    pub fn from_environment() -> Self {
         let kubeconfig = std::env::var_os("KUBECONFIG").filter(|_| std::env::var_os("VMCP_E2E").is_some());
         let kubeconfig = kubeconfig.expect("no cluster: run `make e2e`, or set KUBECONFIG and VMCP_E2E=1");
         Self { kubeconfig: kubeconfig.into(), programs: None }
@@ -89,7 +99,7 @@ impl Cluster {
             let name = file.file_stem().unwrap_or_default().to_string_lossy();
             let wait = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", name.as_ref()];
             // It fails at once while a new definition has no status at all.
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + CLUSTER_WAIT_TIMEOUT;
             while let Err(error) = self.kubectl(&wait).await {
                 assert!(Instant::now() < deadline, "{error}");
                 sleep(Duration::from_millis(100)).await;
@@ -111,8 +121,9 @@ impl Cluster {
         let ours = self.programs.as_ref().and_then(|programs| programs.get(program));
         let mut command = Command::new(ours.unwrap_or_else(|| program.into()));
         let run = command.args(arguments).env("KUBECONFIG", &self.kubeconfig).kill_on_drop(true).output();
-        let run =
-            tokio::time::timeout(2 * PATIENCE, run).await.map_err(|_| format!("{program} does not end"))?;
+        let run = tokio::time::timeout(2 * CLUSTER_WAIT_TIMEOUT, run)
+            .await
+            .map_err(|_| format!("{program} does not end"))?;
         let output = run.map_err(|error| format!("{program}: {error}"))?;
         if output.status.success() {
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())

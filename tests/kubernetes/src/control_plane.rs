@@ -1,5 +1,8 @@
 //! etcd, the API server and the controllers: enough for schemas, server-side apply, garbage collection and status.
 
+mod credentials;
+mod processes;
+
 use std::ops::Deref;
 use std::path::Path;
 use std::time::Duration;
@@ -9,11 +12,12 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
-use vmcp_integration::free_port;
+use vmcp_integration::{free_port, skipped};
 
-use crate::access::Access;
-use crate::processes::Processes;
-use crate::{Cluster, PATIENCE, Programs};
+use crate::{CLUSTER_WAIT_TIMEOUT, Cluster, Programs};
+use credentials::Credentials;
+
+pub(crate) use processes::Processes;
 
 /// A running control plane, gone when dropped and when the test's process ends. It is a [`Cluster`] without nodes.
 pub struct ControlPlane {
@@ -54,10 +58,15 @@ impl ControlPlane {
         Self { cluster, has_controllers, _processes: processes }
     }
 
-    /// Whether the controller manager runs. Where it does not (`KUBEBUILDER_ASSETS` usually has none), nothing is garbage
-    /// collected and a Deployment makes no pods.
-    pub fn has_controllers(&self) -> bool {
-        self.has_controllers
+    /// Returns true, and records that the current test is skipped or cut short, if no controller manager runs:
+    /// `KUBEBUILDER_ASSETS` usually has none. Then nothing is garbage collected and a Deployment makes no pods.
+    pub fn skips_without_controllers(&self) -> bool {
+        if !self.has_controllers {
+            skipped(
+                "KUBEBUILDER_ASSETS has no kube-controller-manager, which makes pods and collects garbage",
+            );
+        }
+        !self.has_controllers
     }
 }
 
@@ -83,8 +92,9 @@ impl Plan<'_> {
     /// Starts it and waits until it is ready.
     pub(crate) async fn start(self, programs: &Programs, processes: &mut Processes) -> Cluster {
         let Self { folder, address, ports: [port, etcd, peers], flags } = self;
-        let access = Access::create(folder, &[address, "127.0.0.1", "10.96.0.1", "kubernetes.default.svc"]);
-        let file = |name: &str| access.path(name).display().to_string();
+        let credentials =
+            Credentials::create(folder, &[address, "127.0.0.1", "10.96.0.1", "kubernetes.default.svc"]);
+        let file = |name: &str| credentials.path(name).display().to_string();
         let (server, store) = (format!("https://{address}:{port}"), format!("http://{address}:{etcd}"));
         processes.start(
             "etcd",
@@ -116,7 +126,7 @@ impl Plan<'_> {
                 flags,
             ],
         );
-        let [admin, _] = ["admin", "node"].map(|user| access.kubeconfig(user, &server));
+        let [admin, _] = ["admin", "node"].map(|user| credentials.kubeconfig(user, &server));
         let cluster = Cluster::at(admin.clone(), programs.clone());
         ready(&cluster, processes).await;
         // Not before: it gives an API server ten seconds, which may be short on a busy machine, and ends.
@@ -136,11 +146,14 @@ impl Plan<'_> {
 }
 
 async fn ready(cluster: &Cluster, processes: &mut Processes) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + CLUSTER_WAIT_TIMEOUT;
     loop {
         processes.assert_running();
         let Err(refused) = asked(&cluster.client().await).await else { return };
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for the API server: {refused}");
+        assert!(
+            Instant::now() < deadline,
+            "waited {CLUSTER_WAIT_TIMEOUT:?} in vain for the API server: {refused}"
+        );
         sleep(Duration::from_millis(100)).await;
     }
 }

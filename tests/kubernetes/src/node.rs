@@ -11,9 +11,8 @@ mod objects;
 
 use std::path::{Path, PathBuf};
 
-use crate::control_plane::Plan;
+use crate::control_plane::{Plan, Processes};
 use crate::images::run;
-use crate::processes::Processes;
 use crate::{Cluster, Programs, cache};
 
 /// The node's address, of a range kept for documentation.

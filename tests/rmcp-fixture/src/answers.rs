@@ -7,11 +7,11 @@ use serde_json::Value;
 /// What a client answered, under the keys of the questions.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
-pub struct Answers(BTreeMap<String, Value>);
+pub(crate) struct Answers(BTreeMap<String, Value>);
 
 impl Answers {
     /// Those that are usable: an answer is an object, whatever was asked. None unless all `keys` have one.
-    pub fn complete<'a>(
+    pub(crate) fn complete<'a>(
         given: Option<&BTreeMap<String, Value>>,
         keys: impl Iterator<Item = &'a String>,
     ) -> Option<Self> {
@@ -21,32 +21,32 @@ impl Answers {
     }
 
     /// Adds an answer.
-    pub fn insert(&mut self, key: String, answer: Value) {
+    pub(crate) fn insert(&mut self, key: String, answer: Value) {
         self.0.insert(key, answer);
     }
 
     /// What the user did with a form: `accept`, `decline` or `cancel`.
-    pub fn action(&self, key: &str) -> &str {
+    pub(crate) fn action(&self, key: &str) -> &str {
         self.at(key, "/action").and_then(Value::as_str).unwrap_or("none")
     }
 
     /// What the user wrote into a form.
-    pub fn content(&self, key: &str) -> &Value {
+    pub(crate) fn content(&self, key: &str) -> &Value {
         self.at(key, "/content").unwrap_or(&Value::Null)
     }
 
     /// A text that the user wrote into a form.
-    pub fn text(&self, key: &str, field: &str) -> &str {
+    pub(crate) fn text(&self, key: &str, field: &str) -> &str {
         self.content(key).get(field).and_then(Value::as_str).unwrap_or("nobody")
     }
 
     /// What the client's model said.
-    pub fn said(&self, key: &str) -> &str {
+    pub(crate) fn said(&self, key: &str) -> &str {
         self.at(key, "/content/text").and_then(Value::as_str).unwrap_or("nothing")
     }
 
     /// The URIs of the client's roots.
-    pub fn roots(&self, key: &str) -> Vec<&str> {
+    pub(crate) fn roots(&self, key: &str) -> Vec<&str> {
         let roots = self.at(key, "/roots").and_then(Value::as_array);
         roots.into_iter().flatten().filter_map(|root| root.get("uri")?.as_str()).collect()
     }

@@ -5,7 +5,7 @@ use rmcp::model::ProtocolVersion;
 
 /// An MCP server that passes the official conformance suite.
 #[derive(Debug, Parser)]
-pub struct Args {
+pub(crate) struct Args {
     /// Port on 127.0.0.1; 0 takes a free one.
     #[arg(long, default_value_t = 0)]
     pub port: u16,
@@ -16,7 +16,7 @@ pub struct Args {
 
 /// Which protocol revisions the server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Era {
+pub(crate) enum Era {
     /// 2025-11-25 and older.
     Legacy,
     /// 2026-07-28 only.
@@ -27,7 +27,7 @@ pub enum Era {
 
 impl Era {
     /// The revisions.
-    pub fn revisions(self) -> Vec<ProtocolVersion> {
+    pub(crate) fn revisions(self) -> Vec<ProtocolVersion> {
         let modern = |version: &ProtocolVersion| *version == ProtocolVersion::V_2026_07_28;
         let wanted = |version: &&ProtocolVersion| match self {
             Self::Legacy => !modern(version),

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// A definition with its answer.
 #[derive(Deserialize)]
-pub struct Entry<D> {
+pub(crate) struct Entry<D> {
     /// What is listed.
     pub definition: D,
     /// A tool's content, a prompt's messages, a resource's contents; none where code gives it.
@@ -19,7 +19,7 @@ pub struct Entry<D> {
 }
 
 /// Everything that is always there, in the order of the files.
-pub struct Catalog {
+pub(crate) struct Catalog {
     /// Tools.
     pub tools: Vec<Entry<Tool>>,
     /// Prompts. In the texts of an answer, `{name}` stands for the argument of that name.
@@ -30,7 +30,7 @@ pub struct Catalog {
 
 impl Catalog {
     /// Reads the built-in files.
-    pub fn load() -> serde_json::Result<Self> {
+    pub(crate) fn load() -> serde_json::Result<Self> {
         Ok(Self {
             tools: serde_json::from_str(include_str!("../data/tools.json"))?,
             prompts: serde_json::from_str(include_str!("../data/prompts.json"))?,
@@ -40,12 +40,15 @@ impl Catalog {
 }
 
 /// `answer`, with `{name}` replaced by each argument's text.
-pub fn fill<A: DeserializeOwned>(answer: &Value, arguments: &HashMap<&str, String>) -> serde_json::Result<A> {
+pub(crate) fn fill<A: DeserializeOwned>(
+    answer: &Value,
+    arguments: &HashMap<&str, String>,
+) -> serde_json::Result<A> {
     serde_json::from_value(replace(answer, arguments))
 }
 
 /// The arguments that are texts.
-pub fn texts(arguments: Option<&JsonObject>) -> HashMap<&str, String> {
+pub(crate) fn texts(arguments: Option<&JsonObject>) -> HashMap<&str, String> {
     let texts = arguments.into_iter().flatten();
     texts.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?.to_owned()))).collect()
 }

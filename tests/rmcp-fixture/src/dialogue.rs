@@ -16,7 +16,7 @@ use crate::answers::Answers;
 use crate::stop::Stop;
 
 /// The conversation about one request.
-pub struct Dialogue<'a> {
+pub(crate) struct Dialogue<'a> {
     context: &'a RequestContext<RoleServer>,
     seal: &'a RequestStateCodec,
     responses: Option<InputResponses>,
@@ -27,7 +27,7 @@ pub struct Dialogue<'a> {
 
 impl<'a> Dialogue<'a> {
     /// Takes up the conversation where the request is. State that was tampered with is an error.
-    pub fn new(
+    pub(crate) fn new(
         context: &'a RequestContext<RoleServer>,
         seal: &'a RequestStateCodec,
         responses: Option<InputResponses>,
@@ -39,17 +39,17 @@ impl<'a> Dialogue<'a> {
     }
 
     /// Whether the request is of 2026-07-28.
-    pub fn modern(&self) -> bool {
+    pub(crate) fn modern(&self) -> bool {
         self.context.protocol_version().is_some_and(|version| version == ProtocolVersion::V_2026_07_28)
     }
 
     /// What the client can be asked.
-    pub fn capabilities(&self) -> ClientCapabilities {
+    pub(crate) fn capabilities(&self) -> ClientCapabilities {
         self.context.client_capabilities().unwrap_or_default()
     }
 
     /// Asks, and keeps no state.
-    pub async fn ask(&self, questions: InputRequests) -> Result<Answers, Stop> {
+    pub(crate) async fn ask(&self, questions: InputRequests) -> Result<Answers, Stop> {
         if !self.modern() {
             return self.put(questions).await;
         }
@@ -60,7 +60,7 @@ impl<'a> Dialogue<'a> {
     }
 
     /// Asks, and remembers in sealed state what was answered. To be called in the same order in each repetition.
-    pub async fn round(&mut self, questions: InputRequests) -> Result<Answers, Stop> {
+    pub(crate) async fn round(&mut self, questions: InputRequests) -> Result<Answers, Stop> {
         if !self.modern() {
             return self.put(questions).await;
         }
@@ -102,13 +102,13 @@ impl<'a> Dialogue<'a> {
 }
 
 /// A form for the user with these properties, all of them required.
-pub fn required_form(message: &str, properties: &Value) -> Result<InputRequest, Stop> {
+pub(crate) fn required_form(message: &str, properties: &Value) -> Result<InputRequest, Stop> {
     let required: Vec<&String> = properties.as_object().into_iter().flat_map(serde_json::Map::keys).collect();
     form(message, json!({"type": "object", "required": required, "properties": properties}))
 }
 
 /// A form for the user.
-pub fn form(message: &str, schema: Value) -> Result<InputRequest, Stop> {
+pub(crate) fn form(message: &str, schema: Value) -> Result<InputRequest, Stop> {
     let params = ElicitRequestParams::FormElicitationParams {
         meta: None,
         message: message.to_owned(),
@@ -118,12 +118,12 @@ pub fn form(message: &str, schema: Value) -> Result<InputRequest, Stop> {
 }
 
 /// A prompt for the client's model.
-pub fn sampling(prompt: &str) -> InputRequest {
+pub(crate) fn sampling(prompt: &str) -> InputRequest {
     let params = CreateMessageRequestParams::new(vec![SamplingMessage::user_text(prompt)], 100);
     InputRequest::CreateMessage(CreateMessageRequest::new(params))
 }
 
 /// The question for the client's roots.
-pub fn roots() -> InputRequest {
+pub(crate) fn roots() -> InputRequest {
     InputRequest::ListRoots(ListRootsRequest::default())
 }

@@ -10,7 +10,7 @@ use rmcp::service::{Peer, SubscriptionContext, SubscriptionSink};
 
 /// A legacy session.
 #[derive(Default)]
-pub struct Session {
+pub(crate) struct Session {
     /// How to reach its client; set once the session is initialized.
     pub peer: OnceLock<Peer<RoleServer>>,
     /// URIs of the resources that it watches.
@@ -21,7 +21,7 @@ pub struct Session {
 
 /// What changed.
 #[derive(Clone, Copy)]
-pub enum Change {
+pub(crate) enum Change {
     /// The list of tools.
     Tools,
     /// The list of prompts.
@@ -32,14 +32,14 @@ pub enum Change {
 
 /// Everybody who is told about changes.
 #[derive(Default)]
-pub struct Listeners {
+pub(crate) struct Listeners {
     streams: Mutex<HashMap<u64, SubscriptionSink>>,
     sessions: Mutex<Vec<Weak<Session>>>,
 }
 
 impl Listeners {
     /// Serves one listening stream until its client leaves.
-    pub async fn listen(&self, context: SubscriptionContext) {
+    pub(crate) async fn listen(&self, context: SubscriptionContext) {
         let key = {
             let mut streams = self.streams.lock();
             let key = streams.keys().max().map_or(0, |last| last + 1);
@@ -51,14 +51,14 @@ impl Listeners {
     }
 
     /// Adds a session; it is dropped with its last reference.
-    pub fn add(&self, session: &Arc<Session>) {
+    pub(crate) fn add(&self, session: &Arc<Session>) {
         let mut sessions = self.sessions.lock();
         sessions.retain(|known| known.strong_count() > 0);
         sessions.push(Arc::downgrade(session));
     }
 
     /// Tells everybody who wants to know. Who is gone by now is no error.
-    pub async fn tell(&self, change: Change) {
+    pub(crate) async fn tell(&self, change: Change) {
         let streams: Vec<_> = self.streams.lock().values().cloned().collect();
         for stream in streams {
             // The stream itself knows what its client wants to hear.

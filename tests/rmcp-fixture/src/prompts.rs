@@ -14,7 +14,7 @@ use crate::server::Server;
 use crate::stop::Stop;
 
 /// `prompts/get`.
-pub async fn get(
+pub(crate) async fn get(
     server: &Server,
     params: GetPromptRequestParams,
     context: &RequestContext<RoleServer>,
@@ -40,7 +40,7 @@ pub async fn get(
 }
 
 /// `completion/complete`: the same towns for every argument.
-pub fn complete(params: &CompleteRequestParams) -> Result<CompleteResult, ErrorData> {
+pub(crate) fn complete(params: &CompleteRequestParams) -> Result<CompleteResult, ErrorData> {
     let towns =
         ["paris", "parma", "passau"].into_iter().filter(|town| town.starts_with(&params.argument.value));
     let values = CompletionInfo::new(towns.map(ToOwned::to_owned).collect());

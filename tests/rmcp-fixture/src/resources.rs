@@ -7,14 +7,14 @@ use serde_json::json;
 use crate::catalog::Catalog;
 
 /// The one template.
-pub fn template() -> ResourceTemplate {
+pub(crate) fn template() -> ResourceTemplate {
     ResourceTemplate::new("test://template/{id}/data", "Data by id")
         .with_description("A text that holds the id.")
         .with_mime_type("application/json")
 }
 
 /// `resources/read`.
-pub fn read(catalog: &Catalog, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(crate) fn read(catalog: &Catalog, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     if let Some(id) = uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data")) {
         let data = json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
         let contents = ResourceContents::text(data.to_string(), uri).with_mime_type("application/json");

@@ -29,7 +29,7 @@ const TTL_MS: u64 = 60_000;
 const SEALING_KEY: &[u8] = b"of a test server, and no secret of anybody";
 
 /// What all sessions and requests share.
-pub struct Shared {
+pub(crate) struct Shared {
     /// What is always offered.
     pub catalog: Catalog,
     /// Whether the tool that comes and goes is there.
@@ -47,7 +47,7 @@ pub struct Shared {
 
 impl Shared {
     /// The state of a server that speaks the revisions of `era`.
-    pub fn new(era: Era) -> anyhow::Result<Self> {
+    pub(crate) fn new(era: Era) -> anyhow::Result<Self> {
         Ok(Self {
             catalog: Catalog::load()?,
             more_tools: AtomicBool::new(false),
@@ -61,7 +61,7 @@ impl Shared {
 }
 
 /// The handler of one legacy session, or of one modern request.
-pub struct Server {
+pub(crate) struct Server {
     /// What all of them share.
     pub shared: Arc<Shared>,
     /// What belongs to a legacy session.
@@ -70,7 +70,7 @@ pub struct Server {
 
 impl Server {
     /// A new handler.
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self { shared, session: Arc::default() }
     }
 

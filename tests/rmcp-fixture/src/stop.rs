@@ -4,7 +4,7 @@ use rmcp::model::{CallToolResponse, GetPromptResponse, InputRequiredResult};
 use rmcp::{ErrorData, ServiceError};
 
 /// Why a handler stops before it has a result.
-pub enum Stop {
+pub(crate) enum Stop {
     /// The client has to answer something first, and repeats its request.
     Ask(Box<InputRequiredResult>),
     /// An error of the protocol.
@@ -13,7 +13,7 @@ pub enum Stop {
 
 impl Stop {
     /// A tool's answer.
-    pub fn tool(result: Result<CallToolResponse, Self>) -> Result<CallToolResponse, ErrorData> {
+    pub(crate) fn tool(result: Result<CallToolResponse, Self>) -> Result<CallToolResponse, ErrorData> {
         match result {
             Err(Self::Ask(question)) => Ok(CallToolResponse::InputRequired(*question)),
             Err(Self::Error(error)) => Err(error),
@@ -22,7 +22,7 @@ impl Stop {
     }
 
     /// A prompt's answer.
-    pub fn prompt(result: Result<GetPromptResponse, Self>) -> Result<GetPromptResponse, ErrorData> {
+    pub(crate) fn prompt(result: Result<GetPromptResponse, Self>) -> Result<GetPromptResponse, ErrorData> {
         match result {
             Err(Self::Ask(question)) => Ok(GetPromptResponse::InputRequired(*question)),
             Err(Self::Error(error)) => Err(error),

@@ -22,7 +22,7 @@ use crate::server::Server;
 use crate::stop::Stop;
 
 /// One call of a tool.
-pub struct Call<'a> {
+pub(crate) struct Call<'a> {
     server: &'a Server,
     context: &'a RequestContext<RoleServer>,
     dialogue: Dialogue<'a>,
@@ -39,7 +39,7 @@ impl Call<'_> {
 }
 
 /// `tools/call`.
-pub async fn call(
+pub(crate) async fn call(
     server: &Server,
     params: CallToolRequestParams,
     context: &RequestContext<RoleServer>,
@@ -80,7 +80,7 @@ pub async fn call(
 }
 
 /// The schema of a tool without arguments.
-pub fn no_arguments() -> Arc<JsonObject> {
+pub(crate) fn no_arguments() -> Arc<JsonObject> {
     Arc::new(JsonObject::from_iter([("type".to_owned(), json!("object"))]))
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use vmcp_integration::{Fixture, PATIENCE, Vmcp, VmcpBuilder, eventually};
+use vmcp_integration::{Fixture, Vmcp, VmcpBuilder, WAIT_TIMEOUT, eventually};
 
 fn impatient(builder: VmcpBuilder) -> VmcpBuilder {
     let breaker = json!({"circuitBreaker": {"enabled": true, "failureThreshold": 3, "timeout": "2s"}});
@@ -72,7 +72,7 @@ async fn a_backend_that_dies_mid_call_fails_that_call_and_comes_back() {
         let (long, doomed) = futures::join!(long, doomed);
         assert_eq!(long.content_text(), "slept 500 ms");
         assert!(is_failure(&doomed.message), "{}", doomed.text);
-        assert!(start.elapsed() < PATIENCE, "within the deadline");
+        assert!(start.elapsed() < WAIT_TIMEOUT, "within the deadline");
         assert!(!doomed.text.contains("127.0.0.1"), "no address in {}", doomed.text);
     }
     // A process that vmcp started is started again.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use vmcp_integration::{Client, Fixture, MODERN, PATIENCE, Vmcp, VmcpBuilder, http_client};
+use vmcp_integration::{Client, Fixture, MODERN, Vmcp, VmcpBuilder, WAIT_TIMEOUT, http_client};
 
 const BOTH: &str = "application/json, text/event-stream";
 
@@ -154,11 +154,12 @@ async fn a_hundred_mebibytes_are_refused_and_not_kept() {
             output.write_all(if chunked { b"0\r\n\r\n" } else { b"" }).await
         });
         let mut answer = vec![0; 1024];
-        let read = tokio::time::timeout(PATIENCE, input.read(&mut answer)).await.expect("an answer in time");
+        let read =
+            tokio::time::timeout(WAIT_TIMEOUT, input.read(&mut answer)).await.expect("an answer in time");
         let answer = String::from_utf8_lossy(&answer[..read.expect("an answer")]).into_owned();
         assert!(answer.starts_with("HTTP/1.1 413"), "{length}: {answer}");
         // The rest is not wanted: it is cut off, or read and dropped.
-        let sent = tokio::time::timeout(PATIENCE, sending).await;
+        let sent = tokio::time::timeout(WAIT_TIMEOUT, sending).await;
         assert!(sent.is_ok(), "{length}: neither taken nor cut off");
         is_healthy(&vmcp).await;
     }

@@ -5,7 +5,9 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tokio::process::Command;
-use vmcp_integration::{Client, Fixture, Process, binary, children, eventually, free_port, http_client};
+use vmcp_integration::{
+    Client, Fixture, Process, binary, children, eventually, free_port, http_client, skipped,
+};
 
 /// `vmcp` with these arguments as the first process of a PID namespace, seen from outside of it; nothing where none can be
 /// made.
@@ -18,18 +20,18 @@ struct Contained {
 
 impl Contained {
     async fn start(mut args: Vec<String>) -> Option<Self> {
-        let namespace = ["--pid", "--fork", "--kill-child", "--mount-proc"];
-        let tried = Command::new("unshare").args(namespace).arg("true").stderr(Stdio::null()).status().await;
-        if !tried.is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED, for this is not root: no PID namespace can be made");
+        let Some(namespace) = pid_namespace().await else {
+            skipped(
+                "no PID namespace can be made here: it takes root, or a system that lets users make namespaces",
+            );
             return None;
-        }
+        };
         let [client, admin] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
         let ports = ["--listen", &client, "--admin-listen", &admin].map(str::to_owned);
         args.splice(1..1, ports);
         let mut command = Command::new("unshare");
         let outside =
-            Process::start("vmcp in a namespace", command.args(namespace).arg(binary("vmcp")).args(args));
+            Process::start("vmcp in a namespace", command.args(&namespace).arg(binary("vmcp")).args(args));
         Some(Self { outside, url: format!("http://{client}/mcp"), admin: format!("http://{admin}") })
     }
 
@@ -59,6 +61,19 @@ impl Contained {
         .await;
         Client::modern(&self.url)
     }
+}
+
+/// Returns the flags of `unshare` that make a PID namespace here: as root, or else inside a user namespace.
+async fn pid_namespace() -> Option<Vec<&'static str>> {
+    let pid = ["--pid", "--fork", "--kill-child", "--mount-proc"];
+    for user in [&[][..], &["--user", "--map-root-user"]] {
+        let flags = [user, &pid].concat();
+        let tried = Command::new("unshare").args(&flags).arg("true").stderr(Stdio::null()).status().await;
+        if tried.is_ok_and(|status| status.success()) {
+            return Some(flags);
+        }
+    }
+    None
 }
 
 async fn signal(name: &str, process: u32) {

@@ -110,7 +110,7 @@ async fn until<S: futures::Stream<Item = reqwest::Result<B>> + Unpin, B: AsRef<[
             seen.push_str(&String::from_utf8_lossy(chunk.as_ref()));
         }
     };
-    let done = tokio::time::timeout(vmcp_integration::PATIENCE, read).await;
+    let done = tokio::time::timeout(vmcp_integration::WAIT_TIMEOUT, read).await;
     assert!(done.is_ok(), "no {method} in {seen}");
 }
 

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
-use vmcp_integration::{Fixture, MODERN, PATIENCE, eventually, vmcp_command};
+use vmcp_integration::{Fixture, MODERN, WAIT_TIMEOUT, eventually, vmcp_command};
 
 struct Pipe {
     child: Child,
@@ -41,7 +41,7 @@ impl Pipe {
     /// Reads up to a message.
     async fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
-            let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
+            let line = tokio::time::timeout(WAIT_TIMEOUT, self.lines.next_line()).await;
             let line = line.expect("a message in time").expect("an open pipe").expect("a line");
             let message: Value = serde_json::from_str(&line).expect("nothing but JSON on standard output");
             if wanted(&message) {
@@ -81,7 +81,7 @@ async fn a_legacy_client_initializes_lists_finds_and_calls() {
     assert_eq!(called["result"]["content"][0]["text"], "5", "{called}");
     let Pipe { mut child, input, .. } = pipe;
     drop(input);
-    let status = tokio::time::timeout(PATIENCE, child.wait()).await.expect("an end").expect("a status");
+    let status = tokio::time::timeout(WAIT_TIMEOUT, child.wait()).await.expect("an end").expect("a status");
     assert!(status.success(), "{status}");
 }
 

@@ -86,8 +86,8 @@ async fn main() -> ExitCode {
         Action::Push { registry } => {
             images::push(&registry).await.iter().for_each(|setting| println!("{setting}"));
         }
-        Action::Prepare => return told(Cluster::given().prepare().await),
-        Action::Clear => return told(Cluster::given().clear().await),
+        Action::Prepare => return told(Cluster::from_environment().prepare().await),
+        Action::Clear => return told(Cluster::from_environment().clear().await),
         Action::Import { archive } => node.import(&archive).await,
         Action::Down => node.down().await,
     }

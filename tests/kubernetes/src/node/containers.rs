@@ -7,8 +7,8 @@ use serde_json::json;
 use tokio::process::Command;
 
 use crate::Programs;
+use crate::control_plane::Processes;
 use crate::images::{Build, Context, digest_of};
-use crate::processes::Processes;
 
 const PAUSE: &str = "localhost/pause:1";
 

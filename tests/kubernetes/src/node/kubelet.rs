@@ -8,7 +8,7 @@ use serde_json::json;
 use super::containers::socket;
 use super::{ADDRESS, DNS};
 use crate::Programs;
-use crate::processes::Processes;
+use crate::control_plane::Processes;
 
 pub(super) fn start(name: &str, folder: &Path, programs: &Programs, processes: &mut Processes) {
     let file = |name: &str| folder.join(name).display().to_string();

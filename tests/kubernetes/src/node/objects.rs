@@ -11,8 +11,8 @@ use kube::Api;
 use tokio::time::{Instant, sleep};
 
 use super::{ADDRESS, DNS};
-use crate::processes::Processes;
-use crate::{Cluster, PATIENCE};
+use crate::control_plane::Processes;
+use crate::{CLUSTER_WAIT_TIMEOUT, Cluster};
 
 /// How many volumes there are; nothing makes more of them.
 const VOLUMES: usize = 16;
@@ -70,7 +70,7 @@ pub(super) async fn ready(cluster: &Cluster, processes: &mut Processes) {
     let client = cluster.client().await;
     let (nodes, accounts) =
         (Api::<Node>::all(client.clone()), Api::<ServiceAccount>::namespaced(client, "default"));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + CLUSTER_WAIT_TIMEOUT;
     loop {
         processes.assert_running();
         let node = nodes.get_opt("node1").await.ok().flatten();
@@ -81,7 +81,7 @@ pub(super) async fn ready(cluster: &Cluster, processes: &mut Processes) {
             return;
         }
         let said = conditions.iter().filter_map(|condition| condition.message.as_deref()).collect::<Vec<_>>();
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for the node: {said:?}");
+        assert!(Instant::now() < deadline, "waited {CLUSTER_WAIT_TIMEOUT:?} in vain for the node: {said:?}");
         sleep(Duration::from_millis(100)).await;
     }
 }

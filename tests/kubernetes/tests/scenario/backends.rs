@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use vmcp_crds::{MCPGroup, MCPServer, MCPServerEntry};
-use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator, skipped};
+use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
 
 /// A namespace and an operator that looks after it.
 pub(super) async fn place(name: &str) -> (Namespace, Operator) {
@@ -84,8 +84,7 @@ pub(super) async fn pod_says(place: &Namespace, server: &str, ready: bool, conta
 #[tokio::test]
 async fn a_server_follows_its_pods_and_says_what_they_suffer() {
     let (place, _operator) = place("pods").await;
-    if !ControlPlane::shared().await.has_controllers() {
-        skipped("there is no kube-controller-manager in KUBEBUILDER_ASSETS");
+    if ControlPlane::shared().await.skips_without_controllers() {
         return;
     }
     apply(&place, "MCPServer", "time", "{image: 'x:1', transport: streamable-http, mcpPort: 3000}").await;

@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::json;
-use vmcp_kubernetes_tests::{ControlPlane, Operator, skipped};
+use vmcp_kubernetes_tests::{ControlPlane, Operator};
 
 #[tokio::test]
 async fn what_is_applied_is_merged_by_the_server_and_validated_strictly() {
@@ -23,8 +23,7 @@ async fn what_is_applied_is_merged_by_the_server_and_validated_strictly() {
 #[tokio::test]
 async fn a_deployment_makes_pods_and_takes_them_along() {
     let cluster = ControlPlane::shared().await;
-    if !cluster.has_controllers() {
-        skipped("there is no kube-controller-manager in KUBEBUILDER_ASSETS");
+    if cluster.skips_without_controllers() {
         return;
     }
     let place = cluster.namespace("collect").await;

@@ -32,7 +32,7 @@ spec: {embeddingServerRef: {name: vectors}}
 
 #[tokio::test]
 async fn search_goes_by_words_while_embeddings_are_down_and_recovers() {
-    let cluster = Cluster::given();
+    let cluster = Cluster::from_environment();
     if !cluster.has_volumes().await {
         skipped("the cluster has no default StorageClass, and the cache of a model wants a volume");
         return;
@@ -127,7 +127,7 @@ async fn vectors_live_as_long_as_their_pod(place: &Namespace) {
 /// The service that it names does not exist here; that costs meaning, and nothing else.
 #[tokio::test]
 async fn the_manifest_of_the_rfc_serves_as_written() {
-    let cluster = Cluster::given();
+    let cluster = Cluster::from_environment();
     cluster.install().await;
     let place = cluster.namespace("rfc").await;
     let (server, _) = RESOURCES.split_once("---").unwrap();

@@ -51,7 +51,7 @@ spec:
 
 #[tokio::test]
 async fn pods_run_behind_a_service_that_has_a_name_and_follow_their_configuration() {
-    let cluster = Cluster::given();
+    let cluster = Cluster::from_environment();
     let place = cluster.namespace("node").await;
     place.apply(WEB).await;
     let available = async || {

@@ -28,7 +28,7 @@ async fn pods(place: &Namespace) -> Vec<(Option<String>, i32)> {
 
 #[tokio::test]
 async fn what_serves_goes_on_through_upgrade_uninstallation_and_reinstallation() {
-    let cluster = Cluster::given();
+    let cluster = Cluster::from_environment();
     let uninstall = ["uninstall", RELEASE, "--namespace", RELEASE, "--wait", "--ignore-not-found"];
     // Of other scenarios.
     cluster.helm(&uninstall).await.unwrap();

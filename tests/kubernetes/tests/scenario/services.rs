@@ -6,7 +6,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use vmcp_crds::embedding_server::EmbeddingServerPhase;
 use vmcp_crds::{EmbeddingServer, MCPTelemetryConfig};
-use vmcp_kubernetes_tests::{ControlPlane, skipped};
+use vmcp_kubernetes_tests::ControlPlane;
 
 use super::backends::{apply, place, told};
 
@@ -28,8 +28,7 @@ async fn an_embedding_server_is_a_set_a_service_and_a_volume_and_leaves_nothing(
     let status = async || place.get::<EmbeddingServer>("bge").await.and_then(|server| server.status);
     assert_eq!(status().await.and_then(|status| status.url), Some(url));
 
-    if !ControlPlane::shared().await.has_controllers() {
-        skipped("what pods change needs a kube-controller-manager in KUBEBUILDER_ASSETS");
+    if ControlPlane::shared().await.skips_without_controllers() {
         return;
     }
     let pod: Pod = place.eventually("its pod", async || place.get("bge-tei-0").await).await;
@@ -72,7 +71,7 @@ async fn an_embedding_server_is_a_set_a_service_and_a_volume_and_leaves_nothing(
 /// A StatefulSet and a kubelet say so in events only.
 #[tokio::test]
 async fn why_a_pod_is_not_made_or_not_started_is_told() {
-    if !ControlPlane::shared().await.has_controllers() {
+    if ControlPlane::shared().await.skips_without_controllers() {
         return;
     }
     let (place, _operator) = place("refused").await;

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use vmcp_kubernetes_tests::Namespace;
 
 /// A listener at an address of its own in 127.0.0.0/8, at the admin port.
-pub struct StandIn {
+pub(super) struct StandIn {
     address: String,
     report: Arc<Mutex<Value>>,
     token: Arc<Mutex<String>>,
@@ -23,7 +23,7 @@ pub struct StandIn {
 
 impl StandIn {
     /// Answers in place of the one pod of a VirtualMCPServer, which is ready from now on.
-    pub async fn of(place: &Namespace, server: &str) -> (Self, Pod) {
+    pub(super) async fn of(place: &Namespace, server: &str) -> (Self, Pod) {
         let stand_in = Self::start(&admin_token(place, server).await).await;
         let labels = format!("app.kubernetes.io/instance={server},app.kubernetes.io/name=vmcp");
         let pod = place.eventually("a pod", async || place.list::<Pod>(&labels).await.pop()).await;
@@ -59,18 +59,18 @@ impl StandIn {
     }
 
     /// What it says from now on.
-    pub fn say(&self, report: Value) {
+    pub(super) fn say(&self, report: Value) {
         *self.report.lock() = report;
     }
 
     /// Whom it answers from now on, and nobody else.
-    pub fn believe(&self, token: &str) {
+    pub(super) fn believe(&self, token: &str) {
         token.clone_into(&mut self.token.lock());
     }
 }
 
 /// The bearer token of a VirtualMCPServer's admin port.
-pub async fn admin_token(place: &Namespace, server: &str) -> String {
+pub(super) async fn admin_token(place: &Namespace, server: &str) -> String {
     let secret = format!("{server}-vmcp-secrets");
     let token = async || place.get::<Secret>(&secret).await?.data?.remove("admin-token");
     let token = place.eventually("a token", token).await;

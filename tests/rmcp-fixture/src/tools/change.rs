@@ -9,21 +9,21 @@ use crate::listeners::Change;
 use crate::server::Server;
 
 /// Adds a tool, or takes it away again.
-pub async fn tools(server: &Server) -> CallToolResult {
+pub(crate) async fn tools(server: &Server) -> CallToolResult {
     server.shared.more_tools.fetch_xor(true, Ordering::Relaxed);
     server.shared.listeners.tell(Change::Tools).await;
     text("The list of tools has changed.")
 }
 
 /// Adds a prompt, or takes it away again.
-pub async fn prompts(server: &Server) -> CallToolResult {
+pub(crate) async fn prompts(server: &Server) -> CallToolResult {
     server.shared.more_prompts.fetch_xor(true, Ordering::Relaxed);
     server.shared.listeners.tell(Change::Prompts).await;
     text("The list of prompts has changed.")
 }
 
 /// Says that the watched resource has changed.
-pub async fn resource(server: &Server) -> CallToolResult {
+pub(crate) async fn resource(server: &Server) -> CallToolResult {
     server.shared.listeners.tell(Change::Resource("test://watched-resource")).await;
     text("The resource has changed.")
 }

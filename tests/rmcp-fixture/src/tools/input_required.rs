@@ -9,7 +9,7 @@ use crate::dialogue::{required_form, roots, sampling};
 use crate::stop::Stop;
 
 /// The tool whose name ends in `question`.
-pub async fn call(question: &str, mut call: Call<'_>) -> Result<CallToolResult, Stop> {
+pub(crate) async fn call(question: &str, mut call: Call<'_>) -> Result<CallToolResult, Stop> {
     let dialogue = &mut call.dialogue;
     Ok(match question {
         "elicitation" => {

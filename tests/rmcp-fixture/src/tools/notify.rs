@@ -12,13 +12,13 @@ use crate::stop::Stop;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Takes a tenth of a second.
-pub async fn pause() -> CallToolResult {
+pub(crate) async fn pause() -> CallToolResult {
     tokio::time::sleep(2 * PAUSE).await;
     text("Done.")
 }
 
 /// Progress at 0, 50 and 100, if the client gave a token.
-pub async fn progress(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+pub(crate) async fn progress(call: &Call<'_>) -> Result<CallToolResult, Stop> {
     let token = call.context.meta.get_progress_token();
     for (progress, message) in [(0.0, "begun"), (50.0, "half done"), (100.0, "done")] {
         if let Some(token) = &token {
@@ -32,7 +32,7 @@ pub async fn progress(call: &Call<'_>) -> Result<CallToolResult, Stop> {
 
 /// These messages at the level `info`, if the client wants them: a modern one says so with each request, a legacy one
 /// gets them unless it wants less.
-pub async fn log(call: &Call<'_>, messages: &[&str]) -> Result<CallToolResult, Stop> {
+pub(crate) async fn log(call: &Call<'_>, messages: &[&str]) -> Result<CallToolResult, Stop> {
     let wanted = match (call.dialogue.modern(), call.context.meta.log_level()) {
         (true, level) => level.is_some_and(includes_info),
         (false, _) => call.server.session.level.lock().is_none_or(includes_info),

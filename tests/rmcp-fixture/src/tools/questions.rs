@@ -11,13 +11,13 @@ use crate::stop::Stop;
 const KEY: &str = "question";
 
 /// Has the client's model answer.
-pub async fn sampling(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+pub(crate) async fn sampling(call: &Call<'_>) -> Result<CallToolResult, Stop> {
     let answers = ask(call, dialogue::sampling(call.text("prompt")?)).await?;
     Ok(text(&format!("LLM response: {}", answers.said(KEY))))
 }
 
 /// Asks the user for a name and an address.
-pub async fn elicitation(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+pub(crate) async fn elicitation(call: &Call<'_>) -> Result<CallToolResult, Stop> {
     let properties = json!({
         "username": {"type": "string", "description": "User's response"},
         "email": {"type": "string", "description": "User's email address"},
@@ -26,7 +26,7 @@ pub async fn elicitation(call: &Call<'_>) -> Result<CallToolResult, Stop> {
 }
 
 /// A form in which everything has a default.
-pub async fn defaults(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+pub(crate) async fn defaults(call: &Call<'_>) -> Result<CallToolResult, Stop> {
     let schema = json!({"type": "object", "properties": {
         "name": {"type": "string", "default": "John Doe"},
         "age": {"type": "integer", "default": 30},
@@ -38,7 +38,7 @@ pub async fn defaults(call: &Call<'_>) -> Result<CallToolResult, Stop> {
 }
 
 /// A form with every kind of choice.
-pub async fn choices(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+pub(crate) async fn choices(call: &Call<'_>) -> Result<CallToolResult, Stop> {
     let titled = json!([
         {"const": "value1", "title": "First"}, {"const": "value2", "title": "Second"}, {"const": "value3", "title": "Third"},
     ]);
@@ -53,7 +53,7 @@ pub async fn choices(call: &Call<'_>) -> Result<CallToolResult, Stop> {
 }
 
 /// Asks for one value.
-pub async fn value(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+pub(crate) async fn value(call: &Call<'_>) -> Result<CallToolResult, Stop> {
     report(call, required_form("Which value?", &json!({"value": {"type": "string"}}))?).await
 }
 

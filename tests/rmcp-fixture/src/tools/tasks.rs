@@ -12,7 +12,7 @@ use crate::dialogue::required_form;
 use crate::stop::Stop;
 
 /// Takes as many seconds as it is told to; one unless told.
-pub async fn slow_compute(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
+pub(crate) async fn slow_compute(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
     let seconds = call.arguments.get("seconds").and_then(Value::as_f64).unwrap_or(1.0).clamp(0.0, 60.0);
     let pause = Duration::from_secs_f64(seconds);
     let done = move || text(&format!("computed for {seconds} s"));
@@ -29,7 +29,7 @@ pub async fn slow_compute(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
 }
 
 /// A tool's own failure, after a second; refused to clients without tasks.
-pub fn failing_job(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
+pub(crate) fn failing_job(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
     if !declared(call) {
         let required = ClientCapabilities::builder().enable_tasks().build();
         return Err(ErrorData::missing_required_client_capability(required).into());
@@ -41,7 +41,7 @@ pub fn failing_job(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
 }
 
 /// An error of the protocol.
-pub fn protocol_error_job(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
+pub(crate) fn protocol_error_job(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
     let error = || ErrorData::internal_error("the job cannot be done at all", None);
     if !declared(call) {
         return Err(error().into());
@@ -50,7 +50,7 @@ pub fn protocol_error_job(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
 }
 
 /// Asks for confirmation.
-pub async fn confirm_delete(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
+pub(crate) async fn confirm_delete(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
     let file = call.text("filename").unwrap_or("nothing").to_owned();
     let form = required_form(&format!("Delete {file}?"), &json!({"confirm": {"type": "boolean"}}))?;
     let done =
@@ -69,7 +69,7 @@ pub async fn confirm_delete(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
 }
 
 /// Two questions at once.
-pub async fn multi_input(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
+pub(crate) async fn multi_input(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
     let question =
         |letter: &str| required_form(&format!("Value {letter}?"), &json!({"value": {"type": "string"}}));
     let (a, b) = (question("A")?, question("B")?);
@@ -85,7 +85,7 @@ pub async fn multi_input(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
 }
 
 /// Asks first, and becomes a task once it is answered.
-pub async fn after_question(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
+pub(crate) async fn after_question(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
     let form: InputRequest = required_form("What is your name?", &json!({"name": {"type": "string"}}))?;
     let answers = call.dialogue.ask([("user_name".to_owned(), form)].into()).await?;
     let done = text(&format!("Hello, {}!", answers.text("user_name", "name")));

@@ -49,7 +49,7 @@ impl Cluster {
         arguments.push(format!("--set=logLevel=info,{values}"));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         if let Err(complaint) = self.helm(&arguments).await {
-            panic!("helm: {complaint}\n{}", crate::report::report(self, RELEASE).await);
+            panic!("helm: {complaint}\n{}", super::namespace_report::namespace_report(self, RELEASE).await);
         }
     }
 

@@ -7,37 +7,37 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::json;
 
 /// Files in one folder, made anew for each control plane.
-pub(crate) struct Access {
+pub(crate) struct Credentials {
     folder: PathBuf,
 }
 
-impl Access {
+impl Credentials {
     /// An authority, a serving certificate for `names`, a key that signs the tokens of service accounts, and tokens of an
     /// administrator and of the node.
     pub(crate) fn create(folder: &Path, names: &[&str]) -> Self {
-        let access = Self { folder: folder.to_owned() };
+        let credentials = Self { folder: folder.to_owned() };
         let authority_key = KeyPair::generate().expect("a key");
         let mut authority = CertificateParams::default();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let certificate = authority.self_signed(&authority_key).expect("a certificate");
-        access.write("ca.crt", &certificate.pem());
+        credentials.write("ca.crt", &certificate.pem());
 
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let serving = CertificateParams::new(names).expect("names");
         let serving_key = KeyPair::generate().expect("a key");
         let issuer = Issuer::new(authority, authority_key);
         let certificate = serving.signed_by(&serving_key, &issuer).expect("a certificate");
-        access.write("serving.crt", &certificate.pem());
-        access.write("serving.key", &serving_key.serialize_pem());
+        credentials.write("serving.crt", &certificate.pem());
+        credentials.write("serving.key", &serving_key.serialize_pem());
 
         let accounts = KeyPair::generate().expect("a key");
-        access.write("accounts.key", &accounts.serialize_pem());
-        access.write("accounts.pub", &accounts.public_key_pem());
-        access.write(
+        credentials.write("accounts.key", &accounts.serialize_pem());
+        credentials.write("accounts.pub", &accounts.public_key_pem());
+        credentials.write(
             "tokens.csv",
             "admin,admin,admin,system:masters\nnode,system:node:node1,node,system:nodes\n",
         );
-        access
+        credentials
     }
 
     /// The path of a file.

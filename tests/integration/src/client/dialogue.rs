@@ -4,7 +4,7 @@ use futures::StreamExt as _;
 use reqwest::Response;
 use serde_json::{Value, json};
 
-use crate::{Answer, Client, PATIENCE};
+use crate::{Answer, Client, WAIT_TIMEOUT};
 
 /// What a user says to a question: a result, or an error object under `error`.
 pub type User<'a> = &'a dyn Fn(&str, &Value) -> Value;
@@ -47,7 +47,7 @@ impl Messages {
                 self.read.push_str(&String::from_utf8_lossy(&chunk));
             }
         };
-        tokio::time::timeout(PATIENCE, read).await.expect("a message in time")
+        tokio::time::timeout(WAIT_TIMEOUT, read).await.expect("a message in time")
     }
 }
 

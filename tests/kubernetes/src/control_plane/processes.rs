@@ -52,7 +52,7 @@ impl Processes {
         for (name, child) in &mut self.children {
             if let Ok(Some(status)) = child.try_wait() {
                 let log = fs::read_to_string(self.folder.join(format!("{name}.log"))).unwrap_or_default();
-                panic!("{name} ended with {status}:\n{}", last_lines(&log, 20));
+                panic!("{name} ended with {status}:\n{}", vmcp_integration::last_lines(&log, 20));
             }
         }
     }
@@ -70,9 +70,4 @@ impl Drop for Processes {
             }
         }
     }
-}
-
-pub(crate) fn last_lines(text: &str, count: usize) -> String {
-    let skipped = text.lines().count().saturating_sub(count);
-    text.lines().skip(skipped).collect::<Vec<_>>().join("\n")
 }

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use crate::report::report;
-use crate::{Cluster, PATIENCE};
+use super::namespace_report::namespace_report;
+use crate::{CLUSTER_WAIT_TIMEOUT, Cluster};
 
 /// A namespace of one test; what it holds is printed when a wait in it was in vain.
 pub struct Namespace {
@@ -105,9 +105,9 @@ impl Namespace {
         drop(deleted.unwrap_or_else(|error| panic!("deleting {name}: {error}")));
     }
 
-    /// Asks again until `check` gives something, or panics after [`PATIENCE`] with all that is in this namespace.
+    /// Asks again until `check` gives something, or panics after [`CLUSTER_WAIT_TIMEOUT`] with all that is in this namespace.
     pub async fn eventually<T>(&self, what: &str, check: impl AsyncFnMut() -> Option<T>) -> T {
-        self.eventually_within(PATIENCE, what, check).await
+        self.eventually_within(CLUSTER_WAIT_TIMEOUT, what, check).await
     }
 
     /// The same with another limit.
@@ -123,7 +123,7 @@ impl Namespace {
                 return found;
             }
             if Instant::now() >= deadline {
-                eprintln!("{}", report(&self.cluster, &self.name).await);
+                eprintln!("{}", namespace_report(&self.cluster, &self.name).await);
                 panic!("waited {limit:?} in vain for {what} in {}", self.name);
             }
             sleep(Duration::from_millis(50)).await;

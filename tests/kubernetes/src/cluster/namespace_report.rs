@@ -1,10 +1,10 @@
 //! What is printed about a namespace when a test fails.
 
 use crate::Cluster;
-use crate::processes::last_lines;
+use vmcp_integration::last_lines;
 
 /// The objects without what managers of fields noted, then the events, then the last lines that the pods logged.
-pub(crate) async fn report(cluster: &Cluster, namespace: &str) -> String {
+pub(crate) async fn namespace_report(cluster: &Cluster, namespace: &str) -> String {
     let ask = async |arguments: &[&str]| {
         let arguments = [&["--namespace", namespace], arguments].concat();
         cluster.kubectl(&arguments).await.unwrap_or_else(|error| error)
