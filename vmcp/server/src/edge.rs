@@ -24,5 +24,5 @@ mod request;
 mod session;
 pub mod transport;
 
-pub use push::Listeners;
+pub use push::DownstreamRouter;
 pub use request::Edge;

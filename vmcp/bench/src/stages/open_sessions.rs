@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use serde_json::json;
 use vmcp::edge::port::admin::Admin;
 use vmcp::edge::port::serve::Ports;
-use vmcp::edge::{Edge, Listeners};
+use vmcp::edge::{DownstreamRouter, Edge};
 use vmcp::engine::Engine;
 
 use crate::client::mcp_client::Client;
@@ -53,7 +53,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
 
 async fn serve(engine: &Engine, servers: &Servers) -> Result<Ports> {
     let config = servers.config(8)?;
-    let edge = Edge::new(engine.clone(), Listeners::new(engine.metrics()))?;
+    let edge = Edge::new(engine.clone(), DownstreamRouter::new(engine.metrics()))?;
     Ok(Ports::open(Arc::clone(&edge), Admin::new(engine.clone(), None), &config.server).await?)
 }
 

@@ -20,7 +20,7 @@ use super::serve::{BACKEND_GRACE, Stop, THREAD_GRACE, announce_backends, serve_p
 use crate::config_source;
 use crate::edge::port::admin::Admin;
 use crate::edge::port::serve::Ports;
-use crate::edge::{Edge, Listeners};
+use crate::edge::{DownstreamRouter, Edge};
 use crate::engine::{Engine, Options, Storage};
 
 /// What is fixed: names stay as they are, nothing is added, nothing is stored. How long a call may take, and when to leave
@@ -154,10 +154,10 @@ async fn serve(arguments: Arguments, config: Config) -> Result<(), Failure> {
     let server = config.server.clone();
     let mut options =
         Options { storage: Storage::Memory, embed: false, cached: false, bridge: true, ..Options::default() };
-    let listeners = Listeners::new(&options.metrics);
-    options.downstream = Some(listeners.clone());
+    let router = DownstreamRouter::new(&options.metrics);
+    options.downstream = Some(router.clone());
     let engine = Engine::start(config.clone(), options).await?;
-    let edge = Edge::new(engine.clone(), listeners)?;
+    let edge = Edge::new(engine.clone(), router)?;
     let admin = Admin::new(engine.clone(), None);
     let _follower = AbortOnDropHandle::new(tokio::spawn(follow(arguments, config, engine.clone())));
     let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));

@@ -19,7 +19,7 @@ use crate::config_watch::ConfigWatch;
 use crate::edge::port::admin::{self, Admin};
 use crate::edge::port::serve::Ports;
 use crate::edge::transport::stdio;
-use crate::edge::{Edge, Listeners};
+use crate::edge::{DownstreamRouter, Edge};
 use crate::engine::{Engine, Options};
 
 /// How long backends may take to end after the last request has ended.
@@ -88,10 +88,10 @@ async fn serve(arguments: Arguments, file: File, people: bool) -> Result<(), Fai
     server.admin_listen = admin_listen.unwrap_or(server.admin_listen);
 
     let mut options = Options::default();
-    let listeners = Listeners::new(&options.metrics);
-    options.downstream = Some(listeners.clone());
+    let router = DownstreamRouter::new(&options.metrics);
+    options.downstream = Some(router.clone());
     let engine = Engine::start(config.clone(), options).await?;
-    let edge = Edge::new(engine.clone(), listeners)?;
+    let edge = Edge::new(engine.clone(), router)?;
     let watch = ConfigWatch::start(path.clone(), source, environment, engine.clone());
     let admin = Admin::new(engine.clone(), Some(watch));
     let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));

@@ -2,6 +2,6 @@
 
 pub(super) mod keys;
 pub(super) mod peer;
-pub(super) mod questions;
+pub(super) mod pending_questions;
 pub(super) mod random;
 pub(super) mod sessions;

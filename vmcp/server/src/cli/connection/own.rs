@@ -63,7 +63,7 @@ impl Own {
         config.proxy.max_connection_retries = 0;
         let options = Options { embed: matches!(need, Need::Search), cached: false, ..Options::default() };
         let engine = Engine::start(config, options).await?;
-        let admin = admin::reports(Admin::new(engine.clone(), None));
+        let admin = admin::report_routes(Admin::new(engine.clone(), None));
         let mut own = Own { engine, admin, took: BTreeMap::new() };
         own.wait(need, limit).await;
         Ok(own)

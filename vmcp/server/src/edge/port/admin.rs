@@ -24,14 +24,14 @@ use crate::engine::Engine;
 use crate::identity::Identity;
 use crate::optim::names::NameStyle;
 
-const UNAUTHORIZED: &str = "this wants one of server.adminTokens as bearer token (of a bridge: --admin-token-file); \
+const UNAUTHORIZED_TEXT: &str = "this wants one of server.adminTokens as bearer token (of a bridge: --admin-token-file); \
     without any, it is served at loopback addresses only\n";
 
 /// What the admin port needs.
 #[derive(Clone)]
-pub struct Admin(Arc<Inner>);
+pub struct Admin(Arc<AdminState>);
 
-struct Inner {
+struct AdminState {
     engine: Engine,
     watch: Option<ConfigWatch>,
     started: Instant,
@@ -42,7 +42,7 @@ impl Admin {
     /// The admin port of `engine`, whose configuration file is followed by `watch`.
     pub fn new(engine: Engine, watch: Option<ConfigWatch>) -> Self {
         let started = Instant::now();
-        Self(Arc::new(Inner { engine, watch, started, draining: AtomicBool::new(false) }))
+        Self(Arc::new(AdminState { engine, watch, started, draining: AtomicBool::new(false) }))
     }
 
     /// Makes `/readyz` say that no new requests are wanted.
@@ -53,8 +53,9 @@ impl Admin {
 
 /// What is served at the admin port, which listens at `address`.
 pub(crate) fn router(admin: Admin, address: SocketAddr) -> Router {
-    let guard = Guard { admin: admin.clone(), loopback: address.ip().is_loopback() };
-    let guarded = reports(admin.clone()).route_layer(middleware::from_fn_with_state(guard.clone(), admit));
+    let guard = AdminGuard { admin: admin.clone(), loopback: address.ip().is_loopback() };
+    let guarded =
+        report_routes(admin.clone()).route_layer(middleware::from_fn_with_state(guard.clone(), admit));
     Router::new()
         .route("/readyz", get(ready))
         .with_state(guard)
@@ -65,7 +66,7 @@ pub(crate) fn router(admin: Admin, address: SocketAddr) -> Router {
 }
 
 /// What only operators may see, without the guard.
-pub(crate) fn reports(admin: Admin) -> Router {
+pub(crate) fn report_routes(admin: Admin) -> Router {
     Router::new()
         .route("/admin/status", get(status))
         .route("/admin/tools", get(tools))
@@ -75,13 +76,13 @@ pub(crate) fn reports(admin: Admin) -> Router {
 
 /// Tells operators from others.
 #[derive(Clone)]
-struct Guard {
+struct AdminGuard {
     admin: Admin,
     /// Whether the port is reached from this machine alone.
     loopback: bool,
 }
 
-impl Guard {
+impl AdminGuard {
     /// Whether who asks has one of `server.adminTokens` or, while there are none, is on this machine.
     fn admits(&self, headers: &HeaderMap) -> bool {
         let tokens = &self.admin.0.engine.snapshot().config.server.admin_tokens;
@@ -93,12 +94,12 @@ impl Guard {
 }
 
 /// Lets operators through.
-async fn admit(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+async fn admit(State(guard): State<AdminGuard>, request: Request, next: Next) -> Response {
     if guard.admits(request.headers()) {
         return next.run(request).await;
     }
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-    (StatusCode::UNAUTHORIZED, challenge, UNAUTHORIZED).into_response()
+    (StatusCode::UNAUTHORIZED, challenge, UNAUTHORIZED_TEXT).into_response()
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
@@ -114,7 +115,7 @@ fn is_one_of(token: &[u8], tokens: &[Secret]) -> bool {
 
 /// Ready as soon as the configuration is in force: a dead backend, model or disk degrades what depends on it, and
 /// nothing else. A bridge is as ready as its program, whose last words are for operators: they may hold secrets.
-async fn ready(State(guard): State<Guard>, headers: HeaderMap) -> impl IntoResponse {
+async fn ready(State(guard): State<AdminGuard>, headers: HeaderMap) -> impl IntoResponse {
     let inner = &guard.admin.0;
     if inner.draining.load(Ordering::Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "draining\n".to_owned());
@@ -166,11 +167,11 @@ async fn status(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
 }
 
 #[derive(Deserialize)]
-struct Filter {
+struct BackendFilter {
     backend: Option<String>,
 }
 
-async fn tools(State(Admin(inner)): State<Admin>, Query(filter): Query<Filter>) -> impl IntoResponse {
+async fn tools(State(Admin(inner)): State<Admin>, Query(filter): Query<BackendFilter>) -> impl IntoResponse {
     let snapshot = inner.engine.snapshot();
     let wanted = |backend: &str| filter.backend.as_deref().is_none_or(|wanted| wanted == backend);
     let tools = snapshot.unfiltered().tools.iter().filter(|tool| wanted(&tool.backend));
@@ -187,7 +188,10 @@ async fn tools(State(Admin(inner)): State<Admin>, Query(filter): Query<Filter>) 
 }
 
 /// Lists one backend (`?backend=`) or all of them anew.
-async fn refresh(State(Admin(inner)): State<Admin>, Query(filter): Query<Filter>) -> impl IntoResponse {
+async fn refresh(
+    State(Admin(inner)): State<Admin>,
+    Query(filter): Query<BackendFilter>,
+) -> impl IntoResponse {
     match (inner.engine.refresh(filter.backend.as_deref()), filter.backend) {
         (false, Some(backend)) => {
             (StatusCode::NOT_FOUND, format!("no enabled backend is called `{backend}`\n"))

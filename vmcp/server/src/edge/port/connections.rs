@@ -1,4 +1,4 @@
-//! The connections of the client port: accepted within a limit, served as HTTP/1.1 or HTTP/2, drained at the end.
+//! The connections of the client transport: accepted within a limit, served as HTTP/1.1 or HTTP/2, drained at the end.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,40 +17,45 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vmcp_config::Server;
 
-use super::socket::Socket;
-use crate::edge::transport::http::Port;
+use super::socket::ClientSocket;
+use crate::edge::transport::http::HttpTransport;
 use crate::engine::Engine;
 
 /// The most bytes of a request's headers; hyper takes no more than 100 of them. A sealed session id may need 6 KiB.
-const HEADER_BYTES: u32 = 64 * 1024;
+const MAX_HEADER_BYTES: u32 = 64 * 1024;
 /// What is read ahead and held back to be written, a connection.
-const BUFFER: usize = 128 * 1024;
+const MAX_BUFFER_BYTES: usize = 128 * 1024;
 /// Requests at a time on one HTTP/2 connection.
-const HTTP2_REQUESTS: u32 = 128;
+const MAX_HTTP2_STREAMS: u32 = 128;
 /// Requests that an HTTP/2 client may take back before they are served; beyond it the connection is closed.
-const HTTP2_RESETS: usize = 32;
+const MAX_HTTP2_PENDING_RESETS: usize = 32;
 /// How often a silent HTTP/2 connection is asked whether it lives.
-const HTTP2_PING: Duration = Duration::from_secs(30);
+const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(30);
 /// Refusing a connection takes no longer.
-const REFUSAL: Duration = Duration::from_millis(100);
+const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long to wait when the system has no more sockets.
-const NO_SOCKETS: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-const REFUSED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n\
+const REFUSAL_RESPONSE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n\
     content-type: text/plain\r\ncontent-length: 60\r\n\r\nthe limit of connections is reached (server.maxConnections)\n";
 
 /// Serves connections until `stop`; then waits for the requests in flight.
-pub(super) async fn serve(listener: TcpListener, port: Port, settings: Server, stop: CancellationToken) {
+pub(super) async fn serve(
+    listener: TcpListener,
+    transport: HttpTransport,
+    settings: Server,
+    stop: CancellationToken,
+) {
     let permits = Arc::new(Semaphore::new(settings.max_connections));
     let connections = TaskTracker::new();
-    let protocols = Arc::new(Protocols::new(port, &settings));
+    let protocols = Arc::new(Protocols::new(transport, &settings));
     loop {
         let stream = tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    pause(&error).await;
+                    wait_out(&error).await;
                     continue;
                 }
             },
@@ -62,7 +67,7 @@ pub(super) async fn serve(listener: TcpListener, port: Port, settings: Server, s
                 drop(permit);
             });
         } else {
-            protocols.port.engine().metrics().client_connections_refused.inc();
+            protocols.transport.engine().metrics().client_connections_refused.inc();
             connections.spawn(refuse(stream));
         }
     }
@@ -75,33 +80,33 @@ pub(super) async fn serve(listener: TcpListener, port: Port, settings: Server, s
 struct Protocols {
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
-    port: Port,
+    transport: HttpTransport,
     receive: Duration,
     write: Duration,
 }
 
 impl Protocols {
-    fn new(port: Port, settings: &Server) -> Self {
+    fn new(transport: HttpTransport, settings: &Server) -> Self {
         let mut http1 = http1::Builder::new();
         http1
             .timer(TokioTimer::new())
             .header_read_timeout(settings.receive_timeout)
-            .max_header_size(HEADER_BYTES as usize)
-            .max_buf_size(BUFFER);
+            .max_header_size(MAX_HEADER_BYTES as usize)
+            .max_buf_size(MAX_BUFFER_BYTES);
         let mut http2 = http2::Builder::new(TokioExecutor::new());
         http2
             .timer(TokioTimer::new())
-            .max_header_list_size(HEADER_BYTES)
-            .max_concurrent_streams(HTTP2_REQUESTS)
-            .max_pending_accept_reset_streams(HTTP2_RESETS)
-            .max_send_buf_size(BUFFER)
-            .keep_alive_interval(HTTP2_PING);
-        Self { http1, http2, port, receive: settings.receive_timeout, write: settings.write_timeout }
+            .max_header_list_size(MAX_HEADER_BYTES)
+            .max_concurrent_streams(MAX_HTTP2_STREAMS)
+            .max_pending_accept_reset_streams(MAX_HTTP2_PENDING_RESETS)
+            .max_send_buf_size(MAX_BUFFER_BYTES)
+            .keep_alive_interval(HTTP2_PING_INTERVAL);
+        Self { http1, http2, transport, receive: settings.receive_timeout, write: settings.write_timeout }
     }
 
     async fn serve(&self, stream: TcpStream, stop: CancellationToken) {
-        let engine = self.port.engine();
-        let _counted = Counted::begin(engine.clone());
+        let engine = self.transport.engine();
+        let _counted = ConnectionGauge::begin(engine.clone());
         // A client that says nothing at all is not waited for either.
         let mut first = [0; 3];
         tokio::select! {
@@ -110,11 +115,11 @@ impl Protocols {
             }
             () = stop.cancelled() => return,
         }
-        let socket = TokioIo::new(Socket::new(stream, engine.clone(), self.write));
-        let port = self.port.clone();
+        let socket = TokioIo::new(ClientSocket::new(stream, engine.clone(), self.write));
+        let transport = self.transport.clone();
         let service = service_fn(move |request| {
-            let port = port.clone();
-            async move { Ok::<_, Infallible>(port.serve(request).await) }
+            let transport = transport.clone();
+            async move { Ok::<_, Infallible>(transport.serve(request).await) }
         });
         let ended = if first == *b"PRI" {
             let mut connection = pin!(self.http2.serve_connection(socket, service));
@@ -144,35 +149,35 @@ impl Protocols {
 
 /// Tells a client that there is no room. Who does not listen is dropped.
 async fn refuse(mut stream: TcpStream) {
-    let _ = timeout(REFUSAL, async {
-        stream.write_all(REFUSED).await?;
+    let _ = timeout(REFUSAL_TIMEOUT, async {
+        stream.write_all(REFUSAL_RESPONSE).await?;
         stream.shutdown().await
     })
     .await;
 }
 
 /// Connections that died before they were accepted are nobody's fault; a lack of sockets passes when some are closed.
-async fn pause(error: &io::Error) {
+async fn wait_out(error: &io::Error) {
     if !matches!(
         error.kind(),
         io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
     ) {
         tracing::error!(%error, "cannot accept connections");
-        sleep(NO_SOCKETS).await;
+        sleep(ACCEPT_RETRY_DELAY).await;
     }
 }
 
 /// An open connection in the metrics.
-struct Counted(Engine);
+struct ConnectionGauge(Engine);
 
-impl Counted {
+impl ConnectionGauge {
     fn begin(engine: Engine) -> Self {
         engine.metrics().client_connections.inc();
         Self(engine)
     }
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionGauge {
     fn drop(&mut self) {
         self.0.metrics().client_connections.dec();
     }

@@ -1,4 +1,4 @@
-//! The two listeners, and how they end.
+//! The two router, and how they end.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,8 +14,8 @@ use vmcp_config::Server;
 use super::admin::{self, Admin};
 use super::connections;
 use crate::edge::request::edge::Edge;
-use crate::edge::transport::http::Port;
-use crate::edge::transport::http::guard::Guard;
+use crate::edge::transport::http::HttpTransport;
+use crate::edge::transport::http::guard::HostGuard;
 
 /// Why the ports cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -50,14 +50,14 @@ impl Ports {
     pub async fn open(edge: Arc<Edge>, admin: Admin, server: &Server) -> Result<Ports, ServeError> {
         let (clients, client) = bind("server.listen", server.listen).await?;
         let (operators, operator) = bind("server.adminListen", server.admin_listen).await?;
-        let guard = Guard::new(client, &server.allowed_hosts, &server.allowed_origins);
+        let guard = HostGuard::new(client, &server.allowed_hosts, &server.allowed_origins);
         let (stop_clients, stop_admin) = (CancellationToken::new(), CancellationToken::new());
         Ok(Ports {
             client,
             admin: operator,
             clients: tokio::spawn(connections::serve(
                 clients,
-                Port::new(Arc::clone(&edge), guard),
+                HttpTransport::new(Arc::clone(&edge), guard),
                 server.clone(),
                 stop_clients.clone(),
             )),

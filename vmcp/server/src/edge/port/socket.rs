@@ -13,7 +13,7 @@ use crate::engine::Engine;
 
 /// A connection that fails once what was written has waited for too long. Whoever writes holds a bounded number of bytes
 /// until then, and so do those who wait for it.
-pub(super) struct Socket {
+pub(super) struct ClientSocket {
     stream: TcpStream,
     engine: Engine,
     limit: Duration,
@@ -21,7 +21,7 @@ pub(super) struct Socket {
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl Socket {
+impl ClientSocket {
     pub(super) fn new(stream: TcpStream, engine: Engine, limit: Duration) -> Self {
         // Small answers must not wait for the client's delayed acknowledgement (40 ms). A socket that cannot be told
         // works.
@@ -46,7 +46,7 @@ impl Socket {
     }
 }
 
-impl AsyncRead for Socket {
+impl AsyncRead for ClientSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -56,7 +56,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl AsyncWrite for ClientSocket {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -15,22 +15,22 @@ use vmcp_wire::object::Object;
 use super::mailbox::Mailbox;
 use super::server_push::ServerPush;
 use super::subscriptions::resource;
-use super::topics::{Kind, Topic};
+use super::topics::{Topic, TopicKind};
 use crate::route::{Caller, tasks};
 
 /// The filter's keys.
-const RESOURCES: &str = "resourceSubscriptions";
-const TASKS: &str = "taskIds";
+const RESOURCES_KEY: &str = "resourceSubscriptions";
+const TASKS_KEY: &str = "taskIds";
 /// How long a client waits to hear what is accepted of its filter. What a backend has not confirmed by then is not.
-const CONFIRM: Duration = Duration::from_secs(10);
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(10);
 /// Entries of a filter that are looked at, each kind.
-const MOST: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 /// Tasks whose backends are looked for side by side.
-const SEARCHES: usize = 16;
+const MAX_CONCURRENT_LOOKUPS: usize = 16;
 
 /// Which lists a client hears about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Lists {
+pub(crate) struct WatchedLists {
     pub(crate) tools: bool,
     pub(crate) resources: bool,
     pub(crate) prompts: bool,
@@ -38,28 +38,25 @@ pub(crate) struct Lists {
 
 /// The filter of `subscriptions/listen`.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    pub(crate) lists: Lists,
+pub(crate) struct ListenFilter {
+    pub(crate) lists: WatchedLists,
     pub(crate) resources: Vec<Box<str>>,
     pub(crate) tasks: Vec<Box<str>>,
 }
 
-/// What is accepted of it.
-pub(crate) type Accepted = Wanted;
-
-impl Wanted {
-    pub(crate) fn read(params: &Object<'_>) -> Self {
+impl ListenFilter {
+    pub(crate) fn parse(params: &Object<'_>) -> Self {
         let filter =
             params.get("notifications").and_then(|filter| Object::parse(filter).ok()).unwrap_or_default();
         let asked = |key| filter.text(key) == Some("true");
         Self {
-            lists: Lists {
+            lists: WatchedLists {
                 tools: asked("toolsListChanged"),
                 resources: asked("resourcesListChanged"),
                 prompts: asked("promptsListChanged"),
             },
-            resources: strings(filter.get(RESOURCES)),
-            tasks: strings(filter.get(TASKS)),
+            resources: distinct_strings(filter.get(RESOURCES_KEY)),
+            tasks: distinct_strings(filter.get(TASKS_KEY)),
         }
     }
 
@@ -70,7 +67,7 @@ impl Wanted {
             (self.lists.prompts, "promptsListChanged"),
         ];
         let lists = keys.iter().filter(|(wanted, _)| *wanted).map(|(_, key)| format!("\"{key}\":true"));
-        let named = [(RESOURCES, &self.resources), (TASKS, &self.tasks)];
+        let named = [(RESOURCES_KEY, &self.resources), (TASKS_KEY, &self.tasks)];
         let named = named.iter().filter(|(_, all)| !all.is_empty()).map(|(key, all)| {
             let all: Vec<_> = all.iter().map(|name| json::quoted(name)).collect();
             format!("\"{key}\":[{}]", all.join(","))
@@ -80,12 +77,12 @@ impl Wanted {
 }
 
 /// The strings of an array, each once.
-fn strings(array: Option<&RawValue>) -> Vec<Box<str>> {
+fn distinct_strings(array: Option<&RawValue>) -> Vec<Box<str>> {
     let mut strings: Vec<Box<str>> =
         array.and_then(|array| serde_json::from_str(array.get()).ok()).unwrap_or_default();
     strings.sort_unstable();
     strings.dedup();
-    strings.truncate(MOST);
+    strings.truncate(MAX_ENTRIES);
     strings
 }
 
@@ -94,33 +91,33 @@ pub(crate) async fn accept(
     push: Arc<ServerPush>,
     caller: Caller,
     mailbox: Arc<Mailbox>,
-    wanted: Wanted,
-) -> Accepted {
+    wanted: ListenFilter,
+) -> ListenFilter {
     let snapshot = push.engine.snapshot();
-    let (snapshot, topics) = (&*snapshot, &push.listeners.topics);
+    let (snapshot, topics) = (&*snapshot, &push.router.topics);
     let resources = join_all(wanted.resources.into_iter().map(async |uri| {
         let (topic, backend) = resource(snapshot, caller.identity, &uri)?;
-        let reserved = topics.reserve(&mailbox, topic).ok()??;
-        match timeout(CONFIRM, backend.subscribe(&uri)).await {
+        let reservation = topics.reserve(&mailbox, topic).ok()??;
+        match timeout(CONFIRM_TIMEOUT, backend.subscribe(&uri)).await {
             Ok(Ok(Outcome::Result(_))) => {
-                reserved.keep(backend.clone());
+                reservation.confirm(backend.clone());
                 Some(uri)
             }
             Ok(Ok(Outcome::Error(_)) | Err(_)) | Err(_) => None,
         }
     }));
     let tasks = wanted.tasks.into_iter().map(async |id| {
-        let home = timeout(CONFIRM, tasks::home(&push.engine, &caller, &id)).await.ok()?.ok()?;
+        let home = timeout(CONFIRM_TIMEOUT, tasks::home(&push.engine, &caller, &id)).await.ok()?.ok()?;
         let backend = snapshot.backends.get(&home.backend)?;
-        let topic = Topic { kind: Kind::Task, backend: home.backend, name: (&*id).into() };
-        let reserved = topics.reserve(&mailbox, topic).ok()??;
+        let topic = Topic { kind: TopicKind::Task, backend: home.backend, name: (&*id).into() };
+        let reservation = topics.reserve(&mailbox, topic).ok()??;
         backend.watch_task(&id).ok()?;
-        reserved.keep(backend.clone());
+        reservation.confirm(backend.clone());
         Some(id)
     });
-    let tasks = stream::iter(tasks).buffered(SEARCHES).collect::<Vec<_>>();
+    let tasks = stream::iter(tasks).buffered(MAX_CONCURRENT_LOOKUPS).collect::<Vec<_>>();
     let (resources, tasks) = join(resources, tasks).await;
-    Accepted {
+    ListenFilter {
         lists: wanted.lists,
         resources: resources.into_iter().flatten().collect(),
         tasks: tasks.into_iter().flatten().collect(),
@@ -135,14 +132,14 @@ mod tests {
     fn a_filter_is_read_and_written() {
         let params = r#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false,"resourcesListChanged":"true",
             "resourceSubscriptions":["b","a","b"],"taskIds":["t"]}}"#;
-        let wanted = Wanted::read(&Object::parse_str(params).unwrap());
-        assert_eq!(wanted.lists, Lists { tools: true, ..Lists::default() });
+        let wanted = ListenFilter::parse(&Object::parse_str(params).unwrap());
+        assert_eq!(wanted.lists, WatchedLists { tools: true, ..WatchedLists::default() });
         assert_eq!(
             wanted.to_json(),
             r#"{"toolsListChanged":true,"resourceSubscriptions":["a","b"],"taskIds":["t"]}"#
         );
         for odd in ["{}", r#"{"notifications":[]}"#, r#"{"notifications":{"resourceSubscriptions":[1]}}"#] {
-            assert_eq!(Wanted::read(&Object::parse_str(odd).unwrap()).to_json(), "{}");
+            assert_eq!(ListenFilter::parse(&Object::parse_str(odd).unwrap()).to_json(), "{}");
         }
     }
 }

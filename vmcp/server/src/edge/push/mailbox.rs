@@ -16,10 +16,10 @@ use vmcp_wire::translate::{self, NotificationPlan, Translated};
 use crate::engine::Generation;
 
 /// Messages that wait for a client that reads slowly, and their bytes. A single larger one is let through.
-const MOST: usize = 256;
-const MOST_BYTES: usize = 1024 * 1024;
+const MAX_MESSAGES: usize = 256;
+const MAX_BYTES: usize = 1024 * 1024;
 /// Streams that a client may hold open; of more, the oldest is closed.
-const MOST_STREAMS: usize = 4;
+const MAX_STREAMS: usize = 4;
 
 /// The messages for one client.
 #[derive(Debug)]
@@ -28,13 +28,13 @@ pub(crate) struct Mailbox {
     pub(crate) number: u64,
     /// The id of the `subscriptions/listen` that this is for; none for a session.
     subscription: Option<Box<RawValue>>,
-    inner: Mutex<Inner>,
+    state: Mutex<MailboxState>,
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct Inner {
-    letters: VecDeque<Letter>,
+struct MailboxState {
+    queue: VecDeque<QueuedMessage>,
     bytes: usize,
     /// Those that are open, the newest last: it gets everything. A client that lost its connection opens another long
     /// before the old one is known to be dead, and each message goes to one stream only.
@@ -45,9 +45,9 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct Letter {
-    /// Of several letters about one topic the latest says it all.
-    topic: Option<Box<str>>,
+struct QueuedMessage {
+    /// Of several queue about one replaces the latest says it all.
+    replaces: Option<Box<str>>,
     message: Bytes,
 }
 
@@ -55,7 +55,7 @@ struct Letter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Posted {
     /// It waits for a stream.
-    Kept,
+    Queued,
     /// Nobody listens.
     Dropped,
     /// The client reads so slowly that its stream was ended, and whatever waited is lost.
@@ -64,18 +64,19 @@ pub(crate) enum Posted {
 
 /// What a stream finds.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum NextMessage {
     Message(Bytes),
-    Nothing,
+    NoneYet,
     /// The stream has to end.
-    End,
+    StreamClosed,
 }
 
 impl Mailbox {
     /// An empty one for a client that knows the lists of `seen`.
     pub(crate) fn new(number: u64, subscription: Option<Box<RawValue>>, seen: Generation) -> Self {
-        let inner = Inner { letters: VecDeque::new(), bytes: 0, streams: Vec::new(), last_stream: 0, seen };
-        Self { number, subscription, inner: Mutex::new(inner), changed: Notify::new() }
+        let state =
+            MailboxState { queue: VecDeque::new(), bytes: 0, streams: Vec::new(), last_stream: 0, seen };
+        Self { number, subscription, state: Mutex::new(state), changed: Notify::new() }
     }
 
     /// The id that every message of a `subscriptions/listen` carries.
@@ -94,45 +95,45 @@ impl Mailbox {
         }
     }
 
-    /// Leaves a message. One with a `topic` replaces what waits about the same, and waits even while no stream is open.
-    pub(crate) fn post(&self, topic: Option<&str>, message: Bytes) -> Posted {
-        let mut inner = self.lock();
-        let same = |letter: &Letter| topic.is_some() && letter.topic.as_deref() == topic;
-        if let Some(at) = inner.letters.iter().position(same) {
-            inner.remove(at);
+    /// Leaves a message. One with a `replaces` replaces what waits about the same, and waits even while no stream is open.
+    pub(crate) fn post(&self, replaces: Option<&str>, message: Bytes) -> Posted {
+        let mut state = self.lock();
+        let same = |queued: &QueuedMessage| replaces.is_some() && queued.replaces.as_deref() == replaces;
+        if let Some(at) = state.queue.iter().position(same) {
+            state.remove(at);
         }
-        let listening = !inner.streams.is_empty();
-        if !listening && topic.is_none() {
+        let listening = !state.streams.is_empty();
+        if !listening && replaces.is_none() {
             return Posted::Dropped;
         }
-        let size = inner.bytes + message.len();
-        if inner.letters.len() < MOST && (size <= MOST_BYTES || inner.letters.is_empty()) {
-            inner.bytes = size;
-            inner.letters.push_back(Letter { topic: topic.map(Box::from), message });
+        let size = state.bytes + message.len();
+        if state.queue.len() < MAX_MESSAGES && (size <= MAX_BYTES || state.queue.is_empty()) {
+            state.bytes = size;
+            state.queue.push_back(QueuedMessage { replaces: replaces.map(Box::from), message });
         } else {
             if !listening {
                 return Posted::Dropped;
             }
-            inner.streams.pop();
-            inner.letters.clear();
-            inner.bytes = 0;
+            state.streams.pop();
+            state.queue.clear();
+            state.bytes = 0;
         }
-        let posted = if inner.letters.is_empty() { Posted::CutOff } else { Posted::Kept };
-        drop(inner);
+        let posted = if state.queue.is_empty() { Posted::CutOff } else { Posted::Queued };
+        drop(state);
         self.changed.notify_waiters();
         posted
     }
 
     /// Opens a stream, which from now on gets everything.
     pub(crate) fn open_stream(&self) -> u64 {
-        let mut inner = self.lock();
-        inner.last_stream += 1;
-        let stream = inner.last_stream;
-        inner.streams.push(stream);
-        if inner.streams.len() > MOST_STREAMS {
-            inner.streams.remove(0);
+        let mut state = self.lock();
+        state.last_stream += 1;
+        let stream = state.last_stream;
+        state.streams.push(stream);
+        if state.streams.len() > MAX_STREAMS {
+            state.streams.remove(0);
         }
-        drop(inner);
+        drop(state);
         self.changed.notify_waiters();
         stream
     }
@@ -145,36 +146,36 @@ impl Mailbox {
 
     /// Ends all streams and drops all messages.
     pub(crate) fn close(&self) {
-        let mut inner = self.lock();
-        inner.streams.clear();
-        inner.letters.clear();
-        inner.bytes = 0;
-        drop(inner);
+        let mut state = self.lock();
+        state.streams.clear();
+        state.queue.clear();
+        state.bytes = 0;
+        drop(state);
         self.changed.notify_waiters();
     }
 
     /// Whether a stream is open.
-    pub(crate) fn is_read(&self) -> bool {
+    pub(crate) fn has_open_stream(&self) -> bool {
         !self.lock().streams.is_empty()
     }
 
     /// What there is for a stream.
-    pub(crate) fn take(&self, stream: u64) -> Found {
-        let mut inner = self.lock();
-        if !inner.streams.contains(&stream) {
-            return Found::End;
+    pub(crate) fn take(&self, stream: u64) -> NextMessage {
+        let mut state = self.lock();
+        if !state.streams.contains(&stream) {
+            return NextMessage::StreamClosed;
         }
-        if inner.streams.last() != Some(&stream) {
-            return Found::Nothing;
+        if state.streams.last() != Some(&stream) {
+            return NextMessage::NoneYet;
         }
-        inner.remove(0).map_or(Found::Nothing, |letter| Found::Message(letter.message))
+        state.remove(0).map_or(NextMessage::NoneYet, |queued| NextMessage::Message(queued.message))
     }
 
     /// Moves the client on to the lists of `now`. Returns those it knew, if this stream is the one to tell it.
     pub(crate) fn catch_up(&self, stream: u64, now: Generation) -> Option<Generation> {
-        let mut inner = self.lock();
-        let tells = inner.streams.last() == Some(&stream);
-        tells.then(|| std::mem::replace(&mut inner.seen, now))
+        let mut state = self.lock();
+        let tells = state.streams.last() == Some(&stream);
+        tells.then(|| std::mem::replace(&mut state.seen, now))
     }
 
     /// Ends when there may be something new. To be had before looking.
@@ -182,16 +183,16 @@ impl Mailbox {
         self.changed.notified()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock()
+    fn lock(&self) -> MutexGuard<'_, MailboxState> {
+        self.state.lock()
     }
 }
 
-impl Inner {
-    fn remove(&mut self, at: usize) -> Option<Letter> {
-        let letter = self.letters.remove(at)?;
-        self.bytes -= letter.message.len();
-        Some(letter)
+impl MailboxState {
+    fn remove(&mut self, at: usize) -> Option<QueuedMessage> {
+        let queued = self.queue.remove(at)?;
+        self.bytes -= queued.message.len();
+        Some(queued)
     }
 }
 
@@ -203,8 +204,8 @@ mod tests {
         Mailbox::new(1, None, Generation::default())
     }
 
-    fn message(text: &'static str) -> Found {
-        Found::Message(Bytes::from_static(text.as_bytes()))
+    fn message(text: &'static str) -> NextMessage {
+        NextMessage::Message(Bytes::from_static(text.as_bytes()))
     }
 
     #[test]
@@ -212,14 +213,14 @@ mod tests {
         let mailbox = mailbox();
         assert_eq!(mailbox.post(None, "lost".into()), Posted::Dropped);
         let (old, new) = (mailbox.open_stream(), mailbox.open_stream());
-        assert_eq!(mailbox.post(None, "a".into()), Posted::Kept);
-        assert_eq!(mailbox.take(old), Found::Nothing);
+        assert_eq!(mailbox.post(None, "a".into()), Posted::Queued);
+        assert_eq!(mailbox.take(old), NextMessage::NoneYet);
         assert_eq!(mailbox.take(new), message("a"));
-        assert_eq!(mailbox.post(None, "b".into()), Posted::Kept);
+        assert_eq!(mailbox.post(None, "b".into()), Posted::Queued);
         mailbox.close_stream(new);
-        assert_eq!(mailbox.take(new), Found::End);
+        assert_eq!(mailbox.take(new), NextMessage::StreamClosed);
         assert_eq!(mailbox.take(old), message("b"));
-        assert_eq!(mailbox.take(old), Found::Nothing);
+        assert_eq!(mailbox.take(old), NextMessage::NoneYet);
         let changed = Generation { tools: 1, ..Generation::default() };
         let newer = mailbox.open_stream();
         assert_eq!(mailbox.catch_up(old, changed), None);
@@ -231,13 +232,13 @@ mod tests {
     fn the_latest_about_a_topic_waits_for_a_stream() {
         let mailbox = mailbox();
         for text in ["1", "2"] {
-            assert_eq!(mailbox.post(Some("file:///a"), text.into()), Posted::Kept);
+            assert_eq!(mailbox.post(Some("file:///a"), text.into()), Posted::Queued);
         }
         mailbox.post(Some("file:///b"), "3".into());
         let stream = mailbox.open_stream();
         assert_eq!(mailbox.take(stream), message("2"));
         assert_eq!(mailbox.take(stream), message("3"));
-        assert_eq!(mailbox.take(stream), Found::Nothing);
+        assert_eq!(mailbox.take(stream), NextMessage::NoneYet);
         assert_eq!(mailbox.lock().bytes, 0);
     }
 
@@ -247,27 +248,28 @@ mod tests {
             let mailbox = mailbox();
             let stream = mailbox.open_stream();
             let text = Bytes::from(vec![b'x'; size]);
-            let posted = (0..=MOST).map(|_| mailbox.post(None, text.clone())).find(|p| *p != Posted::Kept);
+            let posted =
+                (0..=MAX_MESSAGES).map(|_| mailbox.post(None, text.clone())).find(|p| *p != Posted::Queued);
             assert_eq!(posted, Some(Posted::CutOff));
-            assert_eq!(mailbox.take(stream), Found::End);
-            assert!(!mailbox.is_read());
-            let inner = mailbox.lock();
-            assert_eq!((inner.letters.len(), inner.bytes), (0, 0));
+            assert_eq!(mailbox.take(stream), NextMessage::StreamClosed);
+            assert!(!mailbox.has_open_stream());
+            let state = mailbox.lock();
+            assert_eq!((state.queue.len(), state.bytes), (0, 0));
         }
         let mailbox = mailbox();
         mailbox.open_stream();
-        assert_eq!(mailbox.post(None, vec![b'x'; 2 * MOST_BYTES].into()), Posted::Kept, "large, but alone");
-        let topics: Vec<_> = (0..2 * MOST).map(|n| n.to_string()).collect();
+        assert_eq!(mailbox.post(None, vec![b'x'; 2 * MAX_BYTES].into()), Posted::Queued, "large, but alone");
+        let topics: Vec<_> = (0..2 * MAX_MESSAGES).map(|n| n.to_string()).collect();
         let unread = Mailbox::new(2, None, Generation::default());
-        assert!(topics.iter().any(|topic| unread.post(Some(topic), "x".into()) == Posted::Dropped));
-        assert_eq!(unread.lock().letters.len(), MOST);
+        assert!(topics.iter().any(|replaces| unread.post(Some(replaces), "x".into()) == Posted::Dropped));
+        assert_eq!(unread.lock().queue.len(), MAX_MESSAGES);
     }
 
     #[test]
     fn streams_are_bounded() {
         let mailbox = mailbox();
-        let streams: Vec<_> = (0..=MOST_STREAMS).map(|_| mailbox.open_stream()).collect();
-        assert_eq!(mailbox.take(streams[0]), Found::End);
-        assert_eq!(mailbox.take(streams[1]), Found::Nothing);
+        let streams: Vec<_> = (0..=MAX_STREAMS).map(|_| mailbox.open_stream()).collect();
+        assert_eq!(mailbox.take(streams[0]), NextMessage::StreamClosed);
+        assert_eq!(mailbox.take(streams[1]), NextMessage::NoneYet);
     }
 }

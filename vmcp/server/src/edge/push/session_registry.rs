@@ -12,25 +12,25 @@ use vmcp_wire::level::Level;
 use super::mailbox::Mailbox;
 use crate::engine::Generation;
 
-/// Sessions of which something is kept. Of more, one that does not listen is forgotten, as if its client had done nothing.
-const MOST: usize = 100_000;
+/// Sessions of which something is registered. Of more, one that does not listen is evicted, as if its client had done nothing.
+const MAX_SESSIONS: usize = 100_000;
 
 /// The backends of a snapshot.
 pub(crate) type Backends = Arc<BTreeMap<Arc<str>, Backend>>;
 
-/// What is kept of one session.
+/// What is registered of one session.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct RegisteredSession {
     pub(crate) session: SessionId,
     /// When the session ends, in seconds since 1970.
     expires: u64,
     pub(crate) mailbox: Arc<Mailbox>,
     level: Mutex<Option<Level>>,
-    /// Those who were told that the session listens.
-    told: Mutex<Option<Backends>>,
+    /// Those who were announced_to that the session listens.
+    announced_to: Mutex<Option<Backends>>,
 }
 
-impl Kept {
+impl RegisteredSession {
     /// The log level that the client asked for.
     pub(crate) fn level(&self) -> Option<Level> {
         *self.level.lock()
@@ -42,10 +42,10 @@ impl Kept {
     }
 
     /// Tells the backends whether the session listens, if that has changed. To be called after anything that may have.
-    pub(crate) fn announce(&self, backends: &Backends) {
-        let mut told = self.told.lock();
-        let now = self.mailbox.is_read().then(|| Arc::clone(backends));
-        let (before, now) = (std::mem::replace(&mut *told, now.clone()), now);
+    pub(crate) fn announce_listening(&self, backends: &Backends) {
+        let mut announced_to = self.announced_to.lock();
+        let now = self.mailbox.has_open_stream().then(|| Arc::clone(backends));
+        let (before, now) = (std::mem::replace(&mut *announced_to, now.clone()), now);
         if before.as_ref().zip(now.as_ref()).is_some_and(|(before, now)| Arc::ptr_eq(before, now)) {
             return;
         }
@@ -62,82 +62,90 @@ impl Kept {
     }
 }
 
-/// All that is kept.
+/// All that is registered.
 #[derive(Debug, Default)]
-pub(crate) struct KeptSessions {
-    all: Mutex<HashMap<SessionId, Arc<Kept>>>,
+pub(crate) struct SessionRegistry {
+    all: Mutex<HashMap<SessionId, Arc<RegisteredSession>>>,
     last_number: AtomicU64,
 }
 
-impl KeptSessions {
+impl SessionRegistry {
     /// A number for a mailbox.
-    pub(crate) fn number(&self) -> u64 {
+    pub(crate) fn next_mailbox_number(&self) -> u64 {
         self.last_number.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// What is kept of a session.
-    pub(crate) fn get(&self, session: SessionId) -> Option<Arc<Kept>> {
+    /// What is registered of a session.
+    pub(crate) fn get(&self, session: SessionId) -> Option<Arc<RegisteredSession>> {
         self.lock().get(&session).cloned()
     }
 
-    /// What is kept of a session from now on; and the one that had to be forgotten for it.
-    pub(crate) fn keep(
+    /// What is registered of a session from now on; and the one that had to be evicted for it.
+    pub(crate) fn register(
         &self,
         session: SessionId,
         expires: u64,
         seen: Generation,
-    ) -> (Arc<Kept>, Option<Arc<Kept>>) {
+    ) -> (Arc<RegisteredSession>, Option<Arc<RegisteredSession>>) {
         let mut all = self.lock();
-        if let Some(kept) = all.get(&session) {
-            return (Arc::clone(kept), None);
+        if let Some(registered) = all.get(&session) {
+            return (Arc::clone(registered), None);
         }
-        let mut forgotten = None;
-        if all.len() >= MOST {
-            let silent = all.values().filter(|kept| !kept.mailbox.is_read());
-            let first = silent.min_by_key(|kept| kept.expires).or_else(|| all.values().next());
-            forgotten = first.map(|kept| kept.session).and_then(|session| all.remove(&session));
+        let mut evicted = None;
+        if all.len() >= MAX_SESSIONS {
+            let silent = all.values().filter(|registered| !registered.mailbox.has_open_stream());
+            let first = silent.min_by_key(|registered| registered.expires).or_else(|| all.values().next());
+            evicted = first.map(|registered| registered.session).and_then(|session| all.remove(&session));
         }
-        let kept = Arc::new(Kept {
+        let registered = Arc::new(RegisteredSession {
             session,
             expires,
-            mailbox: Arc::new(Mailbox::new(self.number(), None, seen)),
+            mailbox: Arc::new(Mailbox::new(self.next_mailbox_number(), None, seen)),
             level: Mutex::default(),
-            told: Mutex::default(),
+            announced_to: Mutex::default(),
         });
-        all.insert(session, Arc::clone(&kept));
-        (kept, forgotten)
+        all.insert(session, Arc::clone(&registered));
+        (registered, evicted)
     }
 
     /// Forgets a session of which nothing is worth keeping; `subscribes` says whether the owner of a mailbox does.
-    pub(crate) fn tidy(&self, kept: Arc<Kept>, subscribes: impl FnOnce(u64) -> bool) {
-        let (session, mut all) = (kept.session, self.lock());
-        drop(kept);
+    pub(crate) fn remove_if_unused(
+        &self,
+        registered: Arc<RegisteredSession>,
+        subscribes: impl FnOnce(u64) -> bool,
+    ) {
+        let (session, mut all) = (registered.session, self.lock());
+        drop(registered);
         // Whoever is about to do something with it has got it from here.
-        let unused = |kept: &Arc<Kept>| {
-            let idle = Arc::strong_count(kept) == 1 && kept.level().is_none();
-            idle && !kept.mailbox.is_read() && !subscribes(kept.mailbox.number)
+        let unused = |registered: &Arc<RegisteredSession>| {
+            let idle = Arc::strong_count(registered) == 1 && registered.level().is_none();
+            idle && !registered.mailbox.has_open_stream() && !subscribes(registered.mailbox.number)
         };
         if all.get(&session).is_some_and(unused) {
             all.remove(&session);
         }
     }
 
-    /// Takes out what is kept of a session that has ended.
-    pub(crate) fn remove(&self, session: SessionId) -> Option<Arc<Kept>> {
+    /// Takes out what is registered of a session that has ended.
+    pub(crate) fn remove(&self, session: SessionId) -> Option<Arc<RegisteredSession>> {
         self.lock().remove(&session)
     }
 
     /// The sessions that have expired.
     pub(crate) fn expired(&self, now: u64) -> Vec<SessionId> {
-        self.lock().values().filter(|kept| kept.expires <= now).map(|kept| kept.session).collect()
+        self.lock()
+            .values()
+            .filter(|registered| registered.expires <= now)
+            .map(|registered| registered.session)
+            .collect()
     }
 
     /// Everything.
-    pub(crate) fn all(&self) -> Vec<Arc<Kept>> {
+    pub(crate) fn all(&self) -> Vec<Arc<RegisteredSession>> {
         self.lock().values().cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Kept>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<RegisteredSession>>> {
         self.all.lock()
     }
 }
@@ -146,34 +154,34 @@ impl KeptSessions {
 mod tests {
     use super::*;
 
-    fn keep(sessions: &KeptSessions, session: u8, expires: u64) -> Arc<Kept> {
-        sessions.keep([session; 16], expires, Generation::default()).0
+    fn register(sessions: &SessionRegistry, session: u8, expires: u64) -> Arc<RegisteredSession> {
+        sessions.register([session; 16], expires, Generation::default()).0
     }
 
     #[test]
     fn nothing_is_kept_of_a_session_that_does_nothing() {
-        let sessions = KeptSessions::default();
-        let kept = keep(&sessions, 1, 9);
-        let stream = kept.mailbox.open_stream();
-        sessions.tidy(Arc::clone(&kept), |_| false);
-        kept.mailbox.close_stream(stream);
-        sessions.tidy(Arc::clone(&kept), |_| false);
+        let sessions = SessionRegistry::default();
+        let registered = register(&sessions, 1, 9);
+        let stream = registered.mailbox.open_stream();
+        sessions.remove_if_unused(Arc::clone(&registered), |_| false);
+        registered.mailbox.close_stream(stream);
+        sessions.remove_if_unused(Arc::clone(&registered), |_| false);
         assert!(sessions.get([1; 16]).is_some(), "somebody is about to do something with it");
-        sessions.tidy(kept, |_| true);
+        sessions.remove_if_unused(registered, |_| true);
         assert!(sessions.get([1; 16]).is_some(), "it subscribes");
-        sessions.tidy(keep(&sessions, 1, 9), |_| false);
+        sessions.remove_if_unused(register(&sessions, 1, 9), |_| false);
         assert!(sessions.get([1; 16]).is_none());
-        let kept = keep(&sessions, 2, 9);
-        kept.set_level(Level::Error);
-        sessions.tidy(kept, |_| false);
-        assert_eq!(sessions.get([2; 16]).and_then(|kept| kept.level()), Some(Level::Error));
+        let registered = register(&sessions, 2, 9);
+        registered.set_level(Level::Error);
+        sessions.remove_if_unused(registered, |_| false);
+        assert_eq!(sessions.get([2; 16]).and_then(|registered| registered.level()), Some(Level::Error));
     }
 
     #[test]
     fn what_has_expired_is_found() {
-        let sessions = KeptSessions::default();
-        keep(&sessions, 1, 5);
-        keep(&sessions, 2, 6);
+        let sessions = SessionRegistry::default();
+        register(&sessions, 1, 5);
+        register(&sessions, 2, 6);
         assert_eq!(sessions.expired(5), [[1; 16]]);
     }
 }

@@ -16,35 +16,35 @@ use vmcp_wire::rpc;
 use vmcp_wire::splice::Spliced;
 use vmcp_wire::{meta, methods};
 
-use super::listen_filter::{self, Accepted, Lists, Wanted};
-use super::mailbox::{Found, Mailbox};
+use super::listen_filter::{self, ListenFilter, WatchedLists};
+use super::mailbox::{Mailbox, NextMessage};
 use super::server_push::ServerPush;
-use super::session_registry::Kept;
+use super::session_registry::RegisteredSession;
 use crate::edge::session::peer::Peer;
 use crate::engine::Generation;
 use crate::route::{Caller, tasks};
 
 /// What a legacy session hears on a stream, from now on until it ends or the server closes.
-pub(crate) fn of_session(
+pub(crate) fn session_stream(
     push: &Arc<ServerPush>,
     session: SessionId,
     expires: u64,
 ) -> impl Stream<Item = Bytes> + Send + use<> {
     let generations = push.engine.generations();
-    let kept = push.listeners.keep(session, expires, *generations.borrow());
-    let mailbox = Arc::clone(&kept.mailbox);
-    let mut listener = Listener::new(push, mailbox, generations, CancellationToken::new());
-    listener.lists = Lists { tools: true, resources: true, prompts: true };
-    kept.announce(&push.engine.snapshot().backends);
+    let registered = push.router.register(session, expires, *generations.borrow());
+    let mailbox = Arc::clone(&registered.mailbox);
+    let mut stream = PushStream::new(push, mailbox, generations, CancellationToken::new());
+    stream.lists = WatchedLists { tools: true, resources: true, prompts: true };
+    registered.announce_listening(&push.engine.snapshot().backends);
     // It may have been ended while it opened the stream.
     push.release_if_ended(session);
-    listener.kept = Some(kept);
-    listener.into_stream()
+    stream.registered = Some(registered);
+    stream.into_stream()
 }
 
 /// What a modern client hears on `subscriptions/listen`: first what was accepted of the filter in `params`, at last a
 /// result, all of it tagged with the `id` of the request. `cancel` ends it without one.
-pub(crate) fn subscription(
+pub(crate) fn listen_stream(
     push: &Arc<ServerPush>,
     peer: &Peer,
     params: &Object<'_>,
@@ -52,41 +52,41 @@ pub(crate) fn subscription(
     cancel: CancellationToken,
 ) -> impl Stream<Item = Bytes> + Send + use<> {
     let generations = push.engine.generations();
-    let number = push.listeners.sessions.number();
+    let number = push.router.sessions.next_mailbox_number();
     let mailbox = Arc::new(Mailbox::new(number, Some(id.to_owned()), *generations.borrow()));
-    let mut listener = Listener::new(push, Arc::clone(&mailbox), generations, cancel);
-    let mut wanted = Wanted::read(params);
-    listener.lists = wanted.lists;
+    let mut stream = PushStream::new(push, Arc::clone(&mailbox), generations, cancel);
+    let mut wanted = ListenFilter::parse(params);
+    stream.lists = wanted.lists;
     let caller = Caller {
         identity: peer.identity,
         era: peer.era,
         client: peer.client.clone(),
-        cancel: listener.cancel.clone(),
+        cancel: stream.cancel.clone(),
         ..Caller::default()
     };
     if !tasks::takes_tasks(&caller) {
         wanted.tasks.clear();
     }
-    listener.opening = Some(listen_filter::accept(Arc::clone(push), caller, mailbox, wanted).boxed());
-    listener.into_stream()
+    stream.opening = Some(listen_filter::accept(Arc::clone(push), caller, mailbox, wanted).boxed());
+    stream.into_stream()
 }
 
-struct Listener {
+struct PushStream {
     push: Arc<ServerPush>,
     /// None for `subscriptions/listen`.
-    kept: Option<Arc<Kept>>,
+    registered: Option<Arc<RegisteredSession>>,
     mailbox: Arc<Mailbox>,
-    stream: u64,
-    lists: Lists,
+    id: u64,
+    lists: WatchedLists,
     generations: watch::Receiver<Generation>,
     /// Finds out what can be accepted. Nothing is sent before.
-    opening: Option<BoxFuture<'static, Accepted>>,
+    opening: Option<BoxFuture<'static, ListenFilter>>,
     queue: VecDeque<Bytes>,
     cancel: CancellationToken,
     done: bool,
 }
 
-impl Listener {
+impl PushStream {
     fn new(
         push: &Arc<ServerPush>,
         mailbox: Arc<Mailbox>,
@@ -95,10 +95,10 @@ impl Listener {
     ) -> Self {
         Self {
             push: Arc::clone(push),
-            kept: None,
-            stream: mailbox.open_stream(),
+            registered: None,
+            id: mailbox.open_stream(),
             mailbox,
-            lists: Lists::default(),
+            lists: WatchedLists::default(),
             generations,
             opening: None,
             queue: VecDeque::new(),
@@ -108,9 +108,7 @@ impl Listener {
     }
 
     fn into_stream(self) -> impl Stream<Item = Bytes> + Send + use<> {
-        stream::unfold(self, |mut listener| async move {
-            listener.next().await.map(|message| (message, listener))
-        })
+        stream::unfold(self, |mut stream| async move { stream.next().await.map(|message| (message, stream)) })
     }
 
     async fn next(&mut self) -> Option<Bytes> {
@@ -134,10 +132,10 @@ impl Listener {
                 continue;
             }
             let changed = mailbox.changed();
-            match mailbox.take(self.stream) {
-                Found::Message(message) => return Some(message),
-                Found::Nothing => {}
-                Found::End => {
+            match mailbox.take(self.id) {
+                NextMessage::Message(message) => return Some(message),
+                NextMessage::NoneYet => {}
+                NextMessage::StreamClosed => {
                     self.finish();
                     continue;
                 }
@@ -161,14 +159,15 @@ impl Listener {
     /// However many generations went by, a client hears once about each list that changed.
     fn note_changes(&mut self) {
         let now = *self.generations.borrow_and_update();
-        let Some(seen) = self.mailbox.catch_up(self.stream, now) else { return };
+        let Some(seen) = self.mailbox.catch_up(self.id, now) else { return };
         let kinds = [
             (self.lists.tools && now.tools != seen.tools, methods::TOOLS_CHANGED),
             (self.lists.resources && now.resources != seen.resources, methods::RESOURCES_CHANGED),
             (self.lists.prompts && now.prompts != seen.prompts, methods::PROMPTS_CHANGED),
         ];
         for (_, method) in kinds.iter().filter(|(changed, _)| *changed) {
-            let params = self.mailbox.subscription().map(|id| Spliced::from(format!("{{{}}}", tag(id))));
+            let params =
+                self.mailbox.subscription().map(|id| Spliced::from(format!("{{{}}}", subscription_tag(id))));
             self.queue.push_back(rpc::notification(method, params).into());
         }
     }
@@ -176,33 +175,33 @@ impl Listener {
     fn finish(&mut self) {
         self.done = true;
         if let Some(id) = self.mailbox.subscription() {
-            let result = format!(r#"{{"resultType":"complete",{}}}"#, tag(id));
+            let result = format!(r#"{{"resultType":"complete",{}}}"#, subscription_tag(id));
             self.queue.push_back(rpc::response(id, Spliced::from(result)).into());
         }
     }
 }
 
-impl Drop for Listener {
+impl Drop for PushStream {
     fn drop(&mut self) {
-        self.mailbox.close_stream(self.stream);
-        match self.kept.take() {
-            None => self.push.listeners.topics.forget(self.mailbox.number),
-            Some(kept) => {
-                kept.announce(&self.push.engine.snapshot().backends);
-                self.push.listeners.tidy(kept);
+        self.mailbox.close_stream(self.id);
+        match self.registered.take() {
+            None => self.push.router.topics.remove_all(self.mailbox.number),
+            Some(registered) => {
+                registered.announce_listening(&self.push.engine.snapshot().backends);
+                self.push.router.forget_if_unused(registered);
             }
         }
     }
 }
 
-fn acknowledged(mailbox: &Mailbox, accepted: &Accepted) -> Option<Bytes> {
+fn acknowledged(mailbox: &Mailbox, accepted: &ListenFilter) -> Option<Bytes> {
     let id = mailbox.subscription()?;
-    let params = format!(r#"{{"notifications":{},{}}}"#, accepted.to_json(), tag(id));
+    let params = format!(r#"{{"notifications":{},{}}}"#, accepted.to_json(), subscription_tag(id));
     Some(rpc::notification(methods::ACKNOWLEDGED, Some(Spliced::from(params))).into())
 }
 
 /// The `_meta` entry that says which subscription a message belongs to.
-fn tag(id: &RawValue) -> String {
+fn subscription_tag(id: &RawValue) -> String {
     format!(r#""{}":{{"{}":{id}}}"#, meta::META, meta::SUBSCRIPTION_ID)
 }
 
@@ -214,7 +213,10 @@ mod tests {
     fn an_acknowledgement_names_its_request() {
         let id = RawValue::from_string("\"s\"".into()).unwrap();
         let mailbox = Mailbox::new(1, Some(id), Generation::default());
-        let accepted = Accepted { lists: Lists { tools: true, ..Lists::default() }, ..Accepted::default() };
+        let accepted = ListenFilter {
+            lists: WatchedLists { tools: true, ..WatchedLists::default() },
+            ..ListenFilter::default()
+        };
         assert_eq!(
             acknowledged(&mailbox, &accepted).unwrap(),
             r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/subscriptionId":"s"}}}"#

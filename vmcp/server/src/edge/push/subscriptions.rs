@@ -10,7 +10,7 @@ use vmcp_wire::object::Object;
 use vmcp_wire::rpc::RpcError;
 
 use super::server_push::ServerPush;
-use super::topics::{Kind, Topic};
+use super::topics::{Topic, TopicKind};
 use crate::edge::session::peer::Peer;
 use crate::engine::Snapshot;
 use crate::identity::Identity;
@@ -26,13 +26,13 @@ pub(crate) async fn subscribe(push: &ServerPush, peer: &Peer, params: &Object<'_
         let error = RawValue::from_string(error).unwrap_or_default();
         return Answer { outcome: Err(error.into()), era: Era::Legacy, pending: None };
     };
-    let kept = push.listeners.keep(session, peer.expires, *push.engine.generations().borrow());
-    let answer = match push.listeners.topics.reserve(&kept.mailbox, topic) {
+    let registered = push.router.register(session, peer.expires, *push.engine.generations().borrow());
+    let answer = match push.router.topics.reserve(&registered.mailbox, topic) {
         Ok(None) => Answer::own(empty_object()),
-        Ok(Some(reserved)) => match backend.subscribe(&uri).await {
+        Ok(Some(reservation)) => match backend.subscribe(&uri).await {
             Ok(outcome) => {
                 if matches!(outcome, Outcome::Result(_)) {
-                    reserved.keep(backend.clone());
+                    reservation.confirm(backend.clone());
                 }
                 // Whatever the era of the backend, an empty result is one of the client's own.
                 match outcome {
@@ -46,22 +46,22 @@ pub(crate) async fn subscribe(push: &ServerPush, peer: &Peer, params: &Object<'_
     };
     // It may have been ended meanwhile.
     push.release_if_ended(session);
-    push.listeners.tidy(kept);
+    push.router.forget_if_unused(registered);
     answer
 }
 
 /// `resources/unsubscribe`. To end what does not exist is no mistake.
 pub(crate) fn unsubscribe(push: &ServerPush, peer: &Peer, params: &Object<'_>) -> Answer {
     let (Some(session), Some(uri)) = (peer.session, params.get_str("uri")) else { return no_uri() };
-    if let Some(kept) = push.listeners.sessions.get(session) {
-        let topics = &push.listeners.topics;
+    if let Some(registered) = push.router.sessions.get(session) {
+        let topics = &push.router.topics;
         // Whoever has the resource by now: it was subscribed to where it was then.
-        for topic in topics.of(kept.mailbox.number) {
-            if topic.kind == Kind::Resource && *topic.name == *uri {
-                topics.remove(kept.mailbox.number, &topic);
+        for topic in topics.topics_of(registered.mailbox.number) {
+            if topic.kind == TopicKind::Resource && *topic.name == *uri {
+                topics.remove(registered.mailbox.number, &topic);
             }
         }
-        push.listeners.tidy(kept);
+        push.router.forget_if_unused(registered);
     }
     Answer::own(empty_object())
 }
@@ -77,5 +77,5 @@ pub(crate) fn resource<'a>(
 ) -> Option<(Topic, &'a Backend)> {
     let resource = snapshot.view(identity).resource(uri)?;
     let (name, backend) = snapshot.backends.get_key_value(resource.backend())?;
-    Some((Topic { kind: Kind::Resource, backend: Arc::clone(name), name: uri.into() }, backend))
+    Some((Topic { kind: TopicKind::Resource, backend: Arc::clone(name), name: uri.into() }, backend))
 }

@@ -1,4 +1,4 @@
-//! Who hears of which resource and which task, by backend and name. Backends count; what is counted there is given back
+//! Who hears of which resource and which task, by backend and name. Backends count; what is counted_at there is given back
 //! when its subscriber leaves here, however it leaves.
 
 use parking_lot::{Mutex, MutexGuard};
@@ -10,13 +10,13 @@ use vmcp_backend::Backend;
 use super::mailbox::Mailbox;
 
 /// Subscriptions of one client, and of all.
-const MOST_OF_ONE: usize = 1000;
-const MOST: usize = 100_000;
+const MAX_PER_CLIENT: usize = 1000;
+const MAX_SUBSCRIPTIONS: usize = 100_000;
 
 /// What somebody hears of.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Topic {
-    pub(crate) kind: Kind,
+    pub(crate) kind: TopicKind,
     /// The backend that has it.
     pub(crate) backend: Arc<str>,
     /// The URI or the task's id, as the backend spells it.
@@ -24,17 +24,17 @@ pub(crate) struct Topic {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum TopicKind {
     Resource,
     Task,
 }
 
 impl Topic {
-    /// Gives back what was counted.
+    /// Gives back what was counted_at.
     fn release(&self, backend: &Backend) {
         match self.kind {
-            Kind::Resource => backend.unsubscribe(&self.name),
-            Kind::Task => backend.unwatch_task(&self.name),
+            TopicKind::Resource => backend.unsubscribe(&self.name),
+            TopicKind::Task => backend.unwatch_task(&self.name),
         }
     }
 }
@@ -43,26 +43,26 @@ impl Topic {
 #[derive(Debug, Clone)]
 pub(crate) struct Subscriber {
     pub(crate) mailbox: Arc<Mailbox>,
-    /// Where it is counted; none as long as the backend has not agreed.
-    pub(crate) counted: Option<Backend>,
+    /// Where it is counted_at; none as long as the backend has not agreed.
+    pub(crate) counted_at: Option<Backend>,
     serial: u64,
 }
 
 /// Why somebody cannot subscribe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Full {
-    #[error("at most {MOST_OF_ONE} subscriptions; unsubscribe from others first")]
-    OfOne,
+pub(crate) enum SubscriptionLimit {
+    #[error("at most {MAX_PER_CLIENT} subscriptions; unsubscribe from others first")]
+    OfClient,
     #[error("this server has no room for more subscriptions")]
-    All,
+    OfProcess,
 }
 
 /// All subscriptions of this process.
 #[derive(Debug, Default)]
-pub(crate) struct Topics(Mutex<Inner>);
+pub(crate) struct TopicRegistry(Mutex<RegistryState>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct RegistryState {
     subscribers: HashMap<Topic, Vec<Subscriber>>,
     /// By the numbers of mailboxes.
     of_mailbox: HashMap<u64, Vec<Topic>>,
@@ -70,91 +70,92 @@ struct Inner {
     last_serial: u64,
 }
 
-impl Topics {
+impl TopicRegistry {
     /// Makes room for a subscription; `None` when there is such a one already. What comes from now on reaches the client.
     pub(crate) fn reserve(
         self: &Arc<Self>,
         mailbox: &Arc<Mailbox>,
         topic: Topic,
-    ) -> Result<Option<Reserved>, Full> {
-        let mut inner = self.lock();
-        let own = inner.of_mailbox.get(&mailbox.number).map_or(&[][..], Vec::as_slice);
+    ) -> Result<Option<Reservation>, SubscriptionLimit> {
+        let mut state = self.lock();
+        let own = state.of_mailbox.get(&mailbox.number).map_or(&[][..], Vec::as_slice);
         if own.contains(&topic) {
             return Ok(None);
         }
-        match (own.len(), inner.count) {
-            (MOST_OF_ONE.., _) => return Err(Full::OfOne),
-            (_, MOST..) => return Err(Full::All),
+        match (own.len(), state.count) {
+            (MAX_PER_CLIENT.., _) => return Err(SubscriptionLimit::OfClient),
+            (_, MAX_SUBSCRIPTIONS..) => return Err(SubscriptionLimit::OfProcess),
             _ => {}
         }
-        inner.count += 1;
-        inner.last_serial += 1;
-        let serial = inner.last_serial;
-        inner.of_mailbox.entry(mailbox.number).or_default().push(topic.clone());
-        let subscriber = Subscriber { mailbox: Arc::clone(mailbox), counted: None, serial };
-        inner.subscribers.entry(topic.clone()).or_default().push(subscriber);
-        Ok(Some(Reserved { topics: Arc::clone(self), topic, number: mailbox.number, serial }))
+        state.count += 1;
+        state.last_serial += 1;
+        let serial = state.last_serial;
+        state.of_mailbox.entry(mailbox.number).or_default().push(topic.clone());
+        let subscriber = Subscriber { mailbox: Arc::clone(mailbox), counted_at: None, serial };
+        state.subscribers.entry(topic.clone()).or_default().push(subscriber);
+        Ok(Some(Reservation { topics: Arc::clone(self), topic, number: mailbox.number, serial }))
     }
 
     /// Those who hear of a topic.
     pub(crate) fn subscribers(&self, topic: &Topic) -> Vec<Arc<Mailbox>> {
-        let inner = self.lock();
-        let subscribers = inner.subscribers.get(topic).into_iter().flatten();
+        let state = self.lock();
+        let subscribers = state.subscribers.get(topic).into_iter().flatten();
         subscribers.map(|subscriber| Arc::clone(&subscriber.mailbox)).collect()
     }
 
     /// The topics that a client hears of.
-    pub(crate) fn of(&self, number: u64) -> Vec<Topic> {
+    pub(crate) fn topics_of(&self, number: u64) -> Vec<Topic> {
         self.lock().of_mailbox.get(&number).cloned().unwrap_or_default()
     }
 
     /// Ends a subscription.
     pub(crate) fn remove(&self, number: u64, topic: &Topic) {
         let removed = self.lock().remove(number, topic);
-        if let Some(Subscriber { counted: Some(backend), .. }) = removed {
+        if let Some(Subscriber { counted_at: Some(backend), .. }) = removed {
             topic.release(&backend);
         }
     }
 
     /// Ends all subscriptions of a client.
-    pub(crate) fn forget(&self, number: u64) {
-        for topic in self.of(number) {
+    pub(crate) fn remove_all(&self, number: u64) {
+        for topic in self.topics_of(number) {
             self.remove(number, &topic);
         }
     }
 
-    /// All that is counted at a backend that `is_current` does not know.
+    /// All that is counted_at at a backend that `is_current` does not know.
     pub(crate) fn outdated(&self, is_current: impl Fn(&Topic, &Backend) -> bool) -> Vec<(Topic, Subscriber)> {
-        let inner = self.lock();
-        let all = inner.subscribers.iter().flat_map(|(topic, all)| all.iter().map(move |one| (topic, one)));
-        let outdated = all
-            .filter(|(topic, one)| one.counted.as_ref().is_some_and(|backend| !is_current(topic, backend)));
+        let state = self.lock();
+        let all = state.subscribers.iter().flat_map(|(topic, all)| all.iter().map(move |one| (topic, one)));
+        let outdated = all.filter(|(topic, one)| {
+            one.counted_at.as_ref().is_some_and(|backend| !is_current(topic, backend))
+        });
         outdated.map(|(topic, one)| (topic.clone(), one.clone())).collect()
     }
 
-    /// Notes that a subscription is counted by `backend` now.
+    /// Notes that a subscription is counted_at by `backend` now.
     pub(crate) fn recount(&self, topic: &Topic, subscriber: &Subscriber, backend: Backend) {
         self.count(topic, subscriber.serial, backend);
     }
 
     fn count(&self, topic: &Topic, serial: u64, backend: Backend) {
-        let mut inner = self.lock();
-        let subscribers = inner.subscribers.get_mut(topic).into_iter().flatten();
+        let mut state = self.lock();
+        let subscribers = state.subscribers.get_mut(topic).into_iter().flatten();
         if let Some(subscriber) = subscribers.into_iter().find(|subscriber| subscriber.serial == serial) {
-            subscriber.counted = Some(backend);
+            subscriber.counted_at = Some(backend);
             return;
         }
         // It was ended meanwhile.
-        drop(inner);
+        drop(state);
         topic.release(&backend);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, RegistryState> {
         self.0.lock()
     }
 }
 
-impl Inner {
+impl RegistryState {
     fn remove(&mut self, number: u64, topic: &Topic) -> Option<Subscriber> {
         let subscribers = self.subscribers.get_mut(topic)?;
         let at = subscribers.iter().position(|subscriber| subscriber.mailbox.number == number)?;
@@ -175,26 +176,26 @@ impl Inner {
 
 /// A subscription that its backend has not agreed to yet; gone when dropped.
 #[derive(Debug)]
-pub(crate) struct Reserved {
-    topics: Arc<Topics>,
+pub(crate) struct Reservation {
+    topics: Arc<TopicRegistry>,
     topic: Topic,
     number: u64,
     serial: u64,
 }
 
-impl Reserved {
-    /// The backend has counted it.
-    pub(crate) fn keep(self, backend: Backend) {
+impl Reservation {
+    /// The backend has counted_at it.
+    pub(crate) fn confirm(self, backend: Backend) {
         self.topics.count(&self.topic, self.serial, backend);
     }
 }
 
-impl Drop for Reserved {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut inner = self.topics.lock();
-        let pending = |one: &Subscriber| one.serial == self.serial && one.counted.is_none();
-        if inner.subscribers.get(&self.topic).is_some_and(|all| all.iter().any(pending)) {
-            inner.remove(self.number, &self.topic);
+        let mut state = self.topics.lock();
+        let pending = |one: &Subscriber| one.serial == self.serial && one.counted_at.is_none();
+        if state.subscribers.get(&self.topic).is_some_and(|all| all.iter().any(pending)) {
+            state.remove(self.number, &self.topic);
         }
     }
 }
@@ -205,7 +206,7 @@ mod tests {
     use crate::engine::Generation;
 
     fn topic(name: &str) -> Topic {
-        Topic { kind: Kind::Resource, backend: "b".into(), name: name.into() }
+        Topic { kind: TopicKind::Resource, backend: "b".into(), name: name.into() }
     }
 
     fn mailbox(number: u64) -> Arc<Mailbox> {
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_reservation_that_comes_to_nothing_leaves_nothing() {
-        let topics = Arc::<Topics>::default();
+        let topics = Arc::<TopicRegistry>::default();
         let (one, other) = (mailbox(1), mailbox(2));
         let reserved = topics.reserve(&one, topic("a")).unwrap();
         assert!(reserved.is_some());
@@ -223,21 +224,21 @@ mod tests {
         assert_eq!(topics.subscribers(&topic("a")).len(), 2);
         drop(reserved);
         assert_eq!(topics.subscribers(&topic("a")).len(), 1);
-        topics.forget(other.number);
+        topics.remove_all(other.number);
         drop(second);
-        let inner = topics.lock();
-        assert_eq!((inner.count, inner.subscribers.len(), inner.of_mailbox.len()), (0, 0, 0));
+        let state = topics.lock();
+        assert_eq!((state.count, state.subscribers.len(), state.of_mailbox.len()), (0, 0, 0));
     }
 
     #[test]
     fn one_client_cannot_have_everything() {
-        let topics = Arc::<Topics>::default();
+        let topics = Arc::<TopicRegistry>::default();
         let greedy = mailbox(1);
-        let taken: Vec<_> = (0..MOST_OF_ONE)
+        let taken: Vec<_> = (0..MAX_PER_CLIENT)
             .filter_map(|n| topics.reserve(&greedy, topic(&n.to_string())).unwrap())
             .collect();
-        assert_eq!(taken.len(), MOST_OF_ONE);
-        assert_eq!(topics.reserve(&greedy, topic("x")).unwrap_err(), Full::OfOne);
+        assert_eq!(taken.len(), MAX_PER_CLIENT);
+        assert_eq!(topics.reserve(&greedy, topic("x")).unwrap_err(), SubscriptionLimit::OfClient);
         assert!(topics.reserve(&mailbox(2), topic("x")).unwrap().is_some());
     }
 }

@@ -26,39 +26,40 @@ use vmcp_wire::splice::Spliced;
 use vmcp_wire::state::Continuation;
 use vmcp_wire::translate::INPUT_RESPONSES;
 
-use super::dispatch::{self, Relayed};
+use super::dispatch::{self, RelayedState};
 use super::edge::Edge;
-use super::handled::Handled;
-use super::parked::{self, Call};
+use super::encoded_response::EncodedResponse;
+use super::parked;
+use super::running_call::RunningCall;
 use crate::edge::session::peer::Peer;
-use crate::edge::session::questions::Asked;
+use crate::edge::session::pending_questions::PendingQuestion;
 use crate::edge::session::random::now;
 use crate::route::{Caller, TraceContext};
-use client::{Client, Resumed};
+use client::{Client, ResumedRequest};
 
 /// Messages of one request that wait for a slow client; then the backend waits.
-const QUEUE: usize = 64;
+const EVENT_QUEUE: usize = 64;
 
 /// What goes to the client next.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum ConversationItem {
     /// A message before the answer: a notification or a question.
     Message(Vec<u8>),
     /// The answer, which is the end.
-    Answer(Handled),
+    Answer(EncodedResponse),
 }
 
-/// A request under way; a stream of [`Step`]s.
+/// A request under way; a stream of [`ConversationItem`]s.
 pub(crate) struct Conversation {
     client: Client,
-    call: Call,
+    call: RunningCall,
     /// Questions that a client of an earlier revision has on its screen.
     open: Vec<OpenQuestion>,
 }
 
 /// A question, and the way back to the backend.
 struct OpenQuestion {
-    asked: Asked,
+    asked: PendingQuestion,
     answer: oneshot::Sender<Outcome>,
 }
 
@@ -85,7 +86,7 @@ impl Conversation {
         let continues = match client.continuation(request, params) {
             Ok(None) => None,
             Ok(Some(Continuation::Relayed { backend, state })) => {
-                Some(Relayed { backend: backend.into(), state })
+                Some(RelayedState { backend: backend.into(), state })
             }
             Ok(Some(Continuation::Parked { process, call })) => {
                 return match edge.parked.take(process, call).await {
@@ -95,7 +96,7 @@ impl Conversation {
             }
             Err(error) => return Self::refused(client, request, error.to_string()),
         };
-        let (sender, events) = mpsc::channel(QUEUE);
+        let (sender, events) = mpsc::channel(EVENT_QUEUE);
         let cancel = CancellationToken::new();
         let mut facts = peer.client.clone();
         if peer.era == Era::Legacy && !streams {
@@ -115,21 +116,22 @@ impl Conversation {
         };
         let edge = Arc::clone(edge);
         let work = async move { dispatch::run(&edge, &peer, caller, continues, &message).await };
-        Self { client, call: Call::new(Box::pin(work), events, cancel), open: Vec::new() }
+        Self { client, call: RunningCall::new(Box::pin(work), events, cancel), open: Vec::new() }
     }
 
     /// A request that carries what cannot be taken.
     fn refused(client: Client, request: &Request<'_>, message: String) -> Self {
-        let answer = Handled::error(client.era, request.id, &RpcError::new(codes::INVALID_PARAMS, message));
-        Self { client, call: Call::answered(Some(answer)), open: Vec::new() }
+        let answer =
+            EncodedResponse::error(client.era, request.id, &RpcError::new(codes::INVALID_PARAMS, message));
+        Self { client, call: RunningCall::answered(Some(answer)), open: Vec::new() }
     }
 
     /// Goes on with a call that waited for this request.
-    fn resume(mut client: Client, mut call: Call, request: &Request<'_>, params: &Params<'_>) -> Self {
+    fn resume(mut client: Client, mut call: RunningCall, request: &Request<'_>, params: &Params<'_>) -> Self {
         let responses =
             params.object.get(INPUT_RESPONSES).and_then(|responses| Object::parse(responses).ok());
-        call.asked.answer(&responses.unwrap_or_default());
-        client.resumed = Some(Resumed {
+        call.input_requests.answer(&responses.unwrap_or_default());
+        client.resumed = Some(ResumedRequest {
             id: request.id.to_owned(),
             token: params.meta.progress_token().map(ToOwned::to_owned),
             _entered: client
@@ -140,15 +142,15 @@ impl Conversation {
     }
 
     /// Lets the call wait until the client has answered what it is asked with this answer.
-    fn park(&mut self) -> Handled {
-        let result = self.call.asked.result();
-        let call = std::mem::replace(&mut self.call, Call::answered(None));
+    fn park(&mut self) -> EncodedResponse {
+        let result = self.call.input_requests.result();
+        let call = std::mem::replace(&mut self.call, RunningCall::answered(None));
         let parked = self.client.edge.parked.park(call);
         let sealed = parked.map_err(|_| None).and_then(|continuation| {
-            let until = now().saturating_add(parked::PATIENCE.as_secs());
+            let until = now().saturating_add(parked::PARKED_CALL_TIMEOUT.as_secs());
             self.client.seal(&continuation, until).map_err(Some)
         });
-        self.client.asks(result, sealed)
+        self.client.ask_for_input(result, sealed)
     }
 
     /// Passes on what the client answered, and takes back what nobody waits for any more.
@@ -162,7 +164,7 @@ impl Conversation {
                     let _ = question.answer.send(outcome);
                 }
             } else if question.answer.poll_closed(cx).is_ready() {
-                return Some(self.open.swap_remove(at).asked.taken_back());
+                return Some(self.open.swap_remove(at).asked.cancellation());
             } else {
                 at += 1;
             }
@@ -176,7 +178,7 @@ impl Conversation {
             Event::Notification(message) => self.client.notification(&message),
             Event::Question(question) if !self.client.may_be_asked(&question) => None,
             Event::Question(question) if self.client.era == Era::Modern => {
-                self.call.asked.push(question);
+                self.call.input_requests.push(question);
                 None
             }
             Event::Question(question) => {
@@ -191,26 +193,28 @@ impl Conversation {
 }
 
 impl Stream for Conversation {
-    type Item = Step;
+    type Item = ConversationItem;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Step>> {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ConversationItem>> {
         let this = self.get_mut();
         while let Some(work) = &mut this.call.work {
-            if let Poll::Ready(handled) = work.as_mut().poll(cx) {
-                (this.call.work, this.call.answer) = (None, Some(handled));
+            if let Poll::Ready(response) = work.as_mut().poll(cx) {
+                (this.call.work, this.call.answer) = (None, Some(response));
                 break;
             }
             if let Some(message) = this.poll_questions(cx) {
-                return Poll::Ready(Some(Step::Message(message)));
+                return Poll::Ready(Some(ConversationItem::Message(message)));
             }
             match this.call.events.poll_recv(cx) {
                 Poll::Ready(Some(event)) => {
                     if let Some(message) = this.message(event) {
-                        return Poll::Ready(Some(Step::Message(message)));
+                        return Poll::Ready(Some(ConversationItem::Message(message)));
                     }
                 }
                 // All that the backend asked so far is asked at once.
-                _ if !this.call.asked.is_empty() => return Poll::Ready(Some(Step::Answer(this.park()))),
+                _ if !this.call.input_requests.is_empty() => {
+                    return Poll::Ready(Some(ConversationItem::Answer(this.park())));
+                }
                 _ => return Poll::Pending,
             }
         }
@@ -219,13 +223,18 @@ impl Stream for Conversation {
             if let Event::Notification(message) = event
                 && let Some(message) = this.client.notification(&message)
             {
-                return Poll::Ready(Some(Step::Message(message)));
+                return Poll::Ready(Some(ConversationItem::Message(message)));
             }
         }
         if let Some(question) = this.open.pop() {
-            return Poll::Ready(Some(Step::Message(question.asked.taken_back())));
+            return Poll::Ready(Some(ConversationItem::Message(question.asked.cancellation())));
         }
-        Poll::Ready(this.call.answer.take().map(|answer| Step::Answer(this.client.under_present_id(answer))))
+        Poll::Ready(
+            this.call
+                .answer
+                .take()
+                .map(|answer| ConversationItem::Answer(this.client.under_present_id(answer))),
+        )
     }
 }
 

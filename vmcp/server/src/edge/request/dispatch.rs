@@ -17,9 +17,9 @@ use vmcp_wire::translate::{self, INPUT_REQUESTS, REQUEST_STATE, ResultPlan, Resu
 use vmcp_wire::{asking, codes, json, methods, subject};
 
 use super::edge::Edge;
-use super::handled::Handled;
-use super::in_flight::MOST_OF_SESSION;
-use super::{handshake, lists, logging};
+use super::encoded_response::EncodedResponse;
+use super::in_flight::MAX_REQUESTS_PER_SESSION;
+use super::{handshake, lists, log_level};
 use crate::edge::push::subscriptions;
 use crate::edge::session::peer::Peer;
 use crate::edge::session::random::{now, random};
@@ -28,11 +28,11 @@ use crate::route::{self, Answer, Caller};
 use crate::telemetry::traces;
 
 /// How long a client may take to answer what a backend asks, in seconds.
-const STATE_LIFETIME: u64 = 10 * 60;
+const STATE_LIFETIME_SECS: u64 = 10 * 60;
 
 /// What a modern client carried back for its backend.
 #[derive(Debug)]
-pub(crate) struct Relayed {
+pub(crate) struct RelayedState {
     pub(crate) backend: Arc<str>,
     pub(crate) state: String,
 }
@@ -47,11 +47,13 @@ pub(crate) async fn run(
     edge: &Edge,
     peer: &Peer,
     caller: Caller,
-    continues: Option<Relayed>,
+    continues: Option<RelayedState>,
     message: &[u8],
-) -> Handled {
-    let Ok(Message::Request(request)) = Message::parse(message) else { return Handled::internal_error() };
-    let Ok(params) = Params::parse(request.params) else { return Handled::internal_error() };
+) -> EncodedResponse {
+    let Ok(Message::Request(request)) = Message::parse(message) else {
+        return EncodedResponse::internal_error();
+    };
+    let Ok(params) = Params::parse(request.params) else { return EncodedResponse::internal_error() };
     let name = subject::get(&request.method, &params.object).unwrap_or_default();
     let span = tracing::info_span!(
         "request",
@@ -66,7 +68,7 @@ pub(crate) async fn run(
     let _cancelled_when_dropped = caller.cancel.clone().drop_guard();
     let entered = peer.session.map(|session| edge.in_flight.enter(session, request.id, &caller.cancel));
     if let Some(None) = entered {
-        return Handled::error(peer.era, request.id, &too_many());
+        return EncodedResponse::error(peer.era, request.id, &too_many_requests());
     }
     handle(edge, peer, &request, &params, &caller, continues).instrument(span).await
 }
@@ -78,27 +80,27 @@ async fn handle(
     request: &Request<'_>,
     params: &Params<'_>,
     caller: &Caller,
-    continues: Option<Relayed>,
-) -> Handled {
+    continues: Option<RelayedState>,
+) -> EncodedResponse {
     let method = request.method.as_ref();
-    let refuse = |error: RpcError| Handled::error(peer.era, request.id, &error);
+    let refuse = |error: RpcError| EncodedResponse::error(peer.era, request.id, &error);
     if !methods::exists(method, peer.era) {
         return refuse(RpcError::method_not_found(method));
     }
     if let Some(list) = List::of_method(method) {
         return match lists::page(&edge.engine.snapshot(), peer, list, &params.object) {
-            Ok(page) => Handled::ok(rpc::response_around(request.id, page)),
+            Ok(page) => EncodedResponse::ok(rpc::response_around(request.id, page)),
             Err(error) => refuse(error),
         };
     }
     let none = RawValue::from_string("{}".to_owned()).unwrap_or_default();
-    let carried = continues.as_ref().and_then(|relayed| unwrapped(params, relayed));
+    let carried = continues.as_ref().and_then(|relayed| with_backend_state(params, relayed));
     let raw = carried.as_deref().or(request.params).unwrap_or(&none);
     let has_tasks = peer.revision >= Revision::V2025_11_25;
     let answer = match method {
-        methods::PING => return Handled::ok(rpc::response(request.id, "{}")),
+        methods::PING => return EncodedResponse::ok(rpc::response(request.id, "{}")),
         methods::DISCOVER => {
-            return Handled::ok(rpc::response(
+            return EncodedResponse::ok(rpc::response(
                 request.id,
                 Spliced::from(handshake::discover(edge, peer.identity)),
             ));
@@ -108,7 +110,7 @@ async fn handle(
         methods::PROMPTS_GET => route::get_prompt(&edge.engine, caller, raw).await,
         methods::SUBSCRIBE => subscriptions::subscribe(&edge.push, peer, &params.object).await,
         methods::UNSUBSCRIBE => subscriptions::unsubscribe(&edge.push, peer, &params.object),
-        methods::SET_LEVEL => logging::set_level(edge, peer, &params.object),
+        methods::SET_LEVEL => log_level::set_level(edge, peer, &params.object),
         methods::COMPLETE => route::complete(&edge.engine, caller, raw).await,
         methods::TASKS_GET | methods::TASKS_RESULT | methods::TASKS_UPDATE | methods::TASKS_CANCEL
             if has_tasks =>
@@ -118,33 +120,39 @@ async fn handle(
         methods::TASKS_LIST if has_tasks => route::tasks::list(&edge.engine, caller, raw).await,
         _ => route::extensions::relay(&edge.engine, caller, method, raw).await,
     };
-    finish(edge, peer, request, params, &answer)
+    encode(edge, peer, request, params, &answer)
 }
 
 /// The parameters with the backend's own state in place of ours.
-fn unwrapped(params: &Params<'_>, relayed: &Relayed) -> Option<Box<RawValue>> {
+fn with_backend_state(params: &Params<'_>, relayed: &RelayedState) -> Option<Box<RawValue>> {
     let mut edit = params.object.edit();
     edit.set(REQUEST_STATE, json::quoted(&relayed.state));
     edit.finish().into_raw().ok()
 }
 
 /// The answer in the terms of the client's era.
-fn finish(edge: &Edge, peer: &Peer, request: &Request<'_>, params: &Params<'_>, answer: &Answer) -> Handled {
+fn encode(
+    edge: &Edge,
+    peer: &Peer,
+    request: &Request<'_>,
+    params: &Params<'_>,
+    answer: &Answer,
+) -> EncodedResponse {
     let method = request.method.as_ref();
-    let refuse = |error: RpcError| Handled::error(peer.era, request.id, &error);
+    let refuse = |error: RpcError| EncodedResponse::error(peer.era, request.id, &error);
     let result = match &answer.outcome {
         Ok(result) => result,
         Err(error) => {
             let uri = subject::get(method, &params.object);
             let status = codes::http_status(code(error), peer.era);
             return match translate::error(method, error, answer.era, peer.era, uri.as_deref()) {
-                Ok(error) => Handled { status, body: rpc::error(Some(request.id), error).into() },
+                Ok(error) => EncodedResponse { status, body: rpc::error(Some(request.id), error).into() },
                 Err(problem) => refuse(untranslatable(&problem)),
             };
         }
     };
     let state =
-        answer.pending.as_deref().map(|backend| carried(edge, peer, request, params, backend, result));
+        answer.pending.as_deref().map(|backend| sealed_state(edge, peer, request, params, backend, result));
     let state = match state.transpose() {
         Ok(state) => state.flatten(),
         Err(error) => return refuse(error),
@@ -160,17 +168,17 @@ fn finish(edge: &Edge, peer: &Peer, request: &Request<'_>, params: &Params<'_>, 
     if let Some(received) = result.received()
         && let Some(result) = translate::forward(method, received, &plan)
     {
-        return Handled::ok(rpc::response_around(request.id, result));
+        return EncodedResponse::ok(rpc::response_around(request.id, result));
     }
     match translate::result(method, result, &plan) {
-        Ok(result) => Handled::ok(rpc::response(request.id, result)),
+        Ok(result) => EncodedResponse::ok(rpc::response(request.id, result)),
         Err(problem) => refuse(untranslatable(&problem)),
     }
 }
 
 /// What a client carries in place of the state of a backend that asks, if it has one. An error where the client must not
 /// get the result.
-fn carried(
+fn sealed_state(
     edge: &Edge,
     peer: &Peer,
     request: &Request<'_>,
@@ -181,14 +189,14 @@ fn carried(
     let object = Object::parse(result).unwrap_or_default();
     match translate::result_type(&object) {
         ResultType::InputRequired if peer.era == Era::Modern => {
-            if let Some(missing) = undeclared(peer, &object) {
+            if let Some(missing) = missing_capability(peer, &object) {
                 return Err(RpcError::missing_client_capability(missing));
             }
             let Some(state) = object.get_str(REQUEST_STATE) else { return Ok(None) };
             let continuation =
                 Continuation::Relayed { backend: backend.to_owned(), state: state.into_owned() };
             let binding = binding(peer.identity, request, params);
-            let until = now().saturating_add(STATE_LIFETIME);
+            let until = now().saturating_add(STATE_LIFETIME_SECS);
             let sealed = continuation.seal(&edge.ring(), &random(), &binding, until);
             sealed.map(Some).map_err(|error| RpcError::new(codes::INTERNAL_ERROR, error.to_string()))
         }
@@ -197,7 +205,7 @@ fn carried(
 }
 
 /// A capability that the client would need to be asked all this, and did not declare.
-fn undeclared(peer: &Peer, question: &Object<'_>) -> Option<&'static str> {
+fn missing_capability(peer: &Peer, question: &Object<'_>) -> Option<&'static str> {
     let requests = question.get(INPUT_REQUESTS).and_then(|requests| Object::parse(requests).ok())?;
     let declared = peer.client.capabilities.as_deref();
     requests.iter().find_map(|(_, request)| {
@@ -214,9 +222,10 @@ fn code(error: &RawValue) -> i64 {
     code.unwrap_or(codes::INTERNAL_ERROR)
 }
 
-pub(crate) fn too_many() -> RpcError {
-    let message =
-        format!("too many requests at a time: at most {MOST_OF_SESSION} in a session; wait for some to end");
+pub(crate) fn too_many_requests() -> RpcError {
+    let message = format!(
+        "too many requests at a time: at most {MAX_REQUESTS_PER_SESSION} in a session; wait for some to end"
+    );
     RpcError::new(codes::INTERNAL_ERROR, message)
 }
 

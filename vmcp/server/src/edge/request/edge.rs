@@ -9,41 +9,41 @@ use vmcp_wire::methods;
 use vmcp_wire::params::Params;
 use vmcp_wire::sealed::{KeyError, KeyRing};
 
-use super::in_flight::InFlight;
-use super::parked::{self, Parked};
-use crate::edge::push::listeners::Listeners;
-use crate::edge::push::renewal;
+use super::in_flight::InFlightRequests;
+use super::parked::{self, ParkedCalls};
+use crate::edge::push::downstream_router::DownstreamRouter;
 use crate::edge::push::server_push::ServerPush;
-use crate::edge::session::keys::Keys;
-use crate::edge::session::questions::Questions;
+use crate::edge::push::upkeep;
+use crate::edge::session::keys::SealingKeys;
+use crate::edge::session::pending_questions::PendingQuestions;
 use crate::edge::session::sessions::Sessions;
 use crate::engine::Engine;
 
 /// The shared state behind all client connections of this process.
 pub struct Edge {
     pub(crate) engine: Engine,
-    keys: Keys,
+    keys: SealingKeys,
     pub(crate) sessions: Arc<Sessions>,
-    pub(crate) in_flight: Arc<InFlight>,
+    pub(crate) in_flight: Arc<InFlightRequests>,
     pub(crate) push: Arc<ServerPush>,
-    pub(crate) questions: Arc<Questions>,
-    pub(super) parked: Arc<Parked>,
+    pub(crate) questions: Arc<PendingQuestions>,
+    pub(super) parked: Arc<ParkedCalls>,
     pub(crate) closing: CancellationToken,
 }
 
 impl Edge {
-    /// An edge in front of `engine`, whose backends deliver to `listeners`. Needs a tokio runtime.
-    pub fn new(engine: Engine, listeners: Arc<Listeners>) -> Result<Arc<Edge>, KeyError> {
-        let keys = Keys::new(&engine.snapshot().config)?;
+    /// An edge in front of `engine`, whose backends deliver to `router`. Needs a tokio runtime.
+    pub fn new(engine: Engine, router: Arc<DownstreamRouter>) -> Result<Arc<Edge>, KeyError> {
+        let keys = SealingKeys::new(&engine.snapshot().config)?;
         let (sessions, closing) = (Arc::<Sessions>::default(), CancellationToken::new());
-        let questions = Arc::clone(&listeners.questions);
+        let questions = Arc::clone(&router.questions);
         let push = Arc::new(ServerPush {
             engine: engine.clone(),
-            listeners,
+            router,
             sessions: Arc::clone(&sessions),
             closing: closing.clone(),
         });
-        tokio::spawn(renewal::run(Arc::downgrade(&push)));
+        tokio::spawn(upkeep::run(Arc::downgrade(&push)));
         Ok(Arc::new(Edge {
             engine,
             keys,
@@ -51,7 +51,7 @@ impl Edge {
             in_flight: Arc::default(),
             push,
             questions,
-            parked: Arc::new(Parked::new(parked::PATIENCE)),
+            parked: Arc::new(ParkedCalls::new(parked::PARKED_CALL_TIMEOUT)),
             closing,
         }))
     }

@@ -31,7 +31,7 @@ pub(crate) fn initialize(edge: &Edge, params: &Params<'_>) -> Result<(Session, S
         client_capabilities: without_tasks_extension(hello.capabilities)
             .unwrap_or_else(|| hello.capabilities.get().to_owned()),
     };
-    let (session, id) = sessions::open(&edge.ring(), session).map_err(|error| invalid(error.to_string()))?;
+    let (session, id) = sessions::begin(&edge.ring(), session).map_err(|error| invalid(error.to_string()))?;
     let snapshot = edge.engine.snapshot();
     let result = introduction(&snapshot, Identity::Anonymous, session.revision);
     let result = result.initialize_result(session.revision);

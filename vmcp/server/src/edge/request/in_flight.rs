@@ -11,27 +11,27 @@ use tokio_util::sync::CancellationToken;
 use vmcp_backend::SessionId;
 
 /// Requests of one session at a time.
-pub(crate) const MOST_OF_SESSION: usize = 256;
+pub(crate) const MAX_REQUESTS_PER_SESSION: usize = 256;
 /// Requests of all sessions at a time.
-const MOST: usize = 20_000;
+const MAX_REQUESTS: usize = 20_000;
 
 /// The requests under way.
 #[derive(Debug, Default)]
-pub(crate) struct InFlight {
-    open: Mutex<Open>,
+pub(crate) struct InFlightRequests {
+    table: Mutex<RequestTable>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct RequestTable {
     /// Counts requests, to tell those with the same id apart.
     entered: u64,
     /// Those under way.
     count: usize,
-    sessions: HashMap<SessionId, Vec<Running>>,
+    sessions: HashMap<SessionId, Vec<InFlightRequest>>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct InFlightRequest {
     number: u64,
     /// As written.
     id: Box<str>,
@@ -40,55 +40,55 @@ struct Running {
 
 /// Forgets its request when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Entered {
-    in_flight: Arc<InFlight>,
+pub(crate) struct InFlightGuard {
+    in_flight: Arc<InFlightRequests>,
     session: SessionId,
     number: u64,
 }
 
-impl InFlight {
+impl InFlightRequests {
     /// Remembers a request until the guard is dropped; `None` when there are too many.
     pub(crate) fn enter(
         self: &Arc<Self>,
         session: SessionId,
         id: &RawValue,
         token: &CancellationToken,
-    ) -> Option<Entered> {
-        let mut open = self.lock();
-        let of_session = open.sessions.get(&session).map_or(0, Vec::len);
-        if open.count >= MOST || of_session >= MOST_OF_SESSION {
+    ) -> Option<InFlightGuard> {
+        let mut table = self.lock();
+        let of_session = table.sessions.get(&session).map_or(0, Vec::len);
+        if table.count >= MAX_REQUESTS || of_session >= MAX_REQUESTS_PER_SESSION {
             return None;
         }
-        open.entered += 1;
-        open.count += 1;
-        let number = open.entered;
-        let running = Running { number, id: id.get().into(), token: token.clone() };
-        open.sessions.entry(session).or_default().push(running);
-        Some(Entered { in_flight: Arc::clone(self), session, number })
+        table.entered += 1;
+        table.count += 1;
+        let number = table.entered;
+        let running = InFlightRequest { number, id: id.get().into(), token: token.clone() };
+        table.sessions.entry(session).or_default().push(running);
+        Some(InFlightGuard { in_flight: Arc::clone(self), session, number })
     }
 
     /// Cancels a request, if it still runs; of several with the same id the last.
     pub(crate) fn cancel(&self, session: SessionId, id: &RawValue) {
-        let open = self.lock();
-        let mut requests = open.sessions.get(&session).into_iter().flatten();
+        let table = self.lock();
+        let mut requests = table.sessions.get(&session).into_iter().flatten();
         if let Some(running) = requests.rfind(|running| *running.id == *id.get()) {
             running.token.cancel();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock()
+    fn lock(&self) -> MutexGuard<'_, RequestTable> {
+        self.table.lock()
     }
 }
 
-impl Drop for Entered {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        let mut open = self.in_flight.lock();
-        open.count -= 1;
-        if let Some(requests) = open.sessions.get_mut(&self.session) {
+        let mut table = self.in_flight.lock();
+        table.count -= 1;
+        if let Some(requests) = table.sessions.get_mut(&self.session) {
             requests.retain(|running| running.number != self.number);
             if requests.is_empty() {
-                open.sessions.remove(&self.session);
+                table.sessions.remove(&self.session);
             }
         }
     }
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn only_the_named_request_of_the_same_session_is_cancelled() {
-        let in_flight = Arc::new(InFlight::default());
+        let in_flight = Arc::new(InFlightRequests::default());
         let id = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
         let (one, other) = (CancellationToken::new(), CancellationToken::new());
         let entered = in_flight.enter([1; 16], &id("1"), &one).unwrap();
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn of_two_requests_with_the_same_id_the_later_one_can_be_cancelled_when_the_first_has_ended() {
-        let in_flight = Arc::new(InFlight::default());
+        let in_flight = Arc::new(InFlightRequests::default());
         let id = RawValue::from_string("1".to_owned()).unwrap();
         let (one, other) = (CancellationToken::new(), CancellationToken::new());
         let first = in_flight.enter([1; 16], &id, &one).unwrap();
@@ -129,16 +129,16 @@ mod tests {
 
     #[test]
     fn one_session_has_no_more_than_its_share() {
-        let in_flight = Arc::new(InFlight::default());
+        let in_flight = Arc::new(InFlightRequests::default());
         let (id, token) = (RawValue::from_string("1".to_owned()).unwrap(), CancellationToken::new());
         let enter = |session: u8| in_flight.enter([session; 16], &id, &token);
-        let mut entered: Vec<_> = (0..MOST_OF_SESSION).map(|_| enter(1).unwrap()).collect();
+        let mut entered: Vec<_> = (0..MAX_REQUESTS_PER_SESSION).map(|_| enter(1).unwrap()).collect();
         assert!(enter(1).is_none());
         assert!(enter(2).is_some());
         entered.pop();
         assert!(enter(1).is_some());
         drop(entered);
-        let open = in_flight.lock();
-        assert!(open.sessions.is_empty() && open.count == 0);
+        let table = in_flight.lock();
+        assert!(table.sessions.is_empty() && table.count == 0);
     }
 }

@@ -11,24 +11,24 @@ use super::random::random;
 
 /// The ring that belongs to the configuration in force.
 #[derive(Debug)]
-pub(crate) struct Keys {
+pub(crate) struct SealingKeys {
     /// Of this process alone: seals while none is configured. It always opens what it sealed, so that the first
     /// configured key ends nothing.
     own: [u8; 32],
-    current: ArcSwap<Current>,
+    current: ArcSwap<CurrentRing>,
 }
 
 #[derive(Debug)]
-struct Current {
+struct CurrentRing {
     made_of: Arc<Config>,
     ring: Arc<KeyRing>,
 }
 
-impl Keys {
+impl SealingKeys {
     pub(crate) fn new(config: &Arc<Config>) -> Result<Self, KeyError> {
         let own = random();
         let ring = Arc::new(ring(&config.server.session_keys, &own)?);
-        Ok(Self { own, current: ArcSwap::from_pointee(Current { made_of: Arc::clone(config), ring }) })
+        Ok(Self { own, current: ArcSwap::from_pointee(CurrentRing { made_of: Arc::clone(config), ring }) })
     }
 
     /// The keys of `config`. Those before, if its own cannot be used, which validation does not let happen.
@@ -50,7 +50,7 @@ impl Keys {
             }
         };
         // Requests that still have the snapshot before may swap back and forth for a moment, which costs a few hashes.
-        self.current.store(Arc::new(Current { made_of: Arc::clone(config), ring: Arc::clone(&ring) }));
+        self.current.store(Arc::new(CurrentRing { made_of: Arc::clone(config), ring: Arc::clone(&ring) }));
         ring
     }
 }
@@ -77,7 +77,7 @@ mod tests {
     fn a_token_outlives_the_replacement_of_its_key_until_the_key_is_taken_away() {
         let (none, old) = (keyed(&[]), keyed(&[OLD]));
         let (both, new) = (keyed(&[NEW, OLD]), keyed(&[NEW]));
-        let keys = Keys::new(&none).unwrap();
+        let keys = SealingKeys::new(&none).unwrap();
         let opens = |config, token: &str| keys.ring(config).open(token, b"", 0).is_ok();
         let unkeyed = keys.ring(&none).seal(&[1; 24], b"x", b"", 9);
         let first = keys.ring(&old).seal(&[2; 24], b"x", b"", 9);
@@ -87,7 +87,7 @@ mod tests {
         }
         assert!(opens(&new, &second) && !opens(&new, &first));
         assert!(!opens(&old, &second), "sealed with the new one");
-        let other = Keys::new(&new).unwrap();
+        let other = SealingKeys::new(&new).unwrap();
         assert!(other.ring(&new).open(&second, b"", 0).is_ok(), "another process with the same key");
         assert!(other.ring(&new).open(&unkeyed, b"", 0).is_err());
     }

@@ -7,13 +7,13 @@ use vmcp_config::ToolNameStyle;
 use vmcp_wire::era::{Era, Modern, Revision};
 use vmcp_wire::level::Level;
 
-use super::sessions::Known;
+use super::sessions::OpenedSession;
 use crate::identity::Identity;
 use crate::optim::names::NameStyle;
 
 /// Parts of the names of clients that refuse a whole server over a dot in one tool's name: Claude Desktop, Codex CLI
 /// (openai/codex#8174), Copilot CLI (github/copilot-cli#2581), Kimi CLI.
-const REFUSE_DOTS: [&str; 5] = ["claude-ai", "claude-desktop", "codex", "copilot", "kimi"];
+const DOT_REFUSING_CLIENTS: [&str; 5] = ["claude-ai", "claude-desktop", "codex", "copilot", "kimi"];
 
 /// The sender of one message.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ impl Peer {
     }
 
     /// The client of a legacy session, which asked for log messages of `level`.
-    pub(crate) fn legacy(known: &Known, style: ToolNameStyle, level: Option<Level>) -> Self {
+    pub(crate) fn legacy(known: &OpenedSession, style: ToolNameStyle, level: Option<Level>) -> Self {
         let log_level = level.map(|level| Arc::from(level.as_str()));
         Self {
             identity: Identity::Anonymous,
@@ -71,7 +71,7 @@ fn style_for(configured: ToolNameStyle, client: Option<&str>) -> NameStyle {
         ToolNameStyle::Underscore => NameStyle::Underscore,
         ToolNameStyle::Auto => {
             let name = client.unwrap_or_default().to_ascii_lowercase();
-            if REFUSE_DOTS.iter().any(|part| name.contains(part)) {
+            if DOT_REFUSING_CLIENTS.iter().any(|part| name.contains(part)) {
                 NameStyle::Underscore
             } else {
                 NameStyle::Dotted

@@ -16,29 +16,29 @@ use super::random::{now, random};
 use crate::identity::Identity;
 
 /// How long a session lives, in seconds. A client whose session has ended opens another without its user noticing.
-const LIFETIME: u64 = 24 * 60 * 60;
+const LIFETIME_SECS: u64 = 24 * 60 * 60;
 /// Ended sessions that are remembered; beyond it those that expire first are forgotten first.
-const MOST_ENDED: usize = 100_000;
+const MAX_ENDED: usize = 100_000;
 /// Sessions that are kept open; beyond it all of them are opened anew. Each takes about a kilobyte.
-const MOST_OPEN: usize = 10_000;
+const MAX_OPENED: usize = 10_000;
 
 /// Sessions that were ended, and sessions in use.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     ended: Mutex<HashMap<SessionId, u64>>,
-    open: Mutex<Open>,
+    open: Mutex<OpenedSessions>,
 }
 
 /// Sessions by their ids, and what they were opened with: other keys may not open them.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenedSessions {
     ring: Option<Arc<KeyRing>>,
-    sessions: HashMap<Box<str>, Arc<Known>>,
+    sessions: HashMap<Box<str>, Arc<OpenedSession>>,
 }
 
 /// A session and what is read from it once.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct OpenedSession {
     pub(crate) session: Session,
     /// What backends are told about its client.
     pub(crate) client: ClientFacts,
@@ -46,7 +46,7 @@ pub(crate) struct Known {
     pub(crate) name: Option<Box<str>>,
 }
 
-impl From<Session> for Known {
+impl From<Session> for OpenedSession {
     fn from(session: Session) -> Self {
         let raw = |text: &str| RawValue::from_string(text.to_owned()).ok().map(Arc::from);
         let client = ClientFacts {
@@ -62,7 +62,7 @@ impl From<Session> for Known {
 
 /// Why a session id is not served; answered with 404, which makes the client open a new session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoSession {
+pub(crate) enum SessionNotFound {
     #[error("session not found: {0}")]
     Unknown(#[from] SessionError),
     #[error("session not found: it was ended")]
@@ -70,39 +70,39 @@ pub(crate) enum NoSession {
 }
 
 /// Completes a session that begins now and seals it; the id goes into `Mcp-Session-Id`.
-pub(crate) fn open(ring: &KeyRing, mut session: Session) -> Result<(Session, String), SessionError> {
+pub(crate) fn begin(ring: &KeyRing, mut session: Session) -> Result<(Session, String), SessionError> {
     let now = now();
     session.id = random();
     session.identity = Identity::Anonymous.digest();
     session.issued = now;
-    session.expires = now.saturating_add(LIFETIME);
+    session.expires = now.saturating_add(LIFETIME_SECS);
     let id = session.seal(ring, &random())?;
     Ok((session, id))
 }
 
 impl Sessions {
     /// The session with this id.
-    pub(crate) fn get(&self, ring: &Arc<KeyRing>, id: &str) -> Result<Arc<Known>, NoSession> {
-        let known = match self.known(ring, id) {
+    pub(crate) fn get(&self, ring: &Arc<KeyRing>, id: &str) -> Result<Arc<OpenedSession>, SessionNotFound> {
+        let known = match self.cached(ring, id) {
             Some(known) => known,
-            None => self.open(ring, id)?,
+            None => self.unseal(ring, id)?,
         };
-        if self.has_ended(known.session.id) { Err(NoSession::Ended) } else { Ok(known) }
+        if self.has_ended(known.session.id) { Err(SessionNotFound::Ended) } else { Ok(known) }
     }
 
-    fn known(&self, ring: &Arc<KeyRing>, id: &str) -> Option<Arc<Known>> {
+    fn cached(&self, ring: &Arc<KeyRing>, id: &str) -> Option<Arc<OpenedSession>> {
         let mut open = self.open.lock();
         if !open.ring.as_ref().is_some_and(|known| Arc::ptr_eq(known, ring)) {
-            *open = Open { ring: Some(Arc::clone(ring)), ..Open::default() };
+            *open = OpenedSessions { ring: Some(Arc::clone(ring)), ..OpenedSessions::default() };
         }
         open.sessions.get(id).filter(|known| known.session.expires > now()).cloned()
     }
 
-    fn open(&self, ring: &Arc<KeyRing>, id: &str) -> Result<Arc<Known>, NoSession> {
+    fn unseal(&self, ring: &Arc<KeyRing>, id: &str) -> Result<Arc<OpenedSession>, SessionNotFound> {
         let session = Session::open(ring, id, &Identity::Anonymous.digest(), now())?;
-        let known = Arc::new(Known::from(session));
+        let known = Arc::new(OpenedSession::from(session));
         let mut open = self.open.lock();
-        if open.sessions.len() >= MOST_OPEN {
+        if open.sessions.len() >= MAX_OPENED {
             open.sessions.clear();
         }
         // Unless the keys have changed meanwhile.
@@ -120,10 +120,10 @@ impl Sessions {
     /// Ends a session here; other processes go on accepting it until it expires.
     pub(crate) fn end(&self, session: &Session) {
         let mut ended = self.lock();
-        if ended.len() >= MOST_ENDED {
+        if ended.len() >= MAX_ENDED {
             let now = now();
             ended.retain(|_, expires| *expires > now);
-            if ended.len() >= MOST_ENDED
+            if ended.len() >= MAX_ENDED
                 && let Some(first) = ended.iter().min_by_key(|(_, expires)| **expires).map(|(id, _)| *id)
             {
                 ended.remove(&first);
@@ -158,17 +158,20 @@ mod tests {
     fn an_ended_session_is_gone_and_the_others_are_not() {
         let ring = Arc::new(KeyRing::from_secrets([b"a secret of enough bytes"]).unwrap());
         let sessions = Sessions::default();
-        let (first, id) = open(&ring, session()).unwrap();
-        let (_, other) = open(&ring, session()).unwrap();
+        let (first, id) = begin(&ring, session()).unwrap();
+        let (_, other) = begin(&ring, session()).unwrap();
         for _ in 0..2 {
             assert_eq!(sessions.get(&ring, &id).unwrap().session, first);
         }
         sessions.end(&first);
-        assert!(matches!(sessions.get(&ring, &id), Err(NoSession::Ended)));
+        assert!(matches!(sessions.get(&ring, &id), Err(SessionNotFound::Ended)));
         assert!(sessions.get(&ring, &other).is_ok());
-        assert!(matches!(sessions.get(&ring, "made-up"), Err(NoSession::Unknown(_))));
+        assert!(matches!(sessions.get(&ring, "made-up"), Err(SessionNotFound::Unknown(_))));
         let others = Arc::new(KeyRing::from_secrets([b"another secret, as long"]).unwrap());
-        assert!(matches!(sessions.get(&others, &other), Err(NoSession::Unknown(_))), "known is not enough");
+        assert!(
+            matches!(sessions.get(&others, &other), Err(SessionNotFound::Unknown(_))),
+            "known is not enough"
+        );
         assert!(sessions.get(&ring, &other).is_ok());
     }
 }

@@ -27,25 +27,25 @@ use super::trace;
 use crate::edge::push::streams;
 use crate::edge::request::conversation::Conversation;
 use crate::edge::request::edge::Edge;
-use crate::edge::request::handled::Handled;
+use crate::edge::request::encoded_response::EncodedResponse;
 use crate::edge::request::handshake;
 use crate::edge::session::peer::Peer;
-use crate::edge::session::sessions::Known;
+use crate::edge::session::sessions::OpenedSession;
 use crate::engine::Engine;
 use crate::identity::Identity;
-use guard::Guard;
+use guard::HostGuard;
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 
-/// The client port.
+/// The client transport.
 #[derive(Clone)]
-pub(crate) struct Port {
+pub(crate) struct HttpTransport {
     edge: Arc<Edge>,
-    guard: Arc<Guard>,
+    guard: Arc<HostGuard>,
 }
 
-impl Port {
-    pub(crate) fn new(edge: Arc<Edge>, guard: Guard) -> Self {
+impl HttpTransport {
+    pub(crate) fn new(edge: Arc<Edge>, guard: HostGuard) -> Self {
         Self { edge, guard: Arc::new(guard) }
     }
 
@@ -71,9 +71,9 @@ impl Port {
     }
 }
 
-struct Headers<'a>(&'a HeaderMap);
+struct HttpHeaders<'a>(&'a HeaderMap);
 
-impl HeaderSource for Headers<'_> {
+impl HeaderSource for HttpHeaders<'_> {
     fn field(&self, name: &str) -> Field<'_> {
         let mut values = self.0.get_all(name).iter();
         match (values.next(), values.next()) {
@@ -84,17 +84,17 @@ impl HeaderSource for Headers<'_> {
     }
 }
 
-async fn receive(port: &Port, request: HttpRequest<Incoming>) -> Response {
+async fn receive(transport: &HttpTransport, request: HttpRequest<Incoming>) -> Response {
     let (parts, body) = request.into_parts();
-    if let Err(refused) = port.guard.check(&parts.headers) {
+    if let Err(refused) = transport.guard.check(&parts.headers) {
         return refuse::forbidden(&refused);
     }
     if let Err(response) = refuse::media_types(&parts.headers) {
         return *response;
     }
-    let config = Arc::clone(&port.edge.engine.snapshot().config);
-    let (limit, patience) = (config.optimizer.limits.body_bytes, config.server.receive_timeout);
-    let bytes = match body::read(body, limit, patience).await {
+    let config = Arc::clone(&transport.edge.engine.snapshot().config);
+    let (limit, timeout) = (config.optimizer.limits.body_bytes, config.server.receive_timeout);
+    let bytes = match body::read(body, limit, timeout).await {
         Ok(bytes) => bytes,
         Err(problem) => return refuse::body(&problem),
     };
@@ -102,50 +102,51 @@ async fn receive(port: &Port, request: HttpRequest<Incoming>) -> Response {
         Ok(message) => message,
         Err(error) => return refuse::envelope(&error),
     };
-    let era = match era::classify(&Headers(&parts.headers), &message) {
+    let era = match era::classify(&HttpHeaders(&parts.headers), &message) {
         Ok(era) => era,
         Err(refusal) => return refuse::protocol(message.id(), &refusal),
     };
-    let style = port.edge.engine.snapshot().config.optimizer.tool_name_style;
+    let style = transport.edge.engine.snapshot().config.optimizer.tool_name_style;
     let peer = match &era {
         RequestEra::Modern(modern) => Peer::modern(modern, style),
         RequestEra::Legacy { params, .. } => {
             if let Message::Request(request) = &message
                 && request.method == methods::INITIALIZE
             {
-                return initialize(&port.edge, request, params);
+                return initialize(&transport.edge, request, params);
             }
-            match session(&port.edge, &parts.headers) {
-                Ok(known) => Peer::legacy(&known, style, port.edge.push.listeners.level(known.session.id)),
+            match session(&transport.edge, &parts.headers) {
+                Ok(known) => Peer::legacy(&known, style, transport.edge.push.router.level(known.session.id)),
                 Err(response) => return *response,
             }
         }
     };
     match &message {
         Message::Request(request) => {
-            answer(&port.edge, peer, request, &era, &parts.headers, bytes.clone()).await
+            answer(&transport.edge, peer, request, &era, &parts.headers, bytes.clone()).await
         }
         Message::Notification(notification) => {
-            notified(&port.edge, &peer, notification);
+            notified(&transport.edge, &peer, notification);
             StatusCode::ACCEPTED.into_response()
         }
         Message::Response(response) => {
-            answered(&port.edge, &peer, Some(response.id), Outcome::result(response.result))
+            answered(&transport.edge, &peer, Some(response.id), Outcome::result(response.result))
         }
-        Message::Error(error) => answered(&port.edge, &peer, error.id, Outcome::error(error.error)),
+        Message::Error(error) => answered(&transport.edge, &peer, error.id, Outcome::error(error.error)),
     }
 }
 
 fn initialize(edge: &Edge, request: &Request<'_>, params: &Params<'_>) -> Response {
     match handshake::initialize(edge, params) {
         Ok((_, id, result)) => {
-            let mut response = respond::json(Handled::ok(rpc::response(request.id, Spliced::from(result))));
+            let mut response =
+                respond::json(EncodedResponse::ok(rpc::response(request.id, Spliced::from(result))));
             if let Ok(value) = HeaderValue::try_from(id) {
                 response.headers_mut().insert(SESSION_ID, value);
             }
             response
         }
-        Err(error) => respond::json(Handled::error(Era::Legacy, request.id, &error)),
+        Err(error) => respond::json(EncodedResponse::error(Era::Legacy, request.id, &error)),
     }
 }
 
@@ -187,7 +188,7 @@ async fn answer(
         }
         if request.method == methods::LISTEN {
             let cancel = CancellationToken::new();
-            let stream = streams::subscription(&edge.push, &peer, &params.object, request.id, cancel);
+            let stream = streams::listen_stream(&edge.push, &peer, &params.object, request.id, cancel);
             return respond::stream(stream);
         }
     }
@@ -214,12 +215,12 @@ fn check_param_headers(
         return Ok(());
     };
     let annotations = headers::ParamHeader::parse(schema).unwrap_or_default();
-    headers::check_param_headers(&Headers(headers), &annotations, params.object.get("arguments"))
+    headers::check_param_headers(&HttpHeaders(headers), &annotations, params.object.get("arguments"))
 }
 
 /// The GET stream of a legacy session. Modern clients have none.
-fn listen(port: &Port, headers: &HeaderMap) -> Response {
-    if let Err(refused) = port.guard.check(headers) {
+fn listen(transport: &HttpTransport, headers: &HeaderMap) -> Response {
+    if let Err(refused) = transport.guard.check(headers) {
         return refuse::forbidden(&refused);
     }
     if headers.get(&SESSION_ID).is_none() {
@@ -229,34 +230,34 @@ fn listen(port: &Port, headers: &HeaderMap) -> Response {
         return (StatusCode::NOT_ACCEPTABLE, "the stream is text/event-stream; send it in Accept\n")
             .into_response();
     }
-    match session(&port.edge, headers) {
+    match session(&transport.edge, headers) {
         Ok(known) => {
             let Session { id, expires, .. } = known.session;
-            respond::stream(streams::of_session(&port.edge.push, id, expires))
+            respond::stream(streams::session_stream(&transport.edge.push, id, expires))
         }
         Err(response) => *response,
     }
 }
 
-fn end(port: &Port, headers: &HeaderMap) -> Response {
-    if let Err(refused) = port.guard.check(headers) {
+fn end(transport: &HttpTransport, headers: &HeaderMap) -> Response {
+    if let Err(refused) = transport.guard.check(headers) {
         return refuse::forbidden(&refused);
     }
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
     }
-    match session(&port.edge, headers) {
+    match session(&transport.edge, headers) {
         Ok(session) => {
-            port.edge.sessions.end(&session.session);
-            port.edge.push.end_session(session.session.id);
+            transport.edge.sessions.end(&session.session);
+            transport.edge.push.end_session(session.session.id);
             StatusCode::OK.into_response()
         }
         Err(response) => *response,
     }
 }
 
-fn session(edge: &Edge, headers: &HeaderMap) -> Result<Arc<Known>, Box<Response>> {
-    let headers = Headers(headers);
+fn session(edge: &Edge, headers: &HeaderMap) -> Result<Arc<OpenedSession>, Box<Response>> {
+    let headers = HttpHeaders(headers);
     let Field::One(id) = headers.field(headers::SESSION_ID) else {
         return Err(Box::new(refuse::session_required()));
     };

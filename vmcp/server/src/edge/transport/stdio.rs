@@ -22,16 +22,16 @@ use vmcp_wire::{codes, methods};
 
 use super::trace;
 use crate::edge::push::streams;
-use crate::edge::request::conversation::{Conversation, Step};
+use crate::edge::request::conversation::{Conversation, ConversationItem};
 use crate::edge::request::edge::Edge;
 use crate::edge::request::{dispatch, handshake};
 use crate::edge::session::peer::Peer;
-use crate::edge::session::sessions::Known;
+use crate::edge::session::sessions::OpenedSession;
 
 /// Messages that wait for a client that does not read; then whoever sends them waits.
-const QUEUE: usize = 256;
+const OUTGOING_QUEUE: usize = 256;
 /// The only client on this connection: where a session id would say which one.
-const ONLY: [u8; 16] = [0; 16];
+const ONLY_SESSION: [u8; 16] = [0; 16];
 
 /// Serves one client until its input ends, then waits for requests in flight.
 pub async fn serve<R, W>(edge: Arc<Edge>, input: R, mut output: W) -> io::Result<()>
@@ -39,7 +39,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let (sender, mut outgoing) = mpsc::channel::<Vec<u8>>(QUEUE);
+    let (sender, mut outgoing) = mpsc::channel::<Vec<u8>>(OUTGOING_QUEUE);
     let writer = tokio::spawn(async move {
         while let Some(message) = outgoing.recv().await {
             let mut line = rpc::single_line(message);
@@ -84,7 +84,7 @@ where
 
 struct Connection {
     edge: Arc<Edge>,
-    session: Option<Known>,
+    session: Option<OpenedSession>,
     sender: mpsc::Sender<Vec<u8>>,
     tasks: TaskTracker,
 }
@@ -105,7 +105,7 @@ impl Connection {
         };
         match &message {
             Message::Request(request) => self.request(request, &era, line.clone()).await,
-            Message::Notification(notification) => self.edge.notified(ONLY, notification),
+            Message::Notification(notification) => self.edge.notified(ONLY_SESSION, notification),
             Message::Response(response) => {
                 self.answered(Some(response.id), Outcome::result(response.result));
             }
@@ -115,7 +115,7 @@ impl Connection {
 
     /// What the client says to a question. Who answers what nobody asked cannot be told here.
     fn answered(&self, id: Option<&RawValue>, outcome: Outcome) {
-        let answered = id.map(|id| self.edge.questions.answer(ONLY, id, outcome));
+        let answered = id.map(|id| self.edge.questions.answer(ONLY_SESSION, id, outcome));
         if let Some(Err(problem)) = answered {
             tracing::debug!(%problem, "a response of the client was ignored");
         }
@@ -137,11 +137,11 @@ impl Connection {
                         RpcError::new(codes::INVALID_REQUEST, "begin with initialize, or speak 2026-07-28");
                     return self.refuse(Some(request.id), &error).await;
                 };
-                Peer::legacy(session, style, self.edge.push.listeners.level(ONLY))
+                Peer::legacy(session, style, self.edge.push.router.level(ONLY_SESSION))
             }
         };
         // Both eras cancel by notification here.
-        (peer.session, peer.expires) = (Some(ONLY), u64::MAX);
+        (peer.session, peer.expires) = (Some(ONLY_SESSION), u64::MAX);
         let params = match era {
             RequestEra::Modern(modern) => &modern.params,
             RequestEra::Legacy { params, .. } => params,
@@ -153,8 +153,8 @@ impl Connection {
         self.tasks.spawn(async move {
             while let Some(step) = conversation.next().await {
                 let message = match step {
-                    Step::Message(message) => message,
-                    Step::Answer(handled) => handled.body.into_bytes().into(),
+                    ConversationItem::Message(message) => message,
+                    ConversationItem::Answer(response) => response.body.into_bytes().into(),
                 };
                 // The client is gone when this fails; its requests in flight go on.
                 let _ = sender.send(message).await;
@@ -165,7 +165,7 @@ impl Connection {
     async fn initialize(&mut self, request: &Request<'_>, params: &Params<'_>) {
         match handshake::initialize(&self.edge, params) {
             Ok((session, _, result)) => {
-                let first = self.session.replace(Known::from(session)).is_none();
+                let first = self.session.replace(OpenedSession::from(session)).is_none();
                 let _ = self.sender.send(rpc::response(request.id, Spliced::from(result))).await;
                 if first {
                     self.listen();
@@ -181,18 +181,18 @@ impl Connection {
         self.tasks.spawn(async move {
             // Ended for a client that does not read, it begins anew when that does again.
             while !edge.closing.is_cancelled() {
-                write(streams::of_session(&edge.push, ONLY, u64::MAX), &sender).await;
+                write(streams::session_stream(&edge.push, ONLY_SESSION, u64::MAX), &sender).await;
             }
         });
     }
 
     async fn subscribe(&self, request: &Request<'_>, modern: &Modern<'_>, style: ToolNameStyle) {
         let cancel = CancellationToken::new();
-        let Some(entered) = self.edge.in_flight.enter(ONLY, request.id, &cancel) else {
-            return self.refuse(Some(request.id), &dispatch::too_many()).await;
+        let Some(entered) = self.edge.in_flight.enter(ONLY_SESSION, request.id, &cancel) else {
+            return self.refuse(Some(request.id), &dispatch::too_many_requests()).await;
         };
         let (peer, params) = (Peer::modern(modern, style), &modern.params.object);
-        let messages = streams::subscription(&self.edge.push, &peer, params, request.id, cancel);
+        let messages = streams::listen_stream(&self.edge.push, &peer, params, request.id, cancel);
         let sender = self.sender.clone();
         self.tasks.spawn(async move {
             write(messages, &sender).await;

@@ -16,8 +16,8 @@ use vmcp_wire::{asking, codes, json, methods};
 
 use crate::edge::request::dispatch;
 use crate::edge::request::edge::Edge;
-use crate::edge::request::handled::Handled;
-use crate::edge::request::in_flight::Entered;
+use crate::edge::request::encoded_response::EncodedResponse;
+use crate::edge::request::in_flight::InFlightGuard;
 use crate::edge::session::random::{now, random};
 use crate::identity::Identity;
 
@@ -31,16 +31,16 @@ pub(super) struct Client {
     /// Its request.
     pub(super) message: Bytes,
     /// How it took up a call that had been parked.
-    pub(super) resumed: Option<Resumed>,
+    pub(super) resumed: Option<ResumedRequest>,
 }
 
 /// A call that began with another request.
-pub(super) struct Resumed {
+pub(super) struct ResumedRequest {
     /// The id of the present request.
     pub(super) id: Box<RawValue>,
     /// Its progress token.
     pub(super) token: Option<Box<RawValue>>,
-    pub(super) _entered: Option<Entered>,
+    pub(super) _entered: Option<InFlightGuard>,
 }
 
 impl Client {
@@ -70,9 +70,13 @@ impl Client {
     }
 
     /// The answer that asks, with the state that the client is to carry; an error without one.
-    pub(super) fn asks(&self, result: Spliced<'_>, sealed: Result<String, Option<StateError>>) -> Handled {
+    pub(super) fn ask_for_input(
+        &self,
+        result: Spliced<'_>,
+        sealed: Result<String, Option<StateError>>,
+    ) -> EncodedResponse {
         let Ok(Message::Request(request)) = Message::parse(&self.message) else {
-            return Handled::internal_error();
+            return EncodedResponse::internal_error();
         };
         let state = match sealed {
             Ok(state) => state,
@@ -81,10 +85,14 @@ impl Client {
                     || "too many calls wait for input from their clients; try again later".to_owned(),
                     |problem| problem.to_string(),
                 );
-                return Handled::error(self.era, request.id, &RpcError::new(codes::INTERNAL_ERROR, message));
+                return EncodedResponse::error(
+                    self.era,
+                    request.id,
+                    &RpcError::new(codes::INTERNAL_ERROR, message),
+                );
             }
         };
-        let Ok(result) = result.into_raw() else { return Handled::internal_error() };
+        let Ok(result) = result.into_raw() else { return EncodedResponse::internal_error() };
         let snapshot = self.edge.engine.snapshot();
         let plan = ResultPlan {
             from: Era::Modern,
@@ -94,8 +102,8 @@ impl Client {
             ..ResultPlan::default()
         };
         match translate::result(&request.method, &result, &plan) {
-            Ok(result) => Handled::ok(rpc::response(request.id, result)),
-            Err(_) => Handled::internal_error(),
+            Ok(result) => EncodedResponse::ok(rpc::response(request.id, result)),
+            Err(_) => EncodedResponse::internal_error(),
         }
     }
 
@@ -119,15 +127,15 @@ impl Client {
     }
 
     /// An answer under the id of the present request.
-    pub(super) fn under_present_id(&self, handled: Handled) -> Handled {
-        let Some(resumed) = &self.resumed else { return handled };
-        let Handled { status, body } = handled;
+    pub(super) fn under_present_id(&self, response: EncodedResponse) -> EncodedResponse {
+        let Some(resumed) = &self.resumed else { return response };
+        let EncodedResponse { status, body } = response;
         let body = body.into_bytes();
         let body = match Message::parse(&body) {
             Ok(Message::Response(response)) => rpc::response(&resumed.id, response.result),
             Ok(Message::Error(error)) => rpc::error(Some(&resumed.id), error.error),
-            _ => return Handled::internal_error(),
+            _ => return EncodedResponse::internal_error(),
         };
-        Handled { status, body: body.into() }
+        EncodedResponse { status, body: body.into() }
     }
 }

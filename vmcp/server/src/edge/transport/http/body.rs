@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
-use tokio::time::timeout;
+use tokio::time;
 use vmcp_wire::pieces::Pieces;
 
 /// Why there is no body.
@@ -21,31 +21,32 @@ pub(super) enum BodyError {
 }
 
 /// What is read and dropped of a body that is too large: a connection that is closed under its sender loses the refusal.
-const DROPPED: usize = 16 * 1024 * 1024;
+const MAX_DRAINED_BYTES: usize = 16 * 1024 * 1024;
 /// How long that may take.
-const DROPPING: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Reads a body of at most `limit` bytes that arrives within `patience`.
-pub(super) async fn read(mut body: Incoming, limit: usize, patience: Duration) -> Result<Bytes, BodyError> {
-    let read = bounded(&mut body, limit, patience).await;
-    if matches!(read, Err(BodyError::TooLarge { .. })) && body.size_hint().lower() <= DROPPED as u64 {
+/// Reads a body of at most `limit` bytes that arrives within `timeout`.
+pub(super) async fn read(mut body: Incoming, limit: usize, timeout: Duration) -> Result<Bytes, BodyError> {
+    let read = bounded(&mut body, limit, timeout).await;
+    if matches!(read, Err(BodyError::TooLarge { .. })) && body.size_hint().lower() <= MAX_DRAINED_BYTES as u64
+    {
         // It is refused either way.
-        let _ = timeout(DROPPING, drop_rest(&mut body)).await;
+        let _ = time::timeout(DRAIN_TIMEOUT, drain(&mut body)).await;
     }
     read
 }
 
-async fn drop_rest(body: &mut Incoming) {
+async fn drain(body: &mut Incoming) {
     let mut dropped = 0;
     while let Some(Ok(frame)) = body.frame().await {
         dropped += frame.data_ref().map_or(0, Bytes::len);
-        if dropped > DROPPED {
+        if dropped > MAX_DRAINED_BYTES {
             return;
         }
     }
 }
 
-async fn bounded(body: &mut Incoming, limit: usize, patience: Duration) -> Result<Bytes, BodyError> {
+async fn bounded(body: &mut Incoming, limit: usize, timeout: Duration) -> Result<Bytes, BodyError> {
     if body.size_hint().lower() > limit as u64 {
         return Err(BodyError::TooLarge { limit });
     }
@@ -53,7 +54,7 @@ async fn bounded(body: &mut Incoming, limit: usize, patience: Duration) -> Resul
     let mut read = std::pin::pin!(whole(body, limit));
     match futures::poll!(read.as_mut()) {
         Poll::Ready(result) => result,
-        Poll::Pending => timeout(patience, read).await.unwrap_or(Err(BodyError::TooSlow(patience))),
+        Poll::Pending => time::timeout(timeout, read).await.unwrap_or(Err(BodyError::TooSlow(timeout))),
     }
 }
 

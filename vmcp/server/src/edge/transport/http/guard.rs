@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 
 /// The rules of one listener.
 #[derive(Debug, Clone)]
-pub(crate) struct Guard {
+pub(crate) struct HostGuard {
     loopback: bool,
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
@@ -19,7 +19,7 @@ pub(crate) struct Guard {
 
 /// Why a request is refused; answered with HTTP 403.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum GuardRefusal {
     /// The `Host` header names somebody else.
     #[error("host `{0}` is not served here; add it to server.allowedHosts")]
     Host(String),
@@ -28,7 +28,7 @@ pub(crate) enum Refused {
     Origin(String),
 }
 
-impl Guard {
+impl HostGuard {
     /// Rules for a listener at `address`. Hosts are compared without their port, origins whole.
     pub(crate) fn new(address: SocketAddr, allowed_hosts: &[String], allowed_origins: &[String]) -> Self {
         let lower = |list: &[String]| list.iter().map(|entry| entry.to_ascii_lowercase()).collect();
@@ -40,16 +40,16 @@ impl Guard {
     }
 
     /// Whether a request with these headers is served.
-    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Refused> {
+    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let host = text(HOST);
         if let Some(host) = host
             && !self.host_is_ours(without_port(host))
         {
-            return Err(Refused::Host(host.to_ascii_lowercase()));
+            return Err(GuardRefusal::Host(host.to_ascii_lowercase()));
         }
         match text(ORIGIN).map(str::to_ascii_lowercase) {
-            Some(origin) if !self.origin_is_ours(&origin, host) => Err(Refused::Origin(origin)),
+            Some(origin) if !self.origin_is_ours(&origin, host) => Err(GuardRefusal::Origin(origin)),
             _ => Ok(()),
         }
     }
@@ -99,7 +99,7 @@ fn without_port(authority: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn check(guard: &Guard, host: &str, origin: Option<&str>) -> Result<(), Refused> {
+    fn check(guard: &HostGuard, host: &str, origin: Option<&str>) -> Result<(), GuardRefusal> {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().unwrap());
         if let Some(origin) = origin {
@@ -110,12 +110,12 @@ mod tests {
 
     #[test]
     fn on_loopback_only_loopback_names_and_pages_are_served() {
-        let guard = Guard::new("127.0.0.1:8080".parse().unwrap(), &[], &[]);
+        let guard = HostGuard::new("127.0.0.1:8080".parse().unwrap(), &[], &[]);
         for host in ["127.0.0.1:8080", "localhost", "LOCALHOST:1", "[::1]:8080"] {
             assert_eq!(check(&guard, host, None), Ok(()), "{host}");
         }
         assert_eq!(check(&guard, "localhost", Some("http://localhost:6274")), Ok(()));
-        assert_eq!(check(&guard, "evil.example", None), Err(Refused::Host("evil.example".into())));
+        assert_eq!(check(&guard, "evil.example", None), Err(GuardRefusal::Host("evil.example".into())));
         assert!(check(&guard, "localhost", Some("http://evil.example")).is_err());
         assert!(check(&guard, "localhost", Some("null")).is_err());
         assert!(check(&guard, "127.0.0.1.evil.example", None).is_err());
@@ -123,12 +123,12 @@ mod tests {
 
     #[test]
     fn elsewhere_any_name_is_served_until_a_list_is_given_but_pages_must_be_our_own() {
-        let open = Guard::new("0.0.0.0:8080".parse().unwrap(), &[], &["https://app.example".into()]);
+        let open = HostGuard::new("0.0.0.0:8080".parse().unwrap(), &[], &["https://app.example".into()]);
         assert_eq!(check(&open, "vmcp.team.svc.cluster.local:8080", None), Ok(()));
         assert_eq!(check(&open, "vmcp:8080", Some("http://vmcp:8080")), Ok(()));
         assert_eq!(check(&open, "vmcp:8080", Some("https://app.example")), Ok(()));
         assert!(check(&open, "vmcp:8080", Some("http://other:8080")).is_err());
-        let strict = Guard::new("0.0.0.0:8080".parse().unwrap(), &["vmcp.example".into()], &[]);
+        let strict = HostGuard::new("0.0.0.0:8080".parse().unwrap(), &["vmcp.example".into()], &[]);
         assert_eq!(check(&strict, "vmcp.example:443", None), Ok(()));
         assert!(check(&strict, "other.example", None).is_err());
     }

@@ -10,10 +10,10 @@ use vmcp_wire::splice::Spliced;
 
 use super::body::BodyError;
 use super::error_response;
-use super::guard::Refused;
-use crate::edge::session::sessions::NoSession;
+use super::guard::GuardRefusal;
+use crate::edge::session::sessions::SessionNotFound;
 
-pub(super) fn forbidden(refused: &Refused) -> Response {
+pub(super) fn forbidden(refused: &GuardRefusal) -> Response {
     error_response(StatusCode::FORBIDDEN, None, codes::INVALID_REQUEST, &refused.to_string())
 }
 
@@ -75,7 +75,7 @@ pub(super) fn session_required() -> Response {
     error_response(StatusCode::BAD_REQUEST, None, codes::INVALID_REQUEST, message)
 }
 
-pub(super) fn session_not_found(error: &NoSession) -> Response {
+pub(super) fn session_not_found(error: &SessionNotFound) -> Response {
     error_response(StatusCode::NOT_FOUND, None, codes::INVALID_REQUEST, &error.to_string())
 }
 

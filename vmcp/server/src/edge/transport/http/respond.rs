@@ -17,16 +17,16 @@ use tokio::time::timeout;
 use vmcp_wire::pieces::Pieces;
 use vmcp_wire::sse;
 
-use crate::edge::request::conversation::{Conversation, Step};
-use crate::edge::request::handled::Handled;
+use crate::edge::request::conversation::{Conversation, ConversationItem};
+use crate::edge::request::encoded_response::EncodedResponse;
 
 /// Proxies close what is silent for a minute; less than half of the usual shortest limit.
-const SILENCE: Duration = Duration::from_secs(20);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
 
 /// A document in pieces; its length is known.
-struct Whole(Pieces);
+struct PiecesBody(Pieces);
 
-impl http_body::Body for Whole {
+impl http_body::Body for PiecesBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -46,23 +46,23 @@ impl http_body::Body for Whole {
     }
 }
 
-pub(super) fn json(handled: Handled) -> Response {
-    let status = StatusCode::from_u16(handled.status).unwrap_or(StatusCode::OK);
-    let body = Body::new(Whole(handled.body));
+pub(super) fn json(response: EncodedResponse) -> Response {
+    let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::OK);
+    let body = Body::new(PiecesBody(response.body));
     (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }
 
 /// Waits for the answer or for the first message before it, whichever comes first.
 pub(super) async fn json_or_stream(mut conversation: Conversation) -> Response {
     let first = match conversation.next().await {
-        Some(Step::Answer(handled)) => return json(handled),
+        Some(ConversationItem::Answer(response)) => return json(response),
         Some(first) => first,
-        None => return json(Handled::internal_error()),
+        None => return json(EncodedResponse::internal_error()),
     };
     let steps = stream::once(ready(first)).chain(conversation);
     event_stream(steps.map(|step| match step {
-        Step::Message(message) => event(&message),
-        Step::Answer(handled) => event(&handled.body.into_bytes()),
+        ConversationItem::Message(message) => event(&message),
+        ConversationItem::Answer(response) => event(&response.body.into_bytes()),
     }))
 }
 
@@ -77,16 +77,17 @@ fn event_stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response 
         (header::CACHE_CONTROL, "no-store"),
         (header::HeaderName::from_static("x-accel-buffering"), "no"),
     ];
-    (headers, Body::from_stream(kept_alive(events, SILENCE).map(Ok::<_, Infallible>))).into_response()
+    (headers, Body::from_stream(with_keep_alive(events, KEEP_ALIVE_INTERVAL).map(Ok::<_, Infallible>)))
+        .into_response()
 }
 
-/// The events, and a comment whenever there has been none for as long as `silence`: proxies close what says nothing.
-fn kept_alive(
+/// The events, and a comment whenever there has been none for as long as `interval`: proxies close what says nothing.
+fn with_keep_alive(
     events: impl Stream<Item = Bytes> + Send + 'static,
-    silence: Duration,
+    interval: Duration,
 ) -> impl Stream<Item = Bytes> + Send {
     stream::unfold(Box::pin(events), move |mut events| async move {
-        match timeout(silence, events.next()).await {
+        match timeout(interval, events.next()).await {
             Ok(event) => event.map(|event| (event, events)),
             Err(_) => Some((Bytes::from_static(sse::KEEP_ALIVE), events)),
         }
@@ -108,7 +109,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(200)).await;
             Bytes::from_static(b"event")
         });
-        let sent: Vec<_> = kept_alive(late, Duration::from_millis(20)).collect().await;
+        let sent: Vec<_> = with_keep_alive(late, Duration::from_millis(20)).collect().await;
         let (event, comments) = sent.split_last().unwrap();
         assert_eq!(event, "event");
         assert!(!comments.is_empty() && comments.iter().all(|comment| comment == sse::KEEP_ALIVE));

@@ -14,31 +14,31 @@ use vmcp_wire::splice::Spliced;
 use vmcp_wire::{methods, rpc};
 
 use super::mailbox::{Mailbox, Posted};
-use super::session_registry::{Backends, Kept, KeptSessions};
-use super::topics::{Kind, Topic, Topics};
-use crate::edge::session::questions::Questions;
+use super::session_registry::{Backends, RegisteredSession, SessionRegistry};
+use super::topics::{Topic, TopicKind, TopicRegistry};
+use crate::edge::session::pending_questions::PendingQuestions;
 use crate::engine::Generation;
 use crate::telemetry::metrics::Metrics;
 
 /// How many parts of a URI are looked at: an update may be of a part of what somebody subscribed to.
-const DEEPEST: usize = 32;
+const MAX_URI_CUTS: usize = 32;
 
 /// Everybody who listens. Made before the engine, whose backends deliver here, and the edge.
 #[derive(Debug)]
-pub struct Listeners {
+pub struct DownstreamRouter {
     metrics: Arc<Metrics>,
-    pub(crate) questions: Arc<Questions>,
-    pub(crate) sessions: KeptSessions,
-    pub(crate) topics: Arc<Topics>,
+    pub(crate) questions: Arc<PendingQuestions>,
+    pub(crate) sessions: SessionRegistry,
+    pub(crate) topics: Arc<TopicRegistry>,
 }
 
-impl Listeners {
+impl DownstreamRouter {
     /// Nobody yet.
     pub fn new(metrics: &Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self {
             metrics: Arc::clone(metrics),
-            questions: Arc::new(Questions::new()),
-            sessions: KeptSessions::default(),
+            questions: Arc::new(PendingQuestions::new()),
+            sessions: SessionRegistry::default(),
             topics: Arc::default(),
         })
     }
@@ -48,73 +48,82 @@ impl Listeners {
         self.sessions.get(session)?.level()
     }
 
-    /// What is kept of a session from now on.
-    pub(crate) fn keep(&self, session: SessionId, expires: u64, seen: Generation) -> Arc<Kept> {
-        let (kept, forgotten) = self.sessions.keep(session, expires, seen);
-        if let Some(forgotten) = forgotten {
-            tracing::warn!("too many sessions listen or subscribe; the oldest one was forgotten");
-            self.release(&forgotten);
+    /// What is registered of a session from now on.
+    pub(crate) fn register(
+        &self,
+        session: SessionId,
+        expires: u64,
+        seen: Generation,
+    ) -> Arc<RegisteredSession> {
+        let (registered, evicted) = self.sessions.register(session, expires, seen);
+        if let Some(evicted) = evicted {
+            tracing::warn!("too many sessions listen or subscribe; the oldest one was evicted");
+            self.release(&evicted);
         }
-        kept
+        registered
     }
 
     /// Frees everything that belongs to a session that has ended.
-    pub(crate) fn end(&self, session: SessionId) {
-        self.questions.end(session);
-        if let Some(kept) = self.sessions.remove(session) {
-            self.release(&kept);
+    pub(crate) fn end_session(&self, session: SessionId) {
+        self.questions.close_session(session);
+        if let Some(registered) = self.sessions.remove(session) {
+            self.release(&registered);
         }
     }
 
     /// A stream or a subscription of a session has ended.
-    pub(crate) fn tidy(&self, kept: Arc<Kept>) {
-        self.sessions.tidy(kept, |number| !self.topics.of(number).is_empty());
+    pub(crate) fn forget_if_unused(&self, registered: Arc<RegisteredSession>) {
+        self.sessions.remove_if_unused(registered, |number| !self.topics.topics_of(number).is_empty());
     }
 
-    fn release(&self, kept: &Kept) {
-        kept.mailbox.close();
-        self.topics.forget(kept.mailbox.number);
-        kept.announce(&Backends::default());
+    fn release(&self, registered: &RegisteredSession) {
+        registered.mailbox.close();
+        self.topics.remove_all(registered.mailbox.number);
+        registered.announce_listening(&Backends::default());
     }
 
-    fn notification(&self, backend: &str, session: Option<SessionId>, notification: &Notification<'_>) {
+    fn route_notification(&self, backend: &str, session: Option<SessionId>, notification: &Notification<'_>) {
         let param = |key| Object::parse(notification.params?).ok()?.get_str(key);
         match (notification.method.as_ref(), session) {
             // Subscriptions are made on the connection that all share: what comes on another one comes twice.
             (methods::RESOURCE_UPDATED, Some(_)) => {}
             (methods::RESOURCE_UPDATED, None) => {
                 if let Some(uri) = param("uri") {
-                    self.updated(backend, &uri, notification);
+                    self.route_update(backend, &uri, notification);
                 }
             }
             (methods::TASK_CHANGED, _) => {
                 if let Some(id) = param("taskId") {
-                    let topic = Topic { kind: Kind::Task, backend: backend.into(), name: (&*id).into() };
+                    let topic = Topic { kind: TopicKind::Task, backend: backend.into(), name: (&*id).into() };
                     self.publish(self.topics.subscribers(&topic), None, notification);
                 }
             }
             (methods::LOG_MESSAGE, Some(session)) => {
-                let Some(kept) = self.sessions.get(session) else { return };
+                let Some(registered) = self.sessions.get(session) else { return };
                 let level = param("level").and_then(|level| Level::parse(&level));
-                if level.zip(kept.level()).is_none_or(|(level, least)| level >= least) {
-                    self.publish([Arc::clone(&kept.mailbox)], None, notification);
+                if level.zip(registered.level()).is_none_or(|(level, least)| level >= least) {
+                    self.publish([Arc::clone(&registered.mailbox)], None, notification);
                 }
             }
             (_, Some(session)) => {
-                let kept = self.sessions.get(session);
-                self.publish(kept.map(|kept| Arc::clone(&kept.mailbox)), None, notification);
+                let registered = self.sessions.get(session);
+                self.publish(
+                    registered.map(|registered| Arc::clone(&registered.mailbox)),
+                    None,
+                    notification,
+                );
             }
             (_, None) => {}
         }
     }
 
     /// Tells the subscribers of a resource, and of what it is a part of.
-    fn updated(&self, backend: &str, uri: &str, notification: &Notification<'_>) {
-        let (mut told, backend): (_, Arc<str>) = (HashSet::new(), backend.into());
-        for name in wholes(uri) {
-            let topic = Topic { kind: Kind::Resource, backend: Arc::clone(&backend), name: name.into() };
+    fn route_update(&self, backend: &str, uri: &str, notification: &Notification<'_>) {
+        let (mut reached, backend): (_, Arc<str>) = (HashSet::new(), backend.into());
+        for name in enclosing_uris(uri) {
+            let topic = Topic { kind: TopicKind::Resource, backend: Arc::clone(&backend), name: name.into() };
             let mut to = self.topics.subscribers(&topic);
-            to.retain(|mailbox| told.insert(mailbox.number));
+            to.retain(|mailbox| reached.insert(mailbox.number));
             self.publish(to, Some(uri), notification);
         }
     }
@@ -145,7 +154,7 @@ impl Listeners {
             self.metrics.listeners_cut_off.inc();
             tracing::info!("a client does not read its stream of messages; the stream was ended");
             if mailbox.subscription().is_some() {
-                self.topics.forget(mailbox.number);
+                self.topics.remove_all(mailbox.number);
             }
         }
         posted
@@ -153,11 +162,11 @@ impl Listeners {
 
     /// Asks the client of a session. Whoever cannot be asked is not: the question is dropped, which tells the backend.
     fn ask(&self, session: SessionId, question: Question) {
-        let Some(kept) = self.sessions.get(session) else { return };
+        let Some(registered) = self.sessions.get(session) else { return };
         let Some(mut asked) = self.questions.ask(session) else { return };
         let params = question.params.as_deref().map(Spliced::from);
         let message = rpc::question(asked.id(), &question.method, params);
-        if self.post(&kept.mailbox, None, message.into()) != Posted::Kept {
+        if self.post(&registered.mailbox, None, message.into()) != Posted::Queued {
             return;
         }
         let mut answer = question.answer;
@@ -169,18 +178,18 @@ impl Listeners {
             match answered.await {
                 // The backend may have gone this moment.
                 Some(outcome) => drop(answer.send(outcome)),
-                None => _ = kept.mailbox.post(None, asked.taken_back().into()),
+                None => _ = registered.mailbox.post(None, asked.cancellation().into()),
             }
         });
     }
 }
 
-impl Downstream for Listeners {
+impl Downstream for DownstreamRouter {
     fn deliver(&self, backend: &str, session: Option<SessionId>, event: Event) {
         match (event, session) {
             (Event::Notification(message), _) => {
                 if let Ok(Message::Notification(notification)) = Message::parse(message.get().as_bytes()) {
-                    self.notification(backend, session, &notification);
+                    self.route_notification(backend, session, &notification);
                 }
             }
             (Event::Question(question), Some(session)) => self.ask(session, question),
@@ -190,8 +199,8 @@ impl Downstream for Listeners {
 }
 
 /// A URI, and what it may be a part of: cut at each of its separators, with and without them.
-fn wholes(uri: &str) -> impl Iterator<Item = &str> {
-    let cuts = uri.rmatch_indices(['/', '?', '#']).take(DEEPEST);
+fn enclosing_uris(uri: &str) -> impl Iterator<Item = &str> {
+    let cuts = uri.rmatch_indices(['/', '?', '#']).take(MAX_URI_CUTS);
     let shorter = cuts.flat_map(move |(at, _)| [uri.get(..=at), uri.get(..at)]).flatten();
     std::iter::once(uri).chain(shorter.filter(move |part| *part != uri))
 }
@@ -202,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_part_belongs_to_its_whole() {
-        let found: Vec<_> = wholes("file:///a/b#c").collect();
+        let found: Vec<_> = enclosing_uris("file:///a/b#c").collect();
         assert_eq!(
             found,
             [
@@ -219,6 +228,6 @@ mod tests {
                 "file:"
             ]
         );
-        assert_eq!(wholes(&"/".repeat(10_000)).count(), 2 * DEEPEST);
+        assert_eq!(enclosing_uris(&"/".repeat(10_000)).count(), 2 * MAX_URI_CUTS);
     }
 }

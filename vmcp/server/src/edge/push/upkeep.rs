@@ -8,18 +8,18 @@ use futures::stream;
 use vmcp_backend::Outcome;
 
 use super::server_push::ServerPush;
-use super::topics::Kind;
+use super::topics::TopicKind;
 use crate::edge::session::random;
 
 /// How often sessions that have expired are looked for.
-const SWEEP: Duration = Duration::from_mins(1);
+const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 /// Subscriptions that are renewed side by side.
-const RENEWALS: usize = 16;
+const MAX_CONCURRENT_RENEWALS: usize = 16;
 
 /// Follows the configuration and the clock, for as long as there is an edge.
 pub(crate) async fn run(push: Weak<ServerPush>) {
     let Some(mut configurations) = push.upgrade().map(|push| push.engine.configurations()) else { return };
-    let mut sweep = tokio::time::interval(SWEEP);
+    let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
     loop {
         let reconfigured = tokio::select! {
             _ = sweep.tick() => false,
@@ -32,7 +32,7 @@ pub(crate) async fn run(push: Weak<ServerPush>) {
         if reconfigured {
             renew(&push).await;
         }
-        for expired in push.listeners.sessions.expired(random::now()) {
+        for expired in push.router.sessions.expired(random::now()) {
             push.end_session(expired);
         }
     }
@@ -41,23 +41,23 @@ pub(crate) async fn run(push: Weak<ServerPush>) {
 /// Moves subscriptions, and what backends know of sessions, to the backends of the present configuration.
 async fn renew(push: &ServerPush) {
     let backends = Arc::clone(&push.engine.snapshot().backends);
-    for kept in push.listeners.sessions.all() {
-        kept.announce(&backends);
-        if let Some(level) = kept.level() {
-            backends.values().for_each(|backend| backend.set_log_level(kept.session, level));
+    for registered in push.router.sessions.all() {
+        registered.announce_listening(&backends);
+        if let Some(level) = registered.level() {
+            backends.values().for_each(|backend| backend.set_log_level(registered.session, level));
         }
     }
-    let topics = &push.listeners.topics;
+    let topics = &push.router.topics;
     let outdated = topics.outdated(|topic, old| backends.get(&topic.backend).is_some_and(|new| new.is(old)));
     stream::iter(outdated)
-        .for_each_concurrent(RENEWALS, async |(topic, subscriber)| {
+        .for_each_concurrent(MAX_CONCURRENT_RENEWALS, async |(topic, subscriber)| {
             let renewed = match (backends.get(&topic.backend), topic.kind) {
                 (None, _) => None,
-                (Some(new), Kind::Resource) => {
+                (Some(new), TopicKind::Resource) => {
                     let outcome = new.subscribe(&topic.name).await;
                     matches!(outcome, Ok(Outcome::Result(_))).then_some(new)
                 }
-                (Some(new), Kind::Task) => new.watch_task(&topic.name).ok().map(|()| new),
+                (Some(new), TopicKind::Task) => new.watch_task(&topic.name).ok().map(|()| new),
             };
             match renewed {
                 Some(new) => topics.recount(&topic, &subscriber, new.clone()),

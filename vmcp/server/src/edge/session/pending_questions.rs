@@ -3,7 +3,6 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -15,48 +14,48 @@ use vmcp_wire::{json, methods, rpc};
 
 use super::random::random;
 
-/// Questions that may be open at once.
-const MOST: usize = 10_000;
+/// PendingQuestions that may be open at once.
+const MAX_QUESTIONS: usize = 10_000;
 /// The same for one session: more than any user answers, whatever a backend asks.
-const MOST_OF_SESSION: usize = 64;
+const MAX_QUESTIONS_PER_SESSION: usize = 64;
 /// What our ids begin with, in front of the process.
-const PREFIX: &str = "vmcp-";
+const ID_PREFIX: &str = "vmcp-";
 
 /// The open questions of this process.
 #[derive(Debug)]
-pub(crate) struct Questions {
+pub(crate) struct PendingQuestions {
     /// The prefix of our ids: what another process asked is told apart from what nobody asked.
     process: String,
-    open: Mutex<Open>,
+    open: Mutex<QuestionTable>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct QuestionTable {
     sessions: HashMap<SessionId, HashMap<Box<str>, oneshot::Sender<Outcome>>>,
     count: usize,
 }
 
 /// Why an answer is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotAsked {
+pub(crate) enum UnexpectedAnswer {
     #[error(
         "this answers a request of another process of this server; while a client is asked, its requests must reach the process that asks"
     )]
-    Elsewhere,
+    OtherProcess,
     #[error("this answers no request of this server")]
-    Never,
+    Unknown,
 }
 
-impl Questions {
+impl PendingQuestions {
     pub(crate) fn new() -> Self {
-        Self { process: format!("{PREFIX}{}-", hex(&random::<8>())), open: Mutex::default() }
+        Self { process: format!("{ID_PREFIX}{}-", hex::encode(random::<8>())), open: Mutex::default() }
     }
 
     /// Opens a question to a session; `None` when too many are open.
-    pub(crate) fn ask(self: &Arc<Self>, session: SessionId) -> Option<Asked> {
+    pub(crate) fn ask(self: &Arc<Self>, session: SessionId) -> Option<PendingQuestion> {
         let mut open = self.lock();
         let of_session = open.sessions.get(&session).map_or(0, HashMap::len);
-        if open.count >= MOST || of_session >= MOST_OF_SESSION {
+        if open.count >= MAX_QUESTIONS || of_session >= MAX_QUESTIONS_PER_SESSION {
             tracing::warn!(
                 of_session,
                 all = open.count,
@@ -64,18 +63,27 @@ impl Questions {
             );
             return None;
         }
-        let id: Box<str> = format!("{}{}", self.process, hex(&random::<16>())).into();
+        let id: Box<str> = format!("{}{}", self.process, hex::encode(random::<16>())).into();
         let (answer, answered) = oneshot::channel();
         open.sessions.entry(session).or_default().insert(id.clone(), answer);
         open.count += 1;
-        Some(Asked { questions: Arc::clone(self), session, id, answered })
+        Some(PendingQuestion { questions: Arc::clone(self), session, id, answered })
     }
 
     /// What a client answered. That the question is not open any more is no mistake of the client's.
-    pub(crate) fn answer(&self, session: SessionId, id: &RawValue, outcome: Outcome) -> Result<(), NotAsked> {
-        let id = json::unquoted(id.get()).ok_or(NotAsked::Never)?;
+    pub(crate) fn answer(
+        &self,
+        session: SessionId,
+        id: &RawValue,
+        outcome: Outcome,
+    ) -> Result<(), UnexpectedAnswer> {
+        let id = json::unquoted(id.get()).ok_or(UnexpectedAnswer::Unknown)?;
         if !id.starts_with(&self.process) {
-            return Err(if id.starts_with(PREFIX) { NotAsked::Elsewhere } else { NotAsked::Never });
+            return Err(if id.starts_with(ID_PREFIX) {
+                UnexpectedAnswer::OtherProcess
+            } else {
+                UnexpectedAnswer::Unknown
+            });
         }
         if let Some(answer) = self.lock().remove(&session, &id) {
             // Whoever asked may have gone this moment.
@@ -85,19 +93,19 @@ impl Questions {
     }
 
     /// Closes all questions to a session that has ended.
-    pub(crate) fn end(&self, session: SessionId) {
+    pub(crate) fn close_session(&self, session: SessionId) {
         let mut open = self.lock();
         if let Some(ended) = open.sessions.remove(&session) {
             open.count -= ended.len();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, QuestionTable> {
         self.open.lock()
     }
 }
 
-impl Open {
+impl QuestionTable {
     fn remove(&mut self, session: &SessionId, id: &str) -> Option<oneshot::Sender<Outcome>> {
         let of_session = self.sessions.get_mut(session)?;
         let answer = of_session.remove(id)?;
@@ -111,21 +119,21 @@ impl Open {
 
 /// An open question; closed when dropped.
 #[derive(Debug)]
-pub(crate) struct Asked {
-    questions: Arc<Questions>,
+pub(crate) struct PendingQuestion {
+    questions: Arc<PendingQuestions>,
     session: SessionId,
     id: Box<str>,
     answered: oneshot::Receiver<Outcome>,
 }
 
-impl Asked {
+impl PendingQuestion {
     /// The id that the client answers under.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
     /// The message that tells the client that nobody waits any more.
-    pub(crate) fn taken_back(&self) -> Vec<u8> {
+    pub(crate) fn cancellation(&self) -> Vec<u8> {
         let params =
             serde_json::json!({"requestId": self.id, "reason": "nobody waits for the answer any more"});
         rpc::notification(methods::CANCELLED, Some(params.to_string().into()))
@@ -137,18 +145,10 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for PendingQuestion {
     fn drop(&mut self) {
         self.questions.lock().remove(&self.session, &self.id);
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut out, byte| {
-        // Writing to a `String` cannot fail.
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
 }
 
 #[cfg(test)]
@@ -165,7 +165,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_finds_its_question_and_no_other() {
-        let questions = Arc::new(Questions::new());
+        let questions = Arc::new(PendingQuestions::new());
         let mut asked = questions.ask([1; 16]).unwrap();
         let answer = |session, text: &str| questions.answer(session, &id(text), yes());
         assert_eq!(answer([2; 16], asked.id()), Ok(()), "of another session: as if it were late");
@@ -173,9 +173,9 @@ mod tests {
         assert_eq!(answer([1; 16], asked.id()), Ok(()));
         assert!(asked.answered.try_recv().is_ok());
         assert_eq!(answer([1; 16], asked.id()), Ok(()), "late");
-        assert_eq!(answer([1; 16], "7"), Err(NotAsked::Never));
-        let other = Arc::new(Questions::new());
-        assert_eq!(answer([1; 16], other.ask([1; 16]).unwrap().id()), Err(NotAsked::Elsewhere));
+        assert_eq!(answer([1; 16], "7"), Err(UnexpectedAnswer::Unknown));
+        let other = Arc::new(PendingQuestions::new());
+        assert_eq!(answer([1; 16], other.ask([1; 16]).unwrap().id()), Err(UnexpectedAnswer::OtherProcess));
         drop(asked);
         let open = questions.lock();
         assert_eq!((open.count, open.sessions.len()), (0, 0));
@@ -183,9 +183,9 @@ mod tests {
 
     #[test]
     fn one_session_cannot_use_up_the_room_of_all() {
-        let questions = Arc::new(Questions::new());
-        let asked: Vec<_> = (0..MOST_OF_SESSION).filter_map(|_| questions.ask([1; 16])).collect();
-        assert_eq!(asked.len(), MOST_OF_SESSION);
+        let questions = Arc::new(PendingQuestions::new());
+        let asked: Vec<_> = (0..MAX_QUESTIONS_PER_SESSION).filter_map(|_| questions.ask([1; 16])).collect();
+        assert_eq!(asked.len(), MAX_QUESTIONS_PER_SESSION);
         assert!(questions.ask([1; 16]).is_none());
         assert!(questions.ask([2; 16]).is_some());
         drop(asked);

@@ -1,4 +1,4 @@
-//! [`Handled`]: the encoded response to one request.
+//! [`EncodedResponse`]: the encoded response to one request.
 
 use serde_json::value::RawValue;
 use vmcp_wire::codes;
@@ -9,14 +9,14 @@ use vmcp_wire::splice::Spliced;
 
 /// An answer, ready to be sent.
 #[derive(Debug)]
-pub(crate) struct Handled {
+pub(crate) struct EncodedResponse {
     /// The HTTP status; stdio has none.
     pub(crate) status: u16,
     /// The JSON-RPC response.
     pub(crate) body: Pieces,
 }
 
-impl Handled {
+impl EncodedResponse {
     pub(crate) fn ok(body: impl Into<Pieces>) -> Self {
         Self { status: 200, body: body.into() }
     }

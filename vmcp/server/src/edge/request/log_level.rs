@@ -18,8 +18,8 @@ pub(super) fn set_level(edge: &Edge, peer: &Peer, params: &Object<'_>) -> Answer
         let message = format!("`params.level` must be one of {levels}");
         return Answer::error(&RpcError::new(codes::INVALID_PARAMS, message));
     };
-    let kept = edge.push.listeners.keep(session, peer.expires, *edge.engine.generations().borrow());
-    kept.set_level(level);
+    let registered = edge.push.router.register(session, peer.expires, *edge.engine.generations().borrow());
+    registered.set_level(level);
     for backend in edge.engine.snapshot().backends.values() {
         backend.set_log_level(session, level);
     }

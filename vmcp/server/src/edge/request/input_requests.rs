@@ -1,0 +1,82 @@
+//! [`InputRequests`]: the questions of one call to a modern client.
+
+use vmcp_backend::{Outcome, Question};
+use vmcp_wire::json;
+use vmcp_wire::object::Object;
+use vmcp_wire::splice::Spliced;
+use vmcp_wire::translate::{INPUT_REQUESTS, RESULT_TYPE};
+
+/// Questions that one call may have open.
+const MAX_QUESTIONS: usize = 32;
+
+/// What a call wants to know of its client.
+#[derive(Debug, Default)]
+pub(super) struct InputRequests {
+    open: Vec<(String, Question)>,
+    last: u32,
+}
+
+impl InputRequests {
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Adds a question, unless there are too many.
+    pub(super) fn push(&mut self, question: Question) {
+        if self.open.len() < MAX_QUESTIONS {
+            self.last += 1;
+            self.open.push((format!("q{}", self.last), question));
+        }
+    }
+
+    /// Passes on the answers that there are; the other questions stay open.
+    pub(super) fn answer(&mut self, responses: &Object<'_>) {
+        let open = std::mem::take(&mut self.open);
+        for (key, question) in open {
+            match responses.get(&key).filter(|response| json::is_object(response.get())) {
+                // The backend may have taken the question back.
+                Some(response) => drop(question.answer.send(Outcome::result(response))),
+                None => self.open.push((key, question)),
+            }
+        }
+    }
+
+    /// The questions as a result, without the state.
+    pub(super) fn result(&self) -> Spliced<'static> {
+        let requests: Vec<String> = self.open.iter().map(|(key, question)| request(key, question)).collect();
+        let requests = requests.join(",");
+        format!("{{\"{RESULT_TYPE}\":\"input_required\",\"{INPUT_REQUESTS}\":{{{requests}}}}}").into()
+    }
+}
+
+fn request(key: &str, question: &Question) -> String {
+    let params = question.params.as_deref().map(|params| format!(",\"params\":{params}"));
+    format!("\"{key}\":{{\"method\":{}{}}}", json::quoted(&question.method), params.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::value::RawValue;
+    use tokio::sync::oneshot;
+
+    #[test]
+    fn questions_keep_their_keys_until_they_are_answered() {
+        let mut asked = InputRequests::default();
+        let ask = |asked: &mut InputRequests, params: &str| {
+            let (answer, answered) = oneshot::channel();
+            let params = RawValue::from_string(params.into()).ok();
+            asked.push(Question { method: "elicitation/create".into(), params, answer });
+            answered
+        };
+        let mut first = ask(&mut asked, r#"{"message":"1"}"#);
+        let mut second = ask(&mut asked, r#"{"message":"2"}"#);
+        asked.answer(&Object::parse_str(r#"{"q2":{"action":"accept"},"q1":7,"other":{}}"#).unwrap());
+        assert!(second.try_recv().is_ok() && first.try_recv().is_err());
+        let _third = ask(&mut asked, "{}");
+        assert_eq!(
+            asked.result().into_cow(),
+            r#"{"resultType":"input_required","inputRequests":{"q1":{"method":"elicitation/create","params":{"message":"1"}},"q3":{"method":"elicitation/create","params":{}}}}"#
+        );
+    }
+}
