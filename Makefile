@@ -7,7 +7,7 @@ VMCP := $(CARGO_TARGET_DIR)/debug/vmcp
 DENY := $(CACHE)/tools/bin/cargo-deny
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane e2e conformance build-tests model lint format check-format clippy deny bench bench-operator fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests clean-cache
+.PHONY: help setup build demo test test-unit test-pure test-integration test-control-plane e2e conformance build-tests model lint format check-format check-signs doc clippy deny bench bench-operator fuzz fuzz-short schema crds check-generated image helm-lint deploy-manifests clean-cache
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,13 +54,19 @@ conformance: build-tests ## Run the official conformance suite direct and throug
 model: build-tests
 	@$(VMCP) model status --dir $(VMCP_MODEL_DIR) >/dev/null || scripts/retry.sh $(VMCP) model pull --dir $(VMCP_MODEL_DIR)
 
-lint: check-format clippy deny ## Check format, lints, licenses and sources
+lint: check-format check-signs clippy doc deny ## Check format, signs, lints, documentation, licenses and sources
 
 format: ## Format the code
 	cargo fmt --all
 
 check-format: setup
 	cargo fmt --all --check
+
+check-signs: setup ## Check the repository's own rules: comments, spelling, links, the size of folders
+	cargo test --quiet -p vmcp-tidy
+
+doc: setup ## Build the documentation of the code; a broken link fails
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --quiet
 
 clippy: setup
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
