@@ -3,9 +3,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use vmcp_wire::envelope::Message;
-use vmcp_wire::era::{self, Modern, RequestEra};
+use vmcp_wire::headers::{self, Modern, RequestEra};
 use vmcp_wire::handshake::{ClientHello, Introduction};
-use vmcp_wire::pages::{List, Page};
+use vmcp_wire::lists::{pages::List, pages::Page};
 use vmcp_wire::{rpc, subject};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
     let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "t")];
-    let eras = [era::classify(headers.as_slice(), &message), era::classify_stdio(&message)];
+    let eras = [headers::classify(headers.as_slice(), &message), headers::classify_stdio(&message)];
     for era in eras.into_iter().flatten() {
         let (RequestEra::Modern(Modern { params, .. }) | RequestEra::Legacy { params, .. }) = &era;
         _ = ClientHello::parse(params);

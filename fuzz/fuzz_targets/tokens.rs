@@ -2,12 +2,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vmcp_wire::cursor::Cursor;
+use vmcp_wire::lists::cursor::Cursor;
 use vmcp_wire::era::Revision;
-use vmcp_wire::pages::List;
+use vmcp_wire::lists::pages::List;
 use vmcp_wire::sealed::{KeyRing, NONCE_LENGTH, OpenError};
-use vmcp_wire::session::{Session, SessionError};
-use vmcp_wire::state::{Binding, Continuation, StateError};
+use vmcp_wire::sealed::{session::Session, session::SessionError};
+use vmcp_wire::sealed::{request_state::Binding, request_state::Continuation, request_state::StateError};
 
 const NOW: u64 = 1_000;
 

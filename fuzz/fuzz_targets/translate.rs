@@ -6,10 +6,8 @@ use serde_json::value::RawValue;
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 use vmcp_wire::params::Params;
-use vmcp_wire::splice::Spliced;
-use vmcp_wire::translate::{
-    self, Hints, NotificationPlan, RequestPlan, RequestState, ResultPlan, Scope, Translated,
-};
+use vmcp_json::json_rope::JsonRope;
+use vmcp_wire::translate::{self, Hints, NotificationPlan, RequestPlan, RequestState, ResultPlan, Scope, Translated};
 
 const METHODS: [&str; 8] = [
     methods::TOOLS_CALL,
@@ -23,7 +21,7 @@ const METHODS: [&str; 8] = [
 ];
 
 /// Must be one JSON value; returns it.
-fn json(text: Spliced<'_>) -> Box<RawValue> {
+fn json(text: JsonRope<'_>) -> Box<RawValue> {
     text.into_raw().expect("a translation is JSON")
 }
 
@@ -65,7 +63,7 @@ fuzz_target!(|input: (u8, &str)| {
         }
         if let Ok(tool) = translate::tool(raw, to) {
             let once = json(tool);
-            assert_eq!(translate::tool(&once, to).map(Spliced::into_cow).as_deref(), Ok(once.get()));
+            assert_eq!(translate::tool(&once, to).map(JsonRope::into_cow).as_deref(), Ok(once.get()));
         }
         let plan = NotificationPlan {
             to,
@@ -77,6 +75,6 @@ fuzz_target!(|input: (u8, &str)| {
         }
     }
     if let Ok(Some(question)) = translate::url_elicitation(raw) {
-        json(Spliced::from(question));
+        json(JsonRope::from(question));
     }
 });

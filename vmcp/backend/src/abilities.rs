@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use serde_json::value::RawValue;
+use vmcp_json::object::Object;
 use vmcp_wire::methods;
-use vmcp_wire::object::Object;
 
 /// What our own connections declare to legacy servers: some list tools only to clients that can be asked. Whether the
 /// client at hand can be is decided when they ask.

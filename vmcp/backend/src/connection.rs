@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
+use vmcp_json::object::Object;
 use vmcp_wire::era::{Era, Revision};
+use vmcp_wire::keys::{INPUT_RESPONSES, REQUEST_STATE};
 use vmcp_wire::meta::{self, META, ProgressToken, Stamp};
-use vmcp_wire::object::Object;
 use vmcp_wire::params::Params;
-use vmcp_wire::translate::{INPUT_RESPONSES, REQUEST_STATE};
 use vmcp_wire::{methods, rpc};
 
 use crate::era::Hint;

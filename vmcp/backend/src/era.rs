@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use vmcp_config::Transport;
+use vmcp_json::object::Object;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::handshake::{self, Introduction};
-use vmcp_wire::object::Object;
 use vmcp_wire::{methods, rpc};
 
 use crate::abilities::DECLARED;

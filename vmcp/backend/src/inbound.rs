@@ -9,9 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc};
+use vmcp_json::object::Object;
 use vmcp_wire::envelope::{Notification, Request};
 use vmcp_wire::meta::{PROGRESS_TOKEN, SUBSCRIPTION_ID};
-use vmcp_wire::object::Object;
 use vmcp_wire::params::Params;
 use vmcp_wire::{methods, rpc};
 

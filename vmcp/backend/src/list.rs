@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use serde_json::value::RawValue;
+use vmcp_json::text;
 use vmcp_model::discovered::{Discovered, Listing, MAX_PER_KIND, MAX_TOTAL_BYTES};
-use vmcp_wire::json;
-use vmcp_wire::pages::{List, Page};
+use vmcp_wire::lists::{pages::List, pages::Page};
 
 use crate::connection::Connection;
 use crate::error::LinkError;
@@ -74,7 +74,7 @@ async fn pages(
         let enough = entries.len() > MAX_PER_KIND || bytes > *bytes_left;
         *bytes_left = bytes_left.saturating_sub(bytes);
         let Some(cursor) = page.next_cursor.filter(|_| !enough) else { return Ok(Some(entries)) };
-        params = format!(r#"{{"cursor":{}}}"#, json::quoted(&cursor));
+        params = format!(r#"{{"cursor":{}}}"#, text::quoted(&cursor));
         if !cursors.insert(cursor.into_owned()) {
             tracing::warn!(method, "the backend repeats a cursor, the pages so far are kept");
             return Ok(Some(entries));

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
+use vmcp_json::object::Object;
 use vmcp_wire::level::Level;
-use vmcp_wire::object::Object;
 
 use crate::event::{Event, SessionId};
 use crate::request::{ClientFacts, Request};

@@ -8,9 +8,10 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use vmcp_json::text;
 use vmcp_wire::era::Era;
 use vmcp_wire::rpc::{self, RpcError};
-use vmcp_wire::{codes, json, methods};
+use vmcp_wire::{codes, methods};
 
 use crate::call;
 use crate::connection::empty_object;
@@ -85,8 +86,8 @@ impl Subscriptions {
         let wanted = self.wanted.lock();
         let array = |entries: Vec<String>| (!entries.is_empty()).then(|| format!("[{}]", entries.join(",")));
         let resources = wanted.resources.values().filter(|topic| topic.is_wanted());
-        let resources = array(resources.map(|topic| json::quoted(&topic.uri)).collect());
-        let tasks = array(wanted.tasks.keys().map(|id| json::quoted(id)).collect());
+        let resources = array(resources.map(|topic| text::quoted(&topic.uri)).collect());
+        let tasks = array(wanted.tasks.keys().map(|id| text::quoted(id)).collect());
         (*self.version.borrow(), resources, tasks)
     }
 
@@ -231,7 +232,7 @@ async fn confirmed(subscriptions: &Subscriptions) -> Result<Outcome, CallError> 
 }
 
 async fn send(shared: &Arc<Shared>, method: &str, uri: &str) -> Result<Outcome, CallError> {
-    let params = RawValue::from_string(format!(r#"{{"uri":{}}}"#, json::quoted(uri)))
+    let params = RawValue::from_string(format!(r#"{{"uri":{}}}"#, text::quoted(uri)))
         .map_err(|error| CallError::InvalidRequest { reason: error.to_string() })?;
     let request = Request { idempotent: true, ..Request::new(method, &params) };
     let ours = Arc::new(Listener { ours: true, ..Listener::default() });
@@ -287,7 +288,7 @@ pub(crate) fn announce(shared: &Shared) {
 
 /// A `notifications/resources/updated` of our own.
 fn updated(uri: &str) -> Option<Box<RawValue>> {
-    let params = format!(r#"{{"uri":{}}}"#, json::quoted(uri));
+    let params = format!(r#"{{"uri":{}}}"#, text::quoted(uri));
     let message = rpc::notification(methods::RESOURCE_UPDATED, Some(params.into()));
     serde_json::from_slice(&message).ok()
 }

@@ -15,8 +15,8 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use vmcp_config::Transport;
+use vmcp_json::text;
 use vmcp_wire::era::Revision;
-use vmcp_wire::json;
 
 use crate::connection::{Channel, Connection};
 use crate::error::LinkError;
@@ -129,5 +129,5 @@ pub(crate) fn sibling(shared: &Shared, main: &Connection, owner: Owner) -> Resul
 }
 
 fn client_info(shared: &Shared) -> String {
-    format!(r#"{{"name":"vmcp","version":{}}}"#, json::quoted(&shared.settings.client_version))
+    format!(r#"{{"name":"vmcp","version":{}}}"#, text::quoted(&shared.settings.client_version))
 }

@@ -16,8 +16,8 @@ pub mod validation;
 
 use serde_json::value::RawValue;
 use vmcp_backend::CallError;
+use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
-use vmcp_wire::object::Object;
 
 use crate::engine::{Engine, Snapshot, View};
 use crate::route::{Answer, Caller};

@@ -2,18 +2,21 @@
 //!
 //! Source: MCP 2026-07-28, basic/transports/streamable-http, "Request Metadata".
 
+mod classify;
 mod param;
 mod value;
 
+pub use classify::{Modern, RequestEra, classify, classify_stdio};
 pub use param::{ParamHeader, ParamHeaderError, build_param_headers, check_param_headers};
 pub use value::{decode, encode};
 
 use std::borrow::Cow;
 
-use crate::era::Revision;
-use crate::object::Object;
-use crate::rpc::Refusal;
-use crate::{codes, subject};
+use vmcp_json::object::Object;
+
+use crate::message::era::Revision;
+use crate::message::rpc::Refusal;
+use crate::message::{codes, subject};
 
 /// The revision; must equal the one in `_meta`.
 pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";

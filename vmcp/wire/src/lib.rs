@@ -1,7 +1,7 @@
 //! MCP messages as they travel: raw envelopes, eras, headers, SSE, translations, sealed tokens; pure.
 //!
 //! A message is never turned into a tree. [`envelope::Message`] splits it into its few parts, each a borrowed slice of
-//! the bytes that arrived; [`object::Edit`] changes the keys that a gateway must change and leaves every other byte
+//! the bytes that arrived; [`vmcp_json::object::Edit`] changes the keys that a gateway must change and leaves every other byte
 //! where it was; [`rpc`] writes the result into a new envelope in one copy.
 //!
 //! ```
@@ -19,30 +19,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod asking;
-pub mod capabilities;
-pub mod codes;
-pub mod cursor;
-pub mod envelope;
-pub mod era;
 pub mod handshake;
 pub mod headers;
-pub mod json;
-pub mod level;
-pub mod meta;
-pub mod methods;
-pub mod object;
-pub mod pages;
-pub mod params;
+pub mod lists;
+mod message;
 pub mod payload;
-pub mod pieces;
-pub mod rpc;
-mod scan;
 pub mod sealed;
-pub mod session;
-pub mod splice;
 pub mod sse;
-pub mod state;
-pub mod subject;
-pub mod tasks;
 pub mod translate;
+
+pub use message::{codes, envelope, era, keys, level, meta, methods, params, rpc, subject};

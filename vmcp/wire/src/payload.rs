@@ -1,21 +1,20 @@
 //! The `result` or `error` of an answer: text of ours, or bytes as they were received.
 
-mod found;
 mod grammar;
+mod scanned_keys;
 mod scanner;
-mod text;
+mod string_bytes;
 
 use std::ops::{Deref, Range};
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
+use vmcp_json::byte_rope::ByteRope;
+use vmcp_json::text;
 
-pub use found::{Found, Key};
+pub use scanned_keys::{Key, ScannedKeys};
 pub use scanner::{ScanError, Scanner};
-
-use crate::json;
-use crate::pieces::Pieces;
 
 /// One JSON object. It can be read as a [`RawValue`]; a received one is parsed when somebody does, which the way of an
 /// answer that needs no change avoids.
@@ -36,8 +35,8 @@ enum Inner {
 #[derive(Debug, Clone)]
 pub struct Received {
     /// The whole answer.
-    message: Pieces,
-    found: Found,
+    message: ByteRope,
+    found: ScannedKeys,
     range: Range<usize>,
     parsed: OnceLock<Box<RawValue>>,
 }
@@ -53,7 +52,7 @@ pub enum Reply {
 
 /// The bytes of an answer and what [`Scanner`] found in them, told apart; the bytes again when they are no JSON-RPC answer to
 /// the request with `id`.
-pub fn reply(message: Pieces, found: Found, id: &str) -> Result<Reply, Pieces> {
+pub fn reply(message: ByteRope, found: ScannedKeys, id: &str) -> Result<Reply, ByteRope> {
     let text = |key| found.range(key).map(|range| message.slice(range).into_bytes());
     let is_answer = text(Key::Version).is_some_and(|version| version == "\"2.0\"")
         && text(Key::Id).is_some_and(|text| text == id)
@@ -86,7 +85,7 @@ impl Payload {
         match &self.0 {
             Inner::Received(received) => received.found.is_true(Key::IsError),
             Inner::Text(text) => {
-                let object = crate::object::Object::parse(text);
+                let object = vmcp_json::object::Object::parse(text);
                 object.is_ok_and(|object| object.text("isError") == Some("true"))
             }
         }
@@ -108,7 +107,7 @@ impl Payload {
 impl Received {
     /// Where the keys of the whole answer are.
     #[must_use]
-    pub fn found(&self) -> &Found {
+    pub fn found(&self) -> &ScannedKeys {
         &self.found
     }
 
@@ -122,12 +121,12 @@ impl Received {
     #[must_use]
     pub fn string(&self, key: Key) -> Option<String> {
         let bytes = self.text(key)?;
-        json::unquoted(std::str::from_utf8(&bytes).ok()?).map(std::borrow::Cow::into_owned)
+        text::unquoted(std::str::from_utf8(&bytes).ok()?).map(std::borrow::Cow::into_owned)
     }
 
     /// The payload with `insertions` (offsets in the whole answer, ascending, and what goes there).
-    pub(crate) fn with(&self, insertions: impl IntoIterator<Item = (usize, String)>) -> Pieces {
-        let mut out = Pieces::new();
+    pub(crate) fn with(&self, insertions: impl IntoIterator<Item = (usize, String)>) -> ByteRope {
+        let mut out = ByteRope::new();
         let mut start = self.range.start;
         for (at, text) in insertions {
             out.append(self.message.slice(start..at));

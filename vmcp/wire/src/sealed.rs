@@ -3,6 +3,9 @@
 //! A token is `base64url(version ‖ nonce ‖ XChaCha20-Poly1305(expiry ‖ content))`, opened by whichever key of the ring
 //! fits, so that keys can be replaced without ending what was sealed with the old one.
 
+pub mod request_state;
+pub mod session;
+
 use std::fmt;
 
 use base64::Engine;

@@ -7,8 +7,8 @@ use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use tokio::time::timeout;
-use vmcp_wire::payload::{Found, ScanError, Scanner};
-use vmcp_wire::pieces::Pieces;
+use vmcp_json::byte_rope::ByteRope;
+use vmcp_wire::payload::{ScanError, ScannedKeys, Scanner};
 use vmcp_wire::sse;
 
 use crate::error::{LinkError, chain};
@@ -20,11 +20,11 @@ const DRAIN: Duration = Duration::from_secs(2);
 pub(super) async fn collect(
     mut body: Incoming,
     limit: usize,
-) -> Result<(Pieces, Result<Found, ScanError>), LinkError> {
+) -> Result<(ByteRope, Result<ScannedKeys, ScanError>), LinkError> {
     if body.size_hint().lower() > limit as u64 {
         return Err(LinkError::TooLarge { limit });
     }
-    let mut pieces = Pieces::new();
+    let mut pieces = ByteRope::new();
     let mut scanner = Scanner::default();
     let mut so_far = Ok(());
     while let Some(piece) = next(&mut body).await? {

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::meta::META;
-use vmcp_wire::object::Object;
 
 /// The backends of user interfaces, by URI. Where two tools name the same one, the first counts.
 pub(super) fn interfaces<'a>(

@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use vmcp_wire::cursor::Cursor;
+use vmcp_json::json_rope::JsonRope;
 use vmcp_wire::era::Era;
-use vmcp_wire::pages::{self, PageFrame};
-use vmcp_wire::splice::Spliced;
+use vmcp_wire::lists::cursor::Cursor;
+use vmcp_wire::lists::{pages, pages::PageFrame};
 use vmcp_wire::translate::{self, Hints};
 
 /// The most entries on a page. Few clients follow cursors for tools, and even this many are far beyond what a model can use.
@@ -57,7 +57,7 @@ impl Entry {
 
     /// A tool, which legacy clients may have to be given without its output schema.
     pub(super) fn tool(key: &str, raw: Arc<RawValue>) -> Entry {
-        let legacy = translate::tool(&raw, Era::Legacy).ok().map(Spliced::into_cow);
+        let legacy = translate::tool(&raw, Era::Legacy).ok().map(JsonRope::into_cow);
         let legacy = legacy.filter(|text| text.as_ref() != raw.get());
         let legacy = legacy.and_then(|text| RawValue::from_string(text.into_owned()).ok()).map(Arc::from);
         Entry { legacy, ..Entry::new(key, raw) }

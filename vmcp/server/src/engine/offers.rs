@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use vmcp_config::Config;
 use vmcp_model::discovered::Discovered;
-use vmcp_wire::capabilities::{self, Offer};
 use vmcp_wire::era::{Era, Revision};
+use vmcp_wire::handshake::{server_capabilities, server_capabilities::ServerCapabilities};
 
 use super::snapshot::Sources;
 
@@ -13,7 +13,7 @@ use super::snapshot::Sources;
 #[derive(Debug)]
 pub(super) struct Offers {
     /// Sorted by name.
-    backends: Vec<(Arc<str>, Offer)>,
+    backends: Vec<(Arc<str>, ServerCapabilities)>,
     modern: String,
     with_core_tasks: String,
     earlier: String,
@@ -27,10 +27,10 @@ impl Offers {
             sources.iter().map(|(name, discovered)| (Arc::clone(name), read(discovered))).collect();
         let known = |name: &str| backends.iter().any(|(known, _)| &**known == name);
         let unknown = config.backends.iter().any(|backend| backend.enabled && !known(&backend.name));
-        let expected = unknown.then(Offer::unknown);
+        let expected = unknown.then(ServerCapabilities::unknown);
         let declaration = |revision| {
             let known = backends.iter().map(|(_, offer)| offer);
-            capabilities::declaration(known.chain(&expected), revision)
+            server_capabilities::declaration(known.chain(&expected), revision)
         };
         Self {
             modern: declaration(Revision::MODERN),
@@ -50,12 +50,12 @@ impl Offers {
     }
 
     /// The backends whose declarations are known.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Offer)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &ServerCapabilities)> {
         self.backends.iter().map(|(name, offer)| (name, offer))
     }
 }
 
-fn read(discovered: &Discovered) -> Offer {
+fn read(discovered: &Discovered) -> ServerCapabilities {
     let revision = discovered.revision.as_deref().and_then(Revision::parse);
-    Offer::read(revision.map_or(Era::Legacy, Revision::era), &discovered.capabilities)
+    ServerCapabilities::read(revision.map_or(Era::Legacy, Revision::era), &discovered.capabilities)
 }

@@ -10,8 +10,8 @@ use vmcp_config::Config;
 use vmcp_model::catalog::{Catalog, CatalogTool};
 use vmcp_model::discovered::Discovered;
 use vmcp_search::Index;
-use vmcp_wire::capabilities::Offer;
 use vmcp_wire::era::Revision;
+use vmcp_wire::handshake::server_capabilities::ServerCapabilities;
 
 use super::offers::Offers;
 use super::task_homes::TaskHomes;
@@ -98,13 +98,13 @@ impl Snapshot {
     }
 
     /// What the backends declare that an identity may see, sorted by name.
-    pub fn offers(&self, identity: Identity) -> impl Iterator<Item = (&Arc<str>, &Offer)> {
+    pub fn offers(&self, identity: Identity) -> impl Iterator<Item = (&Arc<str>, &ServerCapabilities)> {
         let view = self.view(identity);
         self.offers.iter().filter(|(name, _)| view.has_backend(name))
     }
 
     /// What a backend declares.
-    pub fn offer(&self, backend: &str) -> Option<&Offer> {
+    pub fn offer(&self, backend: &str) -> Option<&ServerCapabilities> {
         self.offers.iter().find(|(name, _)| &***name == backend).map(|(_, offer)| offer)
     }
 

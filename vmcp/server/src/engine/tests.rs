@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use vmcp_config::status::EmbeddingState;
 use vmcp_embed::testing::FakeService;
 
-use vmcp_wire::pages::List;
+use vmcp_wire::lists::pages::List;
 
 use super::*;
 use crate::optim::names::NameStyle;

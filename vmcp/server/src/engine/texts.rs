@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use vmcp_config::sanitize;
+use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_search::Document;
-use vmcp_wire::object::Object;
 
 /// Parameters of one tool that are indexed; schemas with more are generated, and say little with each.
 const MAX_PARAMETERS: usize = 200;

@@ -9,7 +9,7 @@ use vmcp_config::{Config, Exposure};
 use vmcp_model::catalog::{Catalog, CatalogPrompt, CatalogTool, ResourceTarget};
 use vmcp_model::tokens;
 use vmcp_search::Visible;
-use vmcp_wire::pages;
+use vmcp_wire::lists::pages;
 use vmcp_wire::translate::{Hints, Scope};
 
 use super::apps;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use vmcp_config::Limits;
-use vmcp_wire::object::Object;
+use vmcp_json::object::Object;
 
 use super::input::{InputError, at_most_chars, depth, string};
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 use tracing::{Instrument, info_span};
 use vmcp_backend::Response;
+use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
-use vmcp_wire::object::Object;
 use vmcp_wire::payload::Payload;
 
 use super::audit::Record;

@@ -7,10 +7,10 @@ use serde_json::value::{RawValue, to_raw_value};
 use tracing::{Instrument, info_span};
 use vmcp_config::OnUnavailable;
 use vmcp_embed::EmbedError;
+use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_model::tokens;
 use vmcp_search::{Explanation, Outcome, QueryTerm, SearchMode};
-use vmcp_wire::object::Object;
 
 use super::find_arguments::FindArguments;
 use super::outcome;

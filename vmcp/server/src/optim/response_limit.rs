@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::value::{RawValue, to_raw_value};
-use vmcp_wire::object::Object;
+use vmcp_json::object::Object;
 
 use super::outcome::TextBlock;
 

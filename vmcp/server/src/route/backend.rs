@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use serde_json::value::RawValue;
 use tracing::{Instrument, info_span};
 use vmcp_backend::{CallError, Outcome, Request, Response};
+use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::era::Era;
+use vmcp_wire::handshake::client_capabilities;
 use vmcp_wire::headers::{ParamHeader, build_param_headers};
-use vmcp_wire::object::Object;
-use vmcp_wire::tasks::TASK;
-use vmcp_wire::{asking, methods, translate};
+use vmcp_wire::lists::tasks::TASK;
+use vmcp_wire::{methods, translate};
 
 use super::{Caller, rounds, tasks};
 use crate::engine::Snapshot;
@@ -76,7 +77,7 @@ fn without_task(params: Box<RawValue>) -> Result<Box<RawValue>, CallError> {
 pub(crate) fn renamed(params: &Object<'_>, key: &str, subject: &str) -> Result<Box<RawValue>, CallError> {
     let mut edit = params.edit();
     if params.get_str(key).as_deref() != Some(subject) {
-        edit.set(key, vmcp_wire::json::quoted(subject));
+        edit.set(key, vmcp_json::text::quoted(subject));
     }
     edit.finish().into_raw().map_err(|error| CallError::Protocol { reason: error.to_string() })
 }
@@ -113,7 +114,7 @@ fn visit_first(caller: &Caller, target: &Target<'_>, response: Response) -> Resp
     let declared = caller.client.capabilities.as_deref();
     let url = RawValue::from_string(r#"{"mode":"url"}"#.to_owned()).ok();
     if !methods::may_require_input(target.method)
-        || !asking::may_ask(declared, methods::ELICIT, url.as_deref())
+        || !client_capabilities::may_ask(declared, methods::ELICIT, url.as_deref())
     {
         return response;
     }

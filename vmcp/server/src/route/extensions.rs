@@ -1,9 +1,9 @@
 //! What the protocol does not define: methods of extensions, as they are, and resources that are on no list.
 
 use serde_json::value::RawValue;
-use vmcp_wire::capabilities::ClientExtensions;
+use vmcp_json::object::Object;
+use vmcp_wire::handshake::client_capabilities::ClientExtensions;
 use vmcp_wire::methods;
-use vmcp_wire::object::Object;
 use vmcp_wire::rpc::RpcError;
 
 use super::backend::Target;

@@ -8,12 +8,15 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use vmcp_backend::{CallError, Event, Outcome, Question, Response};
+use vmcp_json::object::Object;
+use vmcp_json::text;
+use vmcp_wire::codes;
 use vmcp_wire::era::Era;
-use vmcp_wire::object::Object;
+use vmcp_wire::handshake::client_capabilities;
+use vmcp_wire::keys::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
 use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::RpcError;
-use vmcp_wire::translate::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE, ResultType, payload_type};
-use vmcp_wire::{asking, codes, json};
+use vmcp_wire::translate::{ResultType, payload_type};
 
 use super::Caller;
 
@@ -95,7 +98,7 @@ async fn answer(
     }
     let mut open = Vec::with_capacity(requests.len());
     for (key, request) in requests.iter() {
-        open.push((json::quoted(key), ask(caller, request).await?));
+        open.push((text::quoted(key), ask(caller, request).await?));
     }
     let answers = try_join_all(open.into_iter().map(async |(key, answered)| match answered.await {
         Ok(Outcome::Result(result)) => Ok(format!("{key}:{}", result.get())),
@@ -121,7 +124,7 @@ async fn ask(caller: &Caller, request: &RawValue) -> Result<oneshot::Receiver<Ou
     let request = Object::parse(request).unwrap_or_default();
     let method = request.get_str("method").unwrap_or_default();
     let params = request.get("params");
-    let may = asking::may_ask(caller.client.capabilities.as_deref(), &method, params);
+    let may = client_capabilities::may_ask(caller.client.capabilities.as_deref(), &method, params);
     let Some(events) = caller.events.as_ref().filter(|_| may) else {
         let shown: String = method.chars().take(64).collect();
         let why = if may { "takes no stream of events" } else { "did not declare that it answers that" };

@@ -8,12 +8,14 @@ use futures::stream::FuturesUnordered;
 use serde_json::json;
 use serde_json::value::RawValue;
 use vmcp_backend::{CallError, Outcome, Response};
-use vmcp_wire::capabilities::{ClientExtensions, Offer, TASKS_REQUIRED};
+use vmcp_json::object::Object;
+use vmcp_json::text;
 use vmcp_wire::era::Era;
-use vmcp_wire::object::Object;
+use vmcp_wire::handshake::server_capabilities::ServerCapabilities;
+use vmcp_wire::handshake::{client_capabilities::ClientExtensions, client_capabilities::TASKS_REQUIRED};
+use vmcp_wire::lists::{tasks, tasks::TaskCursor};
 use vmcp_wire::rpc::RpcError;
-use vmcp_wire::tasks::{self, TaskCursor};
-use vmcp_wire::{codes, json as text, methods};
+use vmcp_wire::{codes, methods};
 
 use super::backend::{self, Target};
 use super::{Answer, Caller, Subject, shown};
@@ -150,7 +152,7 @@ pub async fn list(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer
         None => None,
         Some(_) => match TaskCursor::decode(&params.get_str("cursor").unwrap_or_default()) {
             Some(cursor) => Some(cursor),
-            None => return Answer::invalid(vmcp_wire::cursor::BadCursor.to_string()),
+            None => return Answer::invalid(vmcp_wire::lists::cursor::BadCursor.to_string()),
         },
     };
     let first = start.as_ref().map(|start| start.server.as_str()).unwrap_or_default();
@@ -234,7 +236,7 @@ fn paged(
 
 /// Whether a call of a tool of `backend` may ask for a task by the rules of 2025-11-25.
 pub(super) fn may_ask(snapshot: &Snapshot, caller: &Caller, backend: &str) -> bool {
-    caller.era == Era::Legacy && snapshot.offer(backend).is_some_and(Offer::takes_task_calls)
+    caller.era == Era::Legacy && snapshot.offer(backend).is_some_and(ServerCapabilities::takes_task_calls)
 }
 
 /// Learns of the task that a call of a tool has become, if it has; `asked` is whether it was asked to by the rules of

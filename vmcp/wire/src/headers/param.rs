@@ -4,11 +4,12 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use vmcp_json::object::{Object, ObjectError};
+use vmcp_json::text;
 
 use super::{HeaderSource, PARAM_PREFIX, decoded, encode, mismatch};
-use crate::object::{Object, ObjectError};
-use crate::rpc::Refusal;
-use crate::{codes, json};
+use crate::message::codes;
+use crate::message::rpc::Refusal;
 
 const ANNOTATION: &str = "x-mcp-header";
 /// The largest integer that may be repeated, 2^53 − 1.
@@ -196,13 +197,13 @@ fn argument<'a>(arguments: Option<&'a RawValue>, path: &[String]) -> Result<Opti
 
 /// What is no object has no properties; whether it should be one is for the schema to say.
 fn object(value: &RawValue) -> Result<Option<Object<'_>>, ObjectError> {
-    if json::is_object(value.get()) { Object::parse(value).map(Some) } else { Ok(None) }
+    if text::is_object(value.get()) { Object::parse(value).map(Some) } else { Ok(None) }
 }
 
 /// A string's text, an integer in decimal, a boolean.
 fn as_text(value: &str) -> Option<Cow<'_, str>> {
     match value {
-        text if text.starts_with('"') => json::unquoted(value),
+        text if text.starts_with('"') => text::unquoted(value),
         text @ ("true" | "false") => Some(Cow::Borrowed(text)),
         text => Some(Cow::Owned(integer(text)?.to_string())),
     }

@@ -1,8 +1,8 @@
 //! One pass over an answer while it arrives: is it JSON, and where are the few keys that a gateway must know.
 
-use super::found::{Found, Key, Span};
 use super::grammar::{Literal, Number};
-use super::text::{Utf8, plain_length};
+use super::scanned_keys::{Key, ScannedKeys, Span};
+use super::string_bytes::{Utf8, plain_length};
 
 /// Objects whose keys matter: the envelope, the result in it, the metadata in that.
 const LEVELS: usize = 3;
@@ -69,7 +69,7 @@ pub struct Scanner {
     /// The beginning of the key that is being read, if it may be one that matters.
     key: Option<KeyText>,
     utf8: Utf8,
-    found: Found,
+    found: ScannedKeys,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +88,7 @@ impl Default for Scanner {
             current: [None; LEVELS],
             key: None,
             utf8: Utf8::default(),
-            found: Found::default(),
+            found: ScannedKeys::default(),
         }
     }
 }
@@ -111,7 +111,7 @@ impl Scanner {
     }
 
     /// What was found, at the end of the answer.
-    pub fn finish(self) -> Result<Found, ScanError> {
+    pub fn finish(self) -> Result<ScannedKeys, ScanError> {
         match self.state {
             State::Done if self.utf8.is_complete() => Ok(self.found),
             _ => Err(ScanError::Truncated(self.offset)),

@@ -4,13 +4,13 @@ use proptest::sample::select;
 
 use super::*;
 
-fn scan(bytes: &[u8], size: usize) -> Result<Found, ScanError> {
+fn scan(bytes: &[u8], size: usize) -> Result<ScannedKeys, ScanError> {
     let mut scanner = Scanner::default();
     bytes.chunks(size).try_for_each(|piece| scanner.push(piece))?;
     scanner.finish()
 }
 
-fn text<'a>(bytes: &'a str, found: &Found, key: Key) -> Option<&'a str> {
+fn text<'a>(bytes: &'a str, found: &ScannedKeys, key: Key) -> Option<&'a str> {
     bytes.get(found.range(key)?)
 }
 
@@ -35,7 +35,7 @@ fn finds_the_keys_that_matter_however_the_bytes_arrive() {
 fn an_answer_is_told_from_what_is_none() {
     let read = |text: &'static str, id: &str| {
         let found = scan(text.as_bytes(), 1000).unwrap();
-        reply(Pieces::from(text), found, id)
+        reply(ByteRope::from(text), found, id)
     };
     let result = read(r#"{"jsonrpc":"2.0","id":7,"result":{"isError":true}}"#, "7");
     let Ok(Reply::Result(payload)) = result else { panic!("a result") };

@@ -1,11 +1,11 @@
 //! List entries on their way from a backend to a client.
 
 use serde_json::value::RawValue;
+use vmcp_json::json_rope::JsonRope;
+use vmcp_json::object::Object;
 
 use super::TranslateError;
-use crate::era::Era;
-use crate::object::Object;
-use crate::splice::Spliced;
+use crate::message::era::Era;
 
 const OUTPUT_SCHEMA: &str = "outputSchema";
 
@@ -14,9 +14,9 @@ const OUTPUT_SCHEMA: &str = "outputSchema";
 /// Since 2026-07-28 an output schema may describe any JSON value. Earlier revisions allow objects only, and their
 /// clients refuse the whole list over one such tool, so legacy clients get it without that schema (and its results
 /// without that data, see [`super::result`]).
-pub fn tool(definition: &RawValue, to: Era) -> Result<Spliced<'_>, TranslateError> {
+pub fn tool(definition: &RawValue, to: Era) -> Result<JsonRope<'_>, TranslateError> {
     if to == Era::Modern {
-        return Ok(Spliced::from(definition));
+        return Ok(JsonRope::from(definition));
     }
     let object =
         Object::parse(definition).map_err(|reason| TranslateError::Malformed { part: "tool", reason })?;

@@ -1,12 +1,14 @@
 //! Errors on their way from a backend to a client.
 
 use serde_json::value::RawValue;
+use vmcp_json::json_rope::JsonRope;
+use vmcp_json::object::{Object, ObjectError};
+use vmcp_json::text;
 
-use super::{INPUT_REQUESTS, RESULT_TYPE, TranslateError};
-use crate::era::Era;
-use crate::object::{Object, ObjectError};
-use crate::splice::Spliced;
-use crate::{codes, json, methods};
+use super::TranslateError;
+use crate::message::era::Era;
+use crate::message::{codes, methods};
+use crate::message::{keys::INPUT_REQUESTS, keys::RESULT_TYPE};
 
 const CODE: &str = "code";
 const DATA: &str = "data";
@@ -23,9 +25,9 @@ pub fn error<'a>(
     from: Era,
     to: Era,
     uri: Option<&str>,
-) -> Result<Spliced<'a>, TranslateError> {
+) -> Result<JsonRope<'a>, TranslateError> {
     if from == to {
-        return Ok(Spliced::from(error));
+        return Ok(JsonRope::from(error));
     }
     let object = parse(error)?;
     let code = object.text(CODE).and_then(|code| code.parse::<i64>().ok());
@@ -37,10 +39,10 @@ pub fn error<'a>(
             match (uri.filter(|_| method == methods::RESOURCES_READ), object.text(DATA), &data) {
                 (Some(uri), Some(_), Some(data)) => {
                     let mut inner = data.edit();
-                    inner.set_if_absent(URI, json::quoted(uri));
+                    inner.set_if_absent(URI, text::quoted(uri));
                     edit.set(DATA, inner.finish().into_cow().into_owned());
                 }
-                (Some(uri), None, _) => _ = edit.set(DATA, format!("{{\"{URI}\":{}}}", json::quoted(uri))),
+                (Some(uri), None, _) => _ = edit.set(DATA, format!("{{\"{URI}\":{}}}", text::quoted(uri))),
                 _ => {}
             }
         }
@@ -71,7 +73,7 @@ pub fn url_elicitation(error: &RawValue) -> Result<Option<String>, TranslateErro
     let elicitations: Vec<&RawValue> =
         list.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
     let requests: Vec<String> = (1..)
-        .zip(elicitations.iter().filter(|params| json::is_object(params.get())))
+        .zip(elicitations.iter().filter(|params| text::is_object(params.get())))
         .map(|(n, params)| format!("\"url-{n}\":{{\"method\":\"{}\",\"params\":{params}}}", methods::ELICIT))
         .collect();
     if requests.is_empty() {

@@ -1,16 +1,18 @@
 //! Answers that need nothing but additions go on as the bytes that came.
 
-use super::{CACHE_SCOPE, RESULT_TYPE, ResultPlan, TTL_MS};
-use crate::era::Era;
-use crate::meta::{META, SERVER_INFO};
-use crate::methods;
+use vmcp_json::byte_rope::ByteRope;
+
+use super::ResultPlan;
+use crate::message::era::Era;
+use crate::message::methods;
+use crate::message::{keys::CACHE_SCOPE, keys::RESULT_TYPE, keys::TTL_MS};
+use crate::message::{meta::META, meta::SERVER_INFO};
 use crate::payload::{Key, Received};
-use crate::pieces::Pieces;
 
 /// The result for the client, its bytes those that were received; `None` when more must change than what can be added,
 /// which is [`super::result`]'s to do.
 #[must_use]
-pub fn forward(method: &str, received: &Received, plan: &ResultPlan<'_>) -> Option<Pieces> {
+pub fn forward(method: &str, received: &Received, plan: &ResultPlan<'_>) -> Option<ByteRope> {
     let found = received.found();
     match (plan.from, plan.to) {
         (Era::Legacy, Era::Legacy) => return Some(received.with([])),
@@ -58,7 +60,7 @@ mod tests {
     /// What is forwarded, after checking that it is what [`super::super::result`] makes of the same, if anything is.
     fn forwarded(method: &str, result: &str, from: Era, to: Era) -> Option<String> {
         let message = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
-        let mut pieces = Pieces::new();
+        let mut pieces = ByteRope::new();
         let mut scanner = Scanner::default();
         for piece in message.as_bytes().chunks(5) {
             scanner.push(piece).unwrap();

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use super::{CACHE_SCOPE, RESULT_TYPE, TTL_MS};
-use crate::object::Edit;
-use crate::{meta, methods};
+use vmcp_json::object::Edit;
+
+use crate::message::{keys::CACHE_SCOPE, keys::RESULT_TYPE, keys::TTL_MS};
+use crate::message::{meta, methods};
 
 /// Cache hints. The default allows nothing: it is right for every result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

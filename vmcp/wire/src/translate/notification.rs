@@ -1,13 +1,13 @@
 //! Notifications on their way from a backend to a client.
 
 use serde_json::value::RawValue;
+use vmcp_json::json_rope::JsonRope;
 
 use super::TranslateError;
-use crate::era::Era;
-use crate::meta::{self, PROGRESS_TOKEN};
-use crate::methods;
-use crate::params::{Params, ParamsError};
-use crate::splice::Spliced;
+use crate::message::era::Era;
+use crate::message::methods;
+use crate::message::{meta, meta::PROGRESS_TOKEN};
+use crate::message::{params::Params, params::ParamsError};
 
 /// What changes in a notification.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,7 +26,7 @@ pub enum Translated<'a> {
     /// It does not exist in the client's era.
     Dropped,
     /// Its parameters, if it has any.
-    Params(Option<Spliced<'a>>),
+    Params(Option<JsonRope<'a>>),
 }
 
 /// The notification for the client.

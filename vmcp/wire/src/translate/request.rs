@@ -1,10 +1,12 @@
 //! Parameters on their way from a client to a backend.
 
-use super::{INPUT_RESPONSES, REQUEST_STATE};
-use crate::meta::{self, Outgoing, Stamp};
-use crate::params::Params;
-use crate::splice::Spliced;
-use crate::{json, methods, subject};
+use vmcp_json::json_rope::JsonRope;
+use vmcp_json::text;
+
+use crate::message::params::Params;
+use crate::message::{keys::INPUT_RESPONSES, keys::REQUEST_STATE};
+use crate::message::{meta, meta::Outgoing, meta::Stamp};
+use crate::message::{methods, subject};
 
 /// What changes in a request.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +33,7 @@ pub enum RequestState<'a> {
 
 /// The parameters for the backend; `None` where a legacy backend needs none.
 #[must_use]
-pub fn request<'a>(method: &str, params: &Params<'a>, plan: &RequestPlan<'a>) -> Option<Spliced<'a>> {
+pub fn request<'a>(method: &str, params: &Params<'a>, plan: &RequestPlan<'a>) -> Option<JsonRope<'a>> {
     let mut edit = params.object.edit();
     if let Some(subject) = plan.subject {
         subject::set(method, &params.object, &mut edit, subject);
@@ -49,7 +51,7 @@ pub fn request<'a>(method: &str, params: &Params<'a>, plan: &RequestPlan<'a>) ->
             match plan.request_state {
                 RequestState::Keep => {}
                 RequestState::Remove => _ = edit.remove(REQUEST_STATE),
-                RequestState::Replace(state) => _ = edit.set(REQUEST_STATE, json::quoted(state)),
+                RequestState::Replace(state) => _ = edit.set(REQUEST_STATE, text::quoted(state)),
             }
         }
     }

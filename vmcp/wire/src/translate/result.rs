@@ -3,14 +3,18 @@
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
+use vmcp_json::json_rope::JsonRope;
+use vmcp_json::object::{Edit, Object};
+use vmcp_json::text;
 
-use super::{CACHE_SCOPE, Hints, REQUEST_STATE, RESULT_TYPE, STRUCTURED_CONTENT, TTL_MS, TranslateError};
-use crate::era::Era;
-use crate::meta::{self, META};
-use crate::object::{Edit, Object};
+use super::{Hints, TranslateError};
+use crate::message::era::Era;
+use crate::message::methods;
+use crate::message::{
+    keys::CACHE_SCOPE, keys::REQUEST_STATE, keys::RESULT_TYPE, keys::STRUCTURED_CONTENT, keys::TTL_MS,
+};
+use crate::message::{meta, meta::META};
 use crate::payload::{Key, Payload};
-use crate::splice::Spliced;
-use crate::{json, methods};
 
 /// What kind of result a modern server sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +49,7 @@ pub struct ResultPlan<'a> {
 #[must_use]
 pub fn result_type<'a>(result: &Object<'a>) -> ResultType<'a> {
     let Some(raw) = result.text(RESULT_TYPE) else { return ResultType::Complete };
-    json::unquoted(raw).map_or(ResultType::Other(Cow::Borrowed(raw)), named)
+    text::unquoted(raw).map_or(ResultType::Other(Cow::Borrowed(raw)), named)
 }
 
 /// The kind of a modern result, without parsing it when it was read as it arrived.
@@ -77,9 +81,9 @@ pub fn result<'a>(
     method: &str,
     result: &'a RawValue,
     plan: &ResultPlan<'a>,
-) -> Result<Spliced<'a>, TranslateError> {
+) -> Result<JsonRope<'a>, TranslateError> {
     if (plan.from, plan.to) == (Era::Legacy, Era::Legacy) {
-        return Ok(Spliced::from(result));
+        return Ok(JsonRope::from(result));
     }
     let object =
         Object::parse(result).map_err(|reason| TranslateError::Malformed { part: "result", reason })?;
@@ -103,7 +107,7 @@ fn to_legacy<'a>(method: &str, object: &Object<'a>, edit: &mut Edit<'_, 'a>) -> 
     // Earlier revisions know objects only, and their clients refuse the whole result for anything else. Servers repeat
     // the data as text content.
     if method == methods::TOOLS_CALL
-        && object.text(STRUCTURED_CONTENT).is_some_and(|data| !json::is_object(data))
+        && object.text(STRUCTURED_CONTENT).is_some_and(|data| !text::is_object(data))
     {
         edit.remove(STRUCTURED_CONTENT);
     }
@@ -124,7 +128,7 @@ fn to_modern<'a>(method: &str, object: &Object<'a>, edit: &mut Edit<'_, 'a>, pla
     let kind = if plan.from == Era::Legacy { ResultType::Complete } else { result_type(object) };
     match (kind, plan.request_state) {
         (ResultType::Complete, _) => plan.hints.complete(method, edit),
-        (ResultType::InputRequired, Some(state)) => _ = edit.set(REQUEST_STATE, json::quoted(state)),
+        (ResultType::InputRequired, Some(state)) => _ = edit.set(REQUEST_STATE, text::quoted(state)),
         _ => {}
     }
     if let Some(info) = plan.server_info {
@@ -140,5 +144,5 @@ fn to_modern<'a>(method: &str, object: &Object<'a>, edit: &mut Edit<'_, 'a>, pla
 }
 
 fn object_at<'a>(object: &Object<'a>, key: &str) -> Option<Object<'a>> {
-    Object::read(object.text(key)?).ok()
+    Object::parse_valid(object.text(key)?).ok()
 }

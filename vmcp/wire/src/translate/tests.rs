@@ -1,17 +1,17 @@
 use serde_json::value::RawValue;
+use vmcp_json::json_rope::JsonRope;
 
 use super::*;
-use crate::era::{Era, Revision};
-use crate::meta::{Outgoing, ProgressToken, Stamp, Trace};
-use crate::methods;
-use crate::params::Params;
-use crate::splice::Spliced;
+use crate::message::methods;
+use crate::message::params::Params;
+use crate::message::{era::Era, era::Revision};
+use crate::message::{meta::Outgoing, meta::ProgressToken, meta::Stamp, meta::Trace};
 
 fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap()
 }
 
-fn text(spliced: Spliced<'_>) -> String {
+fn text(spliced: JsonRope<'_>) -> String {
     spliced.into_cow().into_owned()
 }
 

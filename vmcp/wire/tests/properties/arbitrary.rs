@@ -3,16 +3,17 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
-use vmcp_wire::cursor::Cursor;
+use vmcp_json::object::Object;
 use vmcp_wire::envelope::Message;
-use vmcp_wire::era::{self, Era, RequestEra};
+use vmcp_wire::era::Era;
 use vmcp_wire::handshake::{ClientHello, Introduction};
 use vmcp_wire::headers::{self, ParamHeader};
-use vmcp_wire::object::Object;
-use vmcp_wire::pages::{List, Page};
+use vmcp_wire::headers::{Modern, RequestEra};
+use vmcp_wire::lists::cursor::Cursor;
+use vmcp_wire::lists::{pages::List, pages::Page};
 use vmcp_wire::params::Params;
 use vmcp_wire::sealed::KeyRing;
-use vmcp_wire::session::Session;
+use vmcp_wire::sealed::session::Session;
 use vmcp_wire::sse::Decoder;
 use vmcp_wire::translate::{self, NotificationPlan, RequestPlan, ResultPlan};
 
@@ -22,10 +23,11 @@ use crate::{json, shapes};
 fn handle(bytes: &[u8]) {
     let Ok(message) = Message::parse(bytes) else { return };
     let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call")];
-    for era in
-        [era::classify(headers.as_slice(), &message), era::classify_stdio(&message)].into_iter().flatten()
+    for era in [headers::classify(headers.as_slice(), &message), headers::classify_stdio(&message)]
+        .into_iter()
+        .flatten()
     {
-        let (RequestEra::Modern(era::Modern { params, .. }) | RequestEra::Legacy { params, .. }) = era;
+        let (RequestEra::Modern(Modern { params, .. }) | RequestEra::Legacy { params, .. }) = era;
         let plan = RequestPlan { subject: Some("subject"), ..RequestPlan::default() };
         _ = translate::request(message.method().unwrap_or_default(), &params, &plan);
         _ = ClientHello::parse(&params);

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use proptest::prelude::*;
 use serde_json::value::RawValue;
+use vmcp_json::object::Object;
 use vmcp_wire::envelope::Message;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::meta::{Outgoing, Stamp};
-use vmcp_wire::object::Object;
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc;
 use vmcp_wire::translate::{self, RequestPlan, ResultPlan};

@@ -3,12 +3,12 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use vmcp_wire::cursor::Cursor;
 use vmcp_wire::era::Revision;
 use vmcp_wire::headers;
-use vmcp_wire::pages::List;
+use vmcp_wire::lists::cursor::Cursor;
+use vmcp_wire::lists::pages::List;
+use vmcp_wire::sealed::session::Session;
 use vmcp_wire::sealed::{KeyRing, OpenError};
-use vmcp_wire::session::Session;
 
 fn ring() -> KeyRing {
     KeyRing::from_secrets([b"the secret of these tests"]).unwrap()

@@ -17,7 +17,7 @@ use subtle::{Choice, ConstantTimeEq as _};
 use vmcp_backend::Backend;
 use vmcp_config::Secret;
 use vmcp_config::status::{self, BackendState, StatusReport};
-use vmcp_wire::pages::List;
+use vmcp_wire::lists::pages::List;
 
 use crate::config_watch::ConfigWatch;
 use crate::engine::Engine;

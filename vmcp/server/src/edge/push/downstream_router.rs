@@ -7,10 +7,10 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use vmcp_backend::{Downstream, Event, Question, SessionId};
+use vmcp_json::json_rope::JsonRope;
+use vmcp_json::object::Object;
 use vmcp_wire::envelope::{Message, Notification};
 use vmcp_wire::level::Level;
-use vmcp_wire::object::Object;
-use vmcp_wire::splice::Spliced;
 use vmcp_wire::{methods, rpc};
 
 use super::mailbox::{Mailbox, Posted};
@@ -164,7 +164,7 @@ impl DownstreamRouter {
     fn ask(&self, session: SessionId, question: Question) {
         let Some(registered) = self.sessions.get(session) else { return };
         let Some(mut asked) = self.questions.ask(session) else { return };
-        let params = question.params.as_deref().map(Spliced::from);
+        let params = question.params.as_deref().map(JsonRope::from);
         let message = rpc::question(asked.id(), &question.method, params);
         if self.post(&registered.mailbox, None, message.into()) != Posted::Queued {
             return;

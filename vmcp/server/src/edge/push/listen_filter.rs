@@ -9,8 +9,8 @@ use futures::stream;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use vmcp_backend::Outcome;
-use vmcp_wire::json;
-use vmcp_wire::object::Object;
+use vmcp_json::object::Object;
+use vmcp_json::text;
 
 use super::mailbox::Mailbox;
 use super::server_push::ServerPush;
@@ -69,7 +69,7 @@ impl ListenFilter {
         let lists = keys.iter().filter(|(wanted, _)| *wanted).map(|(_, key)| format!("\"{key}\":true"));
         let named = [(RESOURCES_KEY, &self.resources), (TASKS_KEY, &self.tasks)];
         let named = named.iter().filter(|(_, all)| !all.is_empty()).map(|(key, all)| {
-            let all: Vec<_> = all.iter().map(|name| json::quoted(name)).collect();
+            let all: Vec<_> = all.iter().map(|name| text::quoted(name)).collect();
             format!("\"{key}\":[{}]", all.join(","))
         });
         format!("{{{}}}", lists.chain(named).collect::<Vec<_>>().join(","))

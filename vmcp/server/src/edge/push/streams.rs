@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::SessionId;
-use vmcp_wire::object::Object;
+use vmcp_json::json_rope::JsonRope;
+use vmcp_json::object::Object;
 use vmcp_wire::rpc;
-use vmcp_wire::splice::Spliced;
 use vmcp_wire::{meta, methods};
 
 use super::listen_filter::{self, ListenFilter, WatchedLists};
@@ -167,7 +167,7 @@ impl PushStream {
         ];
         for (_, method) in kinds.iter().filter(|(changed, _)| *changed) {
             let params =
-                self.mailbox.subscription().map(|id| Spliced::from(format!("{{{}}}", subscription_tag(id))));
+                self.mailbox.subscription().map(|id| JsonRope::from(format!("{{{}}}", subscription_tag(id))));
             self.queue.push_back(rpc::notification(method, params).into());
         }
     }
@@ -176,7 +176,7 @@ impl PushStream {
         self.done = true;
         if let Some(id) = self.mailbox.subscription() {
             let result = format!(r#"{{"resultType":"complete",{}}}"#, subscription_tag(id));
-            self.queue.push_back(rpc::response(id, Spliced::from(result)).into());
+            self.queue.push_back(rpc::response(id, JsonRope::from(result)).into());
         }
     }
 }
@@ -197,7 +197,7 @@ impl Drop for PushStream {
 fn acknowledged(mailbox: &Mailbox, accepted: &ListenFilter) -> Option<Bytes> {
     let id = mailbox.subscription()?;
     let params = format!(r#"{{"notifications":{},{}}}"#, accepted.to_json(), subscription_tag(id));
-    Some(rpc::notification(methods::ACKNOWLEDGED, Some(Spliced::from(params))).into())
+    Some(rpc::notification(methods::ACKNOWLEDGED, Some(JsonRope::from(params))).into())
 }
 
 /// The `_meta` entry that says which subscription a message belongs to.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use vmcp_backend::{Backend, Outcome};
+use vmcp_json::object::Object;
 use vmcp_wire::codes;
 use vmcp_wire::era::Era;
-use vmcp_wire::object::Object;
 use vmcp_wire::rpc::RpcError;
 
 use super::server_push::ServerPush;

@@ -16,15 +16,15 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::{Event, Outcome};
+use vmcp_json::json_rope::JsonRope;
+use vmcp_json::object::Object;
 use vmcp_wire::codes;
 use vmcp_wire::envelope::Request;
 use vmcp_wire::era::Era;
-use vmcp_wire::object::Object;
+use vmcp_wire::keys::INPUT_RESPONSES;
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc::{self, RpcError};
-use vmcp_wire::splice::Spliced;
-use vmcp_wire::state::Continuation;
-use vmcp_wire::translate::INPUT_RESPONSES;
+use vmcp_wire::sealed::request_state::Continuation;
 
 use super::dispatch::{self, RelayedState};
 use super::edge::Edge;
@@ -183,7 +183,7 @@ impl Conversation {
             }
             Event::Question(question) => {
                 let asked = self.client.edge.questions.ask(self.client.session?)?;
-                let params = question.params.as_deref().map(Spliced::from);
+                let params = question.params.as_deref().map(JsonRope::from);
                 let message = rpc::question(asked.id(), &question.method, params);
                 self.open.push(OpenQuestion { asked, answer: question.answer });
                 Some(message)

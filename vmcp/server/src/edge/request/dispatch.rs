@@ -4,17 +4,20 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use tracing::Instrument as _;
+use vmcp_json::json_rope::JsonRope;
+use vmcp_json::object::Object;
+use vmcp_json::text;
 use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::era::{Era, Revision};
-use vmcp_wire::object::Object;
-use vmcp_wire::pages::List;
+use vmcp_wire::handshake::client_capabilities;
+use vmcp_wire::keys::{INPUT_REQUESTS, REQUEST_STATE};
+use vmcp_wire::lists::pages::List;
 use vmcp_wire::params::Params;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::{self, RpcError};
-use vmcp_wire::splice::Spliced;
-use vmcp_wire::state::{self, Binding, Continuation};
-use vmcp_wire::translate::{self, INPUT_REQUESTS, REQUEST_STATE, ResultPlan, ResultType, TranslateError};
-use vmcp_wire::{asking, codes, json, methods, subject};
+use vmcp_wire::sealed::{request_state, request_state::Binding, request_state::Continuation};
+use vmcp_wire::translate::{self, ResultPlan, ResultType, TranslateError};
+use vmcp_wire::{codes, methods, subject};
 
 use super::edge::Edge;
 use super::encoded_response::EncodedResponse;
@@ -39,7 +42,7 @@ pub(crate) struct RelayedState {
 
 /// What a state that is sealed for this request is bound to.
 pub(crate) fn binding(identity: Identity, request: &Request<'_>, params: &Params<'_>) -> Binding {
-    Binding { identity: identity.digest(), request: state::digest(&request.method, &params.object) }
+    Binding { identity: identity.digest(), request: request_state::digest(&request.method, &params.object) }
 }
 
 /// Runs one request to its end, in a span of its own, within the reach of `notifications/cancelled`.
@@ -102,7 +105,7 @@ async fn handle(
         methods::DISCOVER => {
             return EncodedResponse::ok(rpc::response(
                 request.id,
-                Spliced::from(handshake::discover(edge, peer.identity)),
+                JsonRope::from(handshake::discover(edge, peer.identity)),
             ));
         }
         methods::TOOLS_CALL => route::call_tool(&edge.engine, caller, raw).await,
@@ -126,7 +129,7 @@ async fn handle(
 /// The parameters with the backend's own state in place of ours.
 fn with_backend_state(params: &Params<'_>, relayed: &RelayedState) -> Option<Box<RawValue>> {
     let mut edit = params.object.edit();
-    edit.set(REQUEST_STATE, json::quoted(&relayed.state));
+    edit.set(REQUEST_STATE, text::quoted(&relayed.state));
     edit.finish().into_raw().ok()
 }
 
@@ -212,7 +215,8 @@ fn missing_capability(peer: &Peer, question: &Object<'_>) -> Option<&'static str
         let request = Object::parse(request).unwrap_or_default();
         let (method, params) = (request.get_str("method").unwrap_or_default(), request.get("params"));
         // A method that nobody knows belongs to an extension.
-        asking::required(&method, params).filter(|_| !asking::may_ask(declared, &method, params))
+        client_capabilities::required(&method, params)
+            .filter(|_| !client_capabilities::may_ask(declared, &method, params))
     })
 }
 

@@ -1,11 +1,11 @@
 //! [`EncodedResponse`]: the encoded response to one request.
 
 use serde_json::value::RawValue;
+use vmcp_json::byte_rope::ByteRope;
+use vmcp_json::json_rope::JsonRope;
 use vmcp_wire::codes;
 use vmcp_wire::era::Era;
-use vmcp_wire::pieces::Pieces;
 use vmcp_wire::rpc::{self, RpcError};
-use vmcp_wire::splice::Spliced;
 
 /// An answer, ready to be sent.
 #[derive(Debug)]
@@ -13,11 +13,11 @@ pub(crate) struct EncodedResponse {
     /// The HTTP status; stdio has none.
     pub(crate) status: u16,
     /// The JSON-RPC response.
-    pub(crate) body: Pieces,
+    pub(crate) body: ByteRope,
 }
 
 impl EncodedResponse {
-    pub(crate) fn ok(body: impl Into<Pieces>) -> Self {
+    pub(crate) fn ok(body: impl Into<ByteRope>) -> Self {
         Self { status: 200, body: body.into() }
     }
 
@@ -25,7 +25,7 @@ impl EncodedResponse {
     pub(crate) fn error(era: Era, id: &RawValue, error: &RpcError) -> Self {
         Self {
             status: codes::http_status(error.code, era),
-            body: rpc::error(Some(id), Spliced::from(error.to_json())).into(),
+            body: rpc::error(Some(id), JsonRope::from(error.to_json())).into(),
         }
     }
 
@@ -33,6 +33,6 @@ impl EncodedResponse {
     pub(crate) fn internal_error() -> Self {
         tracing::error!("a request ended without an answer");
         let error = RpcError::new(codes::INTERNAL_ERROR, "internal error; see the server's log");
-        Self { status: 500, body: rpc::error(None, Spliced::from(error.to_json())).into() }
+        Self { status: 500, body: rpc::error(None, JsonRope::from(error.to_json())).into() }
     }
 }

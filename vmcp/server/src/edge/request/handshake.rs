@@ -1,12 +1,12 @@
 //! How we introduce ourselves: `initialize` for legacy clients, `server/discover` for modern ones.
 
-use vmcp_wire::capabilities::without_tasks_extension;
 use vmcp_wire::codes;
 use vmcp_wire::era::Revision;
+use vmcp_wire::handshake::client_capabilities::without_tasks_extension;
 use vmcp_wire::handshake::{ClientHello, OwnIntroduction};
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc::RpcError;
-use vmcp_wire::session::Session;
+use vmcp_wire::sealed::session::Session;
 use vmcp_wire::translate::{Hints, Scope};
 
 use super::edge::Edge;

@@ -1,10 +1,10 @@
 //! [`InputRequests`]: the questions of one call to a modern client.
 
 use vmcp_backend::{Outcome, Question};
-use vmcp_wire::json;
-use vmcp_wire::object::Object;
-use vmcp_wire::splice::Spliced;
-use vmcp_wire::translate::{INPUT_REQUESTS, RESULT_TYPE};
+use vmcp_json::json_rope::JsonRope;
+use vmcp_json::object::Object;
+use vmcp_json::text;
+use vmcp_wire::keys::{INPUT_REQUESTS, RESULT_TYPE};
 
 /// Questions that one call may have open.
 const MAX_QUESTIONS: usize = 32;
@@ -33,7 +33,7 @@ impl InputRequests {
     pub(super) fn answer(&mut self, responses: &Object<'_>) {
         let open = std::mem::take(&mut self.open);
         for (key, question) in open {
-            match responses.get(&key).filter(|response| json::is_object(response.get())) {
+            match responses.get(&key).filter(|response| text::is_object(response.get())) {
                 // The backend may have taken the question back.
                 Some(response) => drop(question.answer.send(Outcome::result(response))),
                 None => self.open.push((key, question)),
@@ -42,7 +42,7 @@ impl InputRequests {
     }
 
     /// The questions as a result, without the state.
-    pub(super) fn result(&self) -> Spliced<'static> {
+    pub(super) fn result(&self) -> JsonRope<'static> {
         let requests: Vec<String> = self.open.iter().map(|(key, question)| request(key, question)).collect();
         let requests = requests.join(",");
         format!("{{\"{RESULT_TYPE}\":\"input_required\",\"{INPUT_REQUESTS}\":{{{requests}}}}}").into()
@@ -51,7 +51,7 @@ impl InputRequests {
 
 fn request(key: &str, question: &Question) -> String {
     let params = question.params.as_deref().map(|params| format!(",\"params\":{params}"));
-    format!("\"{key}\":{{\"method\":{}{}}}", json::quoted(&question.method), params.unwrap_or_default())
+    format!("\"{key}\":{{\"method\":{}{}}}", text::quoted(&question.method), params.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Pages of what the view shows.
 
+use vmcp_json::byte_rope::ByteRope;
+use vmcp_json::object::Object;
 use vmcp_wire::codes;
-use vmcp_wire::cursor::Cursor;
-use vmcp_wire::object::Object;
-use vmcp_wire::pages::List;
-use vmcp_wire::pieces::Pieces;
+use vmcp_wire::lists::cursor::Cursor;
+use vmcp_wire::lists::pages::List;
 use vmcp_wire::rpc::RpcError;
 
 use crate::edge::session::peer::Peer;
@@ -16,7 +16,7 @@ pub(super) fn page(
     peer: &Peer,
     list: List,
     params: &Object<'_>,
-) -> Result<Pieces, RpcError> {
+) -> Result<ByteRope, RpcError> {
     let after = after(list, params)?;
     let list = snapshot.view(peer.identity).list(list, peer.style);
     Ok(list.page(after.as_deref(), peer.era, snapshot.server_info()).into_iter().collect())

@@ -1,8 +1,8 @@
 //! `logging/setLevel` of legacy sessions.
 
+use vmcp_json::object::Object;
 use vmcp_wire::codes;
 use vmcp_wire::level::Level;
-use vmcp_wire::object::Object;
 use vmcp_wire::rpc::RpcError;
 
 use super::edge::Edge;

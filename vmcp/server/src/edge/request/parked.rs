@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use vmcp_wire::state::Continuation;
+use vmcp_wire::sealed::request_state::Continuation;
 
 use super::running_call::RunningCall;
 use crate::edge::session::random::random;

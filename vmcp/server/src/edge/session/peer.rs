@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use vmcp_backend::{ClientFacts, SessionId};
 use vmcp_config::ToolNameStyle;
-use vmcp_wire::era::{Era, Modern, Revision};
+use vmcp_wire::era::{Era, Revision};
+use vmcp_wire::headers::Modern;
 use vmcp_wire::level::Level;
 
 use super::sessions::OpenedSession;

@@ -10,7 +10,8 @@ use futures::FutureExt as _;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use vmcp_backend::{Outcome, SessionId};
-use vmcp_wire::{json, methods, rpc};
+use vmcp_json::text;
+use vmcp_wire::{methods, rpc};
 
 use super::random::random;
 
@@ -77,7 +78,7 @@ impl PendingQuestions {
         id: &RawValue,
         outcome: Outcome,
     ) -> Result<(), UnexpectedAnswer> {
-        let id = json::unquoted(id.get()).ok_or(UnexpectedAnswer::Unknown)?;
+        let id = text::unquoted(id.get()).ok_or(UnexpectedAnswer::Unknown)?;
         if !id.starts_with(&self.process) {
             return Err(if id.starts_with(ID_PREFIX) {
                 UnexpectedAnswer::OtherProcess
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
 
     fn id(text: &str) -> Box<RawValue> {
-        RawValue::from_string(json::quoted(text)).unwrap()
+        RawValue::from_string(text::quoted(text)).unwrap()
     }
 
     fn yes() -> Outcome {

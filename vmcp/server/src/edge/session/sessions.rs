@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use vmcp_backend::{ClientFacts, SessionId};
-use vmcp_wire::object::Object;
+use vmcp_json::object::Object;
 use vmcp_wire::sealed::KeyRing;
-use vmcp_wire::session::{Session, SessionError};
+use vmcp_wire::sealed::{session::Session, session::SessionError};
 
 use super::random::{now, random};
 use crate::identity::Identity;

@@ -14,14 +14,16 @@ use hyper::body::Incoming;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::Outcome;
+use vmcp_json::json_rope::JsonRope;
+use vmcp_json::text;
 use vmcp_wire::envelope::{Message, Notification, Request};
-use vmcp_wire::era::{self, Era, RequestEra};
+use vmcp_wire::era::Era;
+use vmcp_wire::headers::RequestEra;
 use vmcp_wire::headers::{self, Field, HeaderSource};
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc;
-use vmcp_wire::session::Session;
-use vmcp_wire::splice::Spliced;
-use vmcp_wire::{codes, json, methods};
+use vmcp_wire::sealed::session::Session;
+use vmcp_wire::{codes, methods};
 
 use super::trace;
 use crate::edge::push::streams;
@@ -102,7 +104,7 @@ async fn receive(transport: &HttpTransport, request: HttpRequest<Incoming>) -> R
         Ok(message) => message,
         Err(error) => return refuse::envelope(&error),
     };
-    let era = match era::classify(&HttpHeaders(&parts.headers), &message) {
+    let era = match headers::classify(&HttpHeaders(&parts.headers), &message) {
         Ok(era) => era,
         Err(refusal) => return refuse::protocol(message.id(), &refusal),
     };
@@ -140,7 +142,7 @@ fn initialize(edge: &Edge, request: &Request<'_>, params: &Params<'_>) -> Respon
     match handshake::initialize(edge, params) {
         Ok((_, id, result)) => {
             let mut response =
-                respond::json(EncodedResponse::ok(rpc::response(request.id, Spliced::from(result))));
+                respond::json(EncodedResponse::ok(rpc::response(request.id, JsonRope::from(result))));
             if let Ok(value) = HeaderValue::try_from(id) {
                 response.headers_mut().insert(SESSION_ID, value);
             }
@@ -266,7 +268,7 @@ fn session(edge: &Edge, headers: &HeaderMap) -> Result<Arc<OpenedSession>, Box<R
 
 /// An error body without an id, with an HTTP status.
 fn error_response(status: StatusCode, id: Option<&RawValue>, code: i64, message: &str) -> Response {
-    let error = format!(r#"{{"code":{code},"message":{}}}"#, json::quoted(message));
-    let body = rpc::error(id, Spliced::from(error));
+    let error = format!(r#"{{"code":{code},"message":{}}}"#, text::quoted(message));
+    let body = rpc::error(id, JsonRope::from(error));
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }

@@ -13,11 +13,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vmcp_backend::Outcome;
 use vmcp_config::ToolNameStyle;
+use vmcp_json::json_rope::JsonRope;
 use vmcp_wire::envelope::{Message, Request};
-use vmcp_wire::era::{self, Modern, RequestEra};
+use vmcp_wire::headers::{self, Modern, RequestEra};
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc::{self, RpcError};
-use vmcp_wire::splice::Spliced;
 use vmcp_wire::{codes, methods};
 
 use super::trace;
@@ -99,7 +99,7 @@ impl Connection {
                     .await;
             }
         };
-        let era = match era::classify_stdio(&message) {
+        let era = match headers::classify_stdio(&message) {
             Ok(era) => era,
             Err(refusal) => return self.refuse(message.id(), &refusal.error).await,
         };
@@ -166,7 +166,7 @@ impl Connection {
         match handshake::initialize(&self.edge, params) {
             Ok((session, _, result)) => {
                 let first = self.session.replace(OpenedSession::from(session)).is_none();
-                let _ = self.sender.send(rpc::response(request.id, Spliced::from(result))).await;
+                let _ = self.sender.send(rpc::response(request.id, JsonRope::from(result))).await;
                 if first {
                     self.listen();
                 }
@@ -201,7 +201,7 @@ impl Connection {
     }
 
     async fn refuse(&self, id: Option<&RawValue>, error: &RpcError) {
-        let _ = self.sender.send(rpc::error(id, Spliced::from(error.to_json()))).await;
+        let _ = self.sender.send(rpc::error(id, JsonRope::from(error.to_json()))).await;
     }
 }
 

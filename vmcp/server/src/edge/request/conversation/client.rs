@@ -5,14 +5,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use vmcp_backend::{Question, SessionId};
+use vmcp_json::json_rope::JsonRope;
+use vmcp_json::text;
 use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::era::Era;
+use vmcp_wire::handshake::client_capabilities;
+use vmcp_wire::keys::REQUEST_STATE;
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc::{self, RpcError};
-use vmcp_wire::splice::Spliced;
-use vmcp_wire::state::{Continuation, StateError};
-use vmcp_wire::translate::{self, NotificationPlan, REQUEST_STATE, ResultPlan, Translated};
-use vmcp_wire::{asking, codes, json, methods};
+use vmcp_wire::sealed::{request_state::Continuation, request_state::StateError};
+use vmcp_wire::translate::{self, NotificationPlan, ResultPlan, Translated};
+use vmcp_wire::{codes, methods};
 
 use crate::edge::request::dispatch;
 use crate::edge::request::edge::Edge;
@@ -55,7 +58,7 @@ impl Client {
         }
         let Some(state) = params.object.text(REQUEST_STATE) else { return Ok(None) };
         // What is no string is no state of ours either.
-        let state = json::unquoted(state).unwrap_or_default();
+        let state = text::unquoted(state).unwrap_or_default();
         let binding = dispatch::binding(self.identity, request, params);
         Continuation::open(&self.edge.ring(), &state, &binding, now()).map(Some)
     }
@@ -72,7 +75,7 @@ impl Client {
     /// The answer that asks, with the state that the client is to carry; an error without one.
     pub(super) fn ask_for_input(
         &self,
-        result: Spliced<'_>,
+        result: JsonRope<'_>,
         sealed: Result<String, Option<StateError>>,
     ) -> EncodedResponse {
         let Ok(Message::Request(request)) = Message::parse(&self.message) else {
@@ -123,7 +126,11 @@ impl Client {
     }
 
     pub(super) fn may_be_asked(&self, question: &Question) -> bool {
-        asking::may_ask(self.capabilities.as_deref(), &question.method, question.params.as_deref())
+        client_capabilities::may_ask(
+            self.capabilities.as_deref(),
+            &question.method,
+            question.params.as_deref(),
+        )
     }
 
     /// An answer under the id of the present request.

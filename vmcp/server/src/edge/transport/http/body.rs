@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use tokio::time;
-use vmcp_wire::pieces::Pieces;
+use vmcp_json::byte_rope::ByteRope;
 
 /// Why there is no body.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ async fn bounded(body: &mut Incoming, limit: usize, timeout: Duration) -> Result
 }
 
 async fn whole(body: &mut Incoming, limit: usize) -> Result<Bytes, BodyError> {
-    let mut pieces = Pieces::new();
+    let mut pieces = ByteRope::new();
     while let Some(frame) = body.frame().await {
         // Trailers say nothing to us.
         if let Ok(piece) = frame.map_err(|_| BodyError::Broken)?.into_data() {

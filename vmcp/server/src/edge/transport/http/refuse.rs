@@ -3,10 +3,10 @@
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::value::RawValue;
+use vmcp_json::json_rope::JsonRope;
 use vmcp_wire::codes;
 use vmcp_wire::envelope::EnvelopeError;
 use vmcp_wire::rpc::{self, Refusal};
-use vmcp_wire::splice::Spliced;
 
 use super::body::BodyError;
 use super::error_response;
@@ -66,7 +66,7 @@ pub(super) fn envelope(error: &EnvelopeError) -> Response {
 
 pub(super) fn protocol(id: Option<&RawValue>, refusal: &Refusal) -> Response {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
-    let body = rpc::error(id, Spliced::from(refusal.error.to_json()));
+    let body = rpc::error(id, JsonRope::from(refusal.error.to_json()));
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 

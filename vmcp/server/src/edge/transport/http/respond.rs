@@ -14,7 +14,7 @@ use futures::StreamExt as _;
 use futures::stream::{self, Stream};
 use http_body::{Frame, SizeHint};
 use tokio::time::timeout;
-use vmcp_wire::pieces::Pieces;
+use vmcp_json::byte_rope::ByteRope;
 use vmcp_wire::sse;
 
 use crate::edge::request::conversation::{Conversation, ConversationItem};
@@ -24,7 +24,7 @@ use crate::edge::request::encoded_response::EncodedResponse;
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
 
 /// A document in pieces; its length is known.
-struct PiecesBody(Pieces);
+struct PiecesBody(ByteRope);
 
 impl http_body::Body for PiecesBody {
     type Data = Bytes;

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
+use vmcp_json::json_rope::JsonRope;
+use vmcp_json::object::{Edit, Object};
+use vmcp_json::text;
 
-use crate::era::Revision;
-use crate::json;
-use crate::object::{Edit, Object};
-use crate::splice::Spliced;
+use crate::message::era::Revision;
 
 /// The key of the metadata itself.
 pub const META: &str = "_meta";
@@ -65,19 +65,19 @@ impl<'a> Meta<'a> {
     /// Name and version of the client, if it says so with an object.
     #[must_use]
     pub fn client_info(&self) -> Option<&'a RawValue> {
-        self.get(CLIENT_INFO).filter(|info| json::is_object(info.get()))
+        self.get(CLIENT_INFO).filter(|info| text::is_object(info.get()))
     }
 
     /// The client's name, for logs and for the spelling of tool names; never for security.
     #[must_use]
     pub fn client_name(&self) -> Option<Cow<'a, str>> {
-        Object::read(self.object.text(CLIENT_INFO)?).ok()?.get_str("name")
+        Object::parse_valid(self.object.text(CLIENT_INFO)?).ok()?.get_str("name")
     }
 
     /// The client's capabilities, if it states them as an object.
     #[must_use]
     pub fn client_capabilities(&self) -> Option<&'a RawValue> {
-        self.get(CLIENT_CAPABILITIES).filter(|capabilities| json::is_object(capabilities.get()))
+        self.get(CLIENT_CAPABILITIES).filter(|capabilities| text::is_object(capabilities.get()))
     }
 
     /// The log level wanted for this request.
@@ -89,7 +89,7 @@ impl<'a> Meta<'a> {
     /// The progress token, as written.
     #[must_use]
     pub fn progress_token(&self) -> Option<&'a RawValue> {
-        self.get(PROGRESS_TOKEN).filter(|token| json::is_id(token.get()))
+        self.get(PROGRESS_TOKEN).filter(|token| text::is_id(token.get()))
     }
 
     /// The trace context. A `traceparent` that is not well-formed is ignored, and the rest with it.
@@ -190,9 +190,9 @@ impl<'a> Outgoing<'a> {
             }
             Stamp::Modern { revision, client_info, client_capabilities, log_level } => {
                 edit.set(PROTOCOL_VERSION, format!("\"{revision}\""));
-                set_or_remove(&mut edit, CLIENT_INFO, client_info.map(Spliced::from));
+                set_or_remove(&mut edit, CLIENT_INFO, client_info.map(JsonRope::from));
                 edit.set(CLIENT_CAPABILITIES, client_capabilities);
-                set_or_remove(&mut edit, LOG_LEVEL, log_level.map(|level| json::quoted(level).into()));
+                set_or_remove(&mut edit, LOG_LEVEL, log_level.map(|level| text::quoted(level).into()));
             }
         }
         match self.progress_token {
@@ -203,14 +203,14 @@ impl<'a> Outgoing<'a> {
         let Trace { traceparent, tracestate, baggage } = &self.trace;
         for (key, value) in [(TRACEPARENT, traceparent), (TRACESTATE, tracestate), (BAGGAGE, baggage)] {
             if let Some(value) = value {
-                edit.set(key, json::quoted(value));
+                edit.set(key, text::quoted(value));
             }
         }
         edit
     }
 }
 
-fn set_or_remove<'a>(edit: &mut Edit<'_, 'a>, key: &str, value: Option<Spliced<'a>>) {
+fn set_or_remove<'a>(edit: &mut Edit<'_, 'a>, key: &str, value: Option<JsonRope<'a>>) {
     match value {
         Some(value) => edit.set(key, value),
         None => edit.remove(key),
@@ -232,11 +232,11 @@ pub(crate) fn put_back<'a>(outer: &mut Edit<'_, 'a>, meta: Edit<'_, 'a>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::splice::Spliced;
+    use vmcp_json::json_rope::JsonRope;
 
     fn rewritten(meta: &str, outgoing: &Outgoing<'_>) -> String {
         let meta = Meta::from(Object::parse_str(meta).unwrap());
-        Spliced::into_cow(outgoing.edit(&meta).finish()).into_owned()
+        JsonRope::into_cow(outgoing.edit(&meta).finish()).into_owned()
     }
 
     #[test]

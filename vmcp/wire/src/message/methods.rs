@@ -1,6 +1,6 @@
 //! Method names, and what is true of them.
 
-use crate::era::Era;
+use crate::message::era::Era;
 
 /// Opens a legacy session.
 pub const INITIALIZE: &str = "initialize";

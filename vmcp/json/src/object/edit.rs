@@ -1,8 +1,8 @@
 //! Changes to a few keys of an object; every byte that no change touches is written as it came.
 
 use super::{Entry, Object};
-use crate::json;
-use crate::splice::Spliced;
+use crate::json_rope::JsonRope;
+use crate::text;
 
 /// A set of changes. The last change of a key wins.
 #[derive(Debug, Clone)]
@@ -10,7 +10,7 @@ pub struct Edit<'o, 'a> {
     object: &'o Object<'a>,
     /// One for each entry of the object, or none at all while nothing has changed.
     slots: Vec<Slot<'a>>,
-    added: Vec<(String, Spliced<'a>)>,
+    added: Vec<(String, JsonRope<'a>)>,
 }
 
 /// What becomes of one entry.
@@ -18,7 +18,7 @@ pub struct Edit<'o, 'a> {
 struct Slot<'a> {
     removed: bool,
     key: Option<String>,
-    value: Option<Spliced<'a>>,
+    value: Option<JsonRope<'a>>,
 }
 
 impl<'o, 'a> Edit<'o, 'a> {
@@ -27,7 +27,7 @@ impl<'o, 'a> Edit<'o, 'a> {
     }
 
     /// Gives `key` a value: in its place when the key exists, else at the end.
-    pub fn set(&mut self, key: &str, value: impl Into<Spliced<'a>>) -> &mut Self {
+    pub fn set(&mut self, key: &str, value: impl Into<JsonRope<'a>>) -> &mut Self {
         let value = value.into();
         if let Some(at) = self.position(key) {
             let unchanged = self.object.entries.get(at).is_some_and(|entry| value.is(entry.value));
@@ -43,7 +43,7 @@ impl<'o, 'a> Edit<'o, 'a> {
     }
 
     /// Gives `key` a value unless it has one.
-    pub fn set_if_absent(&mut self, key: &str, value: impl Into<Spliced<'a>>) -> &mut Self {
+    pub fn set_if_absent(&mut self, key: &str, value: impl Into<JsonRope<'a>>) -> &mut Self {
         if !self.has(key) {
             self.set(key, value);
         }
@@ -94,11 +94,11 @@ impl<'o, 'a> Edit<'o, 'a> {
 
     /// The edited object.
     #[must_use]
-    pub fn finish(self) -> Spliced<'a> {
+    pub fn finish(self) -> JsonRope<'a> {
         if self.is_unchanged() {
-            return Spliced::from(self.object.raw);
+            return JsonRope::from(self.object.raw);
         }
-        let mut writer = Writer { raw: self.object.raw, out: Spliced::default(), pending: 0..0 };
+        let mut writer = Writer { raw: self.object.raw, out: JsonRope::default(), pending: 0..0 };
         let entries = &self.object.entries;
         // Everything up to the first key, and everything behind the last value; `{` and the rest if there are none.
         let head = entries.first().map_or(1, |entry| entry.key_span.start);
@@ -120,7 +120,7 @@ impl<'o, 'a> Edit<'o, 'a> {
         }
         for (key, value) in self.added {
             let comma = if first { "" } else { "," };
-            writer.insert(Spliced::from(format!("{comma}{}:", json::quoted(&key))));
+            writer.insert(JsonRope::from(format!("{comma}{}:", text::quoted(&key))));
             writer.insert(value);
             first = false;
         }
@@ -148,7 +148,7 @@ impl<'o, 'a> Edit<'o, 'a> {
 /// Joins adjacent slices of the original, so that a large untouched stretch stays one piece.
 struct Writer<'a> {
     raw: &'a str,
-    out: Spliced<'a>,
+    out: JsonRope<'a>,
     pending: std::ops::Range<usize>,
 }
 
@@ -164,7 +164,7 @@ impl<'a> Writer<'a> {
     fn entry(&mut self, entry: &Entry<'a>, slot: Slot<'a>) {
         match slot.key {
             None => self.copy(entry.key_span.start, entry.key_span.end),
-            Some(key) => self.insert(Spliced::from(json::quoted(&key))),
+            Some(key) => self.insert(JsonRope::from(text::quoted(&key))),
         }
         self.copy(entry.key_span.end, entry.value_span.start);
         match slot.value {
@@ -173,7 +173,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn insert(&mut self, value: Spliced<'a>) {
+    fn insert(&mut self, value: JsonRope<'a>) {
         self.flush();
         self.out.append(value);
     }
@@ -183,7 +183,7 @@ impl<'a> Writer<'a> {
         self.pending.start = self.pending.end;
     }
 
-    fn finish(mut self) -> Spliced<'a> {
+    fn finish(mut self) -> JsonRope<'a> {
         self.flush();
         self.out
     }

@@ -3,10 +3,10 @@
 
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
+use vmcp_json::object::Object;
 
-use crate::object::Object;
+use crate::message::subject;
 use crate::sealed::{KeyRing, Nonce, OpenError};
-use crate::subject;
 
 /// The most bytes that a backend's own state may have.
 pub const MAX_STATE: usize = 256 * 1024;

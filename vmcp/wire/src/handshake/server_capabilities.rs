@@ -3,18 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
+use vmcp_json::object::Object;
+use vmcp_json::text;
 
-use crate::era::{Era, Revision};
-use crate::json;
-use crate::object::Object;
+use super::client_capabilities::{ClientExtensions, EXPERIMENTAL, EXTENSIONS, TASKS_EXTENSION, inner};
+use crate::message::{era::Era, era::Revision};
 
-/// The extension that makes a modern call a task.
-pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
-/// A `ClientCapabilities` with just that, as JSON.
-pub const TASKS_REQUIRED: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
-
-const EXTENSIONS: &str = "extensions";
-const EXPERIMENTAL: &str = "experimental";
 /// Extensions of one server that are looked at.
 const MOST_EXTENSIONS: usize = 64;
 /// The longest settings of an extension that are repeated, in bytes; longer ones are declared without them.
@@ -23,7 +17,7 @@ const LONGEST_SETTINGS: usize = 4 * 1024;
 /// What one server declares, as far as a gateway relays it.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of capabilities")]
-pub struct Offer {
+pub struct ServerCapabilities {
     era: Era,
     prompts: bool,
     resources: bool,
@@ -46,7 +40,7 @@ struct CoreTasks {
     tool_calls: bool,
 }
 
-impl Offer {
+impl ServerCapabilities {
     /// Reads `ServerCapabilities`; what cannot be read is not declared.
     #[must_use]
     pub fn read(era: Era, capabilities: &RawValue) -> Self {
@@ -130,12 +124,8 @@ impl CoreTasks {
     }
 }
 
-fn inner<'a>(object: &Object<'a>, key: &str) -> Option<Object<'a>> {
-    Object::parse(object.get(key)?).ok()
-}
-
 fn read_extensions(entries: &Object<'_>) -> Extensions {
-    let known = entries.iter().filter(|(_, settings)| json::is_object(settings.get()));
+    let known = entries.iter().filter(|(_, settings)| text::is_object(settings.get()));
     let entry = |(id, settings): (&str, &RawValue)| {
         let kept = settings.get().len() <= LONGEST_SETTINGS;
         let settings = if kept { settings.to_owned() } else { RawValue::from_string("{}".into()).ok()? };
@@ -145,24 +135,27 @@ fn read_extensions(entries: &Object<'_>) -> Extensions {
 }
 
 /// `ServerCapabilities` for clients of a revision, as JSON: tools, and whatever one of the servers has.
-pub fn declaration<'a>(offers: impl IntoIterator<Item = &'a Offer>, client: Revision) -> String {
-    let mut any = Offer::default();
-    for offer in offers {
-        any.prompts |= offer.prompts;
-        any.resources |= offer.resources;
-        any.subscriptions |= offer.subscriptions;
-        any.completions |= offer.completions;
-        any.logging |= offer.logging;
-        if let Some(tasks) = offer.tasks {
+pub fn declaration<'a>(
+    servers: impl IntoIterator<Item = &'a ServerCapabilities>,
+    client: Revision,
+) -> String {
+    let mut any = ServerCapabilities::default();
+    for server in servers {
+        any.prompts |= server.prompts;
+        any.resources |= server.resources;
+        any.subscriptions |= server.subscriptions;
+        any.completions |= server.completions;
+        any.logging |= server.logging;
+        if let Some(tasks) = server.tasks {
             let any = any.tasks.get_or_insert_default();
             any.list |= tasks.list;
             any.cancel |= tasks.cancel;
             any.tool_calls |= tasks.tool_calls;
         }
-        let modern_tasks = client.era() == Era::Modern && offer.has_tasks(Era::Modern);
-        let relayed = offer.extensions.iter().filter(|(id, _)| *id != TASKS_EXTENSION || modern_tasks);
+        let modern_tasks = client.era() == Era::Modern && server.has_tasks(Era::Modern);
+        let relayed = server.extensions.iter().filter(|(id, _)| *id != TASKS_EXTENSION || modern_tasks);
         add(&mut any.extensions, relayed);
-        add(&mut any.experimental, offer.experimental.iter());
+        add(&mut any.experimental, server.experimental.iter());
     }
     any.tasks = any.tasks.filter(|_| client == Revision::V2025_11_25);
     write(&any)
@@ -177,7 +170,7 @@ fn add<'a>(any: &mut Extensions, more: impl Iterator<Item = (&'a String, &'a Box
     }
 }
 
-fn write(any: &Offer) -> String {
+fn write(any: &ServerCapabilities) -> String {
     let mut parts = vec![r#""tools":{"listChanged":true}"#.to_owned()];
     let mut part = |declared: bool, text: &str| parts.extend(declared.then(|| text.to_owned()));
     let subscribe = if any.subscriptions { r#","subscribe":true"# } else { "" };
@@ -196,48 +189,11 @@ fn write(any: &Offer) -> String {
     }
     for (key, extensions) in [(EXTENSIONS, &any.extensions), (EXPERIMENTAL, &any.experimental)] {
         if !extensions.is_empty() {
-            let entries = extensions.iter().map(|(id, settings)| format!("{}:{settings}", json::quoted(id)));
+            let entries = extensions.iter().map(|(id, settings)| format!("{}:{settings}", text::quoted(id)));
             parts.push(format!(r#""{key}":{{{}}}"#, entries.collect::<Vec<_>>().join(",")));
         }
     }
     format!("{{{}}}", parts.join(","))
-}
-
-/// The extensions that a client declares.
-#[derive(Debug, Clone, Default)]
-pub struct ClientExtensions<'a> {
-    extensions: Object<'a>,
-    experimental: Object<'a>,
-}
-
-impl<'a> ClientExtensions<'a> {
-    /// Reads `ClientCapabilities`; what cannot be read is not declared.
-    #[must_use]
-    pub fn read(capabilities: Option<&'a RawValue>) -> Self {
-        let object = capabilities.and_then(|raw| Object::parse(raw).ok()).unwrap_or_default();
-        let part = |key| inner(&object, key).unwrap_or_default();
-        Self { extensions: part(EXTENSIONS), experimental: part(EXPERIMENTAL) }
-    }
-
-    /// Whether it takes a task instead of a result.
-    #[must_use]
-    pub fn has_tasks(&self) -> bool {
-        self.extensions.text(TASKS_EXTENSION).is_some_and(json::is_object)
-    }
-}
-
-/// The capabilities of a client that cannot have the modern kind of tasks, whatever it says. `None` if it says nothing of
-/// them.
-#[must_use]
-pub fn without_tasks_extension(capabilities: &RawValue) -> Option<String> {
-    let object = Object::parse(capabilities).ok()?;
-    let extensions = inner(&object, EXTENSIONS)?;
-    extensions.text(TASKS_EXTENSION)?;
-    let mut inner = extensions.edit();
-    inner.remove(TASKS_EXTENSION);
-    let mut edit = object.edit();
-    edit.set(EXTENSIONS, inner.finish());
-    Some(edit.finish().into_cow().into_owned())
 }
 
 #[cfg(test)]
@@ -248,29 +204,29 @@ mod tests {
         RawValue::from_string(text.to_owned()).unwrap()
     }
 
-    fn offer(era: Era, capabilities: &str) -> Offer {
-        Offer::read(era, &raw(capabilities))
+    fn declared(era: Era, capabilities: &str) -> ServerCapabilities {
+        ServerCapabilities::read(era, &raw(capabilities))
     }
 
     #[test]
     fn what_any_server_has_is_declared_to_whom_it_reaches() {
-        let modern = offer(
+        let modern = declared(
             Era::Modern,
             r#"{"prompts":{},"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{"x":1}}}"#,
         );
-        let legacy = offer(
+        let legacy = declared(
             Era::Legacy,
             r#"{"resources":{"subscribe":true},"logging":{},"tasks":{"list":{},"requests":{"tools":{"call":{}}}},
                "experimental":{"e":{}},"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{"x":2},"c":7}}"#,
         );
-        let declared = |revision| declaration([&modern, &legacy], revision);
+        let declaration_for = |revision| declaration([&modern, &legacy], revision);
         let start = r#"{"tools":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"prompts":{"listChanged":true},"logging":{}"#;
         let tasks = r#","tasks":{"list":{},"requests":{"tools":{"call":{}}}}"#;
         let end = r#","extensions":{"a/b":{"x":1}},"experimental":{"e":{}}}"#;
-        assert_eq!(declared(Revision::V2025_06_18), format!("{start}{end}"));
-        assert_eq!(declared(Revision::V2025_11_25), format!("{start}{tasks}{end}"));
+        assert_eq!(declaration_for(Revision::V2025_06_18), format!("{start}{end}"));
+        assert_eq!(declaration_for(Revision::V2025_11_25), format!("{start}{tasks}{end}"));
         let with_tasks = end.replace(r#"}},"exp"#, r#"},"io.modelcontextprotocol/tasks":{}},"exp"#);
-        assert_eq!(declared(Revision::MODERN), format!("{start}{with_tasks}"));
+        assert_eq!(declaration_for(Revision::MODERN), format!("{start}{with_tasks}"));
         assert!(modern.has_tasks(Era::Modern) && !modern.has_tasks(Era::Legacy));
         assert!(legacy.has_tasks(Era::Legacy) && !legacy.has_tasks(Era::Modern));
     }
@@ -279,18 +235,18 @@ mod tests {
     fn nothing_is_declared_that_cannot_be_read() {
         let nothing = r#"{"tools":{"listChanged":true}}"#;
         for capabilities in ["null", "{}", r#"{"prompts":null,"tasks":[],"extensions":7}"#] {
-            assert_eq!(declaration([&offer(Era::Legacy, capabilities)], Revision::V2025_11_25), nothing);
+            assert_eq!(declaration([&declared(Era::Legacy, capabilities)], Revision::V2025_11_25), nothing);
         }
         assert_eq!(declaration([], Revision::MODERN), nothing);
-        assert!(declaration([&Offer::unknown()], Revision::MODERN).contains("prompts"));
+        assert!(declaration([&ServerCapabilities::unknown()], Revision::MODERN).contains("prompts"));
         let many: Vec<_> = (0..1000).map(|n| format!(r#""e{n}":{{"s":"{}"}}"#, "x".repeat(9999))).collect();
         let many = format!(r#"{{"extensions":{{{}}}}}"#, many.join(","));
-        assert!(declaration([&offer(Era::Modern, &many)], Revision::MODERN).len() < 2000);
+        assert!(declaration([&declared(Era::Modern, &many)], Revision::MODERN).len() < 2000);
     }
 
     #[test]
     fn an_extension_is_shared_when_both_declare_it() {
-        let server = offer(
+        let server = declared(
             Era::Modern,
             r#"{"extensions":{"a/b":{},"io.modelcontextprotocol/tasks":{}},"experimental":{"e":{}}}"#,
         );
@@ -303,10 +259,5 @@ mod tests {
             r#"{"extensions":{"a/b":{},"io.modelcontextprotocol/tasks":{},"c":{}},"experimental":{"e":{}}}"#;
         assert_eq!(shared(all), ["a/b", "e"]);
         assert!(shared(r#"{"extensions":{"e":{}},"experimental":{"a/b":{}}}"#).is_empty());
-        assert!(ClientExtensions::read(Some(&raw(all))).has_tasks());
-        assert!(!ClientExtensions::read(None).has_tasks());
-        let without = without_tasks_extension(&raw(all)).unwrap();
-        assert!(!ClientExtensions::read(Some(&raw(&without))).has_tasks());
-        assert!(without.contains("a/b") && without_tasks_extension(&raw("{}")).is_none());
     }
 }

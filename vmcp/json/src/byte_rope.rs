@@ -5,14 +5,14 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
-/// A message or a part of one. Pieces are shared with whoever received them, never copied.
+/// A message or a part of one. ByteRope are shared with whoever received them, never copied.
 #[derive(Debug, Clone, Default)]
-pub struct Pieces {
+pub struct ByteRope {
     pieces: VecDeque<Bytes>,
     length: usize,
 }
 
-impl Pieces {
+impl ByteRope {
     /// Nothing yet.
     #[must_use]
     pub fn new() -> Self {
@@ -41,7 +41,7 @@ impl Pieces {
     }
 
     /// Appends the pieces of `other`.
-    pub fn append(&mut self, other: Pieces) {
+    pub fn append(&mut self, other: ByteRope) {
         self.length += other.length;
         self.pieces.extend(other.pieces);
     }
@@ -55,8 +55,8 @@ impl Pieces {
 
     /// The bytes in `range`, as far as there are any.
     #[must_use]
-    pub fn slice(&self, range: Range<usize>) -> Pieces {
-        let mut slice = Pieces::new();
+    pub fn slice(&self, range: Range<usize>) -> ByteRope {
+        let mut slice = ByteRope::new();
         let mut start = 0;
         for piece in &self.pieces {
             let end = start + piece.len();
@@ -81,7 +81,7 @@ impl Pieces {
     }
 }
 
-impl FromIterator<Bytes> for Pieces {
+impl FromIterator<Bytes> for ByteRope {
     fn from_iter<I: IntoIterator<Item = Bytes>>(pieces: I) -> Self {
         let mut all = Self::new();
         pieces.into_iter().for_each(|piece| all.push(piece));
@@ -89,7 +89,7 @@ impl FromIterator<Bytes> for Pieces {
     }
 }
 
-impl<T: Into<Bytes>> From<T> for Pieces {
+impl<T: Into<Bytes>> From<T> for ByteRope {
     fn from(piece: T) -> Self {
         let mut pieces = Self::new();
         pieces.push(piece);
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_slice_crosses_pieces_and_copies_nothing() {
         let first = Bytes::from_static(b"abc");
-        let mut pieces = Pieces::from(first.clone());
+        let mut pieces = ByteRope::from(first.clone());
         pieces.push("");
         pieces.push("defg");
         assert_eq!(pieces.len(), 7);

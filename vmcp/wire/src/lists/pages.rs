@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
+use vmcp_json::object::{Object, ObjectError};
+use vmcp_json::text;
 
-use crate::era::Era;
-use crate::object::{Object, ObjectError};
+use crate::message::era::Era;
+use crate::message::methods;
 use crate::translate::Hints;
-use crate::{json, methods};
 
 /// The lists of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -95,7 +96,7 @@ impl<'a> Page<'a> {
         let entries = result.text(list.key()).ok_or(PageError::Entries(list.key()))?;
         let entries = serde_json::from_str(entries).map_err(|_| PageError::Entries(list.key()))?;
         let next_cursor = match result.text("nextCursor").filter(|cursor| *cursor != "null") {
-            Some(cursor) => Some(json::unquoted(cursor).ok_or(PageError::Cursor)?),
+            Some(cursor) => Some(text::unquoted(cursor).ok_or(PageError::Cursor)?),
             None => None,
         };
         Ok(Self { entries, next_cursor })
@@ -139,7 +140,7 @@ pub fn tail(frame: &PageFrame<'_>) -> String {
     let mut out = String::new();
     if let Some(cursor) = frame.next_cursor {
         out.push_str(",\"nextCursor\":");
-        out.push_str(&json::quoted(cursor));
+        out.push_str(&text::quoted(cursor));
     }
     if frame.era == Era::Modern {
         frame.hints.write_complete(&mut out, frame.server_info);

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::object::{Edit, Object};
-use crate::{json, methods};
+use vmcp_json::object::{Edit, Object};
+use vmcp_json::text;
+
+use crate::message::methods;
 
 const REFERENCE: &str = "ref";
 
@@ -43,20 +45,20 @@ pub(crate) fn set<'a>(method: &str, params: &Object<'a>, edit: &mut Edit<'_, 'a>
         if let Some(key) = key(method)
             && params.get_str(key).as_deref() != Some(subject)
         {
-            edit.set(key, json::quoted(subject));
+            edit.set(key, text::quoted(subject));
         }
     } else if let Some(reference) = reference(params)
         && let Some(key) = reference_key(&reference)
         && reference.get_str(key).as_deref() != Some(subject)
     {
         let mut inner = reference.edit();
-        inner.set(key, json::quoted(subject));
+        inner.set(key, text::quoted(subject));
         edit.set(REFERENCE, inner.finish());
     }
 }
 
 fn reference<'a>(params: &Object<'a>) -> Option<Object<'a>> {
-    Object::read(params.text(REFERENCE)?).ok()
+    Object::parse_valid(params.text(REFERENCE)?).ok()
 }
 
 fn reference_key(reference: &Object<'_>) -> Option<&'static str> {

@@ -4,13 +4,14 @@
 //! basic/transports/streamable-http ("Request Metadata", "Server Validation").
 
 use serde_json::value::RawValue;
+use vmcp_json::text;
 
-use super::{Era, Revision};
-use crate::envelope::{Message, Request};
 use crate::headers::{self, Field, HeaderSource};
-use crate::params::Params;
-use crate::rpc::Refusal;
-use crate::{codes, json, meta, methods};
+use crate::message::params::Params;
+use crate::message::rpc::Refusal;
+use crate::message::{codes, meta, methods};
+use crate::message::{envelope::Message, envelope::Request};
+use crate::message::{era::Era, era::Revision};
 
 /// How to serve a message.
 #[derive(Debug, Clone)]
@@ -122,7 +123,7 @@ where
             RequestEra::Legacy { .. } => Ok(era),
         };
     };
-    let Some(named) = json::unquoted(named) else {
+    let Some(named) = text::unquoted(named) else {
         return Err(bad_meta(meta::PROTOCOL_VERSION, "must be a string"));
     };
     if headers.is_some() && header != Some(named.as_ref()) {
@@ -137,7 +138,7 @@ where
     }
     match params.meta.object().text(meta::CLIENT_CAPABILITIES) {
         None => return Err(missing_meta(meta::CLIENT_CAPABILITIES)),
-        Some(capabilities) if !json::is_object(capabilities) => {
+        Some(capabilities) if !text::is_object(capabilities) => {
             return Err(bad_meta(meta::CLIENT_CAPABILITIES, "must be an object"));
         }
         Some(_) => {}
@@ -180,8 +181,11 @@ fn mismatch(message: String) -> Refusal {
 }
 
 fn unsupported(requested: &str) -> Refusal {
-    let supported: Vec<_> = Revision::ALL.map(|revision| json::quoted(revision.as_str())).into();
+    let supported: Vec<_> = Revision::ALL.map(|revision| text::quoted(revision.as_str())).into();
     let data =
-        format!(r#"{{"supported":[{}],"requested":{}}}"#, supported.join(","), json::quoted(requested));
+        format!(r#"{{"supported":[{}],"requested":{}}}"#, supported.join(","), text::quoted(requested));
     Refusal::new(codes::UNSUPPORTED_PROTOCOL_VERSION, "unsupported protocol version").with_data(data)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
-use crate::pages::List;
+use crate::lists::pages::List;
 
 /// The longest cursor accepted, in characters; names and URIs longer than its three quarters cannot be resumed from.
 pub const MAX_LENGTH: usize = 16 * 1024;

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use crate::meta;
-use crate::translate::{CACHE_SCOPE, REQUEST_STATE, RESULT_TYPE, STRUCTURED_CONTENT, TTL_MS};
+use crate::message::meta;
+use crate::message::{
+    keys::CACHE_SCOPE, keys::REQUEST_STATE, keys::RESULT_TYPE, keys::STRUCTURED_CONTENT, keys::TTL_MS,
+};
 
 /// The keys of an answer that a gateway must know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,13 +81,13 @@ pub(super) struct Span {
 
 /// Where the values of the keys are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct ScannedKeys {
     spans: [Option<Span>; KEYS.len()],
     /// Whether the result and its metadata have any entries.
     entries: [bool; 2],
 }
 
-impl Found {
+impl ScannedKeys {
     /// Whether the key is there.
     #[must_use]
     pub fn has(&self, key: Key) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! Source: MCP 2026-07-28, basic, "Error Codes"; the last two belong to earlier revisions.
 
-use crate::era::Era;
+use crate::message::era::Era;
 
 /// The body is no JSON.
 pub const PARSE_ERROR: i64 = -32700;
@@ -28,7 +28,7 @@ pub const URL_ELICITATION_REQUIRED: i64 = -32042;
 /// The HTTP status that carries an in-band error: the modern revision maps three codes to 400 and an unknown method
 /// to 404; everything else, and every error of a legacy session, travels on 200.
 ///
-/// Malformed requests are answered before there is an in-band error, see [`crate::rpc::Refusal`].
+/// Malformed requests are answered before there is an in-band error, see [`crate::message::rpc::Refusal`].
 #[must_use]
 pub fn http_status(code: i64, era: Era) -> u16 {
     match (era, code) {

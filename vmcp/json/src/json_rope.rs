@@ -6,14 +6,14 @@ use serde_json::value::RawValue;
 
 /// One JSON value, as pieces that are written one after another.
 ///
-/// Nothing is copied until [`Spliced::write_to`]; a megabyte of content costs one copy on its way through.
+/// Nothing is copied until [`JsonRope::write_to`]; a megabyte of content costs one copy on its way through.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Spliced<'a> {
+pub struct JsonRope<'a> {
     pieces: Vec<Cow<'a, str>>,
 }
 
-impl<'a> Spliced<'a> {
-    /// The number of bytes that [`Spliced::write_to`] appends.
+impl<'a> JsonRope<'a> {
+    /// The number of bytes that [`JsonRope::write_to`] appends.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pieces.iter().map(|piece| piece.len()).sum()
@@ -42,7 +42,7 @@ impl<'a> Spliced<'a> {
     }
 
     /// The text as an owned raw value. The text is read once more; on the path of a large result prefer
-    /// [`Spliced::write_to`].
+    /// [`JsonRope::write_to`].
     pub fn into_raw(self) -> Result<Box<RawValue>, serde_json::Error> {
         RawValue::from_string(self.into_cow().into_owned())
     }
@@ -71,21 +71,21 @@ impl<'a> Spliced<'a> {
     }
 }
 
-impl<'a> From<&'a str> for Spliced<'a> {
+impl<'a> From<&'a str> for JsonRope<'a> {
     /// `json` must be one JSON value.
     fn from(json: &'a str) -> Self {
         Self { pieces: vec![Cow::Borrowed(json)] }
     }
 }
 
-impl From<String> for Spliced<'_> {
+impl From<String> for JsonRope<'_> {
     /// `json` must be one JSON value.
     fn from(json: String) -> Self {
         Self { pieces: vec![Cow::Owned(json)] }
     }
 }
 
-impl<'a> From<&'a RawValue> for Spliced<'a> {
+impl<'a> From<&'a RawValue> for JsonRope<'a> {
     fn from(raw: &'a RawValue) -> Self {
         Self::from(raw.get())
     }

@@ -1,10 +1,18 @@
 //! What a client may be asked: a server asks only for what the client declared.
 
 use serde_json::value::RawValue;
+use vmcp_json::object::Object;
+use vmcp_json::text;
 
-use crate::object::Object;
-use crate::{json, methods};
+use crate::message::methods;
 
+/// The extension that makes a modern call a task.
+pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+/// A `ClientCapabilities` with just that, as JSON.
+pub const TASKS_REQUIRED: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+
+pub(super) const EXTENSIONS: &str = "extensions";
+pub(super) const EXPERIMENTAL: &str = "experimental";
 /// The part of `ClientCapabilities` that a question needs, as JSON, for `data.requiredCapabilities`. `None` for a method
 /// that no client declares.
 #[must_use]
@@ -44,10 +52,51 @@ fn declares(capability: &str, declared: &str, wanted: &str) -> bool {
     let (Ok(declared), Ok(wanted)) = (Object::parse_str(declared), Object::parse_str(wanted)) else {
         return false;
     };
-    let has = |key: &str| declared.text(key).is_some_and(json::is_object);
+    let has = |key: &str| declared.text(key).is_some_and(text::is_object);
     // Forms are older than the word for them: whoever says nothing, or nothing about URLs, takes them.
     let implied = |key: &str| capability == "elicitation" && key == "form" && !has("url");
     wanted.keys().all(|key| has(key) || implied(key))
+}
+
+/// The extensions that a client declares.
+#[derive(Debug, Clone, Default)]
+pub struct ClientExtensions<'a> {
+    pub(super) extensions: Object<'a>,
+    pub(super) experimental: Object<'a>,
+}
+
+impl<'a> ClientExtensions<'a> {
+    /// Reads `ClientCapabilities`; what cannot be read is not declared.
+    #[must_use]
+    pub fn read(capabilities: Option<&'a RawValue>) -> Self {
+        let object = capabilities.and_then(|raw| Object::parse(raw).ok()).unwrap_or_default();
+        let part = |key| inner(&object, key).unwrap_or_default();
+        Self { extensions: part(EXTENSIONS), experimental: part(EXPERIMENTAL) }
+    }
+
+    /// Whether it takes a task instead of a result.
+    #[must_use]
+    pub fn has_tasks(&self) -> bool {
+        self.extensions.text(TASKS_EXTENSION).is_some_and(text::is_object)
+    }
+}
+
+/// The capabilities of a client that cannot have the modern kind of tasks, whatever it says. `None` if it says nothing of
+/// them.
+#[must_use]
+pub fn without_tasks_extension(capabilities: &RawValue) -> Option<String> {
+    let object = Object::parse(capabilities).ok()?;
+    let extensions = inner(&object, EXTENSIONS)?;
+    extensions.text(TASKS_EXTENSION)?;
+    let mut inner = extensions.edit();
+    inner.remove(TASKS_EXTENSION);
+    let mut edit = object.edit();
+    edit.set(EXTENSIONS, inner.finish());
+    Some(edit.finish().into_cow().into_owned())
+}
+
+pub(super) fn inner<'a>(object: &Object<'a>, key: &str) -> Option<Object<'a>> {
+    Object::parse(object.get(key)?).ok()
 }
 
 #[cfg(test)]
@@ -81,5 +130,16 @@ mod tests {
         assert!(may(r#"{"roots":{"listChanged":true}}"#, methods::ROOTS_LIST, "{}"));
         assert!(!may(r#"{"roots":{}}"#, "vendor/ask", "{}"));
         assert!(!may_ask(None, methods::ROOTS_LIST, None));
+    }
+
+    #[test]
+    fn the_tasks_extension_can_be_taken_out_of_what_a_client_declares() {
+        let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
+        let all = raw(r#"{"extensions":{"a/b":{},"io.modelcontextprotocol/tasks":{}}}"#);
+        assert!(ClientExtensions::read(Some(&all)).has_tasks());
+        assert!(!ClientExtensions::read(None).has_tasks());
+        let without = without_tasks_extension(&all).unwrap();
+        assert!(!ClientExtensions::read(Some(&raw(&without))).has_tasks());
+        assert!(without.contains("a/b") && without_tasks_extension(&raw("{}")).is_none());
     }
 }

@@ -3,10 +3,10 @@
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::value::RawValue;
+use vmcp_json::object::Object;
 
-use crate::cursor;
-use crate::era::Era;
-use crate::object::Object;
+use crate::lists::cursor;
+use crate::message::era::Era;
 
 /// The key of a task's id.
 pub const TASK_ID: &str = "taskId";
@@ -101,7 +101,7 @@ mod tests {
             let cursor = TaskCursor { server: "s".into(), cursor };
             assert_eq!(TaskCursor::decode(&cursor.encode()), Some(cursor));
         }
-        let other = cursor::Cursor { list: crate::pages::List::Tools, after: "s".into() }.encode();
+        let other = cursor::Cursor { list: crate::lists::pages::List::Tools, after: "s".into() }.encode();
         for bad in ["", "AA", "?", &other, &"A".repeat(cursor::MAX_LENGTH + 1)] {
             assert_eq!(TaskCursor::decode(bad), None, "{bad}");
         }

@@ -1,7 +1,7 @@
 use super::*;
-use crate::codes;
-use crate::envelope::Message;
-use crate::rpc::Refusal;
+use crate::message::codes;
+use crate::message::envelope::Message;
+use crate::message::rpc::Refusal;
 
 const META: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
 
@@ -124,14 +124,4 @@ fn on_stdio_the_body_alone_decides() {
     assert_eq!(classify_stdio(&Message::parse(&body).unwrap()).unwrap().era(), Era::Modern);
     let body = request("tools/call", "{}");
     assert_eq!(classify_stdio(&Message::parse(&body).unwrap()).unwrap().era(), Era::Legacy);
-}
-
-#[test]
-fn revisions_negotiate_downwards_only() {
-    assert_eq!(Revision::negotiate("2025-06-18"), Revision::V2025_06_18);
-    assert_eq!(Revision::negotiate("2026-07-28"), Revision::LATEST_LEGACY);
-    assert_eq!(Revision::negotiate("1.0"), Revision::LATEST_LEGACY);
-    for revision in Revision::ALL {
-        assert_eq!(Revision::parse(&revision.to_string()), Some(revision));
-    }
 }

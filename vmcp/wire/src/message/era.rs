@@ -1,10 +1,6 @@
 //! Revisions of the protocol, and the two eras they fall into.
 
-mod classify;
-
 use std::fmt;
-
-pub use classify::{Modern, RequestEra, classify, classify_stdio};
 
 /// How a revision conveys version, identity and capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -91,4 +87,16 @@ impl fmt::Display for Revision {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_negotiate_downwards_only() {
+        assert_eq!(Revision::negotiate("2025-06-18"), Revision::V2025_06_18);
+        assert_eq!(Revision::negotiate("2026-07-28"), Revision::LATEST_LEGACY);
+        assert_eq!(Revision::negotiate("1.0"), Revision::LATEST_LEGACY);
+        for revision in Revision::ALL {
+            assert_eq!(Revision::parse(&revision.to_string()), Some(revision));
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! What a legacy session's id holds: everything a replica needs to go on with a session that it has not seen begin.
 
-use crate::era::Revision;
+use crate::message::era::Revision;
 use crate::sealed::{KeyRing, Nonce, OpenError, Opened};
 
 /// The most bytes that the texts of a session may have together. The id travels in a header of every request, where 8 KiB

@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 
 pub use edit::Edit;
 
-use crate::{json, scan};
+use crate::scan;
+use crate::text;
 
 /// Why a text cannot be read as an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,11 +56,11 @@ impl Default for Object<'_> {
 impl<'a> Object<'a> {
     /// Reads the top level of `raw`, which is known to be valid: nested values are skipped, not parsed.
     pub fn parse(raw: &'a RawValue) -> Result<Self, ObjectError> {
-        Self::read(raw.get())
+        Self::parse_valid(raw.get())
     }
 
-    /// As [`Object::parse`], for a value of an object that was read.
-    pub(crate) fn read(raw: &'a str) -> Result<Self, ObjectError> {
+    /// As [`Object::parse`], for the text of one valid JSON value, such as one that [`Object::text`] returned.
+    pub fn parse_valid(raw: &'a str) -> Result<Self, ObjectError> {
         let json = raw.as_bytes();
         if json.first() != Some(&b'{') {
             return Err(ObjectError::NotAnObject);
@@ -104,7 +105,7 @@ impl<'a> Object<'a> {
     /// The text of a key whose value is a string.
     #[must_use]
     pub fn get_str(&self, key: &str) -> Option<Cow<'a, str>> {
-        json::unquoted(self.text(key)?)
+        text::unquoted(self.text(key)?)
     }
 
     /// The keys, in the order in which they were written.
@@ -147,7 +148,7 @@ impl<'a> Entry<'a> {
     fn new(raw: &'a str, key_span: Range<usize>, value_span: Range<usize>) -> Result<Self, ObjectError> {
         let key = raw.get(key_span.clone()).unwrap_or_default();
         let value = raw.get(value_span.clone()).unwrap_or_default();
-        let key = json::unquoted(key).ok_or_else(|| ObjectError::Key(key.to_owned()))?;
+        let key = text::unquoted(key).ok_or_else(|| ObjectError::Key(key.to_owned()))?;
         Ok(Self { key, key_span, value, value_span })
     }
 }

@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
+use vmcp_json::{nesting, text};
 
-use crate::{codes, json, scan};
+use crate::message::codes;
 
 /// How deeply the arrays and objects of `params` may nest, counted from the envelope. Handlers and backends may recurse;
 /// `serde_json` itself stops at the same depth.
@@ -157,7 +158,7 @@ impl<'a> Message<'a> {
             Category::Data => Reason::Shape(e.to_string()),
             _ => Reason::Syntax(e.to_string()),
         })?;
-        let id = parts.id.filter(|id| json::is_id(id.get()));
+        let id = parts.id.filter(|id| text::is_id(id.get()));
         parts.message().map_err(|reason| EnvelopeError { reason, id: id.map(ToOwned::to_owned) })
     }
 
@@ -185,18 +186,19 @@ impl<'a> Message<'a> {
 
 impl<'a> Parts<'a> {
     fn message(self) -> Result<Message<'a>, Reason> {
-        if self.jsonrpc.and_then(|version| json::unquoted(version.get())).as_deref() != Some("2.0") {
+        if self.jsonrpc.and_then(|version| text::unquoted(version.get())).as_deref() != Some("2.0") {
             return Err(Reason::Version);
         }
         match (self.method, self.result, self.error) {
             (Some(method), None, None) => {
-                let method = json::unquoted(method.get())
+                let method = text::unquoted(method.get())
                     .ok_or_else(|| Reason::Shape("`method` must be a string".into()))?;
                 let params = self.params;
-                if params.is_some_and(|params| !json::is_object(params.get())) {
+                if params.is_some_and(|params| !text::is_object(params.get())) {
                     return Err(Reason::Params);
                 }
-                if params.is_some_and(|params| scan::nests_deeper(params.get().as_bytes(), MAX_DEPTH - 1)) {
+                if params.is_some_and(|params| nesting::nests_deeper(params.get().as_bytes(), MAX_DEPTH - 1))
+                {
                     return Err(Reason::Depth);
                 }
                 Ok(match self.id {
@@ -204,11 +206,11 @@ impl<'a> Parts<'a> {
                     None => Message::Notification(Notification { method, params }),
                 })
             }
-            (None, Some(result), None) if json::is_object(result.get()) => {
+            (None, Some(result), None) if text::is_object(result.get()) => {
                 Ok(Message::Response(Response { id: required_id(self.id)?, result }))
             }
             (None, Some(_), None) => Err(Reason::Shape("`result` must be an object".into())),
-            (None, None, Some(error)) if json::is_object(error.get()) => {
+            (None, None, Some(error)) if text::is_object(error.get()) => {
                 let id = self.id.filter(|id| id.get() != "null");
                 Ok(Message::Error(ErrorResponse {
                     id: id.map(|id| required_id(Some(id))).transpose()?,
@@ -222,7 +224,7 @@ impl<'a> Parts<'a> {
 }
 
 fn required_id(id: Option<&RawValue>) -> Result<&RawValue, Reason> {
-    id.filter(|id| json::is_id(id.get())).ok_or(Reason::Id)
+    id.filter(|id| text::is_id(id.get())).ok_or(Reason::Id)
 }
 
 fn not_an_object(text: &str) -> Reason {

@@ -1,17 +1,18 @@
 //! Messages of ours, as bytes.
 
 use serde_json::value::RawValue;
+use vmcp_json::byte_rope::ByteRope;
+use vmcp_json::json_rope::JsonRope;
+use vmcp_json::text;
 
-use crate::era::Era;
-use crate::pieces::Pieces;
-use crate::splice::Spliced;
-use crate::{codes, json};
+use crate::message::codes;
+use crate::message::era::Era;
 
 /// An error that we author.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
-    /// The JSON-RPC code, see [`crate::codes`].
+    /// The JSON-RPC code, see [`crate::message::codes`].
     pub code: i64,
     /// For people.
     pub message: String,
@@ -31,7 +32,7 @@ impl RpcError {
             Era::Legacy => codes::RESOURCE_NOT_FOUND,
             Era::Modern => codes::INVALID_PARAMS,
         };
-        Self::new(code, "resource not found").with_data(format!("{{\"uri\":{}}}", json::quoted(uri)))
+        Self::new(code, "resource not found").with_data(format!("{{\"uri\":{}}}", text::quoted(uri)))
     }
 
     /// No such method in this revision, or on this server. The name is the sender's own text: shown, but not without bound.
@@ -62,7 +63,7 @@ impl RpcError {
     #[must_use]
     pub fn to_json(&self) -> String {
         let data = self.data.as_ref().map_or(String::new(), |data| format!(",\"data\":{data}"));
-        format!("{{\"code\":{},\"message\":{}{data}}}", self.code, json::quoted(&self.message))
+        format!("{{\"code\":{},\"message\":{}{data}}}", self.code, text::quoted(&self.message))
     }
 }
 
@@ -94,33 +95,33 @@ impl Refusal {
 
 /// A request with an id of ours.
 #[must_use]
-pub fn request(id: u64, method: &str, params: Option<Spliced<'_>>) -> Vec<u8> {
+pub fn request(id: u64, method: &str, params: Option<JsonRope<'_>>) -> Vec<u8> {
     let id = id.to_string();
-    message(&[",\"id\":", &id, ",\"method\":", &json::quoted(method)], "params", params)
+    message(&[",\"id\":", &id, ",\"method\":", &text::quoted(method)], "params", params)
 }
 
 /// A request with an id that is text.
 #[must_use]
-pub fn question(id: &str, method: &str, params: Option<Spliced<'_>>) -> Vec<u8> {
-    message(&[",\"id\":", &json::quoted(id), ",\"method\":", &json::quoted(method)], "params", params)
+pub fn question(id: &str, method: &str, params: Option<JsonRope<'_>>) -> Vec<u8> {
+    message(&[",\"id\":", &text::quoted(id), ",\"method\":", &text::quoted(method)], "params", params)
 }
 
 /// A notification.
 #[must_use]
-pub fn notification(method: &str, params: Option<Spliced<'_>>) -> Vec<u8> {
-    message(&[",\"method\":", &json::quoted(method)], "params", params)
+pub fn notification(method: &str, params: Option<JsonRope<'_>>) -> Vec<u8> {
+    message(&[",\"method\":", &text::quoted(method)], "params", params)
 }
 
 /// The result of the request that came with `id`.
 #[must_use]
-pub fn response<'a>(id: &RawValue, result: impl Into<Spliced<'a>>) -> Vec<u8> {
+pub fn response<'a>(id: &RawValue, result: impl Into<JsonRope<'a>>) -> Vec<u8> {
     message(&[",\"id\":", id.get()], "result", Some(result.into()))
 }
 
 /// The same, around a result in pieces, which are not copied.
 #[must_use]
-pub fn response_around(id: &RawValue, result: impl Into<Pieces>) -> Pieces {
-    let mut message = Pieces::from([HEAD, ",\"id\":", id.get(), ",\"result\":"].concat());
+pub fn response_around(id: &RawValue, result: impl Into<ByteRope>) -> ByteRope {
+    let mut message = ByteRope::from([HEAD, ",\"id\":", id.get(), ",\"result\":"].concat());
     message.append(result.into());
     message.push("}");
     message
@@ -129,7 +130,7 @@ pub fn response_around(id: &RawValue, result: impl Into<Pieces>) -> Pieces {
 /// The error that answers the request that came with `id`; without an id when it could not be read. A relayed error is
 /// passed as its raw object, one of ours as [`RpcError::to_json`].
 #[must_use]
-pub fn error<'a>(id: Option<&RawValue>, error: impl Into<Spliced<'a>>) -> Vec<u8> {
+pub fn error<'a>(id: Option<&RawValue>, error: impl Into<JsonRope<'a>>) -> Vec<u8> {
     match id {
         Some(id) => message(&[",\"id\":", id.get()], "error", Some(error.into())),
         None => message(&[], "error", Some(error.into())),
@@ -152,7 +153,7 @@ pub fn single_line(mut message: Vec<u8>) -> Vec<u8> {
 
 const HEAD: &str = r#"{"jsonrpc":"2.0""#;
 
-fn message(parts: &[&str], key: &str, body: Option<Spliced<'_>>) -> Vec<u8> {
+fn message(parts: &[&str], key: &str, body: Option<JsonRope<'_>>) -> Vec<u8> {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let body_length = body.as_ref().map_or(0, |body| key.len() + 4 + body.len());
     let mut out = Vec::with_capacity(HEAD.len() + length + body_length + 1);
@@ -173,7 +174,7 @@ fn message(parts: &[&str], key: &str, body: Option<Spliced<'_>>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::envelope::Message;
+    use crate::message::envelope::Message;
 
     #[test]
     fn writes_what_the_envelope_reads() {

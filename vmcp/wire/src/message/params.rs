@@ -1,9 +1,9 @@
 //! The parameters of a request or notification, read two levels deep: their own keys and those of `_meta`.
 
 use serde_json::value::RawValue;
+use vmcp_json::object::{Object, ObjectError};
 
-use crate::meta::{META, Meta};
-use crate::object::{Object, ObjectError};
+use crate::message::{meta::META, meta::Meta};
 
 /// Parameters, and the metadata among them.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +33,7 @@ impl<'a> Params<'a> {
         let Some(raw) = raw else { return Ok(Self::default()) };
         let object = Object::parse(raw).map_err(ParamsError::Params)?;
         let meta = match object.text(META).filter(|meta| *meta != "null") {
-            Some(meta) => Meta::from(Object::read(meta).map_err(ParamsError::Meta)?),
+            Some(meta) => Meta::from(Object::parse_valid(meta).map_err(ParamsError::Meta)?),
             None => Meta::default(),
         };
         Ok(Self { present: true, object, meta })

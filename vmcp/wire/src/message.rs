@@ -1,0 +1,12 @@
+//! The vocabulary of MCP: eras and methods, the JSON-RPC envelope and its errors, `params` and `_meta`.
+
+pub mod codes;
+pub mod envelope;
+pub mod era;
+pub mod keys;
+pub mod level;
+pub mod meta;
+pub mod methods;
+pub mod params;
+pub mod rpc;
+pub mod subject;
