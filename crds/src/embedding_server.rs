@@ -7,10 +7,10 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::block::Block;
-use crate::references::SecretKeyReference;
-use crate::schema::{QUANTITY, rules};
-use crate::workload::{EnvironmentVariable, ImagePullPolicy, pod_template_schema};
+use crate::fields::cel_rules::{QUANTITY_PATTERN, rules};
+use crate::fields::references::SecretKeyReference;
+use crate::fields::workload::{EnvironmentVariable, ImagePullPolicy, pod_template_schema};
+use crate::fields::yaml_block::Block;
 
 /// The model that is served unless another is named: the one of the RFC.
 pub const DEFAULT_MODEL: &str = "BAAI/bge-small-en-v1.5";
@@ -116,7 +116,7 @@ pub struct ModelCache {
     /// `false`: no volume.
     pub enabled: bool,
     /// How large.
-    #[schemars(extend("pattern" = QUANTITY))]
+    #[schemars(extend("pattern" = QUANTITY_PATTERN))]
     pub size: Quantity,
     /// How it is mounted.
     pub access_mode: AccessMode,

@@ -9,9 +9,9 @@
     reason = "clippy takes the columns of a table for repetitions of one attribute"
 )]
 
-mod block;
+pub mod definitions;
 pub mod embedding_server;
-pub mod headers;
+pub mod fields;
 pub mod lower;
 pub mod mcp_group;
 pub mod mcp_server;
@@ -19,13 +19,11 @@ pub mod mcp_server_entry;
 pub mod mcp_telemetry_config;
 pub mod problem;
 mod reference;
-pub mod references;
-pub mod schema;
 pub mod virtual_mcp_server;
-pub mod workload;
 
-pub use self::block::Block;
+pub use self::definitions::{GROUP, VERSION};
 pub use self::embedding_server::{EmbeddingServer, EmbeddingServerSpec, EmbeddingServerStatus};
+pub use self::fields::yaml_block::Block;
 pub use self::mcp_group::{MCPGroup, MCPGroupSpec, MCPGroupStatus};
 pub use self::mcp_server::{MCPServer, MCPServerSpec, MCPServerStatus};
 pub use self::mcp_server_entry::{MCPServerEntry, MCPServerEntrySpec, MCPServerEntryStatus};
@@ -33,8 +31,3 @@ pub use self::mcp_telemetry_config::{MCPTelemetryConfig, MCPTelemetryConfigSpec,
 pub use self::problem::{Invalid, Problem};
 pub use self::reference::reference_markdown;
 pub use self::virtual_mcp_server::{VirtualMCPServer, VirtualMCPServerSpec, VirtualMCPServerStatus};
-
-/// The API group of all kinds.
-pub const GROUP: &str = "toolhive.stacklok.com";
-/// The one version of all kinds.
-pub const VERSION: &str = "v1alpha1";

@@ -6,12 +6,12 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::block::Block;
-use crate::references::LocalReference;
-use crate::schema::rules;
-use crate::workload::{
+use crate::fields::cel_rules::rules;
+use crate::fields::references::LocalReference;
+use crate::fields::workload::{
     EnvironmentVariable, ImagePullPolicy, SecretVariable, SessionAffinity, pod_template_schema,
 };
+use crate::fields::yaml_block::Block;
 
 /// An MCP server that runs in pods of its own. One that speaks stdio is started through a bridge, and reached by HTTP like
 /// any other.

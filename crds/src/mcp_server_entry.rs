@@ -7,8 +7,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::references::{LocalReference, SecretKeyReference};
-use crate::schema::rules;
+use crate::fields::cel_rules::rules;
+use crate::fields::references::{LocalReference, SecretKeyReference};
 
 /// An MCP server at a URL. No pod belongs to it.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -7,8 +7,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::headers::{HEADER_IN_BOTH, SensitiveHeader};
-use crate::schema::rules;
+use crate::fields::cel_rules::rules;
+use crate::fields::headers::{HEADER_IN_BOTH, SensitiveHeader};
 
 /// Telemetry settings that VirtualMCPServers refer to.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Map, Value, json};
 
-use crate::{GROUP, VERSION, schema};
+use crate::definitions::{self, GROUP, VERSION};
 
 const HEAD: &str = "\
 # Resources
@@ -35,7 +35,7 @@ const ELSEWHERE: [(&str, &str); 7] = [
 /// Every field as Markdown, one section a kind; `docs/reference/resources.md` is its printed form.
 pub fn reference_markdown() -> String {
     let mut page = format!("{HEAD}\nAll are of `apiVersion: {GROUP}/{VERSION}`.\n");
-    for definition in schema::definitions() {
+    for definition in definitions::all() {
         write_kind(&mut page, &definition);
     }
     page

@@ -26,10 +26,10 @@ pub(crate) use self::validated::WrittenAs;
 pub use self::validated::{
     Disruption, EmbeddingSource, MAX_NAME, Pods, Scale, Settings, TeiService, ValidOptimizer, Validated,
 };
-use crate::block::Block;
-use crate::references::LocalReference;
-use crate::schema::{Rule, rules};
-use crate::workload::{ImagePullPolicy, SessionAffinity, pod_template_schema};
+use crate::fields::cel_rules::{Rule, rules};
+use crate::fields::references::LocalReference;
+use crate::fields::workload::{ImagePullPolicy, SessionAffinity, pod_template_schema};
+use crate::fields::yaml_block::Block;
 
 /// Many MCP servers behind one endpoint.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

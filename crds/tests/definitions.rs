@@ -14,8 +14,8 @@ use std::path::Path;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::cel::Validator;
 use serde_json::{Value, json};
+use vmcp_crds::definitions;
 use vmcp_crds::lower::{EmbeddingService, Surroundings};
-use vmcp_crds::schema::{definitions, file};
 use vmcp_crds::{
     EmbeddingServer, GROUP, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VERSION,
     VirtualMCPServer, reference_markdown,
@@ -25,7 +25,8 @@ const ACCEPTED: &str = include_str!("resources/accepted.yaml");
 const REFUSED: &str = include_str!("resources/refused.yaml");
 
 fn schema(kind: &str) -> Value {
-    let definition = definitions().into_iter().find(|definition| definition.spec.names.kind == kind).unwrap();
+    let definition =
+        definitions::all().into_iter().find(|definition| definition.spec.names.kind == kind).unwrap();
     json!(definition.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema)
 }
 
@@ -148,8 +149,8 @@ fn compare(model: &Value, setting: &Value, field: &Value, path: &str) {
 
 #[test]
 fn the_committed_definitions_are_those_of_the_code() {
-    for definition in definitions() {
-        let (name, text) = file(&definition);
+    for definition in definitions::all() {
+        let (name, text) = definitions::yaml_file(&definition);
         assert_committed(&name, &text);
         let read: CustomResourceDefinition = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(read, definition, "what is written is what was meant");
@@ -162,7 +163,7 @@ fn the_committed_definitions_are_those_of_the_code() {
 
 #[test]
 fn schemas_are_structural_and_every_field_says_what_it_is_for() {
-    for definition in definitions() {
+    for definition in definitions::all() {
         let kind = definition.spec.names.kind;
         for part in ["spec", "status"] {
             check(&schema(&kind)["properties"][part], &format!("{kind}.{part}"), true);
@@ -276,7 +277,7 @@ fn mistakes_are_refused_with_what_to_do() {
     }
     // No rule without an example.
     let said: String = refused.iter().map(|entry| complaints(&manifest(entry)).join("\n")).collect();
-    for definition in definitions() {
+    for definition in definitions::all() {
         let mut messages = BTreeSet::new();
         collect_messages(&schema(&definition.spec.names.kind), &mut messages);
         for message in messages.iter().filter(|message| !message.starts_with("must be a ")) {

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use vmcp_config::{EmbeddingProvider, Exposure};
+use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::lower::{Backend, EmbeddingService, HeaderValue, Lowered, Surroundings};
 use vmcp_crds::mcp_server_entry::RemoteTransport;
-use vmcp_crds::references::SecretKeyReference;
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService};
 use vmcp_crds::{EmbeddingServerSpec, Invalid, MCPTelemetryConfigSpec, VirtualMCPServer};
 

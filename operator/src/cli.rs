@@ -85,8 +85,8 @@ impl Cli {
 
 fn print_definitions() {
     let mut out = std::io::stdout().lock();
-    for definition in vmcp_crds::schema::definitions() {
-        let (_, yaml) = vmcp_crds::schema::file(&definition);
+    for definition in vmcp_crds::definitions::all() {
+        let (_, yaml) = vmcp_crds::definitions::yaml_file(&definition);
         // Whoever reads may stop reading.
         if write!(out, "---\n{yaml}").is_err() {
             return;

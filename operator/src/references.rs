@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use kube::ResourceExt as _;
 use kube::core::PartialObjectMeta;
 use sha2::{Digest as _, Sha256};
-use vmcp_crds::references::{LocalReference, SecretKeyReference};
+use vmcp_crds::fields::references::{LocalReference, SecretKeyReference};
 
 use crate::runtime::{CallError, Change, Conditions, Context, Custom, Kind, SecretData};
 

@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 use vmcp_config::raw::RawProvider;
 
-use super::absent::Absent;
-use super::secrets::{self, ADMIN_TOKEN, SESSION_KEY, Secrets};
-use super::{ADMIN_PORT, Backend, CACHE_DIR, CLIENT_PORT, EmbeddingService, HeaderValue, Surroundings};
-use crate::block::Block;
-use crate::headers::SensitiveHeader;
+use super::pod_layout::{ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, SESSION_KEY};
+use super::prune_missing_backends::MissingBackends;
+use super::secret_files::{self, SecretFiles};
+use super::surroundings::{Backend, EmbeddingService, HeaderValue, Surroundings};
+use crate::fields::headers::SensitiveHeader;
+use crate::fields::yaml_block::Block;
 use crate::mcp_telemetry_config::{MCPTelemetryConfigSpec, OpenTelemetry};
 use crate::problem::Problem;
 use crate::virtual_mcp_server::{
@@ -18,14 +19,14 @@ use crate::virtual_mcp_server::{
 pub(super) struct Document<'a> {
     pub server: &'a Validated,
     pub around: &'a Surroundings<'a>,
-    pub secrets: &'a mut Secrets,
+    pub secrets: &'a mut SecretFiles,
     pub warnings: &'a mut Vec<Problem>,
 }
 
 impl Document<'_> {
     pub fn render(mut self) -> Value {
         let mut settings = self.server.settings.clone();
-        let mut absent = Absent {
+        let mut absent = MissingBackends {
             backends: self.around.backends.iter().map(|backend| backend.name.as_str()).collect(),
             warnings: self.warnings,
         };
@@ -35,12 +36,12 @@ impl Document<'_> {
         let mut file = Block::new();
         for (key, value) in [
             ("backends", self.backends()),
-            ("aggregation", secrets::escape(settings.aggregation.into())),
+            ("aggregation", secret_files::escape(settings.aggregation.into())),
             ("optimizer", self.optimizer()),
-            ("proxy", secrets::escape(settings.proxy.into())),
-            ("operational", secrets::escape(settings.operational.into())),
+            ("proxy", secret_files::escape(settings.proxy.into())),
+            ("operational", secret_files::escape(settings.operational.into())),
             ("telemetry", self.telemetry()),
-            ("incomingAuth", secrets::escape(settings.incoming_auth.into())),
+            ("incomingAuth", secret_files::escape(settings.incoming_auth.into())),
             ("server", server(settings.server)),
         ] {
             if value.as_object().is_none_or(|block| !block.is_empty()) {
@@ -60,12 +61,12 @@ impl Document<'_> {
         let Backend { name, url, transport, headers, enabled } = backend;
         let mut entry = Block::new();
         entry.insert("name".to_owned(), name.as_str().into());
-        entry.insert("url".to_owned(), secrets::escape(url.as_str().into()));
+        entry.insert("url".to_owned(), secret_files::escape(url.as_str().into()));
         entry.insert("transport".to_owned(), json!(transport));
         let mut sent = Block::new();
         for (header, value) in headers {
             let value = match value {
-                HeaderValue::Plain(value) => secrets::escape(value.as_str().into()),
+                HeaderValue::Plain(value) => secret_files::escape(value.as_str().into()),
                 HeaderValue::Secret(secret) if *enabled => self.secrets.refer(secret),
                 HeaderValue::Secret(_) => continue,
             };
@@ -87,7 +88,7 @@ impl Document<'_> {
         let ValidOptimizer { cache_size: _, embeddings, on_unavailable, settings, written_as: _ } = optimizer;
         let mut block = Block::new();
         block.insert("enabled".to_owned(), true.into());
-        if let Value::Object(settings) = secrets::escape(settings.clone().into()) {
+        if let Value::Object(settings) = secret_files::escape(settings.clone().into()) {
             block.extend(settings);
         }
         block.insert("storage".to_owned(), json!({ "type": "sqlite", "dir": CACHE_DIR }));
@@ -131,7 +132,7 @@ impl Document<'_> {
     /// The settings of an embedding service, with its secret headers among the others.
     fn service(&mut self, headers: &[SensitiveHeader], settings: &Block) -> Block {
         let mut service: Block =
-            settings.clone().into_iter().map(|(key, value)| (key, secrets::escape(value))).collect();
+            settings.clone().into_iter().map(|(key, value)| (key, secret_files::escape(value))).collect();
         self.add_headers(&mut service, headers);
         service
     }
@@ -154,19 +155,19 @@ impl Document<'_> {
             self.around.telemetry.cloned().unwrap_or_default();
         let mut telemetry = Block::new();
         let service = reference.service_name.as_ref().unwrap_or(&self.server.name);
-        telemetry.insert("serviceName".to_owned(), secrets::escape(service.as_str().into()));
+        telemetry.insert("serviceName".to_owned(), secret_files::escape(service.as_str().into()));
         if let Some(open_telemetry) = open_telemetry.filter(|block| block.enabled) {
             let OpenTelemetry { enabled: _, endpoint, insecure, headers, sensitive_headers, tracing } =
                 open_telemetry;
             let tracing = tracing.unwrap_or_default();
             if let Some(endpoint) = endpoint {
-                telemetry.insert("endpoint".to_owned(), secrets::escape(endpoint.into()));
+                telemetry.insert("endpoint".to_owned(), secret_files::escape(endpoint.into()));
             }
             telemetry.insert("insecure".to_owned(), insecure.into());
             telemetry.insert("tracingEnabled".to_owned(), tracing.enabled.into());
-            telemetry.insert("samplingRate".to_owned(), secrets::escape(tracing.sampling_rate.into()));
+            telemetry.insert("samplingRate".to_owned(), secret_files::escape(tracing.sampling_rate.into()));
             if !headers.is_empty() {
-                telemetry.insert("headers".to_owned(), secrets::escape(json!(headers)));
+                telemetry.insert("headers".to_owned(), secret_files::escape(json!(headers)));
             }
             self.add_headers(&mut telemetry, &sensitive_headers);
         }
@@ -182,9 +183,9 @@ fn server(settings: Block) -> Value {
     let mut server = Block::new();
     server.insert("listen".to_owned(), format!("0.0.0.0:{CLIENT_PORT}").into());
     server.insert("adminListen".to_owned(), format!("0.0.0.0:{ADMIN_PORT}").into());
-    server.insert("sessionKeys".to_owned(), json!([secrets::reference(SESSION_KEY)]));
-    server.insert("adminTokens".to_owned(), json!([secrets::reference(ADMIN_TOKEN)]));
-    if let Value::Object(settings) = secrets::escape(settings.into()) {
+    server.insert("sessionKeys".to_owned(), json!([secret_files::reference(SESSION_KEY)]));
+    server.insert("adminTokens".to_owned(), json!([secret_files::reference(ADMIN_TOKEN)]));
+    if let Value::Object(settings) = secret_files::escape(settings.into()) {
         for (key, value) in settings {
             server.entry(key).or_insert(value);
         }

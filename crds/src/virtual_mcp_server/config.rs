@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use vmcp_config::raw::{RawAggregation, RawOperational, RawProxy, RawServer};
 
-use crate::block::{self, Block};
+use crate::fields::yaml_block::{self, Block};
 
 /// Names and visibility of tools, connections to backends, failure handling, client connections.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,7 +60,7 @@ impl JsonSchema for ServerSettings {
             "drainTimeout",
             "shutdownDelay",
         ];
-        let mut schema = block::only::<RawServer>(generator, &keys);
+        let mut schema = yaml_block::schema_only::<RawServer>(generator, &keys);
         if let Some(delay) = schema.pointer_mut("/properties/shutdownDelay/default") {
             *delay = DEFAULT_SHUTDOWN_DELAY.into();
         }

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use vmcp_config::OnUnavailable;
 use vmcp_config::raw::{RawLocal, RawOpenAi, RawProvider, RawTei};
 
-use crate::block::{self, Block};
 use crate::embedding_server::EmbeddingServerSpec;
-use crate::headers::{HEADER_IN_BOTH, SensitiveHeader};
-use crate::references::SecretKeyReference;
-use crate::schema::rules;
+use crate::fields::cel_rules::rules;
+use crate::fields::headers::{HEADER_IN_BOTH, SensitiveHeader};
+use crate::fields::references::SecretKeyReference;
+use crate::fields::yaml_block::{self, Block};
 
 /// Where vectors come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -106,6 +106,6 @@ impl JsonSchema for OpenAiSettings {
         "OpenAiSettings".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        block::without::<RawOpenAi>(generator, &["apiKey"])
+        yaml_block::schema_without::<RawOpenAi>(generator, &["apiKey"])
     }
 }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use vmcp_config::raw::{RawOptimizer, StorageType};
 
 use super::embeddings::Embeddings;
-use crate::block::{self, Block};
-use crate::schema::QUANTITY;
+use crate::fields::cel_rules::QUANTITY_PATTERN;
+use crate::fields::yaml_block::{self, Block};
 
 /// find_tool and call_tool in place of hundreds of tool definitions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +36,7 @@ impl JsonSchema for Settings {
         "OptimizerSettings".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        block::without::<RawOptimizer>(generator, &["enabled", "storage", "embeddings"])
+        yaml_block::schema_without::<RawOptimizer>(generator, &["enabled", "storage", "embeddings"])
     }
 }
 
@@ -48,7 +48,7 @@ pub struct Storage {
     #[serde(rename = "type")]
     pub kind: StorageType,
     /// How large the pod's cache volume may grow.
-    #[schemars(extend("pattern" = QUANTITY))]
+    #[schemars(extend("pattern" = QUANTITY_PATTERN))]
     pub size_limit: Quantity,
 }
 

@@ -16,9 +16,9 @@ use super::{
     Autoscaling, HttpRoute, PodDisruptionBudget, ServiceMonitor, ServiceType, TelemetryConfigReference,
     VirtualMCPServer, VirtualMCPServerSpec,
 };
-use crate::block::Block;
+use crate::fields::workload::{ImagePullPolicy, SessionAffinity};
+use crate::fields::yaml_block::Block;
 use crate::problem::{Invalid, Problem};
-use crate::workload::{ImagePullPolicy, SessionAffinity};
 
 /// Longest name: `vmcp-NAME-peers` is the name of a Service, which has at most 63 characters.
 pub const MAX_NAME: usize = 52;

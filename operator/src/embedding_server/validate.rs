@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use vmcp_crds::embedding_server::{AccessMode, ModelCache};
-use vmcp_crds::references::SecretKeyReference;
-use vmcp_crds::workload::ImagePullPolicy;
+use vmcp_crds::fields::references::SecretKeyReference;
+use vmcp_crds::fields::workload::ImagePullPolicy;
 use vmcp_crds::{Block, EmbeddingServer, Invalid, Problem};
 
 use crate::references::Secrets;

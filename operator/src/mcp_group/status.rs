@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kube::ResourceExt as _;
+use vmcp_crds::fields::references::LocalReference;
 use vmcp_crds::mcp_group::MCPGroupPhase;
-use vmcp_crds::references::LocalReference;
 use vmcp_crds::{MCPGroup, MCPGroupStatus, MCPServer, MCPServerEntry};
 
 use crate::runtime::Conditions;

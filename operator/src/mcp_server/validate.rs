@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{EnvVar, LocalObjectReference, ResourceRequirements};
+use vmcp_crds::fields::references::SecretKeyReference;
+use vmcp_crds::fields::workload::{ImagePullPolicy, SessionAffinity};
 use vmcp_crds::mcp_server::MCPServerTransport;
-use vmcp_crds::references::SecretKeyReference;
-use vmcp_crds::workload::{ImagePullPolicy, SessionAffinity};
 use vmcp_crds::{Block, Invalid, MCPServer, Problem};
 
 use crate::references::Secrets;

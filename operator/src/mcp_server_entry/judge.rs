@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use url::Url;
+use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::lower::{Backend, HeaderValue};
 use vmcp_crds::mcp_server_entry::HeaderFromSecret;
-use vmcp_crds::references::SecretKeyReference;
 use vmcp_crds::{MCPServerEntry, Problem};
 
 use super::endpoint;

@@ -1,7 +1,7 @@
 //! Whether telemetry settings can be used as they are written: judged by the validator of `vmcp.yaml` itself.
 
+use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::lower::Surroundings;
-use vmcp_crds::references::SecretKeyReference;
 use vmcp_crds::virtual_mcp_server::TelemetryConfigReference;
 use vmcp_crds::{Invalid, MCPTelemetryConfig, VirtualMCPServer, VirtualMCPServerSpec};
 

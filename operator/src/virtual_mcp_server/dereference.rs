@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
+use vmcp_crds::fields::references::{LocalReference, SecretKeyReference};
 use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
-use vmcp_crds::references::{LocalReference, SecretKeyReference};
 use vmcp_crds::{EmbeddingServer, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer};
 
 use super::build::FILE;

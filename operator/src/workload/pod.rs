@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use vmcp_crds::GROUP;
-use vmcp_crds::references::SecretKeyReference;
-use vmcp_crds::workload::EnvironmentVariable;
+use vmcp_crds::fields::references::SecretKeyReference;
+use vmcp_crds::fields::workload::EnvironmentVariable;
 
 /// A pod without a token of the API server, without the neighbors' addresses in its environment, and with the system calls that
 /// the runtime allows by default.

@@ -8,11 +8,11 @@ use vmcp_config::raw::{RawProvider, StorageType};
 use super::super::{
     Embeddings, FlatEmbeddingProvider, FlatOptimizer, Optimizer, Storage, Tei, VirtualMCPServerSpec,
 };
-use crate::block::Block;
 use crate::embedding_server::EmbeddingServerSpec;
-use crate::headers::SensitiveHeader;
+use crate::fields::headers::SensitiveHeader;
+use crate::fields::references::SecretKeyReference;
+use crate::fields::yaml_block::Block;
 use crate::problem::Problem;
-use crate::references::SecretKeyReference;
 
 /// The optimizer, turned on.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! From the paths of `vmcp.yaml` to those of the resource, where people can mend it.
 
-use super::Surroundings;
+use super::surroundings::Surroundings;
 use crate::problem::Problem;
 use crate::virtual_mcp_server::{Validated, WrittenAs};
 

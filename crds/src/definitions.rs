@@ -12,20 +12,22 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-pub(crate) use self::structural::QUANTITY;
 use self::structural::Structural;
-use crate::{EmbeddingServer, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer};
+use crate::embedding_server::EmbeddingServer;
+use crate::fields::cel_rules::{Rule, rules};
+use crate::mcp_group::MCPGroup;
+use crate::mcp_server::MCPServer;
+use crate::mcp_server_entry::MCPServerEntry;
+use crate::mcp_telemetry_config::MCPTelemetryConfig;
+use crate::virtual_mcp_server::VirtualMCPServer;
 
-/// A CEL rule and what is said when it does not hold.
-pub(crate) type Rule = (&'static str, &'static str);
-
-/// The value of `x-kubernetes-validations`.
-pub(crate) fn rules(rules: &[Rule]) -> Value {
-    rules.iter().map(|(rule, message)| json!({ "rule": rule, "message": message })).collect()
-}
+/// The API group of all kinds.
+pub const GROUP: &str = "toolhive.stacklok.com";
+/// The one version of all kinds.
+pub const VERSION: &str = "v1alpha1";
 
 /// The definitions of all kinds.
-pub fn definitions() -> Vec<CustomResourceDefinition> {
+pub fn all() -> Vec<CustomResourceDefinition> {
     // Of names, the API server itself asks only that they are DNS names.
     let vmcp: Rule = (
         "size(self.metadata.name) <= 52 && !self.metadata.name.contains('.')",
@@ -118,7 +120,7 @@ fn whole_numbers(value: &mut Value) {
 }
 
 /// The name of the file of a definition, and its text.
-pub fn file(definition: &CustomResourceDefinition) -> (String, String) {
+pub fn yaml_file(definition: &CustomResourceDefinition) -> (String, String) {
     let names = &definition.spec.names;
     let mut plain = json!(definition);
     whole_numbers(&mut plain);

@@ -5,24 +5,19 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::references::SecretKeyReference;
+use super::pod_layout::SECRETS_DIR;
+use crate::fields::references::SecretKeyReference;
 
-/// Where the Secret with the server's values is mounted.
-pub const SECRETS_DIR: &str = "/etc/vmcp/secrets";
-/// The file with the bearer token of the admin port.
-pub const ADMIN_TOKEN: &str = "admin-token";
-/// The file with the secret that seals session ids.
-pub const SESSION_KEY: &str = "session-key";
 /// Longest key of a Secret.
 const MAX_KEY: usize = 253;
 
 /// The files that are referred to.
 #[derive(Debug, Default)]
-pub(super) struct Secrets {
+pub(super) struct SecretFiles {
     pub files: BTreeMap<String, SecretKeyReference>,
 }
 
-impl Secrets {
+impl SecretFiles {
     /// What stands in `vmcp.yaml` for the value.
     pub fn refer(&mut self, secret: &SecretKeyReference) -> Value {
         let file = file_name(secret);
@@ -37,7 +32,7 @@ pub(super) fn reference(file: &str) -> Value {
     format!("${{file:{SECRETS_DIR}/{file}}}").into()
 }
 
-/// `NAME_KEY`. Names of Secrets have no `_`, so that two values never share a file; [`ADMIN_TOKEN`] and [`SESSION_KEY`] have
+/// `NAME_KEY`. Names of Secrets have no `_`, so that two values never share a file; [`ADMIN_TOKEN`](super::ADMIN_TOKEN) and [`SESSION_KEY`](super::SESSION_KEY) have
 /// none either.
 fn file_name(SecretKeyReference { name, key }: &SecretKeyReference) -> String {
     let file = format!("{name}_{key}");

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::references::SecretKeyReference;
-use crate::schema::Rule;
+use crate::fields::cel_rules::Rule;
+use crate::fields::references::SecretKeyReference;
 
 /// Where `headers` and `sensitiveHeaders` stand side by side.
 pub(crate) const HEADER_IN_BOTH: Rule = (

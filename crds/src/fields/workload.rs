@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::references::SecretKeyReference;
+use crate::fields::references::SecretKeyReference;
 
 /// Whether the requests of one client go to one pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::block::Block;
+use crate::fields::yaml_block::Block;
 use crate::problem::Problem;
 
 /// Leaves them out. Blocks are those of `vmcp.yaml`; what has another shape than it should have is left to its validator.
-pub(super) struct Absent<'a> {
+pub(super) struct MissingBackends<'a> {
     pub backends: BTreeSet<&'a str>,
     pub warnings: &'a mut Vec<Problem>,
 }
 
-impl Absent<'_> {
+impl MissingBackends<'_> {
     pub fn aggregation(&mut self, aggregation: &mut Block) {
         const PATH: &str = "spec.config.aggregation";
         if let Some(Value::Array(tools)) = aggregation.get_mut("tools") {

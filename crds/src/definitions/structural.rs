@@ -4,14 +4,12 @@ use schemars::transform::{Transform, transform_subschemas};
 use serde_json::{Map, Value, json};
 use vmcp_config::{DURATION_PATTERN, MAX_BACKENDS, RANGE_KEY};
 
+use crate::fields::cel_rules::QUANTITY_PATTERN;
+
 /// A duration in a resource has units: CEL reads no others.
 const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ms|us|µs|ns|h|m|s))+$";
 /// Characters of a duration or a decimal. CEL counts the cost of a rule by the longest text.
 const LONGEST_NUMBER: u32 = 32;
-/// What the text of a quantity looks like.
-pub(crate) const QUANTITY: &str =
-    r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE][+-]?[0-9]+))?$";
-
 #[derive(Debug, Clone)]
 pub(super) struct Structural;
 
@@ -142,6 +140,6 @@ fn describe_quantity(object: &mut Map<String, Value>) {
     let Some(Value::String(description)) = object.get_mut("description") else { return };
     if description.starts_with("Quantity is a") {
         "A quantity, such as `500m` or `1Gi`.".clone_into(description);
-        object.insert("pattern".to_owned(), QUANTITY.into());
+        object.insert("pattern".to_owned(), QUANTITY_PATTERN.into());
     }
 }

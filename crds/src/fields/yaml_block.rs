@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 pub type Block = Map<String, Value>;
 
 /// The schema of `T` without these keys.
-pub(crate) fn without<T: JsonSchema>(generator: &mut SchemaGenerator, keys: &[&str]) -> Schema {
+pub(crate) fn schema_without<T: JsonSchema>(generator: &mut SchemaGenerator, keys: &[&str]) -> Schema {
     retain::<T>(generator, |key| !keys.contains(&key))
 }
 
 /// The schema of `T` with only these keys.
-pub(crate) fn only<T: JsonSchema>(generator: &mut SchemaGenerator, keys: &[&str]) -> Schema {
+pub(crate) fn schema_only<T: JsonSchema>(generator: &mut SchemaGenerator, keys: &[&str]) -> Schema {
     retain::<T>(generator, |key| keys.contains(&key))
 }
 

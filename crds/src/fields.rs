@@ -1,0 +1,7 @@
+//! Fields that several kinds share: their types, schemas and CEL rules.
+
+pub(crate) mod cel_rules;
+pub(crate) mod headers;
+pub mod references;
+pub mod workload;
+pub(crate) mod yaml_block;
