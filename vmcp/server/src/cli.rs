@@ -13,29 +13,24 @@ mod bridge;
 mod call;
 mod completions;
 mod connection;
+mod console;
 mod doctor;
 mod eval;
-mod failure;
 mod find;
-mod first_process;
 mod init;
 mod model;
-mod offered;
 mod options;
-mod output;
-mod progress;
+mod process;
 mod schema;
 mod serve;
-mod tool_result;
 mod tools;
 mod validate;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
-use failure::Failure;
-use options::Global;
+use options::GlobalOptions;
 
 /// Many MCP servers behind one endpoint, found by search.
 ///
@@ -45,7 +40,7 @@ use options::Global;
 #[command(name = "vmcp", version, max_term_width = 110, after_help = FIRST_STEPS)]
 struct Cli {
     #[command(flatten)]
-    global: Global,
+    global: GlobalOptions,
     #[command(subcommand)]
     command: Command,
 }
@@ -96,21 +91,12 @@ pub fn main() -> ExitCode {
         Command::Model(arguments) => model::run(arguments, &global),
         Command::Eval(arguments) => eval::run(arguments, &global),
         Command::Schema(arguments) => schema::run(&arguments),
-        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments, &mut Cli::command()),
     };
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => failure.report(),
     }
-}
-
-/// Runs one command that waits for others.
-fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Runtime::new()?;
-    let outcome = runtime.block_on(work);
-    // A thread that still reads standard input must not keep the process.
-    runtime.shutdown_background();
-    outcome
 }
 
 #[cfg(test)]

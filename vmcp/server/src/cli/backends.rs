@@ -4,10 +4,11 @@ use clap::Args;
 use serde_json::json;
 use vmcp_config::status::{BackendStatus, StatusReport};
 
-use super::connection::{self, Need, Reach};
-use super::failure::{Exit, Failure};
-use super::options::{Format, Global};
-use super::output;
+use super::connection::{self, Readiness, ServerOptions};
+use super::console::failure::{CommandFailure, Exit};
+use super::console::notes;
+use super::console::output::{self, OutputFormat};
+use super::options::GlobalOptions;
 
 /// Show how each backend is doing
 #[derive(Debug, Args)]
@@ -18,33 +19,30 @@ pub(super) struct Arguments {
     verbose: bool,
     /// How the result looks
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Format,
+    output: OutputFormat,
     #[command(flatten)]
-    reach: Reach,
+    server_options: ServerOptions,
 }
 
 /// Runs the command.
-pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
-    let Arguments { verbose, output: format, reach } = arguments;
-    connection::with(global, &reach, &Need::Backends, async |connection| {
+pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let Arguments { verbose, output: format, server_options } = arguments;
+    connection::with_connection(global, &server_options, &Readiness::Backends, async |connection| {
         let status = connection.status().await?;
         let everything = json!({ "backends": status.backends, "issues": status.issues });
-        output::print(format, &everything, || people(&status, verbose))?;
+        output::print(format, &everything, || human_text(&status, verbose))?;
         if let Some(refused) = &status.configuration.refused {
-            output::note(&format!(
-                "the last edit of the configuration is not in force:\n{}",
-                refused.message
-            ));
+            notes::note(&format!("the last edit of the configuration is not in force:\n{}", refused.message));
         }
         if status.backends.is_empty() {
-            output::note("no backends are configured");
+            notes::note("no backends are configured");
             return Ok(Exit::NothingFound);
         }
         Ok(Exit::Done)
     })
 }
 
-fn people(status: &StatusReport, verbose: bool) -> String {
+fn human_text(status: &StatusReport, verbose: bool) -> String {
     let StatusReport { backends, issues, .. } = status;
     if backends.is_empty() {
         return String::new();
@@ -59,10 +57,7 @@ fn people(status: &StatusReport, verbose: bool) -> String {
     if verbose && !issues.is_empty() {
         parts.push(issues.join("\n"));
     } else if !issues.is_empty() {
-        output::note(&format!(
-            "{} definitions were renamed or left out; -v says which and why",
-            issues.len()
-        ));
+        notes::note(&format!("{} definitions were renamed or left out; -v says which and why", issues.len()));
     }
     parts.join("\n\n")
 }

@@ -13,10 +13,10 @@ use tokio_util::task::AbortOnDropHandle;
 use vmcp_config::{Backend, Config, Transport, normalize_name};
 
 use super::connection::duration;
-use super::failure::{Exit, Failure};
-use super::first_process;
-use super::options::Global;
-use super::serve::{BACKEND_GRACE, Stop, THREAD_GRACE, announce_backends, serve_ports};
+use super::console::failure::{CommandFailure, Exit};
+use super::options::GlobalOptions;
+use super::process::{StopSignals, pid1_reaper};
+use super::serve::{BACKEND_GRACE, THREAD_GRACE, announce_backends, serve_ports};
 use crate::config_source;
 use crate::edge::port::admin::Admin;
 use crate::edge::port::serve::Ports;
@@ -25,7 +25,7 @@ use crate::engine::{Engine, Options, Storage};
 
 /// What is fixed: names stay as they are, nothing is added, nothing is stored. How long a call may take, and when to leave
 /// the program alone, is for those who call it to decide.
-const SETTINGS: &str = "
+const BRIDGE_CONFIG: &str = "
 aggregation: { conflictResolution: passthrough }
 optimizer: { enabled: false }
 proxy: { toolTimeout: 24h, maxToolTimeout: 24h, refreshInterval: 1m, connectionTimeout: 2m }
@@ -33,7 +33,7 @@ operational: { failureHandling: { circuitBreaker: { enabled: false } } }
 ";
 const CLIENT_PORT: u16 = 8080;
 /// How often the file with the token is looked at.
-const LOOK: Duration = Duration::from_secs(10);
+const TOKEN_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Serve a program that speaks MCP on its standard streams over HTTP
 ///
@@ -81,12 +81,12 @@ Examples:
   vmcp bridge --install /shared";
 
 /// Runs the command.
-pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     if let Some(folder) = &arguments.install {
         install::into(folder)?;
         return Ok(Exit::Done);
     }
-    first_process::leave_to_child()?;
+    pid1_reaper::run_as_child()?;
     let config = configuration(&arguments)?;
     let telemetry = global.start_telemetry(&config)?;
     let runtime = tokio::runtime::Runtime::new()?;
@@ -96,11 +96,11 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
     outcome.map(|()| Exit::Done)
 }
 
-fn configuration(arguments: &Arguments) -> Result<Config, Failure> {
+fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
     let Arguments { port, listen, admin_listen, admin_token_file, name, command, .. } = arguments;
     let (program, args) = command.split_first().map_or(("", &[][..]), |(program, args)| (program, args));
     let tokens = admin_token_file.iter().map(|file| format!("${{file:{}}}", file.display()));
-    let settings = format!("{SETTINGS}server: {{ adminTokens: {} }}", json!(tokens.collect::<Vec<_>>()));
+    let settings = format!("{BRIDGE_CONFIG}server: {{ adminTokens: {} }}", json!(tokens.collect::<Vec<_>>()));
     let files = |path: &str| config_source::content(Path::new(path));
     let mut config = vmcp_config::load_with_files(&settings, "vmcp bridge", &|_| None, &files)?.config;
     let name = name.clone().unwrap_or_else(|| {
@@ -135,9 +135,9 @@ fn configuration(arguments: &Arguments) -> Result<Config, Failure> {
 }
 
 /// Puts a token in force that replaced the one before. One that is no token is not: the one before stays.
-async fn follow(arguments: Arguments, mut in_force: Config, engine: Engine) {
+async fn follow_admin_token(arguments: Arguments, mut in_force: Config, engine: Engine) {
     while arguments.admin_token_file.is_some() {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(TOKEN_POLL_INTERVAL).await;
         match configuration(&arguments) {
             Ok(config) if config == in_force => {}
             Ok(config) => {
@@ -150,7 +150,7 @@ async fn follow(arguments: Arguments, mut in_force: Config, engine: Engine) {
     }
 }
 
-async fn serve(arguments: Arguments, config: Config) -> Result<(), Failure> {
+async fn serve(arguments: Arguments, config: Config) -> Result<(), CommandFailure> {
     let server = config.server.clone();
     let mut options =
         Options { storage: Storage::Memory, embed: false, cached: false, bridge: true, ..Options::default() };
@@ -159,13 +159,14 @@ async fn serve(arguments: Arguments, config: Config) -> Result<(), Failure> {
     let engine = Engine::start(config.clone(), options).await?;
     let edge = Edge::new(engine.clone(), router)?;
     let admin = Admin::new(engine.clone(), None);
-    let _follower = AbortOnDropHandle::new(tokio::spawn(follow(arguments, config, engine.clone())));
+    let _follower =
+        AbortOnDropHandle::new(tokio::spawn(follow_admin_token(arguments, config, engine.clone())));
     let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));
     let announce = |ports: &Ports| {
         let (mcp, admin) = (format!("http://{}/mcp", ports.client), format!("http://{}", ports.admin));
         tracing::info!(mcp, admin, version = env!("CARGO_PKG_VERSION"), "serving");
     };
-    let outcome = serve_ports(edge, &admin, &server, Stop::listen()?, announce).await;
+    let outcome = serve_ports(edge, &admin, &server, StopSignals::listen()?, announce).await;
     engine.shutdown(BACKEND_GRACE).await;
     tracing::info!("stopped");
     outcome

@@ -8,11 +8,13 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::connection::{self, CallFailure, Connection, Need, Reach, duration};
-use super::failure::{Exit, Failure};
-use super::offered::Tools;
-use super::options::{Format, Global};
-use super::{output, progress, tool_result};
+use super::connection::tool_report::ToolReport;
+use super::connection::{self, CallFailure, Connection, Readiness, ServerOptions, duration};
+use super::console::failure::{CommandFailure, Exit};
+use super::console::output::{self, OutputFormat};
+use super::console::{progress, tool_result};
+use super::options::GlobalOptions;
+
 use crate::optim::names::own;
 
 /// Call a tool
@@ -40,18 +42,18 @@ pub(super) struct Arguments {
     timeout: Option<Duration>,
     /// How the result looks: the text of the answer, or the whole answer
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Format,
+    output: OutputFormat,
     #[command(flatten)]
-    reach: Reach,
+    server_options: ServerOptions,
 }
 
 /// Runs the command.
-pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
-    let Arguments { name, pairs, json, timeout, output: format, reach } = arguments;
-    let usage = |error: String| Failure::new(error).exit(Exit::Usage);
+pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let Arguments { name, pairs, json, timeout, output: format, server_options } = arguments;
+    let usage = |error: String| CommandFailure::new(error).exit(Exit::Usage);
     let pairs = arguments::split(&pairs).map_err(usage)?;
     let mut given = json.map(|source| read_object(&source)).transpose()?.unwrap_or_default();
-    connection::with(global, &reach, &Need::Tool(&name), async |connection| {
+    connection::with_connection(global, &server_options, &Readiness::Tool(&name), async |connection| {
         if !pairs.is_empty() {
             let schema = input_schema(connection, &name).await;
             arguments::lay_over(&mut given, &pairs, &schema).map_err(usage)?;
@@ -64,7 +66,7 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
             CallFailure::Other(failure) => failure,
         })?;
         let failed = tool_result::is_error(&result);
-        if format == Format::Table && failed {
+        if format == OutputFormat::Table && failed {
             return Err(explain(&name, &result));
         }
         output::print(format, &result, || tool_result::text(&result))?;
@@ -94,7 +96,8 @@ async fn call(
 
 /// The tool's input schema; null when it cannot be had: then values are read by their looks.
 async fn input_schema(connection: &Connection, name: &str) -> Value {
-    let tools = connection.admin::<Tools>("admin/tools").await.map(|tools| tools.tools).unwrap_or_default();
+    let tools =
+        connection.admin::<ToolReport>("admin/tools").await.map(|tools| tools.tools).unwrap_or_default();
     let mut found = tools.into_iter().find(|tool| tool.name == name);
     found
         .as_mut()
@@ -103,7 +106,7 @@ async fn input_schema(connection: &Connection, name: &str) -> Value {
         .unwrap_or_default()
 }
 
-fn read_object(source: &str) -> Result<Map<String, Value>, Failure> {
+fn read_object(source: &str) -> Result<Map<String, Value>, CommandFailure> {
     let text = match (source, source.strip_prefix('@')) {
         ("-", _) => {
             let mut text = String::new();
@@ -111,35 +114,35 @@ fn read_object(source: &str) -> Result<Map<String, Value>, Failure> {
             text
         }
         (_, Some(path)) => {
-            std::fs::read_to_string(path).map_err(|error| Failure::new(format!("{path}: {error}")))?
+            std::fs::read_to_string(path).map_err(|error| CommandFailure::new(format!("{path}: {error}")))?
         }
         (json, None) => json.to_owned(),
     };
     serde_json::from_str(&text)
-        .map_err(|error| Failure::new(format!("--json is no JSON object: {error}")).exit(Exit::Usage))
+        .map_err(|error| CommandFailure::new(format!("--json is no JSON object: {error}")).exit(Exit::Usage))
 }
 
-fn unknown(name: &str) -> Failure {
-    Failure::new(format!("there is no tool {name}"))
+fn unknown(name: &str) -> CommandFailure {
+    CommandFailure::new(format!("there is no tool {name}"))
         .exit(Exit::NothingFound)
         .remedy("`vmcp tools` lists the names, `vmcp find \"…\"` searches")
 }
 
 /// The failure that a result tells of. Our own ones say what kind they are.
-fn explain(name: &str, result: &Value) -> Failure {
+fn explain(name: &str, result: &Value) -> CommandFailure {
     let own = result.get("structuredContent");
     let of = |key: &str| own.and_then(|own| own.get(key)).and_then(Value::as_str);
     match (of("error_type"), of("error")) {
         (Some("NotFound"), _) => unknown(name),
         (Some(kind), Some(error)) => {
             let exit = if kind == "CircuitOpen" { Exit::Unreachable } else { Exit::Failed };
-            let failure = Failure::new(error).exit(exit);
+            let failure = CommandFailure::new(error).exit(exit);
             match kind {
                 "InvalidInput" => failure.remedy(format!("`vmcp tools -o json` shows the schema of {name}")),
                 "TimeoutError" => failure.remedy("allow it more time with --timeout"),
                 _ => failure.remedy("`vmcp doctor` looks at the backend"),
             }
         }
-        _ => Failure::new(tool_result::text(result)),
+        _ => CommandFailure::new(tool_result::text(result)),
     }
 }

@@ -1,10 +1,10 @@
 //! `vmcp completions`.
 
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::failure::{Exit, Failure};
-use super::{Cli, output};
+use super::console::failure::{CommandFailure, Exit};
+use super::console::output;
 
 /// Print a completion script for a shell
 #[derive(Debug, Args)]
@@ -19,10 +19,10 @@ pub(super) struct Arguments {
 }
 
 /// Runs the command.
-pub(super) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &Arguments, command: &mut Command) -> Result<Exit, CommandFailure> {
     let Arguments { shell } = arguments;
     let mut script = Vec::new();
-    clap_complete::generate(*shell, &mut Cli::command(), "vmcp", &mut script);
+    clap_complete::generate(*shell, command, "vmcp", &mut script);
     output::result(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Done)
 }

@@ -8,11 +8,11 @@ use clap::Args;
 use vmcp_config::Problem;
 use vmcp_config::status::BackendStatus;
 
-use super::connection::{self, Connection, Need, Reach};
-use super::failure::{Exit, Failure};
-use super::options::{Format, Global};
-use super::output;
-use finding::{Finding, Health, people};
+use super::connection::{self, Connection, Readiness, ServerOptions};
+use super::console::failure::{CommandFailure, Exit};
+use super::console::output::{self, OutputFormat};
+use super::options::GlobalOptions;
+use finding::{Finding, Health, human_text};
 
 /// Find out what is wrong, and what to do about it
 ///
@@ -27,16 +27,16 @@ pub(super) struct Arguments {
     backend: Option<String>,
     /// How the result looks
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Format,
+    output: OutputFormat,
     #[command(flatten)]
-    reach: Reach,
+    server_options: ServerOptions,
 }
 
 /// Runs the command.
-pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
-    let Arguments { backend: only, output: format, reach } = arguments;
-    connection::with(global, &reach, &Need::Backends, async |connection| {
-        connection.look_again(reach.wait).await?;
+pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let Arguments { backend: only, output: format, server_options } = arguments;
+    connection::with_connection(global, &server_options, &Readiness::Backends, async |connection| {
+        connection.refresh_backends(server_options.wait).await?;
         let status = connection.status().await?;
         let mut findings = Vec::new();
         let file = global.load_if_any().unwrap_or_else(|failure| {
@@ -54,7 +54,7 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
             }
             findings.push(checks::server(connection, &status));
             match (connection, &file) {
-                (Connection::Own(_), Some(file)) => {
+                (Connection::InProcess(_), Some(file)) => {
                     findings.push(checks::storage(&file.config));
                     findings.push(checks::embeddings(&file.config).await);
                 }
@@ -72,7 +72,7 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
         if let Some(name) = &only
             && backends.is_empty()
         {
-            return Err(Failure::new(format!("no backend is called `{name}`"))
+            return Err(CommandFailure::new(format!("no backend is called `{name}`"))
                 .exit(Exit::NothingFound)
                 .remedy("`vmcp backends` lists them"));
         }
@@ -81,7 +81,7 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
             let finding = format!("{} were renamed or left out", status.issues.len());
             findings.push(Finding::degraded("definitions", finding, "`vmcp backends -v` says which and why"));
         }
-        output::print(format, &findings, || people(&findings))?;
+        output::print(format, &findings, || human_text(&findings))?;
         let broken = findings.iter().any(|finding| finding.health == Health::Broken);
         Ok(if broken { Exit::Failed } else { Exit::Done })
     })

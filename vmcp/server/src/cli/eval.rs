@@ -16,22 +16,24 @@ use vmcp_config::Config;
 use vmcp_model::tokens;
 use vmcp_search::measures::Judgment;
 
-use super::failure::{Exit, Failure};
-use super::options::{Format, Global, environment};
-use super::{block_on, output, progress};
+use super::console::failure::{CommandFailure, Exit};
+use super::console::output::{self, OutputFormat};
+use super::console::{notes, progress};
+use super::options::{GlobalOptions, environment};
+use super::process::block_on;
 use crate::engine::provider;
 use crate::optim::search::{QueryVectors, Request, Searcher, Settings, search};
 use corpus::Corpus;
-use embedding::Timed;
+use embedding::TimedEmbedder;
 use files::Query;
 use report::{Miss, Report};
 
 /// Hits that the measures look at, whatever the limit.
-const MEASURED: usize = 10;
+const MEASURED_HITS: usize = 10;
 /// Hits among which the place of a missed tool is looked for.
-const LOOKED_AT: usize = 100;
+const MISS_SEARCH_DEPTH: usize = 100;
 /// A slow machine shall not change what is measured.
-const PATIENCE: Duration = Duration::from_mins(1);
+const EMBEDDING_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Measure what search finds, on any catalog
 ///
@@ -79,7 +81,7 @@ pub(super) struct Arguments {
     explain_misses: usize,
     /// How the result looks
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Format,
+    output: OutputFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -110,7 +112,7 @@ fn ratio(text: &str) -> Result<f32, String> {
 }
 
 /// Runs the command.
-pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let Arguments {
         tools,
         queries,
@@ -128,38 +130,38 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
     let corpus = Corpus::new(files::tools(&tools)?);
     let queries = files::queries(&queries, &keywords)?;
     if let Some(unknown) = queries.iter().find_map(|query| corpus.unknown(query)) {
-        output::note(&format!("warning: a query needs {unknown:?}, which the catalog does not have"));
+        notes::note(&format!("warning: a query needs {unknown:?}, which the catalog does not have"));
     }
     let report = block_on(async {
         let embedder = provider::embedder(&config)?;
         let index = embedding::index(&corpus, embedder.as_ref()).await?;
-        let timed = embedder.map(|embedder| Arc::new(Timed::new(embedder)));
+        let timed = embedder.map(|embedder| Arc::new(TimedEmbedder::new(embedder)));
         let searcher = Searcher {
             index: Arc::new(index),
             vectors: timed.clone().map_or(QueryVectors::Off, |timed| QueryVectors::From(timed)),
             settings: Settings {
                 limit,
                 semantic_ratio: semantic_ratio.unwrap_or(config.optimizer.search.hybrid_semantic_ratio),
-                query_deadline: PATIENCE,
+                query_deadline: EMBEDDING_TIMEOUT,
                 ..Settings::from(&config.optimizer.search)
             },
         };
         evaluate(&corpus, &queries, &searcher, timed.as_deref(), explain_misses > 0).await
     })?;
-    output::print(format, &report.measures(corpus.len()), || report.people(corpus.len(), limit))?;
+    output::print(format, &report.measures(corpus.len()), || report.human_text(corpus.len(), limit))?;
     for miss in report.misses.iter().take(explain_misses) {
-        output::note(&format!("\n{miss}"));
+        notes::note(&format!("\n{miss}"));
     }
     Ok(Exit::Done)
 }
 
 /// What `--config` says, if it was given, with the embeddings that the options name.
 fn configuration(
-    global: &Global,
+    global: &GlobalOptions,
     provider: Option<Provider>,
     endpoint: Option<&Url>,
     model: Option<&str>,
-) -> Result<Config, Failure> {
+) -> Result<Config, CommandFailure> {
     let mut config = match &global.config {
         Some(_) => global.load()?.config,
         None => vmcp_config::load("backends: []", "defaults", &|_| None)?.config,
@@ -189,12 +191,12 @@ async fn evaluate(
     corpus: &Corpus,
     queries: &[Query],
     searcher: &Searcher,
-    timed: Option<&Timed>,
+    timed: Option<&TimedEmbedder>,
     look_far: bool,
-) -> Result<Report, Failure> {
+) -> Result<Report, CommandFailure> {
     let limit = searcher.settings.limit;
-    let measured = limit.max(MEASURED);
-    let wanted = if look_far { measured.max(LOOKED_AT) } else { measured };
+    let measured = limit.max(MEASURED_HITS);
+    let wanted = if look_far { measured.max(MISS_SEARCH_DEPTH) } else { measured };
     let bar = progress::counter(queries.len(), "searching");
     let mut report = Report::default();
     for query in queries {
@@ -209,7 +211,7 @@ async fn evaluate(
         let found = search(searcher, request).await;
         let took = started.elapsed();
         if let Some(reason) = found.degraded {
-            return Err(Failure::new(format!("query {}: {reason}", query.id))
+            return Err(CommandFailure::new(format!("query {}: {reason}", query.id))
                 .remedy("--provider none measures the keyword search alone"));
         }
         let hits = found.outcome.hits.iter().filter_map(|hit| corpus.tool(hit.document));
@@ -218,14 +220,14 @@ async fn evaluate(
             hits.iter().map(|tool| (&*tool.backend, tool.definition.name.as_str())).collect();
         let top = ranking.get(..measured.min(ranking.len())).unwrap_or_default();
         let groups: Vec<Vec<_>> =
-            query.groups.iter().map(|group| group.iter().map(files::Need::as_pair).collect()).collect();
+            query.groups.iter().map(|group| group.iter().map(files::NeededTool::as_pair).collect()).collect();
         let judgment = Judgment::new(top, &groups);
         if judgment.recall(limit) < 1.0 {
             report.misses.push(Miss::new(query, &ranking, limit));
         }
         report.judgments.push(judgment);
         report.tokens.push(tokens::estimate(hits.iter().take(limit).map(|tool| tool.size)) as f64);
-        let embedding = timed.map(Timed::take).unwrap_or_default();
+        let embedding = timed.map(TimedEmbedder::take).unwrap_or_default();
         report.with_embedding.push(took.as_secs_f64() * 1e3);
         report.without_embedding.push(took.saturating_sub(embedding).as_secs_f64() * 1e3);
         bar.inc(1);

@@ -1,19 +1,19 @@
 //! `vmcp find`: what find_tool answers, for people.
 
-mod answer;
+mod search_answer;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use serde::Deserialize;
 use serde_json::Map;
 
-use super::connection::{self, CallFailure, Need, Reach};
-use super::failure::{Exit, Failure};
-use super::options::{Format, Global};
-use super::output;
-use super::tool_result;
+use super::connection::{self, CallFailure, Readiness, ServerOptions};
+use super::console::failure::{CommandFailure, Exit};
+use super::console::output::{self, OutputFormat};
+use super::console::{notes, tool_result};
+use super::options::GlobalOptions;
 use crate::optim::find_arguments::MAX_LIMIT;
-use answer::Found;
+use search_answer::SearchAnswer;
 
 /// Search the tools of all backends
 #[derive(Debug, Args)]
@@ -36,40 +36,40 @@ pub(super) struct Arguments {
     explain: bool,
     /// How the result looks
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Format,
+    output: OutputFormat,
     #[command(flatten)]
-    reach: Reach,
+    server_options: ServerOptions,
 }
 
 /// Runs the command.
-pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
-    let Arguments { query, keywords, limit, explain, output: format, reach } = arguments;
+pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let Arguments { query, keywords, limit, explain, output: format, server_options } = arguments;
     let mut request = Map::new();
     request.insert("tool_description".to_owned(), query.into());
     request.extend(keywords.map(|keywords| ("tool_keywords".to_owned(), keywords.into())));
     request.extend(limit.map(|limit| ("limit".to_owned(), limit.into())));
     request.insert("explain".to_owned(), explain.into());
-    connection::with(global, &reach, &Need::Search, async |connection| {
+    connection::with_connection(global, &server_options, &Readiness::Search, async |connection| {
         let result = connection.call("optim.find_tool", request).await.map_err(|failure| match failure {
-            CallFailure::UnknownTool => Failure::new("the server does not search")
+            CallFailure::UnknownTool => CommandFailure::new("the server does not search")
                 .remedy("set `optimizer: { enabled: true }` in its configuration"),
             CallFailure::Other(failure) => failure,
         })?;
         if tool_result::is_error(&result) {
-            return Err(Failure::new(tool_result::text(&result)));
+            return Err(CommandFailure::new(tool_result::text(&result)));
         }
         let answer = result.get("structuredContent").cloned().unwrap_or_default();
-        let found = Found::deserialize(&answer)?;
-        output::print(format, &answer, || found.people())?;
+        let found = SearchAnswer::deserialize(&answer)?;
+        output::print(format, &answer, || found.human_text())?;
         if found.degraded {
             let reason = found.degraded_reason.as_deref().unwrap_or("no reason given");
-            output::note(&format!(
+            notes::note(&format!(
                 "degraded ({} search): {reason}; `vmcp doctor` says what to do",
                 found.search_mode
             ));
         }
         if found.tools.is_empty() {
-            output::note("no tool fits; use other words, or see `vmcp tools`");
+            notes::note("no tool fits; use other words, or see `vmcp tools`");
             return Ok(Exit::NothingFound);
         }
         Ok(Exit::Done)

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use vmcp_config::import;
 
-use super::failure::{Exit, Failure};
-use super::options::{FILE, Global};
-use super::output;
+use super::console::failure::{CommandFailure, Exit};
+use super::console::{notes, output};
+use super::options::{DEFAULT_FILE_NAME, GlobalOptions};
 
 /// Write a commented configuration file
 #[derive(Debug, Args)]
@@ -30,36 +30,36 @@ pub(super) struct Arguments {
 }
 
 /// Runs the command.
-pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let Arguments { from, force, file } = arguments;
     let yaml = match from {
         None => vmcp_config::STARTER.to_owned(),
         Some(path) => imported(&path)?,
     };
-    let path = file.or_else(|| global.config.clone()).unwrap_or_else(|| PathBuf::from(FILE));
+    let path = file.or_else(|| global.config.clone()).unwrap_or_else(|| PathBuf::from(DEFAULT_FILE_NAME));
     if path == Path::new("-") {
         output::result(&yaml)?;
         return Ok(Exit::Done);
     }
     write(&path, &yaml, force)?;
-    output::note(&format!("wrote {}; edit it, then `vmcp validate` and `vmcp serve`", path.display()));
+    notes::note(&format!("wrote {}; edit it, then `vmcp validate` and `vmcp serve`", path.display()));
     Ok(Exit::Done)
 }
 
-fn imported(path: &Path) -> Result<String, Failure> {
-    let of_file = |reason: String| Failure::new(format!("{}: {reason}", path.display()));
+fn imported(path: &Path) -> Result<String, CommandFailure> {
+    let of_file = |reason: String| CommandFailure::new(format!("{}: {reason}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| of_file(error.to_string()))?;
     let imported =
         import::import(&text, &path.display().to_string()).map_err(|error| of_file(error.to_string()))?;
     let import::Imported { yaml, backends, notes, variables } = imported;
-    output::note(&format!("imported {} servers: {}", backends.len(), backends.join(", ")));
+    notes::note(&format!("imported {} servers: {}", backends.len(), backends.join(", ")));
     for note in notes {
-        output::note(&format!("note: {note}"));
+        notes::note(&format!("note: {note}"));
     }
     if !variables.is_empty() {
         // Their values stay where they are: a terminal is no place for secrets.
         let names: Vec<_> = variables.keys().map(String::as_str).collect();
-        output::note(&format!(
+        notes::note(&format!(
             "secrets were left out; before `vmcp serve`, set {} as {} has them",
             names.join(", "),
             path.display()
@@ -68,15 +68,15 @@ fn imported(path: &Path) -> Result<String, Failure> {
     Ok(yaml)
 }
 
-fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
+fn write(path: &Path, text: &str, force: bool) -> Result<(), CommandFailure> {
     let mut options = OpenOptions::new();
     options.write(true).truncate(true);
     // Creating anew, or failing, in one step: no file of somebody else's is lost in between.
     let opened = if force { options.create(true).open(path) } else { options.create_new(true).open(path) };
     let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Failure::new(format!("{} exists already", path.display()))
+        ErrorKind::AlreadyExists => CommandFailure::new(format!("{} exists already", path.display()))
             .remedy("--force replaces it; or name another file; or write to standard output with -"),
-        _ => Failure::new(format!("{}: {error}", path.display())),
+        _ => CommandFailure::new(format!("{}: {error}", path.display())),
     })
 }

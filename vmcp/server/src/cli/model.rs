@@ -8,9 +8,11 @@ use indicatif::{HumanBytes, ProgressBar};
 use serde_json::json;
 use vmcp_embed::local::{self, MODEL_NAME, Phase, Progress, Source, Status};
 
-use super::failure::{Exit, Failure};
-use super::options::{Format, Global};
-use super::{block_on, output, progress};
+use super::console::failure::{CommandFailure, Exit};
+use super::console::output::{self, OutputFormat};
+use super::console::{notes, progress};
+use super::options::GlobalOptions;
+use super::process::block_on;
 use crate::engine::provider;
 
 /// Get and check the model that searches by meaning
@@ -40,14 +42,14 @@ Examples:
     Status {
         /// How the result looks
         #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-        output: Format,
+        output: OutputFormat,
     },
     /// Print its folder
     Path,
 }
 
 /// Runs the command.
-pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let Arguments { action, dir } = arguments;
     let dir = match dir {
         Some(dir) => dir,
@@ -63,14 +65,14 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
     }
 }
 
-fn pull(global: &Global, dir: &std::path::Path, from: &str) -> Result<Exit, Failure> {
+fn pull(global: &GlobalOptions, dir: &std::path::Path, from: &str) -> Result<Exit, CommandFailure> {
     global.start_logs()?;
     let Ok(source) = from.parse::<Source>();
     let bar = progress::bytes();
     let said = Mutex::new(None);
     let pulled = block_on(async { Ok(local::pull(dir, &source, &|step| show(&bar, &said, step)).await?) });
     bar.finish_and_clear();
-    output::note(&format!("{MODEL_NAME} is in {} ({})", dir.display(), HumanBytes(pulled?)));
+    notes::note(&format!("{MODEL_NAME} is in {} ({})", dir.display(), HumanBytes(pulled?)));
     Ok(Exit::Done)
 }
 
@@ -88,12 +90,12 @@ fn show(bar: &ProgressBar, said: &Mutex<Option<(Phase, String)>>, step: Progress
     let step = Some((phase, what));
     let mut said = said.lock();
     if *said != step && bar.is_hidden() {
-        output::note(&bar.message());
+        notes::note(&bar.message());
     }
     *said = step;
 }
 
-fn status(dir: &std::path::Path, format: Format) -> Result<Exit, Failure> {
+fn status(dir: &std::path::Path, format: OutputFormat) -> Result<Exit, CommandFailure> {
     let (state, words, exit) = match local::status(dir) {
         Status::Present { bytes } => ("present", format!("complete, {}", HumanBytes(bytes)), Exit::Done),
         Status::Missing => ("missing", "not there; `vmcp model pull` fetches it".to_owned(), Exit::Failed),

@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use vmcp_config::{Config, Loaded, Problem};
 
-use super::failure::Failure;
-use super::output;
+use super::console::failure::CommandFailure;
+use super::console::notes;
 use crate::config_source::{self, LoadError, Source};
 use crate::telemetry::{self, Telemetry, logs, traces};
 
 /// The file's name where nothing else is said.
-pub(super) const FILE: &str = "vmcp.yaml";
+pub(super) const DEFAULT_FILE_NAME: &str = "vmcp.yaml";
 
 /// Options of every command.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
-pub(super) struct Global {
+pub(super) struct GlobalOptions {
     /// Configuration file [default: ./vmcp.yaml, then ~/.config/vmcp/vmcp.yaml]
     #[arg(short, long, global = true, value_name = "FILE", env = "VMCP_CONFIG")]
     pub(super) config: Option<PathBuf>,
@@ -41,20 +41,8 @@ enum LogFormat {
     Json,
 }
 
-/// How results look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
-    /// For people.
-    #[value(alias = "text")]
-    Table,
-    /// For programs.
-    Json,
-    /// For programs that people read.
-    Yaml,
-}
-
 /// A configuration file that was read.
-pub(super) struct File {
+pub(super) struct ConfigFile {
     /// Where it is.
     pub(super) path: PathBuf,
     /// What it was made of.
@@ -65,9 +53,9 @@ pub(super) struct File {
     pub(super) warnings: Vec<Problem>,
 }
 
-impl Global {
+impl GlobalOptions {
     /// The configuration file: the given one, else the first of the usual ones that exists.
-    pub(super) fn config_path(&self) -> Result<PathBuf, Failure> {
+    pub(super) fn config_path(&self) -> Result<PathBuf, CommandFailure> {
         if let Some(path) = &self.config {
             return Ok(path.clone());
         }
@@ -75,20 +63,20 @@ impl Global {
     }
 
     /// Reads and validates the configuration file.
-    pub(super) fn load(&self) -> Result<File, Failure> {
+    pub(super) fn load(&self) -> Result<ConfigFile, CommandFailure> {
         let path = self.config_path()?;
         let (source, Loaded { config, warnings }) =
             config_source::load(&path, environment).map_err(|error| not_loaded(&path, &error))?;
-        Ok(File { path, source, config, warnings })
+        Ok(ConfigFile { path, source, config, warnings })
     }
 
     /// The same, unless there is no file and none was asked for.
-    pub(super) fn load_if_any(&self) -> Result<Option<File>, Failure> {
+    pub(super) fn load_if_any(&self) -> Result<Option<ConfigFile>, CommandFailure> {
         if self.config.is_none() && self.config_path().is_err() { Ok(None) } else { self.load().map(Some) }
     }
 
     /// Starts the logs of a server, and its traces.
-    pub(super) fn start_telemetry(&self, config: &Config) -> Result<Telemetry, Failure> {
+    pub(super) fn start_telemetry(&self, config: &Config) -> Result<Telemetry, CommandFailure> {
         let logs = self.logs(config.operational.log_level.as_str(), logs::Style::Auto);
         let telemetry = &config.telemetry;
         let endpoint = telemetry.endpoint.as_ref().filter(|_| telemetry.tracing_enabled);
@@ -104,7 +92,7 @@ impl Global {
     }
 
     /// Starts the logs of a command that people run: errors alone, as text, unless they want more.
-    pub(super) fn start_logs(&self) -> Result<(), Failure> {
+    pub(super) fn start_logs(&self) -> Result<(), CommandFailure> {
         // What the MCP client fails at, the command itself says.
         telemetry::init(&self.logs("error,rmcp=off", logs::Style::Text), None)?;
         Ok(())
@@ -113,7 +101,7 @@ impl Global {
     /// Whether people read the log as it is written.
     pub(super) fn people_read_logs(&self) -> bool {
         match self.log_format {
-            LogFormat::Auto => output::people_read_notes(),
+            LogFormat::Auto => notes::people_read_notes(),
             LogFormat::Text => true,
             LogFormat::Json => false,
         }
@@ -130,9 +118,9 @@ impl Global {
 }
 
 /// No file was named, and none is where it usually is.
-pub(super) fn no_file() -> Failure {
+pub(super) fn no_file() -> CommandFailure {
     let usual: Vec<_> = usual_files().iter().map(|path| path.display().to_string()).collect();
-    Failure::new(format!("there is no configuration file (looked for {})", usual.join(" and ")))
+    CommandFailure::new(format!("there is no configuration file (looked for {})", usual.join(" and ")))
         .remedy("`vmcp init` writes one; or name one with --config")
 }
 
@@ -141,20 +129,23 @@ pub(super) fn environment(name: &str) -> Option<String> {
     env::var(name).ok()
 }
 
-fn not_loaded(path: &Path, error: &LoadError) -> Failure {
+fn not_loaded(path: &Path, error: &LoadError) -> CommandFailure {
     match error {
         LoadError::Unreadable { reason, .. } if reason.kind() == std::io::ErrorKind::NotFound => {
-            Failure::new(format!("there is no file {}", path.display()))
+            CommandFailure::new(format!("there is no file {}", path.display()))
                 .remedy(format!("`vmcp init {}` writes one", path.display()))
         }
-        LoadError::Unreadable { .. } => Failure::new(error.to_string()),
-        LoadError::Invalid(problems) => Failure::new(format!("the configuration has mistakes\n{problems}")),
+        LoadError::Unreadable { .. } => CommandFailure::new(error.to_string()),
+        LoadError::Invalid(problems) => {
+            CommandFailure::new(format!("the configuration has mistakes\n{problems}"))
+        }
     }
 }
 
 fn usual_files() -> Vec<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || Some(absolute("HOME")?.join(".config"));
-    let user = absolute("XDG_CONFIG_HOME").or_else(home).map(|folder| folder.join("vmcp").join(FILE));
-    std::iter::once(PathBuf::from(FILE)).chain(user).collect()
+    let user =
+        absolute("XDG_CONFIG_HOME").or_else(home).map(|folder| folder.join("vmcp").join(DEFAULT_FILE_NAME));
+    std::iter::once(PathBuf::from(DEFAULT_FILE_NAME)).chain(user).collect()
 }

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::failure::{Exit, Failure};
-use super::output;
+use super::console::failure::{CommandFailure, Exit};
+use super::console::output;
 
 /// Print the JSON schema of the configuration file, for editors
 #[derive(Debug, Args)]
@@ -18,7 +18,7 @@ pub(super) struct Arguments {
 }
 
 /// Runs the command.
-pub(super) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &Arguments) -> Result<Exit, CommandFailure> {
     let Arguments { markdown } = arguments;
     let text = if *markdown {
         vmcp_config::reference_markdown()

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{State, Status};
 use vmcp_config::Server;
 
-use super::failure::{Exit, Failure};
-use super::first_process;
-use super::options::{File, Global, environment};
-use super::output;
+use super::console::failure::{CommandFailure, Exit};
+use super::console::{notes, output};
+use super::options::{ConfigFile, GlobalOptions, environment};
+use super::process::{StopSignals, pid1_reaper};
 use crate::config_watch::ConfigWatch;
 use crate::edge::port::admin::{self, Admin};
 use crate::edge::port::serve::Ports;
@@ -27,13 +26,11 @@ pub(super) const BACKEND_GRACE: Duration = Duration::from_secs(5);
 /// How long threads may take that do something for nobody any more.
 pub(super) const THREAD_GRACE: Duration = Duration::from_millis(100);
 /// How often the start looks what has become of the backends.
-const LOOK: Duration = Duration::from_millis(50);
-/// Code of a process that was told twice to stop, as shells have it.
-const INTERRUPTED: i32 = 130;
+const BACKEND_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serve all backends at one URL
 ///
-/// Clients reach MCP at http://ADDR:PORT/mcp, in both of its eras. Health, readiness, metrics and status are on the admin
+/// Clients server_options MCP at http://ADDR:PORT/mcp, in both of its eras. Health, readiness, metrics and status are on the admin
 /// port. Edits to the configuration file are picked up while it runs. The first SIGTERM or SIGINT lets requests in
 /// flight end; a second one ends at once.
 #[derive(Debug, Args)]
@@ -61,8 +58,8 @@ Examples:
   claude mcp add vmcp -- vmcp serve --stdio --config /path/to/vmcp.yaml";
 
 /// Runs the command.
-pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
-    first_process::leave_to_child()?;
+pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    pid1_reaper::run_as_child()?;
     let file = global.load()?;
     if arguments.print_config {
         output::result(file.config.effective_yaml())?;
@@ -77,9 +74,9 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
     outcome.map(|()| Exit::Done)
 }
 
-async fn serve(arguments: Arguments, file: File, people: bool) -> Result<(), Failure> {
+async fn serve(arguments: Arguments, file: ConfigFile, people: bool) -> Result<(), CommandFailure> {
     let Arguments { listen, admin_listen, stdio, print_config: _ } = arguments;
-    let File { path, source, config, warnings } = file;
+    let ConfigFile { path, source, config, warnings } = file;
     for warning in warnings {
         tracing::warn!("{}", warning.render(&path.display().to_string()));
     }
@@ -95,7 +92,7 @@ async fn serve(arguments: Arguments, file: File, people: bool) -> Result<(), Fai
     let watch = ConfigWatch::start(path.clone(), source, environment, engine.clone());
     let admin = Admin::new(engine.clone(), Some(watch));
     let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));
-    let stop = Stop::listen()?;
+    let stop = StopSignals::listen()?;
     let outcome = if stdio {
         tracing::info!(config = %path.display(), "serving MCP on standard input and output");
         serve_stdio(&edge, &admin, admin_listen, stop).await
@@ -113,12 +110,12 @@ pub(super) async fn serve_ports(
     edge: Arc<Edge>,
     admin: &Admin,
     server: &Server,
-    stop: Stop,
+    stop: StopSignals,
     announce: impl FnOnce(&Ports),
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let engine = edge.engine().clone();
     let ports = Ports::open(edge, admin.clone(), server).await.map_err(|error| {
-        Failure::new(error.to_string())
+        CommandFailure::new(error.to_string())
             .remedy("stop whatever listens there, or choose another port with --listen and --admin-listen")
     })?;
     announce(&ports);
@@ -137,8 +134,8 @@ async fn serve_stdio(
     edge: &Arc<Edge>,
     admin: &Admin,
     admin_listen: Option<SocketAddr>,
-    stop: Stop,
-) -> Result<(), Failure> {
+    stop: StopSignals,
+) -> Result<(), CommandFailure> {
     let _operators = match admin_listen {
         Some(address) => Some(AbortOnDropHandle::new(serve_admin(address, admin.clone()).await?)),
         None => None,
@@ -147,7 +144,7 @@ async fn serve_stdio(
     let mut serving = std::pin::pin!(serving);
     tokio::select! {
         ended = &mut serving => {
-            return ended.map_err(|error| Failure::of_pipe("standard input or output", &error));
+            return ended.map_err(|error| CommandFailure::of_pipe("standard input or output", &error));
         }
         () = stop.wait() => {}
     }
@@ -164,9 +161,9 @@ fn drain_timeout(engine: &Engine) -> Duration {
 }
 
 /// The admin port alone, until dropped.
-async fn serve_admin(address: SocketAddr, admin: Admin) -> Result<JoinHandle<()>, Failure> {
+async fn serve_admin(address: SocketAddr, admin: Admin) -> Result<JoinHandle<()>, CommandFailure> {
     let listener = tokio::net::TcpListener::bind(address).await.map_err(|error| {
-        Failure::new(format!("cannot listen on {address}: {error}"))
+        CommandFailure::new(format!("cannot listen on {address}: {error}"))
             .remedy("choose another port with --admin-listen")
     })?;
     let serving = axum::serve(listener, admin::router(admin, address));
@@ -180,7 +177,7 @@ async fn serve_admin(address: SocketAddr, admin: Admin) -> Result<JoinHandle<()>
 fn announce_ports(ports: &Ports, config: &str, people: bool) {
     let (mcp, admin) = (format!("http://{}/mcp", ports.client), format!("http://{}", ports.admin));
     if people {
-        output::note(&format!(
+        notes::note(&format!(
             "\n  vmcp {}\n  MCP            {mcp}\n  admin          {admin}/admin/status\n  configuration  {config} (edits apply at once)\n  \
              Claude Code    claude mcp add --transport http vmcp {mcp}\n",
             env!("CARGO_PKG_VERSION"),
@@ -195,7 +192,7 @@ pub(super) async fn announce_backends(engine: Engine) {
     let mut said: Vec<String> = Vec::new();
     loop {
         // Asked before looking, so that the last round sees the final state.
-        let settled = tokio::time::timeout(LOOK, engine.settled()).await.is_ok();
+        let settled = tokio::time::timeout(BACKEND_POLL_INTERVAL, engine.settled()).await.is_ok();
         for status in engine.backend_status() {
             if !said.contains(&status.name) && announce(&status, settled) {
                 said.push(status.name);
@@ -204,7 +201,7 @@ pub(super) async fn announce_backends(engine: Engine) {
         if settled {
             break;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(BACKEND_POLL_INTERVAL).await;
     }
 }
 
@@ -231,33 +228,4 @@ fn announce(status: &Status, settled: bool) -> bool {
         State::Configured | State::Connecting => return false,
     }
     true
-}
-
-/// Signals that end the process.
-pub(super) struct Stop {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Stop {
-    pub(super) fn listen() -> std::io::Result<Stop> {
-        Ok(Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-
-    /// Waits for the first signal. From then on, a second one ends the process at once.
-    async fn wait(mut self) {
-        self.next().await;
-        tracing::info!("stopping; requests in flight may end, a second signal ends at once");
-        tokio::spawn(async move {
-            self.next().await;
-            std::process::exit(INTERRUPTED);
-        });
-    }
 }

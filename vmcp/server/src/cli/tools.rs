@@ -3,11 +3,12 @@
 use clap::Args;
 use vmcp_model::brief::brief;
 
-use super::connection::{self, Need, Reach};
-use super::failure::{Exit, Failure};
-use super::offered::Tools;
-use super::options::{Format, Global};
-use super::output;
+use super::connection::tool_report::ToolReport;
+use super::connection::{self, Readiness, ServerOptions};
+use super::console::failure::{CommandFailure, Exit};
+use super::console::notes;
+use super::console::output::{self, OutputFormat};
+use super::options::GlobalOptions;
 
 /// List the tools of all backends
 #[derive(Debug, Args)]
@@ -21,16 +22,16 @@ pub(super) struct Arguments {
     all: bool,
     /// How the result looks
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Format,
+    output: OutputFormat,
     #[command(flatten)]
-    reach: Reach,
+    server_options: ServerOptions,
 }
 
 /// Runs the command.
-pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
-    let Arguments { backend, all, output: format, reach } = arguments;
-    connection::with(global, &reach, &Need::Backends, async |connection| {
-        let mut tools: Tools = connection.admin("admin/tools").await?;
+pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
+    let Arguments { backend, all, output: format, server_options } = arguments;
+    connection::with_connection(global, &server_options, &Readiness::Backends, async |connection| {
+        let mut tools: ToolReport = connection.admin("admin/tools").await?;
         tools.tools.retain(|tool| {
             (all || tool.listed) && backend.as_ref().is_none_or(|backend| *backend == tool.backend)
         });
@@ -50,7 +51,7 @@ pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure
         }
         let status = connection.status().await?;
         let known: Vec<_> = status.backends.iter().map(|backend| backend.name.as_str()).collect();
-        output::note(&match backend {
+        notes::note(&match backend {
             Some(backend) if !known.contains(&backend.as_str()) => {
                 format!("no backend is called `{backend}`; there are: {}", known.join(", "))
             }

@@ -6,9 +6,9 @@ use clap::Args;
 use serde_json::json;
 use vmcp_config::Problem;
 
-use super::failure::{Exit, Failure};
-use super::options::{Format, Global, environment};
-use super::output;
+use super::console::failure::{CommandFailure, Exit};
+use super::console::output::{self, OutputFormat};
+use super::options::{GlobalOptions, environment};
 use crate::config_source::{self, LoadError};
 
 /// Check a configuration file: every mistake with its line, its path and the remedy
@@ -21,11 +21,11 @@ pub(super) struct Arguments {
     file: Option<PathBuf>,
     /// How the result looks
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Format,
+    output: OutputFormat,
 }
 
 /// Runs the command.
-pub(super) fn run(arguments: Arguments, global: &Global) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let Arguments { file, output: format } = arguments;
     let path = file.map_or_else(|| global.config_path(), Ok)?;
     let source = path.display().to_string();

@@ -5,17 +5,17 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::cli::failure::Failure;
+use crate::cli::console::failure::CommandFailure;
 
 const NAME: &str = "vmcp";
 /// Readable and executable by whoever runs the other container.
 const MODE: u32 = 0o755;
 
 /// Copies this executable to `folder`, whole or not at all.
-pub(super) fn into(folder: &Path) -> Result<(), Failure> {
+pub(super) fn into(folder: &Path) -> Result<(), CommandFailure> {
     let copied = std::env::current_exe().and_then(|own| copy(&own, folder));
     copied.map_err(|error| {
-        Failure::new(format!("cannot install into {}: {error}", folder.display()))
+        CommandFailure::new(format!("cannot install into {}: {error}", folder.display()))
             .remedy("give a folder that exists and can be written to")
     })
 }

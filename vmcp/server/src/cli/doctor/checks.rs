@@ -13,12 +13,12 @@ use crate::cli::connection::Connection;
 use crate::engine::provider;
 
 /// How long an embedding service may take for one word.
-const EMBEDDING: Duration = Duration::from_secs(10);
+const EMBEDDING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether a server runs, and whether it runs with the file as it is.
 pub(super) fn server(connection: &Connection, status: &StatusReport) -> Finding {
     match (connection, &status.configuration.refused) {
-        (Connection::Own(_), _) => {
+        (Connection::InProcess(_), _) => {
             Finding::good("server", "none runs with this configuration; looked from here")
         }
         (Connection::Server { .. }, Some(refused)) => Finding::broken(
@@ -81,7 +81,7 @@ async fn service(config: &Config) -> Finding {
         embedder.embed(&["hello".to_owned()]).await?;
         embedder.model_id().await
     };
-    match tokio::time::timeout(EMBEDDING, answer).await {
+    match tokio::time::timeout(EMBEDDING_TIMEOUT, answer).await {
         Ok(Ok(model)) => {
             Finding::good(subject, format!("{model} answers within {}", shown(started.elapsed())))
         }
@@ -92,7 +92,7 @@ async fn service(config: &Config) -> Finding {
         ),
         Err(_) => Finding::broken(
             subject,
-            format!("no answer within {}; searches go by keywords", shown(EMBEDDING)),
+            format!("no answer within {}; searches go by keywords", shown(EMBEDDING_TIMEOUT)),
             "look at the service's own log; is it still loading its model?",
         ),
     }
@@ -132,7 +132,7 @@ pub(super) fn of_backend(
     let subject = format!("backend {name}");
     let spec = config.and_then(|config| config.backends.iter().find(|spec| *spec.name == **name));
     let took = match connection {
-        Connection::Own(own) => own.took.get(name).map(|took| format!(" after {}", shown(*took))),
+        Connection::InProcess(own) => own.took.get(name).map(|took| format!(" after {}", shown(*took))),
         Connection::Server { .. } => None,
     }
     .unwrap_or_default();

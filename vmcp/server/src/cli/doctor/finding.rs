@@ -38,7 +38,7 @@ impl Finding {
 }
 
 /// A line for each, and one for what to do.
-pub(super) fn people(findings: &[Finding]) -> String {
+pub(super) fn human_text(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.subject.chars().count()).max().unwrap_or_default();
     let lines = findings.iter().map(|Finding { subject, health, says, remedy }| {
         let mark = match health {
@@ -61,6 +61,6 @@ mod tests {
     fn remedies_stand_below_what_they_mend() {
         let findings = [Finding::good("storage", "/x"), Finding::broken("backend time", "gone", "start it")];
         let expected = "ok storage       /x\n!! backend time  gone\n                 → start it";
-        assert_eq!(people(&findings), expected);
+        assert_eq!(human_text(&findings), expected);
     }
 }

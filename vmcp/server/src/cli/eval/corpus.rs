@@ -10,8 +10,8 @@ use vmcp_model::catalog::{Catalog, CatalogTool};
 use vmcp_model::discovered::{Discovered, Listing};
 use vmcp_search::Document;
 
-use super::files::{Need, Query, ToolLine};
-use crate::cli::output;
+use super::files::{NeededTool, Query, ToolLine};
+use crate::cli::console::notes;
 use crate::engine::texts;
 
 /// Tools, and the text of each as search sees it.
@@ -49,7 +49,7 @@ impl Corpus {
         let backends: Vec<_> = listings.into_iter().map(discovered).collect();
         let catalog = Catalog::build(&backends, &Aggregation::default());
         for issue in &catalog.issues {
-            output::note(&format!("warning: {issue}"));
+            notes::note(&format!("warning: {issue}"));
         }
         Corpus { catalog }
     }
@@ -75,7 +75,7 @@ impl Corpus {
     }
 
     /// A tool that a query needs and that is not here.
-    pub(super) fn unknown<'a>(&self, query: &'a Query) -> Option<&'a Need> {
+    pub(super) fn unknown<'a>(&self, query: &'a Query) -> Option<&'a NeededTool> {
         let known: HashSet<_> =
             self.catalog.tools.iter().map(|tool| (&*tool.backend, tool.definition.name.as_str())).collect();
         query.groups.iter().flatten().find(|need| !known.contains(&need.as_pair()))

@@ -10,8 +10,8 @@ use vmcp_search::{Index, TEXT_VERSION, vector_text};
 use vmcp_store::{ContentKey, Store, ToolVector};
 
 use super::corpus::Corpus;
-use crate::cli::failure::Failure;
-use crate::cli::{output, progress};
+use crate::cli::console::failure::CommandFailure;
+use crate::cli::console::{notes, progress};
 use crate::engine::build::vectors;
 use crate::engine::provider;
 
@@ -19,7 +19,10 @@ use crate::engine::provider;
 const BATCHES: usize = 8;
 
 /// The catalog's index, with a vector for each tool if somebody embeds.
-pub(super) async fn index(corpus: &Corpus, embedder: Option<&Arc<dyn Embedder>>) -> Result<Index, Failure> {
+pub(super) async fn index(
+    corpus: &Corpus,
+    embedder: Option<&Arc<dyn Embedder>>,
+) -> Result<Index, CommandFailure> {
     let documents = corpus.documents();
     let index = Index::new(&documents);
     let Some(embedder) = embedder else { return Ok(index) };
@@ -56,23 +59,23 @@ pub(super) async fn index(corpus: &Corpus, embedder: Option<&Arc<dyn Embedder>>)
 }
 
 /// A cache of its own: the server's has a row for each tool of its backends, and forgets all others.
-fn cache() -> Result<Store, Failure> {
+fn cache() -> Result<Store, CommandFailure> {
     let dir = provider::cache_dir().join("eval");
     Ok(Store::open(&dir).or_else(|error| {
-        output::note(&format!("warning: {error}; the next run will embed anew"));
+        notes::note(&format!("warning: {error}; the next run will embed anew"));
         Store::in_memory()
     })?)
 }
 
 /// An embedder that knows how long it took.
-pub(super) struct Timed {
+pub(super) struct TimedEmbedder {
     embedder: Arc<dyn Embedder>,
     spent: Mutex<Duration>,
 }
 
-impl Timed {
-    pub(super) fn new(embedder: Arc<dyn Embedder>) -> Timed {
-        Timed { embedder, spent: Mutex::default() }
+impl TimedEmbedder {
+    pub(super) fn new(embedder: Arc<dyn Embedder>) -> TimedEmbedder {
+        TimedEmbedder { embedder, spent: Mutex::default() }
     }
 
     /// What it took since it was last asked.
@@ -82,7 +85,7 @@ impl Timed {
 }
 
 #[async_trait]
-impl Embedder for Timed {
+impl Embedder for TimedEmbedder {
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let started = Instant::now();
         let embedded = self.embedder.embed(texts).await;

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::cli::failure::Failure;
+use crate::cli::console::failure::CommandFailure;
 
 /// Longest line, in bytes: a tool with a very large schema.
 const MAX_LINE: u64 = 16 * 1024 * 1024;
@@ -29,9 +29,9 @@ pub(super) struct ToolLine {
 
 /// A tool that would do: its server and its name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Need(pub(super) String, pub(super) String);
+pub(super) struct NeededTool(pub(super) String, pub(super) String);
 
-impl Need {
+impl NeededTool {
     /// As hits are compared.
     pub(super) fn as_pair(&self) -> (&str, &str) {
         (&self.0, &self.1)
@@ -43,7 +43,7 @@ struct QueryLine {
     #[serde(default)]
     id: Value,
     query: String,
-    groups: Vec<Vec<Need>>,
+    groups: Vec<Vec<NeededTool>>,
     #[serde(flatten)]
     rest: Value,
 }
@@ -55,16 +55,16 @@ pub(super) struct Query {
     pub(super) text: String,
     pub(super) keywords: String,
     /// Any tool of a group satisfies it.
-    pub(super) groups: Vec<Vec<Need>>,
+    pub(super) groups: Vec<Vec<NeededTool>>,
 }
 
 /// Reads a catalog.
-pub(super) fn tools(path: &Path) -> Result<Vec<ToolLine>, Failure> {
+pub(super) fn tools(path: &Path) -> Result<Vec<ToolLine>, CommandFailure> {
     lines(path)
 }
 
 /// Reads queries; `field` is the path of the keywords, such as `meta.server_hint`.
-pub(super) fn queries(path: &Path, field: &str) -> Result<Vec<Query>, Failure> {
+pub(super) fn queries(path: &Path, field: &str) -> Result<Vec<Query>, CommandFailure> {
     let queries = lines::<QueryLine>(path)?.into_iter().enumerate().map(|(at, line)| {
         let QueryLine { id, query, groups, rest } = line;
         let id = match id {
@@ -87,8 +87,8 @@ fn keywords(line: &Value, field: &str) -> String {
     }
 }
 
-fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Failure> {
-    let failed = |reason: String| Failure::new(format!("{}: {reason}", path.display()));
+fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, CommandFailure> {
+    let failed = |reason: String| CommandFailure::new(format!("{}: {reason}", path.display()));
     let mut file = BufReader::new(File::open(path).map_err(|error| failed(error.to_string()))?);
     let zipped = file.fill_buf().map_err(|error| failed(error.to_string()))?.starts_with(&[0x1f, 0x8b]);
     let mut reader: Box<dyn BufRead> =

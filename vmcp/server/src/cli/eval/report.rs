@@ -5,8 +5,8 @@ use std::fmt;
 use serde::Serialize;
 use vmcp_search::measures::{Judgment, mean, percentile};
 
-use super::files::{Need, Query};
-use crate::cli::output;
+use super::files::{NeededTool, Query};
+use crate::cli::console::output;
 
 /// One entry a query.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl Report {
     }
 
     /// The same as a table, with what the numbers mean.
-    pub(super) fn people(&self, tools: usize, limit: usize) -> String {
+    pub(super) fn human_text(&self, tools: usize, limit: usize) -> String {
         let measures = self.measures(tools);
         let share = |value: f64| format!("{value:.3}");
         let time = |value: f64| format!("{value:.2} ms");
@@ -97,7 +97,7 @@ impl Report {
 pub(super) struct Miss {
     query: String,
     /// A tool that would have done, and where it came, from 1.
-    missed: Vec<(Need, Option<usize>)>,
+    missed: Vec<(NeededTool, Option<usize>)>,
     /// What came instead.
     first: Vec<String>,
 }
@@ -105,9 +105,10 @@ pub(super) struct Miss {
 impl Miss {
     /// The needs that the first `limit` tools of a ranking do not meet.
     pub(super) fn new(query: &Query, ranking: &[(&str, &str)], limit: usize) -> Miss {
-        let rank =
-            |need: &Need| ranking.iter().position(|hit| *hit == need.as_pair()).map(|position| position + 1);
-        let best = |group: &Vec<Need>| {
+        let rank = |need: &NeededTool| {
+            ranking.iter().position(|hit| *hit == need.as_pair()).map(|position| position + 1)
+        };
+        let best = |group: &Vec<NeededTool>| {
             let ranked = group.iter().map(|need| (need.clone(), rank(need)));
             ranked.min_by_key(|(_, rank)| rank.unwrap_or(usize::MAX))
         };
@@ -129,7 +130,7 @@ impl fmt::Display for Miss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Miss { query, missed, first } = self;
         write!(f, "{query}")?;
-        for (Need(server, tool), rank) in missed {
+        for (NeededTool(server, tool), rank) in missed {
             let place = rank.map_or_else(|| "far behind".to_owned(), |rank| format!("at place {rank}"));
             write!(f, "\n  needed {server}/{tool}, which came {place}")?;
         }
@@ -141,8 +142,8 @@ impl fmt::Display for Miss {
 mod tests {
     use super::*;
 
-    fn need(tool: &str) -> Need {
-        Need("s".to_owned(), tool.to_owned())
+    fn need(tool: &str) -> NeededTool {
+        NeededTool("s".to_owned(), tool.to_owned())
     }
 
     #[test]
@@ -171,7 +172,7 @@ mod tests {
         ] {
             assert_eq!(measures[key].as_f64(), Some(expected), "{key}");
         }
-        assert!(report.people(7, 8).contains("2 queries, 7 tools, 8 tools an answer"));
+        assert!(report.human_text(7, 8).contains("2 queries, 7 tools, 8 tools an answer"));
     }
 
     #[test]

@@ -2,47 +2,50 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Row, Table, presets};
 use serde::Serialize;
 
-use super::failure::Failure;
-use super::options::Format;
+use super::failure::CommandFailure;
+use super::notes::without_controls;
+
+/// How results look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum OutputFormat {
+    /// For people.
+    #[value(alias = "text")]
+    Table,
+    /// For programs.
+    Json,
+    /// For programs that people read.
+    Yaml,
+}
 
 /// Writes a result, with a line end if it lacks one. On a terminal, nothing that a backend sent may move the cursor.
-pub(super) fn result(text: &str) -> Result<(), Failure> {
+pub(in crate::cli) fn result(text: &str) -> Result<(), CommandFailure> {
     let mut out = io::stdout().lock();
     let shown = if out.is_terminal() { without_controls(text) } else { text.to_owned() };
     let end: &[u8] = if shown.is_empty() || shown.ends_with('\n') { b"" } else { b"\n" };
     let written =
         out.write_all(shown.as_bytes()).and_then(|()| out.write_all(end)).and_then(|()| out.flush());
-    written.map_err(|error| Failure::of_pipe("cannot write the result", &error))
+    written.map_err(|error| CommandFailure::of_pipe("cannot write the result", &error))
 }
 
 /// Writes a result in the wanted form; `people` makes the one that people read.
-pub(super) fn print(
-    format: Format,
+pub(in crate::cli) fn print(
+    format: OutputFormat,
     value: &impl Serialize,
-    people: impl FnOnce() -> String,
-) -> Result<(), Failure> {
+    human_text: impl FnOnce() -> String,
+) -> Result<(), CommandFailure> {
     match format {
-        Format::Table => result(&people()),
-        Format::Json => result(&serde_json::to_string_pretty(value)?),
-        Format::Yaml => result(&serde_saphyr::to_string(value)?),
+        OutputFormat::Table => result(&human_text()),
+        OutputFormat::Json => result(&serde_json::to_string_pretty(value)?),
+        OutputFormat::Yaml => result(&serde_saphyr::to_string(value)?),
     }
 }
 
-/// Writes a remark for people. Nobody is told when that fails: there is nowhere left to tell it.
-pub(super) fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", without_controls(text));
-}
-
-/// Whether remarks are read by a person.
-pub(super) fn people_read_notes() -> bool {
-    io::stderr().is_terminal()
-}
-
 /// A table without lines that fits the terminal: a cell that is too long is cut.
-pub(super) fn table<const COLUMNS: usize>(
+pub(in crate::cli) fn table<const COLUMNS: usize>(
     header: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
 ) -> String {
@@ -62,10 +65,6 @@ pub(super) fn table<const COLUMNS: usize>(
     table.trim_fmt()
 }
 
-fn without_controls(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,10 +78,5 @@ mod tests {
         assert!(lines[0].starts_with("NAME      DESCRIPTION"), "{text}");
         assert!(lines[1].starts_with("time_now  The"), "{text}");
         assert_eq!(lines[2], "x");
-    }
-
-    #[test]
-    fn escape_sequences_do_not_reach_a_terminal() {
-        assert_eq!(without_controls("a\u{1b}[2Jb\u{7}\n\tc"), "a[2Jb\n\tc");
     }
 }

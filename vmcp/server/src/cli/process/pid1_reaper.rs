@@ -14,21 +14,22 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::failure::Failure;
+use crate::cli::console::failure::CommandFailure;
 
-const FIRST: u32 = 1;
+const INIT_PID: u32 = 1;
 /// Added to the number of the signal that ended a process, as shells have it.
-const SIGNALLED: i32 = 128;
+const SIGNAL_EXIT_BASE: i32 = 128;
 
 /// Returns in a process that is to do the work: at once, unless this is the first process. That one starts the same command
 /// as its child, and ends as that ends.
-pub(super) fn leave_to_child() -> Result<(), Failure> {
-    if std::process::id() != FIRST {
+pub(in crate::cli) fn run_as_child() -> Result<(), CommandFailure> {
+    if std::process::id() != INIT_PID {
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let code =
-        runtime.block_on(run()).map_err(|error| Failure::new(format!("as the first process: {error}")))?;
+    let code = runtime
+        .block_on(run())
+        .map_err(|error| CommandFailure::new(format!("as the first process: {error}")))?;
     std::process::exit(code)
 }
 
@@ -64,7 +65,7 @@ fn reap(child: Pid) -> io::Result<Option<i32>> {
     loop {
         let (pid, code) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(pid, code)) => (pid, code),
-            Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, SIGNALLED + signal as i32),
+            Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, SIGNAL_EXIT_BASE + signal as i32),
             Ok(WaitStatus::StillAlive) => return Ok(None),
             Ok(_) | Err(Errno::EINTR) => continue,
             Err(error) => return Err(error.into()),

@@ -3,11 +3,11 @@
 use std::io;
 use std::process::ExitCode;
 
-use super::output;
+use super::notes;
 
 /// Exit codes; scripts rely on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Exit {
+pub(in crate::cli) enum Exit {
     /// Done.
     Done = 0,
     /// It failed, something is broken, or the tool reported an error.
@@ -28,58 +28,58 @@ impl From<Exit> for ExitCode {
 
 /// Why a command did not do what was asked.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(in crate::cli) struct CommandFailure {
     exit: Exit,
     message: String,
     remedy: Option<String>,
     broken_pipe: bool,
 }
 
-impl Failure {
+impl CommandFailure {
     /// Failed, for this reason.
-    pub(super) fn new(message: impl Into<String>) -> Failure {
-        Failure { exit: Exit::Failed, message: message.into(), remedy: None, broken_pipe: false }
+    pub(in crate::cli) fn new(message: impl Into<String>) -> CommandFailure {
+        CommandFailure { exit: Exit::Failed, message: message.into(), remedy: None, broken_pipe: false }
     }
 
     /// Standard input or output failed.
-    pub(super) fn of_pipe(what: &str, error: &io::Error) -> Failure {
+    pub(in crate::cli) fn of_pipe(what: &str, error: &io::Error) -> CommandFailure {
         let broken_pipe = error.kind() == io::ErrorKind::BrokenPipe;
-        Failure { broken_pipe, ..Failure::new(format!("{what}: {error}")) }
+        CommandFailure { broken_pipe, ..CommandFailure::new(format!("{what}: {error}")) }
     }
 
     /// Why.
-    pub(super) fn message(&self) -> &str {
+    pub(in crate::cli) fn message(&self) -> &str {
         &self.message
     }
 
     /// What to do about it.
-    pub(super) fn remedy(mut self, remedy: impl Into<String>) -> Failure {
+    pub(in crate::cli) fn remedy(mut self, remedy: impl Into<String>) -> CommandFailure {
         self.remedy = Some(remedy.into());
         self
     }
 
     /// Ends with this code.
-    pub(super) fn exit(mut self, exit: Exit) -> Failure {
+    pub(in crate::cli) fn exit(mut self, exit: Exit) -> CommandFailure {
         self.exit = exit;
         self
     }
 
     /// Says why on standard error. Whoever closed the pipe that we write to has seen enough: that is no failure.
-    pub(super) fn report(self) -> ExitCode {
-        let Failure { exit, message, remedy, broken_pipe } = self;
+    pub(in crate::cli) fn report(self) -> ExitCode {
+        let CommandFailure { exit, message, remedy, broken_pipe } = self;
         if broken_pipe {
             return Exit::Done.into();
         }
-        output::note(&format!("error: {message}"));
+        notes::note(&format!("error: {message}"));
         if let Some(remedy) = remedy {
-            output::note(&format!("  try: {remedy}"));
+            notes::note(&format!("  try: {remedy}"));
         }
         exit.into()
     }
 }
 
-impl<E: std::error::Error> From<E> for Failure {
-    fn from(error: E) -> Failure {
-        Failure::new(error.to_string())
+impl<E: std::error::Error> From<E> for CommandFailure {
+    fn from(error: E) -> CommandFailure {
+        CommandFailure::new(error.to_string())
     }
 }

@@ -1,4 +1,4 @@
-//! An engine in this process, for one question.
+//! An engine inside this process, started over the configuration file for one command when no server runs.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,85 +14,93 @@ use vmcp_backend::State;
 use vmcp_config::Config;
 use vmcp_config::status::EmbeddingState;
 
-use super::CallFailure;
-use crate::cli::failure::Failure;
-use crate::cli::{output, progress};
+use super::call_failure::CallFailure;
+use crate::cli::console::failure::CommandFailure;
+use crate::cli::console::{notes, progress};
 use crate::edge::port::admin::{self, Admin};
 use crate::engine::{Engine, Options};
 use crate::identity::Identity;
 use crate::route::{self, Caller};
 
-const POLL: Duration = Duration::from_millis(10);
-/// How long backends may take to end.
-const GRACE: Duration = Duration::from_secs(2);
+/// Interval at which the engine is asked whether it is ready.
+const READINESS_POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Time that backends have to stop; those still running are killed.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the engine must have before it is asked.
-pub(in crate::cli) enum Need<'a> {
+/// State that the engine must reach before the command asks it.
+pub(in crate::cli) enum Readiness<'a> {
     /// Every backend has been listed, or has failed.
     Backends,
-    /// The same, and every tool has its vector if it can have one.
+    /// As [`Readiness::Backends`], and every tool that can have a vector has it.
     Search,
-    /// This tool, if there is one.
+    /// The tool of this name is in the catalog, or every backend has settled without it.
     Tool(&'a str),
 }
 
-impl Need<'_> {
+impl Readiness<'_> {
     fn is_met(&self, engine: &Engine) -> bool {
         let settled = engine.settled().now_or_never().is_some();
         match self {
-            Need::Backends => settled,
-            Need::Search => settled && engine.embedding_status().state != EmbeddingState::Working,
-            Need::Tool(name) => settled || engine.snapshot().view(Identity::Anonymous).tool(name).is_some(),
+            Readiness::Backends => settled,
+            Readiness::Search => settled && engine.embedding_status().state != EmbeddingState::Working,
+            Readiness::Tool(name) => {
+                settled || engine.snapshot().view(Identity::Anonymous).tool(name).is_some()
+            }
         }
     }
 }
 
-/// An engine and what was seen of its start.
-pub(in crate::cli) struct Own {
+/// An engine in this process, and the start times of its backends.
+pub(in crate::cli) struct InProcessEngine {
     engine: Engine,
-    /// Its admin port, without a port.
+    /// Routes of the admin port, called directly instead of through a socket.
     admin: Router,
-    /// How long each backend took to be connected or to fail.
+    /// Time each backend took to connect or to fail, by its name.
     pub(in crate::cli) took: BTreeMap<String, Duration>,
 }
 
-impl Own {
-    /// Starts an engine and waits for what is needed, for at most `limit`.
-    pub(super) async fn start(mut config: Config, need: &Need<'_>, limit: Duration) -> Result<Own, Failure> {
-        // Somebody is waiting: one attempt says what there is to say.
+impl InProcessEngine {
+    /// Starts an engine and waits until `need` is met, for at most `limit`; then it goes on with what is there.
+    pub(super) async fn start(
+        mut config: Config,
+        need: &Readiness<'_>,
+        limit: Duration,
+    ) -> Result<InProcessEngine, CommandFailure> {
+        // A person waits for the command, so a backend gets one attempt instead of exponential backoff.
         config.proxy.max_connection_retries = 0;
-        let options = Options { embed: matches!(need, Need::Search), cached: false, ..Options::default() };
+        let options =
+            Options { embed: matches!(need, Readiness::Search), cached: false, ..Options::default() };
         let engine = Engine::start(config, options).await?;
         let admin = admin::report_routes(Admin::new(engine.clone(), None));
-        let mut own = Own { engine, admin, took: BTreeMap::new() };
-        own.wait(need, limit).await;
-        Ok(own)
+        let mut engine = InProcessEngine { engine, admin, took: BTreeMap::new() };
+        engine.wait(need, limit).await;
+        Ok(engine)
     }
 
-    async fn wait(&mut self, need: &Need<'_>, limit: Duration) {
+    async fn wait(&mut self, need: &Readiness<'_>, limit: Duration) {
         let started = Instant::now();
         let spinner = progress::spinner("starting backends");
         loop {
-            let missing = self.look(started);
+            let missing = self.record_start_times(started);
             let missing = if missing.is_empty() { "embeddings".to_owned() } else { missing.join(", ") };
             if need.is_met(&self.engine) {
                 break;
             }
             if started.elapsed() > limit {
-                output::note(&format!(
-                    "{} s have passed (--wait); going on without {missing}",
+                notes::note(&format!(
+                    "{} s have passed (--wait); going on without: {missing}",
                     limit.as_secs()
                 ));
                 break;
             }
             spinner.set_message(format!("waiting for {missing}"));
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(READINESS_POLL_INTERVAL).await;
         }
         spinner.finish_and_clear();
     }
 
-    /// Notes which backends are done, and returns those that are not.
-    fn look(&mut self, started: Instant) -> Vec<String> {
+    /// Records the time of backends that have settled, and returns the names of those that have not.
+    fn record_start_times(&mut self, started: Instant) -> Vec<String> {
         let snapshot = self.engine.snapshot();
         let mut status = self.engine.backend_status();
         status.retain(|status| snapshot.backends.contains_key(status.name.as_str()));
@@ -104,14 +112,14 @@ impl Own {
         waiting.into_iter().map(|status| status.name).collect()
     }
 
-    /// Asks the admin port.
-    pub(super) async fn admin<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+    /// Gets a report from the routes of the admin port.
+    pub(super) async fn admin<T: DeserializeOwned>(&self, path: &str) -> Result<T, CommandFailure> {
         let request = http::Request::get(format!("/{path}")).body(Body::empty())?;
         let response = self.admin.clone().oneshot(request).await?;
         Ok(serde_json::from_slice(&response.into_body().collect().await?.to_bytes())?)
     }
 
-    /// Calls a tool.
+    /// Calls a tool; returns its `CallToolResult`.
     pub(super) async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
         let params = serde_json::value::to_raw_value(&json!({ "name": tool, "arguments": arguments }))?;
         match route::call_tool(&self.engine, &Caller::default(), &params).await.outcome {
@@ -120,8 +128,8 @@ impl Own {
         }
     }
 
-    /// Stops the backends.
+    /// Stops the engine and its backends.
     pub(super) async fn stop(self) {
-        self.engine.shutdown(GRACE).await;
+        self.engine.shutdown(SHUTDOWN_TIMEOUT).await;
     }
 }

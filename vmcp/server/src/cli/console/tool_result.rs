@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 /// Whether the tool says that it failed.
-pub(super) fn is_error(result: &Value) -> bool {
+pub(in crate::cli) fn is_error(result: &Value) -> bool {
     result.get("isError").and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// What it says: the text of its blocks, and a line for each block that is none. Without blocks, its structured content.
-pub(super) fn text(result: &Value) -> String {
+pub(in crate::cli) fn text(result: &Value) -> String {
     let blocks = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     match (blocks, result.get("structuredContent")) {
         ([], Some(structured)) => serde_json::to_string_pretty(structured).unwrap_or_default(),

@@ -8,20 +8,20 @@ use indicatif::{ProgressBar, ProgressStyle};
 const TICK: Duration = Duration::from_millis(100);
 
 /// Something goes on, for an unknown time. Gone when cleared or dropped.
-pub(super) fn spinner(message: impl Into<Cow<'static, str>>) -> ProgressBar {
+pub(in crate::cli) fn spinner(message: impl Into<Cow<'static, str>>) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_style(style("{spinner} {msg}")).with_message(message);
     spinner.enable_steady_tick(TICK);
     spinner
 }
 
 /// So many things are being done.
-pub(super) fn counter(length: usize, message: &'static str) -> ProgressBar {
+pub(in crate::cli) fn counter(length: usize, message: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(length as u64).with_style(style("{msg} {bar:30} {pos}/{len} {eta}"));
     bar.with_message(message)
 }
 
 /// So many bytes come.
-pub(super) fn bytes() -> ProgressBar {
+pub(in crate::cli) fn bytes() -> ProgressBar {
     ProgressBar::new(0).with_style(style("{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}"))
 }
 

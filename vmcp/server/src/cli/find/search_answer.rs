@@ -1,33 +1,32 @@
 //! The answer of find_tool, for people.
 
+use crate::cli::console::output;
 use serde::Deserialize;
 use vmcp_model::brief::brief;
 
-use crate::cli::output;
-
 /// `structuredContent` of find_tool's result.
 #[derive(Deserialize)]
-pub(super) struct Found {
-    pub(super) tools: Vec<Tool>,
-    token_metrics: Savings,
+pub(super) struct SearchAnswer {
+    pub(super) tools: Vec<FoundTool>,
+    token_metrics: TokenMetrics,
     pub(super) search_mode: String,
     #[serde(default)]
     pub(super) degraded: bool,
     pub(super) degraded_reason: Option<String>,
-    explain: Option<Explain>,
+    explain: Option<SearchExplanation>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Tool {
+pub(super) struct FoundTool {
     name: String,
     backend_id: String,
     description: String,
     score: f32,
-    explanation: Option<Explanation>,
+    explanation: Option<ToolExplanation>,
 }
 
 #[derive(Deserialize)]
-struct Explanation {
+struct ToolExplanation {
     cosine: Option<f32>,
     cosine_rank: Option<usize>,
     bm25: f32,
@@ -37,24 +36,24 @@ struct Explanation {
 }
 
 #[derive(Deserialize)]
-struct Explain {
+struct SearchExplanation {
     tools_searched: usize,
     keyword_matches: usize,
     without_vector: usize,
     semantic_ratio: f32,
     distance_threshold: Option<f32>,
-    terms: Vec<Term>,
+    terms: Vec<SearchedTerm>,
     clauses: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct Term {
+struct SearchedTerm {
     term: String,
     documents: usize,
 }
 
 #[derive(Deserialize)]
-struct Savings {
+struct TokenMetrics {
     #[serde(rename = "baseline_tokens")]
     baseline: u64,
     #[serde(rename = "returned_tokens")]
@@ -63,31 +62,31 @@ struct Savings {
     percent: f64,
 }
 
-impl Found {
+impl SearchAnswer {
     /// A table and what it cost; with an explanation if one was asked for.
-    pub(super) fn people(&self) -> String {
-        let Found { tools, token_metrics, search_mode, explain, .. } = self;
+    pub(super) fn human_text(&self) -> String {
+        let SearchAnswer { tools, token_metrics, search_mode, explain, .. } = self;
         let mut parts = Vec::new();
         if !tools.is_empty() {
-            let Savings { baseline, returned, percent } = token_metrics;
+            let TokenMetrics { baseline, returned, percent } = token_metrics;
             parts.push(if explain.is_some() {
                 let header = ["SCORE", "TOOL", "COSINE", "BM25", "BEST CLAUSE", "FUSED", "DESCRIPTION"];
-                output::table(header, tools.iter().map(Tool::explained))
+                output::table(header, tools.iter().map(FoundTool::explained))
             } else {
-                output::table(["SCORE", "TOOL", "BACKEND", "DESCRIPTION"], tools.iter().map(Tool::plain))
+                output::table(["SCORE", "TOOL", "BACKEND", "DESCRIPTION"], tools.iter().map(FoundTool::plain))
             });
             parts.push(format!(
                 "{search_mode} search; {returned} tokens instead of {baseline} ({percent:.1}% saved)"
             ));
         }
-        parts.extend(explain.as_ref().map(Explain::people));
+        parts.extend(explain.as_ref().map(SearchExplanation::human_text));
         parts.join("\n\n")
     }
 }
 
-impl Tool {
+impl FoundTool {
     fn plain(&self) -> [String; 4] {
-        let Tool { name, backend_id, description, score, explanation: _ } = self;
+        let FoundTool { name, backend_id, description, score, explanation: _ } = self;
         [format!("{score:.2}"), name.clone(), backend_id.clone(), brief(description)]
     }
 
@@ -98,7 +97,7 @@ impl Tool {
         };
         let [cosine, bm25, clause, fused] = match &self.explanation {
             None => std::array::from_fn(|_| nothing()),
-            Some(Explanation { cosine, cosine_rank, bm25, bm25_rank, best_clause, fused }) => [
+            Some(ToolExplanation { cosine, cosine_rank, bm25, bm25_rank, best_clause, fused }) => [
                 ranked(*cosine, *cosine_rank),
                 ranked(Some(*bm25), *bm25_rank),
                 best_clause
@@ -118,9 +117,9 @@ impl Tool {
     }
 }
 
-impl Explain {
-    fn people(&self) -> String {
-        let Explain {
+impl SearchExplanation {
+    fn human_text(&self) -> String {
+        let SearchExplanation {
             tools_searched,
             keyword_matches,
             without_vector,
@@ -130,7 +129,7 @@ impl Explain {
             clauses,
         } = self;
         let terms: Vec<_> =
-            terms.iter().map(|Term { term, documents }| format!("{term} (in {documents})")).collect();
+            terms.iter().map(|SearchedTerm { term, documents }| format!("{term} (in {documents})")).collect();
         let terms = if terms.is_empty() { "none".to_owned() } else { terms.join(", ") };
         let mut lines = vec![
             format!(
@@ -153,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    fn answer(explain: bool) -> Found {
+    fn answer(explain: bool) -> SearchAnswer {
         let mut answer = json!({
             "tools": [{"name": "jira_get_watchers", "backend_id": "jira", "description": "Who follows. More.", "score": 0.911}],
             "token_metrics": {"baseline_tokens": 1000, "returned_tokens": 100, "savings_percent": 90.0},
@@ -165,19 +164,19 @@ mod tests {
             answer["explain"] = json!({"tools_searched": 40, "keyword_matches": 3, "without_vector": 0, "semantic_ratio": 0.6,
                 "terms": [{"term": "follow", "documents": 3}], "clauses": ["who follows", "tell me"]});
         }
-        Found::deserialize(&answer).unwrap()
+        SearchAnswer::deserialize(&answer).unwrap()
     }
 
     #[test]
     fn people_see_the_first_sentence_and_the_savings() {
-        let text = answer(false).people();
+        let text = answer(false).human_text();
         assert!(text.contains("0.91") && text.contains("Who follows.") && !text.contains("More"), "{text}");
         assert!(text.contains("100 tokens instead of 1000 (90.0% saved)"), "{text}");
     }
 
     #[test]
     fn an_explanation_shows_arms_ranks_terms_and_clauses() {
-        let text = answer(true).people();
+        let text = answer(true).human_text();
         for expected in
             ["0.500 (#2)", "1.500 (clause 1)", "2.250", "40 tools", "follow (in 3)", "clause 2: tell me"]
         {
@@ -189,6 +188,6 @@ mod tests {
     fn nothing_found_can_be_explained() {
         let mut found = answer(true);
         found.tools.clear();
-        assert!(found.people().contains("40 tools searched"));
+        assert!(found.human_text().contains("40 tools searched"));
     }
 }

@@ -1,0 +1,151 @@
+//! A running vmcp server: tools are called through its MCP endpoint with an MCP client, reports are read from its admin
+//! port with plain HTTP requests. Neither goes through a proxy.
+
+use std::time::Duration;
+
+use display_error_chain::DisplayErrorChain;
+use reqwest::{Method, Response, StatusCode};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
+    ProtocolVersion,
+};
+use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, ServiceError};
+use rmcp::transport::StreamableHttpClientTransport;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use url::Url;
+use vmcp_config::Secret;
+
+use super::call_failure::CallFailure;
+use crate::cli::console::failure::{CommandFailure, Exit};
+
+/// Time in which a server must answer to count as running; kept short because most commands wait for it.
+pub(super) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Calls a tool over MCP: a client of 2026-07-28 that falls back to 2025-11-25.
+///
+/// Returns the `CallToolResult` as JSON. A tool that asks a question first (`input_required`) is an error, because a command
+/// cannot answer it.
+pub(super) async fn call(url: &Url, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
+    let unreachable = |reason: String| {
+        CommandFailure::new(format!("{url}: {reason}")).exit(Exit::Unreachable).remedy(
+            "is `vmcp serve` running there? --url names another endpoint, --local starts the backends here",
+        )
+    };
+    let lifecycle = ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        legacy_version: Some(ProtocolVersion::V_2025_11_25),
+    };
+    let transport = StreamableHttpClientTransport::from_uri(url.as_str());
+    let identity = Implementation::new("vmcp-cli", env!("CARGO_PKG_VERSION"));
+    let client = ClientConfig::new(ClientCapabilities::default(), identity);
+    let client = client.serve_with_lifecycle(transport, lifecycle).await;
+    let client = match client {
+        Ok(client) => client,
+        Err(error) => return Err(unreachable(why_unreachable(url, &error).await).into()),
+    };
+    let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+    let answer = client.call_tool_once(request).await;
+    // The answer is here already; the server closes a session that this fails to end once it is idle.
+    let _ = client.cancel().await;
+    match answer {
+        Ok(CallToolResponse::Complete(result)) => Ok(serde_json::to_value(result)?),
+        Ok(_) => {
+            Err(CommandFailure::new("the tool asks a question first, which a command line cannot answer")
+                .remedy("call it from an MCP client that answers questions of tools (elicitation)")
+                .into())
+        }
+        Err(ServiceError::McpError(error)) => Err(CallFailure::of_protocol(&serde_json::to_value(error)?)),
+        Err(ServiceError::TransportSend(error)) => {
+            Err(unreachable(DisplayErrorChain::new(&error).to_string()).into())
+        }
+        Err(error) => Err(unreachable(error.to_string()).into()),
+    }
+}
+
+/// Returns the reason why the MCP client could not connect. Its own error hides the cause, so a plain request is tried.
+async fn why_unreachable(url: &Url, error: &ClientInitializeError) -> String {
+    let Ok(client) = client(PROBE_TIMEOUT) else { return error.to_string() };
+    match client.get(url.clone()).send().await {
+        Err(cause) if cause.is_connect() => in_one_line(cause),
+        _ => error.to_string(),
+    }
+}
+
+/// Address and credentials of a server's admin port.
+pub(in crate::cli) struct AdminPort {
+    /// Base URL.
+    pub(in crate::cli) url: Url,
+    /// Bearer token, if the server wants one.
+    pub(in crate::cli) token: Option<Secret>,
+}
+
+impl AdminPort {
+    /// Gets a report and parses it.
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        timeout: Duration,
+    ) -> Result<T, CommandFailure> {
+        let answer = self.send(Method::GET, path, timeout).await?;
+        let url = answer.url().clone();
+        answer.json().await.map_err(|error| {
+            let reason = in_one_line(error);
+            CommandFailure::new(format!(
+                "{url} does not answer as the admin port of vmcp {}: {reason}",
+                env!("CARGO_PKG_VERSION")
+            ))
+        })
+    }
+
+    /// Requests an action.
+    pub(super) async fn post(&self, path: &str, timeout: Duration) -> Result<(), CommandFailure> {
+        self.send(Method::POST, path, timeout).await.map(drop)
+    }
+
+    async fn send(&self, method: Method, path: &str, timeout: Duration) -> Result<Response, CommandFailure> {
+        let url = format!("{}/{path}", self.url.as_str().trim_end_matches('/'));
+        let mut request = client(timeout)?.request(method, &url);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.expose());
+        }
+        let answer = request.send().await.and_then(Response::error_for_status);
+        answer.map_err(|error| unavailable(&url, error))
+    }
+}
+
+/// Returns an HTTP client without a proxy: the server runs on this machine or is named by its address.
+fn client(timeout: Duration) -> reqwest::Result<reqwest::Client> {
+    reqwest::Client::builder().timeout(timeout).no_proxy().build()
+}
+
+/// Returns the failure of a request to the admin port, with the remedy for it.
+fn unavailable(url: &str, error: reqwest::Error) -> CommandFailure {
+    if error.status() == Some(StatusCode::UNAUTHORIZED) {
+        return CommandFailure::new(format!("{url} wants a token"))
+            .remedy("give one of its server.adminTokens by --admin-token or VMCP_ADMIN_TOKEN");
+    }
+    CommandFailure::new(format!("{url}: {}", in_one_line(error))).exit(Exit::Unreachable).remedy(
+        "is `vmcp serve` running there? --admin-url names another port, --local starts the backends here",
+    )
+}
+
+/// Returns an error with its sources, joined by `: `. The URL is left out: each message here begins with it.
+fn in_one_line(error: reqwest::Error) -> String {
+    DisplayErrorChain::new(error.without_url()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_unreachable_server_is_named_once_with_the_cause() {
+        let port = AdminPort { url: "http://127.0.0.1:1".parse().unwrap(), token: None };
+        let failure = port.get::<Value>("admin/status", PROBE_TIMEOUT).await.unwrap_err();
+        let message = failure.message();
+        assert!(message.starts_with("http://127.0.0.1:1/admin/status: error sending request: "), "{message}");
+        assert!(message.contains(": Connection refused"), "{message}");
+        assert_eq!(message.matches("http://127.0.0.1:1").count(), 1, "{message}");
+    }
+}

@@ -1,0 +1,7 @@
+//! Standard output, standard error and the exit code: everything that a command shows.
+
+pub(super) mod failure;
+pub(super) mod notes;
+pub(super) mod output;
+pub(super) mod progress;
+pub(super) mod tool_result;
