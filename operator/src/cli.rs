@@ -1,11 +1,16 @@
-//! The command line.
+//! The command line: `vmcp-operator [run]` runs the operator, `vmcp-operator crds` prints the resource definitions.
+
+mod options;
+mod run;
 
 use std::io::Write as _;
-use std::net::SocketAddr;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
-/// Turns VirtualMCPServer, MCPServer and EmbeddingServer resources into running pods, and keeps them so.
+use self::options::Options;
+pub use self::run::RunError;
+
+/// Turn VirtualMCPServer, MCPServer and EmbeddingServer resources into running pods, and keep them so.
 ///
 /// Every option can be given as an environment variable. Several replicas may run; one of them leads.
 #[derive(Debug, Parser)]
@@ -17,68 +22,24 @@ pub struct Cli {
     options: Options,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the operator (the default).
     Run,
-    /// Print the definitions of all resources, for `kubectl apply --server-side -f -`.
+    /// Print the CustomResourceDefinitions, for `kubectl apply --server-side -f -`.
     Crds,
 }
 
-/// How to run.
-#[derive(Debug, Clone, clap::Args)]
-pub struct Options {
-    /// The image that holds `vmcp`, for VirtualMCPServers that name none.
-    #[arg(long, env = "VMCP_IMAGE", default_value = "ghcr.io/stackloklabs/vmcp:latest", global = true)]
-    pub vmcp_image: String,
-    /// The image whose `vmcp` is copied into pods with a stdio server. By default the same image.
-    #[arg(long, env = "VMCP_BRIDGE_IMAGE", global = true)]
-    pub bridge_image: Option<String>,
-    /// The namespace to look after. Empty: all of them.
-    #[arg(long, env = "WATCH_NAMESPACE", default_value = "", hide_default_value = true, global = true)]
-    pub watch_namespace: String,
-    /// The DNS domain of the cluster, for addresses of Services.
-    #[arg(long, env = "CLUSTER_DOMAIN", default_value = "cluster.local", global = true)]
-    pub cluster_domain: String,
-    /// Whether replicas agree by a Lease who leads. `false` only where there is never more than one.
-    #[arg(long, env = "LEADER_ELECT", default_value_t = true, action = clap::ArgAction::Set, global = true)]
-    pub leader_elect: bool,
-    /// The namespace of the Lease. By default the operator's own.
-    #[arg(long, env = "POD_NAMESPACE", global = true)]
-    pub lease_namespace: Option<String>,
-    /// The name of this replica. By default the host's.
-    #[arg(long, env = "POD_NAME", global = true)]
-    pub identity: Option<String>,
-    /// Where `/metrics` is served.
-    #[arg(long, env = "METRICS_LISTEN", default_value = "0.0.0.0:8080", global = true)]
-    pub metrics_listen: SocketAddr,
-    /// Where `/healthz` and `/readyz` are served.
-    #[arg(long, env = "HEALTH_LISTEN", default_value = "0.0.0.0:8081", global = true)]
-    pub health_listen: SocketAddr,
-    /// How log lines are written. What is written is decided by `RUST_LOG`, as in `info,vmcp_operator=debug`.
-    #[arg(long, env = "LOG_FORMAT", default_value = "json", global = true)]
-    pub log_format: LogFormat,
-}
-
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// One JSON object a line.
-    Json,
-    /// For people.
-    Text,
-}
-
 impl Cli {
-    /// Does what was asked for.
-    pub async fn execute(self) -> Result<(), crate::run::RunError> {
+    /// Executes the subcommand.
+    pub async fn execute(self) -> Result<(), RunError> {
         match self.command {
             Some(Command::Crds) => {
                 print_definitions();
                 Ok(())
             }
-            None | Some(Command::Run) => crate::run::run(self.options).await,
+            None | Some(Command::Run) => run::run(self.options).await,
         }
     }
 }
@@ -87,7 +48,7 @@ fn print_definitions() {
     let mut out = std::io::stdout().lock();
     for definition in vmcp_crds::definitions::all() {
         let (_, yaml) = vmcp_crds::definitions::yaml_file(&definition);
-        // Whoever reads may stop reading.
+        // The reader may close the pipe, as `head` does.
         if write!(out, "---\n{yaml}").is_err() {
             return;
         }
@@ -98,8 +59,32 @@ fn print_definitions() {
 mod tests {
     use super::*;
 
+    fn options(arguments: &[&str]) -> Options {
+        let arguments = std::iter::once("vmcp-operator").chain(arguments.iter().copied());
+        Cli::try_parse_from(arguments).expect("a command line").options
+    }
+
     #[test]
     fn the_command_line_is_sound() {
         <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn the_image_of_vmcp_is_never_guessed() {
+        assert_eq!(options(&["--vmcp-image", ""]).build_settings(), None);
+        let settings = options(&["--vmcp-image", "vmcp:1"]).build_settings().expect("an image");
+        assert_eq!((settings.vmcp_image.as_str(), settings.bridge_image.as_str()), ("vmcp:1", "vmcp:1"));
+        let bridge = ["--vmcp-image", "vmcp:1", "--bridge-image", "bridge:2"];
+        assert_eq!(
+            options(&bridge).build_settings().map(|settings| settings.bridge_image).as_deref(),
+            Some("bridge:2")
+        );
+    }
+
+    #[test]
+    fn running_without_an_image_of_vmcp_is_an_error_that_names_the_option() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let error = runtime.block_on(run::run(options(&["--vmcp-image", ""]))).expect_err("no image");
+        assert!(error.to_string().contains("--vmcp-image or VMCP_IMAGE"), "{error}");
     }
 }

@@ -1,32 +1,34 @@
-//! The operator: turns VirtualMCPServer and its companions into running pods.
+//! The operator: turns VirtualMCPServer, MCPServer and EmbeddingServer resources into running pods, and keeps them so.
+//!
+//! One folder for each kind of resource, with the same files where the kind has the step: `controller` (triggers and the pipeline),
+//! `dereference`, `validate`, `build`, `status`. [`runtime`] is what all of them share; `workload` knows pods: how they are built
+//! and why they do not run; `references` resolves Secrets and groups that several kinds name; [`cli`] is the process.
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
 pub mod cli;
-pub mod embedding_server;
-pub mod mcp_group;
-pub mod mcp_server;
-pub mod mcp_server_entry;
-pub mod references;
-mod report;
-pub mod run;
+mod embedding_server;
+mod mcp_group;
+mod mcp_server;
+mod mcp_server_entry;
+mod mcp_telemetry_config;
+mod references;
 pub mod runtime;
-pub mod telemetry_config;
-pub mod virtual_mcp_server;
-pub mod workload;
+mod virtual_mcp_server;
+mod workload;
 
 use runtime::Context;
 
-/// All controllers. Each makes its triggers at once, before anything is watched, and works when it is polled.
-pub fn controllers(context: &Arc<Context>) -> Vec<BoxFuture<'static, ()>> {
+/// Returns all controllers. Each registers its triggers at once, before any watch starts, and works when it is polled.
+pub(crate) fn controllers(context: &Arc<Context>) -> Vec<BoxFuture<'static, ()>> {
     vec![
         embedding_server::controller(context),
         mcp_group::controller(context),
         mcp_server::controller(context),
         mcp_server_entry::controller(context),
-        telemetry_config::controller(context),
+        mcp_telemetry_config::controller(context),
         virtual_mcp_server::controller(context),
     ]
 }

@@ -1,10 +1,10 @@
-//! The `vmcp-operator` binary: everything is in [`vmcp_operator`].
+//! The `vmcp-operator` binary: parses the command line and runs [`vmcp_operator`].
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use vmcp_operator::cli::Cli;
-use vmcp_operator::runtime::chain;
+use vmcp_operator::runtime::error_chain;
 
 #[tokio::main]
 #[expect(clippy::print_stderr, reason = "the last word of a process that cannot run")]
@@ -12,7 +12,7 @@ async fn main() -> ExitCode {
     match Cli::parse().execute().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("vmcp-operator: {}", chain(&error));
+            eprintln!("vmcp-operator: {}", error_chain(&error));
             ExitCode::FAILURE
         }
     }

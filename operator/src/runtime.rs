@@ -1,13 +1,13 @@
-//! What all controllers share.
+//! The runtime that all controllers share: watches, writes, reports, leader election and the controller loop.
 //!
-//! A controller is five steps, each a function in a module of its own:
+//! A reconcile is a pipeline of steps, each a function in a module of its own:
 //!
 //! ```text
 //! dereference  reads what the resource refers to, from `Context::resources`, `Context::children` and `Context::secret`
-//! validate     decides whether it makes sense, and gives a type of its own                                   (pure)
-//! build        gives `Desired`: every `Child` that should exist                                              (pure)
-//! apply        `Context::apply` writes what differs, deletes what is not wanted any more
-//! status       `Conditions` and the rest; `Context::write_status` writes it when it changed
+//! validate     decides whether that makes sense, and returns a type of its own                                (pure)
+//! build        returns `Desired`: every `Child` that should exist                                             (pure)
+//! apply        `Context::apply` writes what differs and deletes what is no longer desired
+//! status       `Conditions` and the rest; `Context::write_status` writes it if it changed
 //! ```
 //!
 //! ```
@@ -18,7 +18,7 @@
 //! # fn build(_: &MCPServer) -> Desired { Desired::default() }
 //! async fn run(context: Arc<Context>) {
 //!     let triggers = Triggers::new(&context, &context.resources.mcp_servers)
-//!         // The servers of a namespace are looked at again when one of its groups changes.
+//!         // A change of a group reconciles all servers of its namespace.
 //!         .on(&context.resources.mcp_groups, |change, context| {
 //!             let namespace = change.object.meta().namespace.clone().unwrap_or_default();
 //!             let servers = context.resources.mcp_servers.list(&namespace).into_iter();
@@ -30,61 +30,50 @@
 //! async fn reconcile(server: Arc<MCPServer>, context: Arc<Context>) -> Result<Action, ApplyError> {
 //!     context.apply(server.as_ref(), build(&server)).await.entirely()?;
 //!     let mut conditions = Conditions::new(&[], server.metadata.generation.unwrap_or_default());
-//!     conditions.set("Ready", true, "PodsReady", "1 of 1 pods serve");
+//!     conditions.set("Ready", true, "PodsReady", "1 of 1 pods are ready");
 //!     let status = MCPServerStatus { conditions: conditions.finish(), ..MCPServerStatus::default() };
-//!     context.write_status(server.as_ref(), &status).await?;                   // only when it changed
-//!     context.tell_transitions(server.as_ref(), &[], &status.conditions).await; // events
+//!     context.write_status(server.as_ref(), &status).await?;                      // only if it changed
+//!     context.publish_transitions(server.as_ref(), &[], &status.conditions).await; // events
 //!     Ok(Action::await_change())
 //! }
 //! # use kube::{Resource as _, ResourceExt as _};
 //! ```
 //!
 //! - **Errors** implement [`Failure`]: `category()` is the metric's label, the event's reason and the reason of the condition
-//!   `Ready` (`Valid`, where there are no pods); `retry()` says whether to wait for an edit or to try again. [`run_controller`] counts them, backs off, and writes
-//!   them into the status when they last. [`CallError`] and [`ApplyError`] implement it already.
-//! - **Objects** come from watches. Read from the API server are only values of Secrets (once for each version), objects that are
-//!   about to be created (once, so that nothing is adopted), Deployments that are about to change (whose number of pods it is), and
-//!   malformed ones (where the mistake is).
+//!   `Ready` (`Valid`, for kinds without pods); `retry()` says whether to wait for an edit or to try again. [`run_controller`]
+//!   counts them, backs off, and writes them into the status if they last. [`CallError`] and [`ApplyError`] implement it already.
+//! - **Objects** come from watches. The API server is asked for values of Secrets (once for each version), for objects that are
+//!   about to be created (once, so that nothing is adopted), for Deployments that are about to change (for the owner of the number
+//!   of pods), for malformed objects (for the place of the mistake), and for events of pods that do not start.
 //! - **Children** get namespace, owner reference and the labels `app.kubernetes.io/managed-by` and `…/instance` from
-//!   [`Context::apply`]; pods must carry [`labels`] in their template, else nobody sees them. Changes of children reach the
-//!   controller of their owner by themselves, changes of pods where it asks for them (`.on(&all.pods, …)`).
-//! - **Writes** go through [`Context::call`], which counts them and refuses them when the lease is lost.
+//!   [`Context::apply`]. Pods must carry all labels of their workload in their template, else no watch sees them. A change of a
+//!   child triggers its owner's controller by itself; a change of a pod only if the controller asks (`.on(&all.pods, …)`).
+//! - **Writes** have a timeout, are counted, and are refused once the lease is lost.
+//!
+//! Rooms, from the ground up: `failure` and `metrics`; `watch` and `lead`; `context`, which holds them together; `write`; `tell`;
+//! `controller`.
 
-pub mod apply;
-mod calls;
-mod child;
-mod children;
-mod complaint;
-mod conditions;
 mod context;
 mod controller;
-mod election;
-mod events;
 mod failure;
-mod generated;
-mod guarded;
-mod interruption;
-mod kind;
-mod leadership;
+mod lead;
 mod metrics;
-pub mod pod_template;
-mod scope;
-mod secrets;
-mod status;
+mod tell;
+mod watch;
+mod write;
 
-pub use apply::{Applied, ApplyError, Desired};
-pub use calls::{CallError, Verb};
-pub use child::{Child, ChildKind, ChildType};
-pub use children::{Children, INSTANCE, MANAGED_BY, OPERATOR, labels, metadata_of};
-pub use conditions::{Conditions, is_true};
-pub use context::{Context, Resources, Settings};
-pub use controller::{Triggers, run_controller};
-pub use election::Election;
-pub use failure::{Failure, Retry, chain};
-pub use generated::Generated;
-pub use guarded::{Custom, Guarded, Watched, kind_of};
-pub use kind::{Change, Kind};
-pub use leadership::Leadership;
-pub use metrics::Metrics;
-pub use scope::Scope;
-pub use secrets::SecretData;
+pub use self::context::{BuildSettings, Context};
+pub use self::controller::{Triggers, run_controller};
+pub use self::failure::{Failure, Retry, error_chain};
+pub(crate) use self::lead::Election;
+pub use self::lead::Leadership;
+pub use self::metrics::Metrics;
+pub(crate) use self::tell::report;
+pub use self::tell::{Conditions, is_true};
+pub use self::watch::{
+    Change, ChildKind, ChildType, ChildrenStore, CustomResource, Parsed, ResourceStore, ResourceStores,
+    Scope, WatchedResource, kind_of,
+};
+pub(crate) use self::watch::{INSTANCE_LABEL, OPERATOR_NAME, SecretData, child_metadata, workload_labels};
+pub(crate) use self::write::GeneratedSecret;
+pub use self::write::{Applied, ApplyError, CallError, Child, Desired, Rights, Verb, rights};

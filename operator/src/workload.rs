@@ -1,21 +1,22 @@
-//! What the workloads have in common, whatever runs in them.
+//! Workloads, whatever runs in them: how their pods are built, and, in words for people, why the pods do not run.
 
-pub mod admin;
-pub mod health;
-pub mod notices;
-pub mod pod;
-pub mod refusal;
-pub mod trouble;
+pub(crate) mod admin;
+pub(crate) mod cluster_events;
+pub(crate) mod health;
+pub(crate) mod pod;
+pub(crate) mod pod_template;
+pub(crate) mod spec_refusal;
+mod trouble;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use crate::runtime::{Change, INSTANCE, labels};
+use crate::runtime::{Change, INSTANCE_LABEL, workload_labels};
 
-/// The resource (namespace, name) whose pod changed, when the pod is one of the workloads called `name`.
-pub fn owner_of(change: &Change<Pod>, name: &str) -> Option<(String, String)> {
-    let instance = change.object.labels().get(INSTANCE)?;
-    let ours =
-        labels(name, instance).iter().all(|(key, value)| change.object.labels().get(key) == Some(value));
+/// Returns the resource (namespace, name) whose pod changed, if the pod is one of the workloads called `name`.
+pub(crate) fn workload_of_pod(change: &Change<Pod>, name: &str) -> Option<(String, String)> {
+    let labels = change.object.labels();
+    let instance = labels.get(INSTANCE_LABEL)?;
+    let ours = workload_labels(name, instance).iter().all(|(key, value)| labels.get(key) == Some(value));
     ours.then(|| (change.object.namespace().unwrap_or_default(), instance.clone()))
 }

@@ -1,4 +1,4 @@
-//! The chart and the documentation keep up with the operator.
+//! Tests that the chart and the documentation keep up with the operator.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use clap::CommandFactory as _;
 use serde_json::Value;
 use vmcp_operator::cli::Cli;
-use vmcp_operator::runtime::ChildKind;
+use vmcp_operator::runtime::rights;
 
 fn chart(file: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/vmcp-operator")).join(file)
 }
 
-/// A row for each value that can be set, in the order of the schema.
+/// Adds a table row for each value of the chart, in the order of the schema.
 fn rows(path: &str, schema: &Value, defaults: &Value, table: &mut String) {
     for (key, property) in schema["properties"].as_object().unwrap() {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
@@ -57,30 +57,6 @@ fn every_value_of_the_chart_is_in_its_readme() {
     assert!(committed == page, "charts/vmcp-operator/README.md is out of date; regenerate it: make schema");
 }
 
-type Rights = BTreeMap<(String, String), BTreeSet<String>>;
-
-/// What the operator does: to its children, to our own resources, and to a few things besides.
-fn needed() -> Rights {
-    let mut rights = Rights::new();
-    let mut need = |group: &str, resource: &str, verbs: &str| {
-        let right = rights.entry((group.to_owned(), resource.to_owned())).or_default();
-        right.extend(verbs.split(' ').map(str::to_owned));
-    };
-    for kind in ChildKind::ALL {
-        let resource = kind.resource();
-        need(&resource.group, &resource.plural, "get list watch create patch delete");
-    }
-    let own = "virtualmcpservers mcpgroups mcpservers mcpserverentries embeddingservers mcptelemetryconfigs";
-    for plural in own.split(' ') {
-        need(vmcp_crds::GROUP, plural, "list watch");
-        need(vmcp_crds::GROUP, &format!("{plural}/status"), "patch");
-    }
-    need("", "pods", "list watch patch");
-    need("", "events", "list");
-    need("events.k8s.io", "events", "create patch");
-    rights
-}
-
 #[test]
 fn the_operator_may_do_what_it_does_and_no_more() {
     let rules = fs::read_to_string(chart("templates/_rules.tpl")).unwrap();
@@ -89,7 +65,7 @@ fn the_operator_may_do_what_it_does_and_no_more() {
     let rules: Vec<Value> = serde_saphyr::from_str(rules).unwrap();
     let words =
         |rule: &Value, key: &str| -> Vec<String> { serde_json::from_value(rule[key].clone()).unwrap() };
-    let mut granted = Rights::new();
+    let mut granted = BTreeMap::<(String, String), BTreeSet<String>>::new();
     for rule in &rules {
         for group in words(rule, "apiGroups") {
             for resource in words(rule, "resources") {
@@ -97,7 +73,10 @@ fn the_operator_may_do_what_it_does_and_no_more() {
             }
         }
     }
-    assert_eq!(granted, needed());
+    let owned = |verbs: BTreeSet<&str>| verbs.into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
+    let needed: BTreeMap<_, _> =
+        rights().into_iter().map(|(resource, verbs)| (resource, owned(verbs))).collect();
+    assert_eq!(granted, needed);
 }
 
 #[test]
@@ -129,7 +108,7 @@ fn every_metric_of_the_operator_is_in_operations() {
     }
 }
 
-/// The text of every file of the operator, without its tests.
+/// Collects the text of every source file of the operator, without its tests.
 fn sources(folder: &std::path::Path, texts: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -142,7 +121,7 @@ fn sources(folder: &std::path::Path, texts: &mut Vec<String>) {
     }
 }
 
-/// What stands where reasons of something bad stand in the sources.
+/// Reasons are found by the places in which the sources write them.
 #[test]
 fn every_reason_is_explained() {
     let mut texts = Vec::new();
@@ -160,7 +139,7 @@ fn every_reason_is_explained() {
     }
     assert!(reasons.len() > 25, "{reasons:?}");
     let page = fs::read_to_string(chart("../../docs/operator/troubleshooting-kubernetes.md")).unwrap();
-    // That all is well needs no remedy.
+    // `AllWell` needs no remedy.
     let missing: Vec<_> = reasons
         .into_iter()
         .filter(|reason| *reason != "AllWell" && !page.contains(&format!("`{reason}`")))

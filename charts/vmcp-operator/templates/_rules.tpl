@@ -1,9 +1,9 @@
-{{- /* What the operator may do, as rules of a Role or a ClusterRole; operator/tests/chart.rs compares them with what it does. */}}
+{{- /* The operator's rights, as rules of a Role or a ClusterRole. operator/tests/chart.rs compares them with operator/src/runtime/write/rights.rs, which debug builds check at every call. */}}
 {{- define "vmcp-operator.rules" -}}
-# What people wrote is read, and never written but for its status.
+# Resources that people write are read, and never written but for their status. `get` tells where the mistake of a malformed one is.
 - apiGroups: [toolhive.stacklok.com]
   resources: [virtualmcpservers, mcpgroups, mcpservers, mcpserverentries, mcptelemetryconfigs]
-  verbs: [list, watch]
+  verbs: [get, list, watch]
 - apiGroups: [toolhive.stacklok.com]
   resources:
     - virtualmcpservers/status

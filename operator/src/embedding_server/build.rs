@@ -1,4 +1,4 @@
-//! The StatefulSet, the Service and the volume of an EmbeddingServer.
+//! Step 3: the StatefulSet, the Service and the volume claim of an EmbeddingServer. Pure.
 
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{
@@ -10,24 +10,23 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use vmcp_crds::embedding_server::{AccessMode, ModelCache};
 
-use super::NAME;
-use super::address::child_name;
-use super::validate::Server;
-use crate::runtime::pod_template::{self, PodTemplateError};
-use crate::runtime::{Child, Desired, labels, metadata_of};
+use super::names::{WORKLOAD_NAME, child_name};
+use super::validate::ValidEmbeddingServer;
+use crate::runtime::{Child, Desired, child_metadata, workload_labels};
 use crate::workload::pod;
+use crate::workload::pod_template::{self, PodTemplateError};
 
-/// The container that does the work.
+/// The container of the server itself.
 pub(super) const CONTAINER: &str = "embedding";
-/// The port, in the container and in the Service.
+/// The name of the port, in the container and in the Service.
 const PORT: &str = "http";
-/// Where the model is kept.
+/// The directory in which TEI keeps the model.
 const DATA: &str = "/data";
-/// How often a start may be asked about before it counts as failed: an hour, for large models over slow lines.
+/// Startup probes, one every 10 s, before a start counts as failed: an hour, for large models over slow lines.
 const START_ATTEMPTS: i32 = 360;
 
-/// Everything that should exist.
-pub(super) fn build(server: &Server) -> Result<Desired, PodTemplateError> {
+/// Returns every object that should exist.
+pub(super) fn build(server: &ValidEmbeddingServer) -> Result<Desired, PodTemplateError> {
     let template = pod_template::merge(&template(server), &server.template)?;
     let mut children = Vec::new();
     children.extend(server.cache.as_ref().map(|cache| Child::of(&claim(server, cache))));
@@ -35,12 +34,12 @@ pub(super) fn build(server: &Server) -> Result<Desired, PodTemplateError> {
     Ok(Desired { children, keep: Vec::new() })
 }
 
-fn metadata(server: &Server) -> ObjectMeta {
-    metadata_of(child_name(&server.name), NAME, &server.name)
+fn metadata(server: &ValidEmbeddingServer) -> ObjectMeta {
+    child_metadata(child_name(&server.name), WORKLOAD_NAME, &server.name)
 }
 
-/// One volume for all pods, which goes with the resource: what is in it can be downloaded again.
-fn claim(server: &Server, cache: &ModelCache) -> PersistentVolumeClaim {
+/// Returns one claim for all pods. It is deleted with the resource: the model can be downloaded again.
+fn claim(server: &ValidEmbeddingServer, cache: &ModelCache) -> PersistentVolumeClaim {
     let requests = [("storage".to_owned(), cache.size.clone())];
     PersistentVolumeClaim {
         metadata: metadata(server),
@@ -54,17 +53,17 @@ fn claim(server: &Server, cache: &ModelCache) -> PersistentVolumeClaim {
     }
 }
 
-fn set(server: &Server, template: PodTemplateSpec) -> StatefulSet {
+fn set(server: &ValidEmbeddingServer, template: PodTemplateSpec) -> StatefulSet {
     StatefulSet {
         metadata: metadata(server),
         spec: Some(StatefulSetSpec {
             replicas: Some(server.replicas),
             service_name: Some(child_name(&server.name)),
             selector: LabelSelector {
-                match_labels: Some(labels(NAME, &server.name)),
+                match_labels: Some(workload_labels(WORKLOAD_NAME, &server.name)),
                 match_expressions: None,
             },
-            // Otherwise a pod that never gets ready keeps its own correction from being rolled out.
+            // `OrderedReady` would wait for a broken pod to become ready before it rolls out the correction.
             pod_management_policy: Some("Parallel".to_owned()),
             template,
             ..StatefulSetSpec::default()
@@ -73,11 +72,11 @@ fn set(server: &Server, template: PodTemplateSpec) -> StatefulSet {
     }
 }
 
-fn service(server: &Server) -> Service {
+fn service(server: &ValidEmbeddingServer) -> Service {
     Service {
         metadata: metadata(server),
         spec: Some(ServiceSpec {
-            selector: Some(labels(NAME, &server.name)),
+            selector: Some(workload_labels(WORKLOAD_NAME, &server.name)),
             ports: Some(vec![ServicePort {
                 name: Some(PORT.to_owned()),
                 port: server.port.into(),
@@ -90,13 +89,13 @@ fn service(server: &Server) -> Service {
     }
 }
 
-fn template(server: &Server) -> PodTemplateSpec {
+fn template(server: &ValidEmbeddingServer) -> PodTemplateSpec {
     let mut spec = pod::base(None, &[]);
     spec.containers = vec![container(server)];
     spec.volumes = Some(vec![volume(server)]);
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
-            labels: Some(labels(NAME, &server.name)),
+            labels: Some(workload_labels(WORKLOAD_NAME, &server.name)),
             annotations: pod::secrets_annotation(server.secrets.clone()),
             ..ObjectMeta::default()
         }),
@@ -104,7 +103,7 @@ fn template(server: &Server) -> PodTemplateSpec {
     }
 }
 
-fn container(server: &Server) -> Container {
+fn container(server: &ValidEmbeddingServer) -> Container {
     let mut args =
         ["--model-id", &server.model, "--port", &server.port.to_string()].map(str::to_owned).to_vec();
     args.extend(server.args.iter().cloned());
@@ -114,7 +113,7 @@ fn container(server: &Server) -> Container {
         image: Some(server.image.clone()),
         image_pull_policy: Some(server.image_pull_policy.as_str().to_owned()),
         args: Some(args),
-        // What is given later wins, so that people can say otherwise.
+        // Of two variables of one name the later wins: the resource may override this one.
         env: Some(std::iter::once(home).chain(server.env.iter().cloned()).collect()),
         ports: Some(vec![ContainerPort {
             name: Some(PORT.to_owned()),
@@ -140,11 +139,11 @@ fn container(server: &Server) -> Container {
     }
 }
 
-fn is_read_only(server: &Server) -> bool {
+fn is_read_only(server: &ValidEmbeddingServer) -> bool {
     server.cache.as_ref().is_some_and(|cache| cache.access_mode == AccessMode::ReadOnlyMany)
 }
 
-fn volume(server: &Server) -> Volume {
+fn volume(server: &ValidEmbeddingServer) -> Volume {
     let mut volume = Volume { name: "model".to_owned(), ..Volume::default() };
     if server.cache.is_some() {
         volume.persistent_volume_claim = Some(PersistentVolumeClaimVolumeSource {

@@ -1,4 +1,4 @@
-//! The status of an EmbeddingServer.
+//! Step 6: the status of an EmbeddingServer, from what was applied and how its pods and its volume are. Pure.
 
 use std::sync::Arc;
 
@@ -8,52 +8,53 @@ use vmcp_crds::{EmbeddingServer, EmbeddingServerStatus};
 
 use super::build::CONTAINER;
 use crate::runtime::Conditions;
-use crate::workload::health::{self, Counts, Health, State};
-use crate::workload::refusal::{Refusal, validity};
+use crate::workload::health::{PODS_READY, PodCounts, WorkloadHealth, WorkloadState, resource_health};
+use crate::workload::spec_refusal::{SpecRefusal, set_validity};
 
-/// What was found when it was reconciled.
-pub(super) struct Found<'a> {
-    /// Why it does not run as it is written.
-    pub refusal: Option<&'a Refusal>,
-    /// What the StatefulSet says; `None` without one.
-    pub counts: Option<Counts>,
-    /// Its pods.
+/// The state of a server that its status is computed from.
+pub(super) struct ObservedEmbeddingServer<'a> {
+    /// Why the resource cannot run as it is written.
+    pub refusal: Option<&'a SpecRefusal>,
+    /// The pods that the StatefulSet counts; `None` without a StatefulSet.
+    pub counts: Option<PodCounts>,
+    /// The pods of the StatefulSet.
     pub pods: &'a [Arc<Pod>],
-    /// Its volume, if it has one.
+    /// The volume claim for the model, if there is one.
     pub claim: Option<&'a PersistentVolumeClaim>,
-    /// Where it is reached.
+    /// The base URL.
     pub url: String,
 }
 
-pub(super) fn of(server: &EmbeddingServer, found: &Found<'_>) -> EmbeddingServerStatus {
+/// Computes the status.
+pub(super) fn of(server: &EmbeddingServer, observed: &ObservedEmbeddingServer<'_>) -> EmbeddingServerStatus {
     let generation = server.metadata.generation.unwrap_or_default();
     let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut conditions = Conditions::new(before, generation);
-    let counts = found.counts.clone().unwrap_or_default();
-    let Health { state, mut reason, mut message } =
-        health::of_resource(found.refusal, found.counts.as_ref(), found.pods, CONTAINER);
-    if state == State::NotAnswering {
+    let counts = observed.counts.clone().unwrap_or_default();
+    let WorkloadHealth { state, mut reason, mut message } =
+        resource_health(observed.refusal, observed.counts.as_ref(), observed.pods, CONTAINER);
+    if state == WorkloadState::NotAnswering {
         "ModelDownloading".clone_into(&mut reason);
         message = format!(
-            "the model {} is being downloaded or loaded, which takes minutes when it is large; `kubectl logs` of the pod \
-             tells how far it is",
+            "the model {} is being downloaded or loaded, which takes minutes if it is large; `kubectl logs` of the pod \
+             shows the progress",
             server.spec.model
         );
     }
     conditions.set("Ready", counts.ready > 0, &reason, message.clone());
-    validity(&mut conditions, server.spec.hf_token_secret_ref.is_some(), found.refusal);
-    if let Some(claim) = found.claim {
+    set_validity(&mut conditions, server.spec.hf_token_secret_ref.is_some(), observed.refusal);
+    if let Some(claim) = observed.claim {
         volume(&mut conditions, claim);
     }
-    let is_news = state != State::Ready || reason != health::READY;
+    let is_news = state != WorkloadState::Ready || reason != PODS_READY;
     EmbeddingServerStatus {
         phase: Some(match state {
-            State::Ready => EmbeddingServerPhase::Ready,
-            State::NotAnswering => EmbeddingServerPhase::Downloading,
-            State::Starting | State::Stopped => EmbeddingServerPhase::Pending,
-            State::Failed => EmbeddingServerPhase::Failed,
+            WorkloadState::Ready => EmbeddingServerPhase::Ready,
+            WorkloadState::NotAnswering => EmbeddingServerPhase::Downloading,
+            WorkloadState::Starting | WorkloadState::Stopped => EmbeddingServerPhase::Pending,
+            WorkloadState::Failed => EmbeddingServerPhase::Failed,
         }),
-        url: Some(found.url.clone()),
+        url: Some(observed.url.clone()),
         message: is_news.then_some(message),
         observed_generation: Some(generation),
         replicas: counts.existing,
@@ -62,19 +63,21 @@ pub(super) fn of(server: &EmbeddingServer, found: &Found<'_>) -> EmbeddingServer
     }
 }
 
+/// Sets the condition `VolumeReady` from the phase of the claim.
 fn volume(conditions: &mut Conditions, claim: &PersistentVolumeClaim) {
     let name = claim.metadata.name.as_deref().unwrap_or_default();
     let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending");
     match phase {
         "Bound" => conditions.set("VolumeReady", true, "VolumeReady", format!("the claim {name} is bound")),
         "Lost" => {
-            let message =
-                format!("the claim {name} lost its volume; delete the claim, and a new one is made");
+            let message = format!(
+                "the claim {name} lost its volume; delete the claim, and the operator makes a new one"
+            );
             conditions.set("VolumeReady", false, "VolumeFailed", message);
         }
         _ => {
             let message = format!(
-                "the claim {name} waits for a volume; if that lasts, set `modelCache.storageClassName` to one of \
+                "the claim {name} waits for a volume; if this lasts, set `modelCache.storageClassName` to one of \
                  `kubectl get storageclass`, or remove `modelCache`"
             );
             conditions.unknown("VolumeReady", "VolumeCreating", message);

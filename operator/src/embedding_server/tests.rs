@@ -1,8 +1,16 @@
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::{Value, json};
+use vmcp_crds::EmbeddingServer;
 use vmcp_crds::embedding_server::EmbeddingServerPhase;
 
-use super::*;
-use crate::runtime::Child;
+use super::controller::plan;
+use super::status::{self, ObservedEmbeddingServer};
+use super::url;
+use crate::references::ReferencedSecrets;
+use crate::runtime::{Child, ChildKind};
+use crate::workload::health::PodCounts;
 
 fn server(spec: &str) -> EmbeddingServer {
     let spec: Value = serde_saphyr::from_str(spec).unwrap();
@@ -14,7 +22,7 @@ fn server(spec: &str) -> EmbeddingServer {
 }
 
 fn planned(spec: &str, kind: ChildKind) -> Option<Value> {
-    let desired = plan(&server(spec), &Secrets::of(&[("hf", "token", "x")])).unwrap();
+    let desired = plan(&server(spec), &ReferencedSecrets::of(&[("hf", "token", "x")])).unwrap();
     let found = desired.children.iter().find(|child| child.kind() == kind).map(Child::object);
     found.map(|object| serde_json::to_value(object).unwrap())
 }
@@ -66,7 +74,7 @@ fn what_makes_no_sense_says_what_would() {
         ),
         ("{hfTokenSecretRef: {name: none, key: k}}", "there is no Secret none"),
     ] {
-        let refusal = plan(&server(spec), &Secrets::default()).unwrap_err().to_string();
+        let refusal = plan(&server(spec), &ReferencedSecrets::default()).unwrap_err().to_string();
         assert!(refusal.starts_with(said), "{refusal}");
     }
 }
@@ -80,9 +88,9 @@ fn a_model_that_is_being_fetched_is_no_failure() {
             "name": "embedding", "image": "tei", "imageID": "", "ready": false, "restartCount": 0, "state": { "running": {} },
         }] },
     }));
-    let found = status::Found {
+    let found = ObservedEmbeddingServer {
         refusal: None,
-        counts: Some(Counts { desired: 1, existing: 1, ..Counts::default() }),
+        counts: Some(PodCounts { desired: 1, existing: 1, ..PodCounts::default() }),
         pods: &[Arc::new(pod.unwrap())],
         claim: Some(&PersistentVolumeClaim::default()),
         url: "http://u".to_owned(),

@@ -1,22 +1,22 @@
-//! An EmbeddingServer that makes sense.
+//! Step 2: whether the resource makes sense as it is written. Pure.
 
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use vmcp_crds::embedding_server::{AccessMode, ModelCache};
-use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::fields::workload::ImagePullPolicy;
 use vmcp_crds::{Block, EmbeddingServer, Invalid, Problem};
 
-use crate::references::Secrets;
+use super::dereference::secret_references;
+use crate::references::ReferencedSecrets;
 use crate::workload::pod;
 
-/// Longest name: names of a StatefulSet's pods have a label that holds `NAME-tei-` and ten digits.
-const MAX_NAME: usize = 48;
-/// Where HuggingFace's libraries look for the token.
-const TOKEN: &str = "HF_TOKEN";
+/// The longest name in bytes: a label of a StatefulSet's pods holds `NAME-tei-` and a hash of ten characters, 63 at most.
+const MAX_NAME_LENGTH: usize = 48;
+/// The variable in which HuggingFace's libraries look for the token.
+const TOKEN_VARIABLE: &str = "HF_TOKEN";
 
-/// An EmbeddingServer that makes sense.
+/// A valid EmbeddingServer, the only input of [`build`](super::build).
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Server {
+pub(super) struct ValidEmbeddingServer {
     pub name: String,
     pub model: String,
     pub image: String,
@@ -25,31 +25,29 @@ pub(super) struct Server {
     pub replicas: i32,
     pub args: Vec<String>,
     pub env: Vec<EnvVar>,
-    /// `None`: the model is downloaded at every start of a pod.
+    /// The volume for the model; `None` downloads it at every start of a pod.
     pub cache: Option<ModelCache>,
     pub resources: Option<ResourceRequirements>,
     pub template: Block,
-    /// Changes with the values of Secrets; `None` without any.
+    /// A digest of the values of Secrets; `None` without any.
     pub secrets: Option<String>,
 }
 
-/// The Secrets that a server refers to.
-pub(super) fn secret_references(server: &EmbeddingServer) -> Vec<SecretKeyReference> {
-    server.spec.hf_token_secret_ref.iter().cloned().collect()
-}
-
-/// What the resource means, or everything that is wrong with it. All of `secrets` are there.
-pub(super) fn validate(server: &EmbeddingServer, secrets: &Secrets) -> Result<Server, Invalid> {
+/// Returns the valid server, or every problem of the resource. `secrets` holds all values that it refers to.
+pub(super) fn validate(
+    server: &EmbeddingServer,
+    secrets: &ReferencedSecrets,
+) -> Result<ValidEmbeddingServer, Invalid> {
     let spec = &server.spec;
     let name = server.metadata.name.clone().unwrap_or_default();
     let cache = spec.model_cache.clone().filter(|cache| cache.enabled);
     let mut problems = Vec::new();
-    if name.len() > MAX_NAME
+    if name.len() > MAX_NAME_LENGTH
         || name.contains('.')
         || !name.starts_with(|first: char| first.is_ascii_lowercase())
     {
         let remedy = format!(
-            "choose one of at most {MAX_NAME} characters that begins with a letter and has no dots, for `NAME-tei` \
+            "choose one of at most {MAX_NAME_LENGTH} characters that begins with a letter and has no dots, for `NAME-tei` \
              names a Service"
         );
         problems.push(Problem::new("metadata.name", "not usable as a name", remedy));
@@ -77,8 +75,8 @@ pub(super) fn validate(server: &EmbeddingServer, secrets: &Secrets) -> Result<Se
         ));
     }
     let references = secret_references(server);
-    let token = references.iter().map(|token| pod::secret_variable(TOKEN, token));
-    let server = Server {
+    let token = references.iter().map(|token| pod::secret_variable(TOKEN_VARIABLE, token));
+    let server = ValidEmbeddingServer {
         model: spec.model.clone(),
         image: spec.image.clone(),
         image_pull_policy: spec.image_pull_policy,

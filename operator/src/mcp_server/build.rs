@@ -1,4 +1,7 @@
-//! The Deployment and the Service of an MCPServer.
+//! Step 3: the Deployment, the Service and, with a bridge, the Secret of an MCPServer. Pure.
+//!
+//! With a stdio server, an init container copies `vmcp` into a shared volume, and the server's own image starts
+//! `vmcp bridge -- COMMAND`: the bridge speaks HTTP to the cluster and stdio to the program.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
@@ -12,64 +15,67 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use vmcp_crds::lower::{ADMIN_PORT, ADMIN_TOKEN};
 
-use super::NAME;
-use super::address::{child_name, secret_name};
-use super::validate::{Server, Start};
-use crate::runtime::pod_template::{self, PodTemplateError};
-use crate::runtime::{Child, Desired, labels, metadata_of};
+use super::names::{WORKLOAD_NAME, child_name, secret_name};
+use super::validate::{ProgramStart, ValidMCPServer};
+use crate::runtime::{Child, Desired, child_metadata, workload_labels};
 use crate::workload::pod;
+use crate::workload::pod_template::{self, PodTemplateError};
 
-/// The container that does the work.
+/// The container of the server itself.
 pub(super) const CONTAINER: &str = "mcp";
-/// The port of MCP, in the container and in the Service.
+/// The name of the MCP port, in the container and in the Service.
 const PORT: &str = "http";
-/// The bridge's port for probes.
+/// The name of the bridge's port for probes and status.
 const ADMIN: &str = "admin";
-/// Where the bridge listens.
+/// The port on which the bridge serves MCP.
 const BRIDGE_PORT: u16 = 8080;
-/// How long the bridge takes connections after it was told to end: until everybody knows that it will, no call is lost.
+/// The time for which the bridge still takes connections after SIGTERM, until all nodes have removed it from the Service.
 const SHUTDOWN_DELAY_SECONDS: i64 = 5;
-/// That, the calls in flight, for which the bridge waits 30 seconds, and the end itself.
+/// The delay, 30 s that the bridge waits for calls in flight, and 10 s for the program to end.
 const GRACE_SECONDS: i64 = SHUTDOWN_DELAY_SECONDS + 30 + 10;
-/// The volume with the bridge, and the container that puts it there.
+/// The volume with the bridge, and the init container that copies it there.
 const BRIDGE: &str = "bridge";
-/// The volume with its token.
+/// The volume with the token of the bridge's admin port.
 const TOKEN: &str = "bridge-admin";
-/// Where the bridge is put.
+/// The directory that the bridge is copied to.
 const BRIDGE_DIR: &str = "/bridge";
-/// Where the token of its admin port is mounted.
+/// The directory that the token is mounted at.
 const TOKEN_DIR: &str = "/bridge-admin";
 
-/// Everything that should exist. `token` is that of the bridge's admin port.
-pub(super) fn build(server: &Server, token: &[u8], bridge_image: &str) -> Result<Desired, PodTemplateError> {
+/// Returns every object that should exist. `token` is that of the bridge's admin port.
+pub(super) fn build(
+    server: &ValidMCPServer,
+    token: &[u8],
+    bridge_image: &str,
+) -> Result<Desired, PodTemplateError> {
     let template = pod_template::merge(&template(server, bridge_image), &server.template)?;
     let mut children = vec![Child::of(&deployment(server, template)), Child::of(&service(server))];
-    if let Start::Bridged(_) = server.start {
+    if let ProgramStart::Bridged(_) = server.start {
         children.insert(0, Child::of(&secret(server, token)));
     }
     Ok(Desired { children, keep: Vec::new() })
 }
 
-fn secret(server: &Server, token: &[u8]) -> Secret {
+fn secret(server: &ValidMCPServer, token: &[u8]) -> Secret {
     Secret {
-        metadata: metadata_of(secret_name(&server.name), NAME, &server.name),
+        metadata: child_metadata(secret_name(&server.name), WORKLOAD_NAME, &server.name),
         type_: Some("Opaque".to_owned()),
         data: Some([(ADMIN_TOKEN.to_owned(), ByteString(token.to_vec()))].into()),
         ..Secret::default()
     }
 }
 
-fn metadata(server: &Server) -> ObjectMeta {
-    metadata_of(child_name(&server.name), NAME, &server.name)
+fn metadata(server: &ValidMCPServer) -> ObjectMeta {
+    child_metadata(child_name(&server.name), WORKLOAD_NAME, &server.name)
 }
 
-fn deployment(server: &Server, template: PodTemplateSpec) -> Deployment {
+fn deployment(server: &ValidMCPServer, template: PodTemplateSpec) -> Deployment {
     Deployment {
         metadata: metadata(server),
         spec: Some(DeploymentSpec {
             replicas: server.replicas,
             selector: LabelSelector {
-                match_labels: Some(labels(NAME, &server.name)),
+                match_labels: Some(workload_labels(WORKLOAD_NAME, &server.name)),
                 match_expressions: None,
             },
             template,
@@ -79,11 +85,11 @@ fn deployment(server: &Server, template: PodTemplateSpec) -> Deployment {
     }
 }
 
-fn service(server: &Server) -> Service {
+fn service(server: &ValidMCPServer) -> Service {
     Service {
         metadata: metadata(server),
         spec: Some(ServiceSpec {
-            selector: Some(labels(NAME, &server.name)),
+            selector: Some(workload_labels(WORKLOAD_NAME, &server.name)),
             session_affinity: Some(server.session_affinity.as_str().to_owned()),
             ports: Some(vec![ServicePort {
                 name: Some(PORT.to_owned()),
@@ -97,7 +103,7 @@ fn service(server: &Server) -> Service {
     }
 }
 
-fn template(server: &Server, bridge_image: &str) -> PodTemplateSpec {
+fn template(server: &ValidMCPServer, bridge_image: &str) -> PodTemplateSpec {
     let mut spec = pod::base(server.service_account.as_deref(), &server.image_pull_secrets);
     let container = Container {
         name: CONTAINER.to_owned(),
@@ -106,18 +112,18 @@ fn template(server: &Server, bridge_image: &str) -> PodTemplateSpec {
         env: (!server.env.is_empty()).then(|| server.env.clone()),
         resources: server.resources.clone(),
         security_context: Some(pod::unprivileged()),
-        // What a program prints before it fails says why; it ends up in the resource's status.
+        // The last lines that a program prints before it fails say why; they end up in the resource's status.
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         ..Container::default()
     };
     spec.containers = vec![match &server.start {
-        Start::Bridged(command) => {
+        ProgramStart::Bridged(command) => {
             spec.init_containers = Some(vec![install(bridge_image)]);
             spec.volumes = Some(vec![bridge_volume(), token_volume(server)]);
             spec.termination_grace_period_seconds = Some(GRACE_SECONDS);
             bridged(container, command)
         }
-        Start::Itself { command, args, port } => Container {
+        ProgramStart::Itself { command, args, port } => Container {
             command: (!command.is_empty()).then(|| command.clone()),
             args: (!args.is_empty()).then(|| args.clone()),
             ports: Some(vec![container_port(PORT, *port)]),
@@ -127,7 +133,7 @@ fn template(server: &Server, bridge_image: &str) -> PodTemplateSpec {
     }];
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
-            labels: Some(labels(NAME, &server.name)),
+            labels: Some(workload_labels(WORKLOAD_NAME, &server.name)),
             annotations: pod::secrets_annotation(server.secrets.clone()),
             ..ObjectMeta::default()
         }),
@@ -135,7 +141,8 @@ fn template(server: &Server, bridge_image: &str) -> PodTemplateSpec {
     }
 }
 
-/// Puts the bridge where the image of the server, which may hold nothing but the server, can start it.
+/// Returns the init container that copies the bridge into the shared volume: the image of the server may hold nothing but the
+/// server, not even a shell.
 fn install(bridge_image: &str) -> Container {
     let mut security = pod::unprivileged();
     security.read_only_root_filesystem = Some(true);
@@ -150,6 +157,7 @@ fn install(bridge_image: &str) -> Container {
     }
 }
 
+/// Starts `command` behind the bridge.
 fn bridged(container: Container, command: &[String]) -> Container {
     let mut words: Vec<String> = vec![
         format!("{BRIDGE_DIR}/vmcp"),
@@ -179,8 +187,8 @@ fn bridge_volume() -> Volume {
     Volume { name: BRIDGE.to_owned(), empty_dir: Some(directory), ..Volume::default() }
 }
 
-/// To be read by whatever user the image has: nobody else is in the container.
-fn token_volume(server: &Server) -> Volume {
+/// Mounted readable for all users: the image's user is not known, and no other program is in the container.
+fn token_volume(server: &ValidMCPServer) -> Volume {
     let secret =
         SecretVolumeSource { secret_name: Some(secret_name(&server.name)), ..SecretVolumeSource::default() };
     Volume { name: TOKEN.to_owned(), secret: Some(secret), ..Volume::default() }

@@ -1,49 +1,56 @@
-//! The status of an MCPServer.
+//! Step 6: the status of an MCPServer, from what was applied and how its pods are. Pure.
 
 use vmcp_crds::mcp_server::MCPServerPhase;
 use vmcp_crds::{MCPServer, MCPServerStatus};
 
-use super::{NAME, backend};
+use super::names::{WORKLOAD_NAME, backend};
 use crate::references::group_condition;
-use crate::runtime::{Conditions, labels};
-use crate::workload::health::{self, Counts, Health, State};
-use crate::workload::refusal::{Refusal, validity};
+use crate::runtime::{Conditions, workload_labels};
+use crate::workload::health::{PODS_READY, PodCounts, WorkloadHealth, WorkloadState};
+use crate::workload::spec_refusal::{SpecRefusal, set_validity};
 
-/// What was found when it was reconciled.
-pub(super) struct Found<'a> {
-    /// Whether the group exists, when one is named.
-    pub group: Option<bool>,
-    /// Why it does not run as it is written.
-    pub refusal: Option<&'a Refusal>,
-    /// What the Deployment says.
-    pub counts: Counts,
-    /// How the pods are.
-    pub health: Health,
+/// The state of a server that its status is computed from.
+pub(super) struct ObservedMCPServer<'a> {
+    /// True if the MCPGroup exists; `None` if none is named.
+    pub group_exists: Option<bool>,
+    /// Why the resource cannot run as it is written.
+    pub refusal: Option<&'a SpecRefusal>,
+    /// The pods that the Deployment counts.
+    pub counts: PodCounts,
+    /// The state of the pods, in words.
+    pub health: WorkloadHealth,
 }
 
-pub(super) fn of(server: &MCPServer, found: &Found<'_>, cluster_domain: &str) -> MCPServerStatus {
+/// Computes the status.
+pub(super) fn of(
+    server: &MCPServer,
+    observed: &ObservedMCPServer<'_>,
+    cluster_domain: &str,
+) -> MCPServerStatus {
     let generation = server.metadata.generation.unwrap_or_default();
     let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut conditions = Conditions::new(before, generation);
-    let Found { group, refusal, counts, health: Health { state, reason, message } } = found;
-    conditions.set("Ready", counts.ready > 0 && *state != State::Stopped, reason, message.clone());
-    validity(&mut conditions, !server.spec.secrets.is_empty(), *refusal);
-    let group = group_condition(&mut conditions, server.spec.group_ref.as_ref(), *group);
-    let is_news = *state != State::Ready || reason != health::READY;
-    let said: Vec<_> = is_news.then(|| message.clone()).into_iter().chain(group).collect();
-    let selector: Vec<_> = labels(NAME, server.metadata.name.as_deref().unwrap_or_default())
-        .into_iter()
-        .map(|(k, v)| format!("{k}={v}"))
-        .collect();
+    let ObservedMCPServer { group_exists, refusal, counts, health } = observed;
+    let WorkloadHealth { state, reason, message } = health;
+    conditions.set("Ready", counts.ready > 0 && *state != WorkloadState::Stopped, reason, message.clone());
+    set_validity(&mut conditions, !server.spec.secrets.is_empty(), *refusal);
+    let group = group_condition(&mut conditions, server.spec.group_ref.as_ref(), *group_exists);
+    let is_news = *state != WorkloadState::Ready || reason != PODS_READY;
+    let messages: Vec<_> = is_news.then(|| message.clone()).into_iter().chain(group).collect();
+    let selector: Vec<_> =
+        workload_labels(WORKLOAD_NAME, server.metadata.name.as_deref().unwrap_or_default())
+            .into_iter()
+            .map(|(k, v)| format!("{k}={v}"))
+            .collect();
     MCPServerStatus {
         phase: Some(match state {
-            State::Stopped => MCPServerPhase::Stopped,
-            State::Ready => MCPServerPhase::Ready,
-            State::Starting | State::NotAnswering => MCPServerPhase::Pending,
-            State::Failed => MCPServerPhase::Failed,
+            WorkloadState::Stopped => MCPServerPhase::Stopped,
+            WorkloadState::Ready => MCPServerPhase::Ready,
+            WorkloadState::Starting | WorkloadState::NotAnswering => MCPServerPhase::Pending,
+            WorkloadState::Failed => MCPServerPhase::Failed,
         }),
         url: Some(backend(server, cluster_domain).url),
-        message: (!said.is_empty()).then(|| said.join(" | ")),
+        message: (!messages.is_empty()).then(|| messages.join(" | ")),
         observed_generation: Some(generation),
         replicas: counts.existing,
         ready_replicas: counts.ready,

@@ -1,9 +1,16 @@
 use serde_json::{Value, json};
-use vmcp_crds::MCPServerStatus;
 use vmcp_crds::mcp_server::MCPServerPhase;
+use vmcp_crds::{MCPServer, MCPServerStatus};
 
-use super::status::Found;
-use super::*;
+use super::backend;
+use super::build::CONTAINER;
+use super::controller::plan;
+use super::dereference::References;
+use super::status::{self, ObservedMCPServer};
+use crate::references::ReferencedSecrets;
+use crate::runtime::{BuildSettings, ChildKind};
+use crate::workload::health::{PodCounts, resource_health};
+use crate::workload::spec_refusal::SpecRefusal;
 
 fn server(spec: &str) -> MCPServer {
     let spec: Value = serde_saphyr::from_str(spec).unwrap();
@@ -14,14 +21,23 @@ fn server(spec: &str) -> MCPServer {
     .unwrap()
 }
 
-fn settings() -> Settings {
+fn settings() -> BuildSettings {
     let image = "vmcp:1".to_owned();
-    Settings { vmcp_image: image.clone(), bridge_image: image, cluster_domain: "cluster.local".to_owned() }
+    BuildSettings {
+        vmcp_image: image.clone(),
+        bridge_image: image,
+        cluster_domain: "cluster.local".to_owned(),
+    }
 }
 
-/// Deployment and Service.
-fn planned(spec: &str, secrets: &Secrets) -> (Value, Value) {
-    let desired = plan(&server(spec), secrets, TOKEN, &settings()).unwrap();
+/// What the server refers to, with these Secrets.
+fn references(secrets: ReferencedSecrets) -> References {
+    References { secrets, group_exists: None, bridge_token: TOKEN.to_vec() }
+}
+
+/// The Deployment and the Service.
+fn planned(spec: &str, secrets: ReferencedSecrets) -> (Value, Value) {
+    let desired = plan(&server(spec), &references(secrets), &settings()).unwrap();
     let [deployment, service] = [ChildKind::Deployment, ChildKind::Service].map(|kind| {
         let child = desired.children.iter().find(|child| child.kind() == kind).unwrap();
         serde_json::to_value(child.object()).unwrap()
@@ -30,7 +46,7 @@ fn planned(spec: &str, secrets: &Secrets) -> (Value, Value) {
 }
 
 fn refused(spec: &str) -> String {
-    plan(&server(spec), &Secrets::default(), TOKEN, &settings()).unwrap_err().to_string()
+    plan(&server(spec), &references(ReferencedSecrets::default()), &settings()).unwrap_err().to_string()
 }
 
 const TOKEN: &[u8] = b"a token";
@@ -39,7 +55,7 @@ const STDIO: &str = "{image: 'node:24', command: [npx, -y, server-time], args: [
 
 #[test]
 fn a_stdio_image_is_started_by_the_bridge() {
-    let (deployment, service) = planned(STDIO, &Secrets::default());
+    let (deployment, service) = planned(STDIO, ReferencedSecrets::default());
     assert_eq!(deployment["metadata"]["name"], "mcp-time");
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(pod["initContainers"][0]["image"], "vmcp:1");
@@ -58,14 +74,14 @@ fn a_stdio_image_is_started_by_the_bridge() {
 #[test]
 fn only_the_bridge_has_a_token_and_it_is_the_one_in_the_secret() {
     let secrets = |spec: &str| {
-        let desired = plan(&server(spec), &Secrets::default(), TOKEN, &settings()).unwrap();
+        let desired = plan(&server(spec), &references(ReferencedSecrets::default()), &settings()).unwrap();
         let secrets = desired.children.iter().filter(|child| child.kind() == ChildKind::Secret);
         secrets.map(|child| serde_json::to_value(child.object()).unwrap()).collect::<Vec<_>>()
     };
     let [secret] = secrets(STDIO).try_into().unwrap();
     assert_eq!(secret["metadata"]["name"], "mcp-time-admin");
     assert_eq!(secret["data"], json!({ "admin-token": "YSB0b2tlbg==" }));
-    let (deployment, _) = planned(STDIO, &Secrets::default());
+    let (deployment, _) = planned(STDIO, ReferencedSecrets::default());
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(
         pod["volumes"][1],
@@ -79,7 +95,7 @@ fn only_the_bridge_has_a_token_and_it_is_the_one_in_the_secret() {
 #[test]
 fn an_http_image_is_itself() {
     let spec = "{image: 'x:1', transport: streamable-http, mcpPort: 3000, proxyPort: 80, path: /v1/mcp, replicas: 2}";
-    let (deployment, service) = planned(spec, &Secrets::default());
+    let (deployment, service) = planned(spec, ReferencedSecrets::default());
     let pod = &deployment["spec"]["template"]["spec"];
     assert!(pod.get("initContainers").is_none());
     assert!(pod["containers"][0].get("command").is_none());
@@ -96,7 +112,7 @@ fn an_http_image_is_itself() {
 
 #[test]
 fn pods_get_no_more_than_they_need() {
-    let (deployment, _) = planned(STDIO, &Secrets::default());
+    let (deployment, _) = planned(STDIO, ReferencedSecrets::default());
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(pod["automountServiceAccountToken"], false);
     assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
@@ -104,7 +120,8 @@ fn pods_get_no_more_than_they_need() {
         assert_eq!(container["securityContext"]["allowPrivilegeEscalation"], false);
         assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
     }
-    let (deployment, _) = planned("{image: x, command: [run], serviceAccount: reader}", &Secrets::default());
+    let (deployment, _) =
+        planned("{image: x, command: [run], serviceAccount: reader}", ReferencedSecrets::default());
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(pod["serviceAccountName"], "reader");
     assert!(pod.get("automountServiceAccountToken").is_none(), "who names an account means its rights");
@@ -114,7 +131,7 @@ fn pods_get_no_more_than_they_need() {
 fn the_template_has_the_last_word() {
     let spec = "{image: x, command: [run], podTemplateSpec: {spec: {securityContext: {runAsUser: 1000}, \
                 containers: [{name: mcp, securityContext: {readOnlyRootFilesystem: true}}]}}}";
-    let (deployment, _) = planned(spec, &Secrets::default());
+    let (deployment, _) = planned(spec, ReferencedSecrets::default());
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(pod["securityContext"]["runAsUser"], 1000);
     assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
@@ -129,7 +146,7 @@ fn a_secret_becomes_a_variable_and_its_change_a_rollout() {
     let spec = "{image: x, command: [run], env: [{name: A, value: b}], \
                 secrets: [{name: s, key: token, targetEnvName: API_KEY}]}";
     let annotation = |value| {
-        let (deployment, _) = planned(spec, &Secrets::of(&[("s", "token", value)]));
+        let (deployment, _) = planned(spec, ReferencedSecrets::of(&[("s", "token", value)]));
         let template = deployment["spec"]["template"].clone();
         let reference = json!({ "secretKeyRef": { "name": "s", "key": "token" } });
         let env = &template["spec"]["containers"][0]["env"];
@@ -157,21 +174,23 @@ fn what_makes_no_sense_says_what_would() {
         assert!(refused(spec).starts_with(said), "{}", refused(spec));
     }
     let twice = "{image: x, command: [run], env: [{name: T, value: b}], secrets: [{name: s, key: T}]}";
-    let error =
-        plan(&server(twice), &Secrets::of(&[("s", "T", "v")]), TOKEN, &settings()).unwrap_err().to_string();
+    let error = plan(&server(twice), &references(ReferencedSecrets::of(&[("s", "T", "v")])), &settings())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("the variable `T` is given twice"), "{error}");
 }
 
-fn status(server: &MCPServer, refusal: Option<&Refusal>, counts: Option<Counts>) -> MCPServerStatus {
-    let health = health::of_resource(refusal, counts.as_ref(), &[], build::CONTAINER);
+fn status(server: &MCPServer, refusal: Option<&SpecRefusal>, counts: Option<PodCounts>) -> MCPServerStatus {
+    let health = resource_health(refusal, counts.as_ref(), &[], CONTAINER);
     let counts = counts.unwrap_or_default();
-    status::of(server, &Found { group: None, refusal, counts, health }, "cluster.local")
+    status::of(server, &ObservedMCPServer { group_exists: None, refusal, counts, health }, "cluster.local")
 }
 
 #[test]
 fn the_status_follows_the_pods() {
     let server = server(STDIO);
-    let counts = |desired, ready| Some(Counts { desired, existing: desired, ready, ..Counts::default() });
+    let counts =
+        |desired, ready| Some(PodCounts { desired, existing: desired, ready, ..PodCounts::default() });
     assert_eq!(status(&server, None, None).phase, Some(MCPServerPhase::Pending));
     assert_eq!(status(&server, None, counts(0, 0)).phase, Some(MCPServerPhase::Stopped));
     let ready = status(&server, None, counts(1, 1));
@@ -181,7 +200,7 @@ fn the_status_follows_the_pods() {
     assert_eq!(ready.selector.as_deref(), Some(selector));
 
     // An edit that makes no sense leaves what runs alone, and is said.
-    let refusal = Refusal::SecretNotFound("there is no Secret s".to_owned());
+    let refusal = SpecRefusal::SecretNotFound("there is no Secret s".to_owned());
     let refused = status(&server, Some(&refusal), counts(1, 1));
     assert_eq!(refused.phase, Some(MCPServerPhase::Failed));
     assert_eq!(

@@ -1,24 +1,24 @@
-//! An MCPServer that makes sense.
+//! Step 2: whether the resource makes sense as it is written. Pure.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{EnvVar, LocalObjectReference, ResourceRequirements};
-use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::fields::workload::{ImagePullPolicy, SessionAffinity};
 use vmcp_crds::mcp_server::MCPServerTransport;
 use vmcp_crds::{Block, Invalid, MCPServer, Problem};
 
-use crate::references::Secrets;
+use super::dereference::secret_references;
+use crate::references::ReferencedSecrets;
 use crate::workload::pod;
 
-/// Longest name: `mcp-NAME` is the name of a Service, which has at most 63 characters.
-const MAX_NAME: usize = 59;
+/// The longest name in bytes: `mcp-NAME` is the name of a Service, which has at most 63 characters.
+const MAX_NAME_LENGTH: usize = 59;
 
-/// An MCPServer that makes sense.
+/// A valid MCPServer, the only input of [`build`](super::build).
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Server {
+pub(super) struct ValidMCPServer {
     pub name: String,
-    pub start: Start,
+    pub start: ProgramStart,
     pub image: String,
     pub image_pull_policy: Option<ImagePullPolicy>,
     pub image_pull_secrets: Vec<LocalObjectReference>,
@@ -27,41 +27,36 @@ pub(super) struct Server {
     /// The port of the Service.
     pub port: u16,
     pub session_affinity: SessionAffinity,
-    /// `None`: one at first, then whatever others say.
+    /// The number of pods; `None` leaves it to an autoscaler or a person, beginning with one.
     pub replicas: Option<i32>,
     pub service_account: Option<String>,
     pub template: Block,
-    /// Changes with the values of Secrets; `None` without any.
+    /// A digest of the values of Secrets; `None` without any.
     pub secrets: Option<String>,
 }
 
-/// How the program is started and where it listens.
+/// The way in which the program is started, and where it listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Start {
-    /// By the bridge: program and arguments.
+pub(super) enum ProgramStart {
+    /// The bridge starts it: program and arguments.
     Bridged(Vec<String>),
-    /// By the image, or by what replaces its entrypoint and arguments.
+    /// The image starts it, with its own entrypoint and arguments or those that replace them.
     Itself { command: Vec<String>, args: Vec<String>, port: u16 },
 }
 
-/// The Secrets that a server refers to.
-pub(super) fn secret_references(server: &MCPServer) -> Vec<SecretKeyReference> {
-    server.spec.secrets.iter().map(|variable| variable.secret.clone()).collect()
-}
-
-/// What the resource means, or everything that is wrong with it. All of `secrets` are there.
-pub(super) fn validate(server: &MCPServer, secrets: &Secrets) -> Result<Server, Invalid> {
+/// Returns the valid server, or every problem of the resource. `secrets` holds all values that it refers to.
+pub(super) fn validate(server: &MCPServer, secrets: &ReferencedSecrets) -> Result<ValidMCPServer, Invalid> {
     let spec = &server.spec;
     let name = server.metadata.name.clone().unwrap_or_default();
     let mut problems = Vec::new();
-    if name.len() > MAX_NAME || name.contains('.') {
+    if name.len() > MAX_NAME_LENGTH || name.contains('.') {
         let remedy = format!(
-            "choose one of at most {MAX_NAME} characters without dots, for `mcp-NAME` names a Service"
+            "choose one of at most {MAX_NAME_LENGTH} characters without dots, for `mcp-NAME` names a Service"
         );
         problems.push(Problem::new("metadata.name", "not usable as a name", remedy));
     }
     let references = secret_references(server);
-    let server = Server {
+    let server = ValidMCPServer {
         start: start(server, &mut problems),
         image: spec.image.clone(),
         image_pull_policy: spec.image_pull_policy,
@@ -79,10 +74,11 @@ pub(super) fn validate(server: &MCPServer, secrets: &Secrets) -> Result<Server, 
     if problems.is_empty() { Ok(server) } else { Err(Invalid(problems)) }
 }
 
-fn start(server: &MCPServer, problems: &mut Vec<Problem>) -> Start {
+/// Decides who starts the program; a stdio server needs a command and has neither port nor path.
+fn start(server: &MCPServer, problems: &mut Vec<Problem>) -> ProgramStart {
     let spec = &server.spec;
     if spec.transport != MCPServerTransport::Stdio {
-        return Start::Itself {
+        return ProgramStart::Itself {
             command: spec.command.clone(),
             args: spec.args.clone(),
             port: spec.mcp_port.unwrap_or(spec.proxy_port),
@@ -90,7 +86,7 @@ fn start(server: &MCPServer, problems: &mut Vec<Problem>) -> Start {
     }
     if spec.command.is_empty() {
         let remedy = "write the program that speaks stdio and its arguments, such as `[npx, -y, \
-                      \"@modelcontextprotocol/server-time\"]`; the bridge cannot know what the image would start";
+                      \"@modelcontextprotocol/server-time\"]`; the bridge cannot know the image's own entrypoint";
         problems.push(Problem::new("spec.command", "missing with `transport: stdio`", remedy));
     }
     for (path, is_given) in [("spec.mcpPort", spec.mcp_port.is_some()), ("spec.path", spec.path.is_some())] {
@@ -99,9 +95,10 @@ fn start(server: &MCPServer, problems: &mut Vec<Problem>) -> Start {
             problems.push(Problem::new(path, "means nothing with `transport: stdio`", remedy));
         }
     }
-    Start::Bridged(spec.command.iter().chain(&spec.args).cloned().collect())
+    ProgramStart::Bridged(spec.command.iter().chain(&spec.args).cloned().collect())
 }
 
+/// Joins variables with a value and variables from Secrets; a name may be given once.
 fn env(server: &MCPServer, problems: &mut Vec<Problem>) -> Vec<EnvVar> {
     let spec = &server.spec;
     let from_secrets = spec.secrets.iter().map(|variable| {

@@ -1,17 +1,17 @@
-//! Whether a URL leads out of the cluster.
+//! SSRF guard: refuses URLs that lead into the cluster or the cloud's own network.
 //!
-//! An entry is written by whoever may write one, and called with the network position of the server's pod: without a
-//! check it would be a way to the cloud's metadata service or to a neighbor's API. Names are not resolved, for what they
-//! resolve to can change afterwards; a NetworkPolicy is the answer to that.
+//! Anyone who may create an entry chooses a URL that the server's pod calls from its network position: without this check an entry
+//! would be a way to the cloud's metadata service or to a neighbor's API. Names are not resolved, for what they resolve to can
+//! change afterwards (DNS rebinding); a NetworkPolicy is the answer to that.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
-/// Endings of names that only mean something inside: the cluster's, the cloud provider's, the local network's.
-const INSIDE: [&str; 6] = ["localhost", "svc", "cluster.local", "local", "internal", "home.arpa"];
+/// Domains that only resolve inside: those of the cluster, of the cloud provider, of the local network.
+const INSIDE_DOMAINS: [&str; 6] = ["localhost", "svc", "cluster.local", "local", "internal", "home.arpa"];
 
-/// What kind of inside the URL leads to; `None`: it leads out.
+/// Returns which part of the inside the URL leads to; `None` if it leads out.
 pub(super) fn inside(url: &Url) -> Option<&'static str> {
     match url.host()? {
         Host::Ipv4(address) => inside_v4(address),
@@ -26,7 +26,10 @@ fn inside_name(name: &str) -> Option<&'static str> {
         return Some("a name without a domain, which only the cluster's DNS knows");
     }
     let ends = |ending: &str| name.strip_suffix(ending).is_some_and(|front| front.ends_with('.'));
-    INSIDE.iter().any(|ending| ends(ending)).then_some("a name of the cluster or of the local network")
+    INSIDE_DOMAINS
+        .iter()
+        .any(|ending| ends(ending))
+        .then_some("a name of the cluster or of the local network")
 }
 
 fn inside_v4(address: Ipv4Addr) -> Option<&'static str> {
@@ -35,7 +38,7 @@ fn inside_v4(address: Ipv4Addr) -> Option<&'static str> {
         (169, 254) => Some("a link-local address, such as that of the cloud's metadata service"),
         (127, _) => Some("a loopback address"),
         (10, _) | (172, 16..=31) | (192, 168) | (100, 64..=127) => Some("a private address"),
-        (0 | 224.., _) | (198, 18 | 19) => Some("an address that is no public host's"),
+        (0 | 224.., _) | (198, 18 | 19) => Some("an address that no public host has"),
         _ => None,
     }
 }
@@ -49,13 +52,13 @@ fn inside_v6(address: Ipv6Addr) -> Option<&'static str> {
         _ if address.is_loopback() => Some("a loopback address"),
         0xfe80..=0xfebf => Some("a link-local address, such as that of the cloud's metadata service"),
         0xfc00..=0xfdff => Some("a private address"),
-        // What is assigned to public hosts is 2000::/3.
+        // 2000::/3 is all that is assigned to public hosts.
         0x2000..=0x3fff => None,
-        _ => Some("an address that is no public host's"),
+        _ => Some("an address that no public host has"),
     }
 }
 
-/// The IPv4 address that a translator on the way would call: mapped, NAT64 and 6to4.
+/// Returns the IPv4 address that a translator on the way would call: IPv4-mapped, NAT64 and 6to4 addresses.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     if let IpAddr::V4(mapped) = IpAddr::V6(address).to_canonical() {
         return Some(mapped);

@@ -1,46 +1,51 @@
-//! The status of an MCPServerEntry.
+//! Step 3: the status of an MCPServerEntry: a condition for the URL, one for the headers, one for the group, and their sum.
 
 use vmcp_crds::mcp_server_entry::MCPServerEntryPhase;
 use vmcp_crds::{MCPServerEntry, MCPServerEntryStatus, Problem};
 
-use super::Judged;
+use super::validate::ValidatedEntry;
 use crate::references::group_condition;
 use crate::runtime::Conditions;
 
-/// `group` tells whether the group exists, when one is named.
-pub(super) fn of(entry: &MCPServerEntry, judged: &Judged, group: Option<bool>) -> MCPServerEntryStatus {
+/// Computes the status. `group_exists` is `None` if no group is named.
+pub(super) fn of(
+    entry: &MCPServerEntry,
+    validated: &ValidatedEntry,
+    group_exists: Option<bool>,
+) -> MCPServerEntryStatus {
     let generation = entry.metadata.generation.unwrap_or_default();
     let before = entry.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut conditions = Conditions::new(before, generation);
-    let address = said(&judged.address);
+    let address = joined(&validated.address_problems);
     match &address {
-        None => conditions.set("RemoteURLValidated", true, "RemoteURLValid", "the URL can be called"),
+        None => conditions.set("RemoteURLValidated", true, "RemoteURLValid", "the URL is valid"),
         Some(wrong) => conditions.set("RemoteURLValidated", false, "RemoteURLInvalid", wrong.clone()),
     }
-    let headers = said(&judged.headers);
-    match (&headers, &judged.missing) {
+    let headers = joined(&validated.header_problems);
+    match (&headers, &validated.missing_secrets) {
         (Some(wrong), _) => {
             conditions.set("HeaderSecretRefsValidated", false, "HeaderInvalid", wrong.clone());
         }
         (None, Some(missing)) => {
             conditions.set("HeaderSecretRefsValidated", false, "HeaderSecretNotFound", missing.clone());
         }
-        (None, None) if judged.backend.headers.is_empty() => {}
+        (None, None) if validated.backend.headers.is_empty() => {}
         (None, None) => conditions.set(
             "HeaderSecretRefsValidated",
             true,
             "HeaderSecretsValid",
-            format!("{} headers are sent", judged.backend.headers.len()),
+            format!("all values exist; {} headers are sent", validated.backend.headers.len()),
         ),
     }
-    let group = group_condition(&mut conditions, entry.spec.group_ref.as_ref(), group);
-    let wrong: Vec<_> = [address, headers, judged.missing.clone(), group].into_iter().flatten().collect();
+    let group = group_condition(&mut conditions, entry.spec.group_ref.as_ref(), group_exists);
+    let wrong: Vec<_> =
+        [address, headers, validated.missing_secrets.clone(), group].into_iter().flatten().collect();
     if wrong.is_empty() {
         conditions.set(
             "Valid",
             true,
             "ConfigValid",
-            "it can be used; the VirtualMCPServer's status tells whether it answers",
+            "the entry can be used; the status of the VirtualMCPServer says whether it answers",
         );
     } else {
         conditions.set("Valid", false, "ConfigInvalid", wrong.join(" | "));
@@ -52,7 +57,8 @@ pub(super) fn of(entry: &MCPServerEntry, judged: &Judged, group: Option<bool>) -
     }
 }
 
-fn said(problems: &[Problem]) -> Option<String> {
-    let said: Vec<_> = problems.iter().map(ToString::to_string).collect();
-    (!said.is_empty()).then(|| said.join(" | "))
+/// Joins problems into one message; `None` if there are none.
+fn joined(problems: &[Problem]) -> Option<String> {
+    let messages: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    (!messages.is_empty()).then(|| messages.join(" | "))
 }

@@ -1,7 +1,10 @@
 use serde_json::{Value, json};
+use vmcp_crds::MCPServerEntry;
 use vmcp_crds::mcp_server_entry::MCPServerEntryPhase;
 
-use super::*;
+use super::status;
+use super::validate::validate;
+use crate::references::ReferencedSecrets;
 
 fn entry(spec: &Value) -> MCPServerEntry {
     serde_json::from_value(json!({
@@ -11,10 +14,14 @@ fn entry(spec: &Value) -> MCPServerEntry {
     .unwrap()
 }
 
-/// Phase, and reason and message of a condition; empty without the condition.
-fn judged(spec: &Value, secrets: &Secrets, condition: &str) -> (MCPServerEntryPhase, String, String) {
+/// Returns the phase, and reason and message of a condition; both empty if it is not set.
+fn validated(
+    spec: &Value,
+    secrets: &ReferencedSecrets,
+    condition: &str,
+) -> (MCPServerEntryPhase, String, String) {
     let entry = entry(spec);
-    let status = status::of(&entry, &judge(&entry, secrets), Some(true));
+    let status = status::of(&entry, &validate(&entry, secrets), Some(true));
     let found = status.conditions.into_iter().find(|found| found.type_ == condition);
     let (reason, message) = found.map_or_else(Default::default, |found| (found.reason, found.message));
     (status.phase.unwrap(), reason, message)
@@ -29,40 +36,43 @@ fn with_secret_header(name: &str) -> Value {
 #[test]
 fn a_private_endpoint_must_be_meant() {
     let mut spec = json!({ "remoteUrl": "http://169.254.169.254/mcp" });
-    let (phase, reason, message) = judged(&spec, &Secrets::default(), "RemoteURLValidated");
+    let (phase, reason, message) = validated(&spec, &ReferencedSecrets::default(), "RemoteURLValidated");
     assert_eq!((phase, reason.as_str()), (MCPServerEntryPhase::Failed, "RemoteURLInvalid"));
     assert!(message.starts_with("spec.remoteUrl: leads to a link-local address"), "{message}");
     assert!(message.contains("allowPrivateEndpoint"), "{message}");
     spec["allowPrivateEndpoint"] = true.into();
-    assert_eq!(judged(&spec, &Secrets::default(), "Valid").0, MCPServerEntryPhase::Valid);
+    assert_eq!(validated(&spec, &ReferencedSecrets::default(), "Valid").0, MCPServerEntryPhase::Valid);
 }
 
 #[test]
 fn a_secret_that_is_missing_disables_and_one_that_comes_enables() {
     let spec = with_secret_header("Authorization");
-    let (phase, reason, message) = judged(&spec, &Secrets::default(), "HeaderSecretRefsValidated");
+    let (phase, reason, message) =
+        validated(&spec, &ReferencedSecrets::default(), "HeaderSecretRefsValidated");
     assert_eq!((phase, reason.as_str()), (MCPServerEntryPhase::Failed, "HeaderSecretNotFound"));
     assert!(
         message.contains("kubectl create secret generic github-token -n tools --from-literal=header=…"),
         "{message}"
     );
-    let without = judge(&entry(&spec), &Secrets::default());
-    assert!(without.is_usable() && !without.backend.enabled);
+    let without = validate(&entry(&spec), &ReferencedSecrets::default());
+    assert!(without.address_problems.is_empty() && without.header_problems.is_empty());
+    assert!(!without.backend.enabled);
 
-    let other_key = Secrets::of(&[("github-token", "token", "x")]);
-    let (_, _, message) = judged(&spec, &other_key, "Valid");
+    let other_key = ReferencedSecrets::of(&[("github-token", "token", "x")]);
+    let (_, _, message) = validated(&spec, &other_key, "Valid");
     assert!(message.contains("has no key `header`"), "{message}");
 
     // `echo` ends with a line break, which the server takes off.
-    let there = Secrets::of(&[("github-token", "header", "Bearer $x\n")]);
-    assert_eq!(judged(&spec, &there, "Valid").0, MCPServerEntryPhase::Valid);
-    assert!(judge(&entry(&spec), &there).backend.enabled);
+    let there = ReferencedSecrets::of(&[("github-token", "header", "Bearer $x\n")]);
+    assert_eq!(validated(&spec, &there, "Valid").0, MCPServerEntryPhase::Valid);
+    assert!(validate(&entry(&spec), &there).backend.enabled);
 }
 
 #[test]
 fn a_header_that_the_server_would_refuse_is_refused_here_without_its_value() {
-    let there = Secrets::of(&[("github-token", "header", "hunter\u{7}2")]);
-    let (phase, reason, message) = judged(&with_secret_header("X-Key"), &there, "HeaderSecretRefsValidated");
+    let there = ReferencedSecrets::of(&[("github-token", "header", "hunter\u{7}2")]);
+    let (phase, reason, message) =
+        validated(&with_secret_header("X-Key"), &there, "HeaderSecretRefsValidated");
     assert_eq!((phase, reason.as_str()), (MCPServerEntryPhase::Failed, "HeaderInvalid"));
     assert!(
         message.starts_with("spec.headerForward.addHeadersFromSecret[0]: not a header value"),
@@ -71,7 +81,7 @@ fn a_header_that_the_server_would_refuse_is_refused_here_without_its_value() {
     assert!(!message.contains("hunter"), "{message}");
 
     let spec = json!({ "remoteUrl": "https://a.example", "headerForward": { "addPlaintextHeaders": { "Host": "x" } } });
-    let (_, _, message) = judged(&spec, &Secrets::default(), "Valid");
+    let (_, _, message) = validated(&spec, &ReferencedSecrets::default(), "Valid");
     assert!(
         message.starts_with("spec.headerForward.addPlaintextHeaders[Host]: this header is set by vmcp"),
         "{message}"
@@ -81,7 +91,7 @@ fn a_header_that_the_server_would_refuse_is_refused_here_without_its_value() {
 #[test]
 fn a_group_that_is_not_there_is_said() {
     let entry = entry(&json!({ "remoteUrl": "https://a.example/mcp", "groupRef": { "name": "none" } }));
-    let status = status::of(&entry, &judge(&entry, &Secrets::default()), Some(false));
+    let status = status::of(&entry, &validate(&entry, &ReferencedSecrets::default()), Some(false));
     assert_eq!(status.phase, Some(MCPServerEntryPhase::Failed));
     let valid = status.conditions.iter().find(|condition| condition.type_ == "Valid").unwrap();
     assert!(valid.message.starts_with("there is no MCPGroup none; create it"), "{}", valid.message);

@@ -1,141 +1,100 @@
-//! What every reconciler has at hand.
+//! The context of every reconcile: stores of the cluster's state, the client, the settings, and the permission to write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
-use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::core::PartialObjectMeta;
+use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::{Client, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
-use vmcp_crds::{EmbeddingServer, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer};
 
-use super::apply::Settled;
-use super::children::{MANAGED_BY, OPERATOR};
-use super::secrets::{self, SecretCache};
-use super::{ChildKind, Children, Kind, Leadership, Metrics, Scope};
+use super::lead::Leadership;
+use super::metrics::Metrics;
+use super::watch::{
+    ChildKind, ChildrenStore, NormalizedFields, OPERATOR_NAME, ResourceStores, Scope, SecretCache,
+    WatchEnvironment,
+};
 
-/// What is decided on the command line and concerns the objects that are built.
+/// Options of the command line that decide how objects are built.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// The image that holds `vmcp`.
+pub struct BuildSettings {
+    /// The image that holds `vmcp`, for VirtualMCPServers that name none.
     pub vmcp_image: String,
     /// The image whose `vmcp` is copied into pods with a stdio server.
     pub bridge_image: String,
-    /// The DNS domain of the cluster.
+    /// The DNS domain of the cluster, as in `cluster.local`.
     pub cluster_domain: String,
 }
 
-/// All objects that reconcilers look at, kept up to date by watches.
-#[derive(Default)]
-pub struct Resources {
-    /// Our own.
-    pub virtual_mcp_servers: Kind<VirtualMCPServer>,
-    /// Our own.
-    pub mcp_groups: Kind<MCPGroup>,
-    /// Our own.
-    pub mcp_servers: Kind<MCPServer>,
-    /// Our own.
-    pub mcp_server_entries: Kind<MCPServerEntry>,
-    /// Our own.
-    pub embedding_servers: Kind<EmbeddingServer>,
-    /// Our own.
-    pub telemetry_configs: Kind<MCPTelemetryConfig>,
-    /// Pods that the operator's workloads made. Of their spec, nothing is kept but the containers' ports.
-    pub pods: Kind<Pod>,
-    /// Secrets, without their data: [`Context::secret`] has it.
-    pub secrets: Kind<PartialObjectMeta<Secret>>,
-}
-
-/// What every reconciler has at hand. Shared by all controllers.
+/// The state that all controllers share.
 pub struct Context {
-    /// For reads that no watch covers. Writes go through [`Context::apply`] and [`Context::write_status`].
+    /// The API server. Writes go through [`Context::apply`] and [`Context::write_status`].
     pub client: Client,
-    /// See there.
-    pub settings: Settings,
-    /// See there.
-    pub resources: Resources,
-    /// See there.
-    pub children: Children,
-    /// See there.
+    /// Options that decide how objects are built.
+    pub settings: BuildSettings,
+    /// Resources, Pods and Secrets, as watches bring them.
+    pub resources: ResourceStores,
+    /// Objects that the operator made, as watches and its own writes bring them.
+    pub children: ChildrenStore,
+    /// Counters of this process.
     pub metrics: Arc<Metrics>,
-    /// Whether this replica may write.
+    /// The permission to write, which ends with the lease.
     pub leadership: Leadership,
     /// Cancelled when the process is to end.
     pub shutdown: CancellationToken,
     pub(super) scope: Scope,
     pub(super) recorder: Recorder,
     pub(super) secret_cache: SecretCache,
-    pub(super) settled: Settled,
+    pub(super) normalized_fields: NormalizedFields,
 }
 
 impl Context {
-    /// Nothing is watched yet: make the controllers' [`Triggers`](super::Triggers) first, then run [`Context::watch`].
+    /// Makes a context with empty stores: make the controllers' [`Triggers`](super::Triggers) next, then run [`Context::watch`].
     pub fn new(
         client: Client,
-        settings: Settings,
+        settings: BuildSettings,
         scope: Scope,
         metrics: Arc<Metrics>,
         leadership: Leadership,
         identity: &str,
         shutdown: CancellationToken,
     ) -> Arc<Self> {
-        let reporter = Reporter { controller: OPERATOR.into(), instance: Some(identity.to_owned()) };
+        let reporter = Reporter { controller: OPERATOR_NAME.into(), instance: Some(identity.to_owned()) };
         Arc::new(Self {
             recorder: Recorder::new(client.clone(), reporter),
             client,
             settings,
-            resources: Resources::default(),
-            children: Children::default(),
+            resources: ResourceStores::default(),
+            children: ChildrenStore::default(),
             metrics,
             leadership,
             shutdown,
             scope,
             secret_cache: SecretCache::default(),
-            settled: Settled::default(),
+            normalized_fields: NormalizedFields::default(),
         })
     }
 
-    /// Watches everything until the process is to end.
+    /// Fills the stores until the process is to end. Called once, after all [`Triggers`](super::Triggers) were made.
     pub async fn watch(&self) {
-        let ours = format!("{MANAGED_BY}={OPERATOR}");
-        let all = &self.resources;
-        let watches: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
-        watches.push(all.virtual_mcp_servers.watch(self, None, |_| ()).boxed());
-        watches.push(all.mcp_groups.watch(self, None, |_| ()).boxed());
-        watches.push(all.mcp_servers.watch(self, None, |_| ()).boxed());
-        watches.push(all.mcp_server_entries.watch(self, None, |_| ()).boxed());
-        watches.push(all.embedding_servers.watch(self, None, |_| ()).boxed());
-        watches.push(all.telemetry_configs.watch(self, None, |_| ()).boxed());
-        watches.push(all.pods.watch(self, Some(&ours), trim_pod).boxed());
-        watches.push(all.secrets.watch(self, None, secrets::trim).boxed());
+        let environment =
+            WatchEnvironment { client: &self.client, scope: &self.scope, metrics: &self.metrics };
+        let watches = FuturesUnordered::new();
+        watches.push(self.resources.watch(&environment).boxed());
         for kind in ChildKind::ALL {
-            watches.push(self.children.watch(self, kind).boxed());
+            watches.push(self.children.watch(&environment, kind).boxed());
         }
-        let watches = watches.collect::<()>();
-        let _ = self.shutdown.run_until_cancelled(watches).await;
+        let _ = self.shutdown.run_until_cancelled(watches.collect::<()>()).await;
     }
 
-    /// Waits until everything was listed once. A reconcile before that would see an empty world.
+    /// Waits until everything was listed once: a reconcile before that would delete children whose resources it does not see.
     pub async fn ready(&self) {
-        let all = &self.resources;
-        tokio::join!(
-            all.virtual_mcp_servers.ready(),
-            all.mcp_groups.ready(),
-            all.mcp_servers.ready(),
-            all.mcp_server_entries.ready(),
-            all.embedding_servers.ready(),
-            all.telemetry_configs.ready(),
-            all.pods.ready(),
-            all.secrets.ready(),
-            self.children.ready(),
-        );
+        tokio::join!(self.resources.ready(), self.children.ready());
     }
 
-    /// The pods of a workload, by name: those of its namespace that carry all its [`labels`](super::labels).
+    /// Returns the pods of a workload: those of its namespace that carry all its labels.
     pub fn pods(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Vec<Arc<Pod>> {
         let mut pods = self.resources.pods.list(namespace);
         pods.retain(|pod| labels.iter().all(|(key, value)| pod.labels().get(key) == Some(value)));
@@ -144,22 +103,6 @@ impl Context {
 
     /// Forgets an owner that is gone.
     pub(super) fn forget(&self, uid: &str) {
-        self.settled.forget(uid);
+        self.normalized_fields.forget(uid);
     }
-}
-
-/// A pod's spec is larger than everything else that is kept of it.
-fn trim_pod(pod: &mut Pod) {
-    let Some(spec) = &mut pod.spec else { return };
-    let containers = std::mem::take(&mut spec.containers);
-    *spec = k8s_openapi::api::core::v1::PodSpec::default();
-    spec.containers = containers
-        .into_iter()
-        .map(|container| k8s_openapi::api::core::v1::Container {
-            name: container.name,
-            image: container.image,
-            ports: container.ports,
-            ..Default::default()
-        })
-        .collect();
 }

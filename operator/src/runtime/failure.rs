@@ -1,43 +1,55 @@
-//! What an error means to a controller.
+//! The meaning of an error to a controller: its category, and when to try again.
 
 /// An error of a reconciler.
 ///
 /// Its category is at once the metric's label, the event's reason and the condition's reason.
 pub trait Failure: std::error::Error + Send + Sync + 'static {
-    /// One CamelCase word of a small, fixed set: `NameTaken`, `Forbidden`.
+    /// Returns one CamelCase word of a small, fixed set, such as `NameTaken` or `Forbidden`.
     fn category(&self) -> &'static str;
 
-    /// When it makes sense to try again.
+    /// Returns when to try again.
     fn retry(&self) -> Retry {
         Retry::Backoff
     }
 
-    /// Whether the reconciler went on to the status and told it there itself.
-    fn is_told(&self) -> bool {
+    /// Returns true if the reconciler wrote the error into the status itself.
+    fn is_in_status(&self) -> bool {
         false
     }
 }
 
-/// When to try again.
+/// When to try again after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Never by itself: only an edit (of the object or of what it refers to) can help.
+    /// Not until a person edits the object or an object that it refers to.
     WhenEdited,
-    /// Shortly, and without a word, as long as that helps: somebody else was quicker.
+    /// After half a second, silently: a conflict with another writer. An error that lasts for ten attempts counts as `Backoff`.
     Soon,
-    /// Again and again, at longer and longer intervals.
+    /// With exponential backoff: 0.5 s, doubling up to 2 min.
     Backoff,
-    /// Not at all, and without a word: the namespace is being deleted, and this object with it.
+    /// Not at all, silently: the namespace is being deleted, and the object with it.
     NotNeeded,
 }
 
-/// An error and its causes in one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
+/// Writes an error and its sources on one line, as conditions, events and log lines need it. A source whose text is part of what
+/// stands already is left out: some libraries repeat their source in their own message.
+///
+/// ```
+/// # use vmcp_operator::runtime::error_chain;
+/// #[derive(Debug, thiserror::Error)]
+/// #[error("cannot listen at {address}")]
+/// struct ListenError {
+///     address: &'static str,
+///     source: std::io::Error,
+/// }
+/// let error = ListenError { address: "0.0.0.0:8080", source: std::io::Error::other("address in use") };
+/// assert_eq!(error_chain(&error), "cannot listen at 0.0.0.0:8080: address in use");
+/// ```
+pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         let cause_text = cause.to_string();
-        // Some libraries repeat their source in their own message.
         if !text.contains(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);

@@ -1,4 +1,4 @@
-//! The operator's metrics. All names begin with `vmcp_operator_`.
+//! The operator's Prometheus metrics; `docs/operator/operations.md` explains each. All names begin with `vmcp_operator_`.
 
 use std::time::Duration;
 
@@ -9,8 +9,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-
-use super::Verb;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindAndOutcome {
@@ -40,7 +38,7 @@ struct ByOutcome {
     outcome: &'static str,
 }
 
-/// What is counted.
+/// The metrics of one process.
 pub struct Metrics {
     reconciles: Family<KindAndOutcome, Counter>,
     durations: Family<ByKind, Histogram, fn() -> Histogram>,
@@ -70,7 +68,7 @@ impl Default for Metrics {
         registry.register("reconciles", "Reconciles by kind and outcome", metrics.reconciles.clone());
         registry.register(
             "reconcile_duration_seconds",
-            "How long a reconcile took, by kind",
+            "Duration of reconciles, by kind",
             metrics.durations.clone(),
         );
         registry.register("errors", "Errors by kind and category", metrics.errors.clone());
@@ -91,36 +89,41 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// Counts a reconcile and its duration.
     pub(super) fn reconciled(&self, kind: &'static str, outcome: &'static str, took: Duration) {
         self.reconciles.get_or_create(&KindAndOutcome { kind, outcome }).inc();
         self.durations.get_or_create(&ByKind { kind }).observe(took.as_secs_f64());
     }
 
+    /// Counts an error by its category.
     pub(super) fn failed(&self, kind: &'static str, category: &'static str) {
         self.errors.get_or_create(&KindAndCategory { kind, category }).inc();
     }
 
-    pub(super) fn wrote(&self, kind: &'static str, verb: Verb) {
-        self.writes.get_or_create(&KindAndVerb { kind, verb: verb.as_str() }).inc();
+    /// Counts a write that is about to be sent.
+    pub(super) fn wrote(&self, kind: &'static str, verb: &'static str) {
+        self.writes.get_or_create(&KindAndVerb { kind, verb }).inc();
     }
 
+    /// Counts an interrupted watch.
     pub(super) fn watch_failed(&self, kind: &'static str) {
         self.watch_failures.get_or_create(&ByKind { kind }).inc();
     }
 
-    /// Counts a poll of a pod.
-    pub fn polled(&self, outcome: &'static str) {
+    /// Counts a poll of a pod's `/admin/status`.
+    pub(crate) fn polled(&self, outcome: &'static str) {
         self.polls.get_or_create(&ByOutcome { outcome }).inc();
     }
 
+    /// Records whether this replica leads.
     pub(super) fn leads(&self, leads: bool) {
         self.leader.set(leads.into());
     }
 
-    /// In the text format.
-    pub fn text(&self) -> String {
+    /// Returns all metrics in the OpenMetrics text format.
+    pub(crate) fn text(&self) -> String {
         let mut text = String::new();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
     }

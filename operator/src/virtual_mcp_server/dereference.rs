@@ -1,4 +1,5 @@
-//! Step 1: what the resource refers to, as it is.
+//! Step 1: everything that the resource refers to: members of its group, Secrets, telemetry settings, the embedding server, and the
+//! configuration that is mounted so far.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,56 +10,56 @@ use vmcp_crds::fields::references::{LocalReference, SecretKeyReference};
 use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
 use vmcp_crds::{EmbeddingServer, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer};
 
-use super::build::FILE;
 use super::last_good::{LastGood, Mounted};
-use super::names;
+use super::names::{self, CONFIG_FILE};
 use crate::mcp_server_entry;
-use crate::references::Secrets;
-use crate::runtime::{self, CallError, Context};
+use crate::references::ReferencedSecrets;
+use crate::runtime::{CallError, Context, GeneratedSecret};
 
-/// Everything that [`validate`](super::validate) may look at besides the resource itself.
+/// Everything that [`validate`](super::validate) reads besides the resource itself.
 #[derive(Debug, Default)]
 pub(super) struct References {
-    /// Whether the MCPGroup that is named is there.
+    /// True if the named MCPGroup exists, or none is named.
     pub group_exists: bool,
     /// The MCPServers of the group, by name.
     pub servers: Vec<Arc<MCPServer>>,
     /// The MCPServerEntries of the group, by name.
     pub entries: Vec<Arc<MCPServerEntry>>,
-    /// The MCPTelemetryConfig that is named, if it is there.
+    /// The named MCPTelemetryConfig, if it exists.
     pub telemetry: Option<Arc<MCPTelemetryConfig>>,
-    /// The EmbeddingServer that is named, or managed, if it is there.
+    /// The named or managed EmbeddingServer, if it exists.
     pub embedding_server: Option<Arc<EmbeddingServer>>,
-    /// The Secrets that are named, if they are there.
-    pub secrets: Secrets,
-    /// What the operator made up once and keeps.
-    pub generated: Generated,
-    /// The configuration that is mounted from before.
+    /// The values of Secrets, as far as they exist.
+    pub secrets: ReferencedSecrets,
+    /// The values that the operator generated.
+    pub generated: GeneratedValues,
+    /// The last good configuration, if there is one.
     pub mounted: Option<Mounted>,
-    /// What is in that configuration and cannot be read any more, by kind and name.
+    /// Resources in that configuration that are malformed now, by kind and name.
     pub unreadable: Vec<String>,
 }
 
-/// Values that the operator makes up when they are missing, and keeps.
+/// Values that the operator generates once and keeps in the server's Secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Generated {
+pub(super) struct GeneratedValues {
     /// The bearer token of the admin port.
     pub admin_token: Vec<u8>,
-    /// What seals session ids.
+    /// The key that seals session ids.
     pub session_key: Vec<u8>,
 }
 
-/// Why references cannot be read.
+/// Why references could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DereferenceError {
-    /// The API server said no.
+    /// A call of the API server failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The operating system gives none.
+    /// The operating system gives no random bytes.
     #[error("no random bytes for a new token: {0}")]
     Randomness(getrandom::Error),
 }
 
+/// Reads everything that the server refers to, and generates the values that do not exist yet.
 pub(super) async fn dereference(
     server: &VirtualMCPServer,
     context: &Context,
@@ -66,29 +67,32 @@ pub(super) async fn dereference(
 ) -> Result<References, DereferenceError> {
     let mut references = linked(server, context);
     let namespace = server.namespace().unwrap_or_default();
-    references.secrets = Secrets::read(context, &namespace, &secrets_of(server, &references)).await?;
+    references.secrets =
+        ReferencedSecrets::read(context, &namespace, &secrets_of(server, &references)).await?;
     let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
     let map = context.children.typed::<ConfigMap>(&uid, &names::config_map(&name));
     let secret = context.child(server, &names::secret(&name)).await?;
+    // Remembered while the configuration is refused; else the ConfigMap and the Secret hold the last good one.
     let remembered = last_good.of(server);
     let text = match &remembered {
         Some(remembered) => Some(remembered.text.clone()),
-        None => map.and_then(|map| map.data?.remove(FILE)),
+        None => map.and_then(|map| map.data?.remove(CONFIG_FILE)),
     };
     references.unreadable = text.as_ref().map(|text| unreadable(server, context, text)).unwrap_or_default();
     references.mounted = remembered.or_else(|| Some(Mounted::new(text?, secret.as_ref()?)));
-    let mut kept = runtime::Generated::of(secret);
+    let mut kept = GeneratedSecret::of(secret);
     let mut value = |key| kept.take(key).map_err(DereferenceError::Randomness);
-    references.generated = Generated { admin_token: value(ADMIN_TOKEN)?, session_key: value(SESSION_KEY)? };
+    references.generated =
+        GeneratedValues { admin_token: value(ADMIN_TOKEN)?, session_key: value(SESSION_KEY)? };
     Ok(references)
 }
 
-/// Whether a change of this Secret concerns the server.
+/// Returns true if the server, or an entry of its group, refers to this Secret.
 pub(super) fn refers_to_secret(server: &VirtualMCPServer, context: &Context, secret: &str) -> bool {
     secrets_of(server, &linked(server, context)).iter().any(|reference| reference.name == secret)
 }
 
-/// What watches have brought.
+/// Returns the references that the stores have: all but Secrets and the mounted configuration.
 fn linked(server: &VirtualMCPServer, context: &Context) -> References {
     let namespace = server.namespace().unwrap_or_default();
     let all = &context.resources;
@@ -114,7 +118,8 @@ fn linked(server: &VirtualMCPServer, context: &Context) -> References {
     references
 }
 
-/// Of what is mounted, the resources that cannot be read any more. Whether they still belong, nobody can tell.
+/// Returns the resources of the mounted configuration that are malformed now. Their group cannot be read, so that they might still
+/// belong to the server: dropping them could remove a backend by mistake.
 fn unreadable(server: &VirtualMCPServer, context: &Context, mounted: &str) -> Vec<String> {
     let (all, namespace) = (&context.resources, server.namespace().unwrap_or_default());
     let backends = vmcp_crds::lower::backends_of(mounted);
@@ -137,27 +142,28 @@ fn unreadable(server: &VirtualMCPServer, context: &Context, mounted: &str) -> Ve
         .collect()
 }
 
-/// The MCPGroup that is named.
+/// Returns the name of the MCPGroup: `spec.groupRef`, else `spec.config.groupRef`.
 pub(super) fn group_of(server: &VirtualMCPServer) -> Option<&str> {
     let spec = &server.spec;
     let written_elsewhere = || spec.config.as_ref()?.group_ref.as_deref();
     spec.group_ref.as_ref().map(|group| group.name.as_str()).or_else(written_elsewhere)
 }
 
-/// The EmbeddingServer that is named, or the one that is made for this server: that has its name.
+/// Returns the name of the EmbeddingServer: the named one, else that of the managed one, which has the server's own name.
 pub(super) fn embedding_server_of(server: &VirtualMCPServer) -> &str {
     let named = server.spec.embedding_server_ref.as_ref().map(|reference| reference.name.as_str());
     named.unwrap_or_else(|| server.metadata.name.as_deref().unwrap_or_default())
 }
 
+/// Returns true if `spec.backendSelector` selects these labels.
 fn selected(server: &VirtualMCPServer, labels: &BTreeMap<String, String>) -> bool {
     let Some(selector) = &server.spec.backend_selector else { return true };
-    // A selector that cannot be read selects nothing; `validate` says so.
+    // An invalid selector selects nothing; `validate` reports it.
     kube::core::Selector::try_from(selector.clone())
         .is_ok_and(|selector| kube::core::SelectorExt::matches(&selector, labels))
 }
 
-/// All values of Secrets that anything refers to.
+/// Returns all Secrets that the server, its telemetry settings or its entries refer to.
 fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretKeyReference> {
     let embeddings = server.spec.optimizer.as_ref().and_then(|optimizer| optimizer.embeddings.as_ref());
     let tei = embeddings.and_then(|embeddings| embeddings.tei.as_ref());

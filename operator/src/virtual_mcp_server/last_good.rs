@@ -1,7 +1,7 @@
-//! The last good configuration, for as long as what is written makes no sense.
+//! A memory of the last good configuration, for as long as the resource's configuration is refused.
 //!
-//! It is what the ConfigMap and the Secret hold, and nowhere else can it be had from. So it is remembered when the configuration
-//! goes bad: whoever deletes or edits them then gets them back. What is deleted while no operator runs is lost.
+//! The ConfigMap and the Secret hold the last good configuration, and nothing else does. It is remembered when the configuration
+//! goes bad, so that an edit or deletion of these two by hand is repaired. Deleted while no operator runs, it is lost.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -15,17 +15,17 @@ use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
 
 use crate::runtime::Context;
 
-/// A configuration that was put in force before.
+/// A configuration as pods mount it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mounted {
-    /// `vmcp.yaml`.
+    /// The text of `vmcp.yaml`.
     pub text: String,
-    /// The values of its secrets, by file; without those that the operator makes up.
+    /// The values that it refers to, by file name; without those that the operator generates.
     pub secrets: BTreeMap<String, Vec<u8>>,
 }
 
 impl Mounted {
-    /// The text of the ConfigMap, with the values of the Secret.
+    /// Joins the text of the ConfigMap and the values of the Secret.
     pub(super) fn new(text: String, secret: &Secret) -> Self {
         let data =
             secret.data.iter().flatten().filter(|(file, _)| *file != ADMIN_TOKEN && *file != SESSION_KEY);
@@ -33,22 +33,22 @@ impl Mounted {
     }
 }
 
-/// What is remembered, by server.
+/// The remembered configurations, by server.
 #[derive(Debug, Default)]
 pub(super) struct LastGood(Mutex<HashMap<ObjectRef<VirtualMCPServer>, Remembered>>);
 
-/// Of a server with this uid.
+/// The server's uid, and its configuration: a server of the same name that was created anew has another uid.
 type Remembered = (Option<String>, Mounted);
 
 impl LastGood {
-    /// What was mounted when the configuration of the server went bad.
+    /// Returns the configuration that was mounted when that of the resource went bad.
     pub(super) fn of(&self, server: &VirtualMCPServer) -> Option<Mounted> {
         let remembered = self.0.lock();
         let (uid, mounted) = remembered.get(&ObjectRef::from_obj(server))?;
         (*uid == server.uid()).then(|| mounted.clone())
     }
 
-    /// Remembers what was mounted before (`Some`), or that the configuration is good.
+    /// Remembers the mounted configuration of a server whose new one is refused; `None` forgets it, since the new one is good.
     pub(super) fn remember(&self, server: &VirtualMCPServer, before: Option<&Mounted>, context: &Context) {
         let key = ObjectRef::from_obj(server);
         let mut remembered = self.0.lock();
@@ -57,6 +57,7 @@ impl LastGood {
             return;
         };
         if remembered.get(&key).is_none_or(|(uid, known)| *uid != server.uid() || known != mounted) {
+            // At each addition, servers that are gone are dropped.
             let servers = &context.resources.virtual_mcp_servers;
             remembered
                 .retain(|of, _| servers.get(of.namespace.as_deref().unwrap_or_default(), &of.name).is_some());

@@ -1,48 +1,57 @@
-//! How a VirtualMCPServer's objects are called, and what marks them.
+//! Names of a VirtualMCPServer's objects, their labels, and the server's address.
 
 use std::collections::BTreeMap;
 
 use vmcp_crds::lower::CLIENT_PORT;
 
-use crate::runtime::{Settings, labels};
+use crate::runtime::{BuildSettings, workload_labels};
 
 /// The label that tells the headless Service from the other one.
 pub(super) const COMPONENT: &str = "app.kubernetes.io/component";
 /// The value of [`COMPONENT`] at the headless Service.
 pub(super) const PEERS: &str = "peers";
-/// The annotation of pods that is touched when mounted files change, so that the kubelet looks at them at once.
-pub(super) const TOUCHED: &str = "toolhive.stacklok.com/configuration";
+/// The annotation of pods that holds the resource versions of the mounted objects; its change makes the kubelet sync them.
+pub(super) const MOUNTED_VERSIONS: &str = "toolhive.stacklok.com/configuration";
 
-/// What the pods are called by, in `app.kubernetes.io/name`.
-pub(super) const NAME: &str = "vmcp";
+/// The value of `app.kubernetes.io/name` of all objects and pods.
+pub(super) const WORKLOAD_NAME: &str = "vmcp";
 
-/// The labels of all objects, and the selector of the pods.
+/// The key of the ConfigMap, and the name of the mounted file.
+pub(super) const CONFIG_FILE: &str = "vmcp.yaml";
+/// The container of `vmcp`, by which `spec.podTemplateSpec` changes it.
+pub(super) const CONTAINER: &str = "vmcp";
+
+/// Returns the labels of all objects, which are also the selector of the pods.
 pub(super) fn selector(server: &str) -> BTreeMap<String, String> {
-    labels(NAME, server)
+    workload_labels(WORKLOAD_NAME, server)
 }
 
+/// Returns the name of the Service for clients.
 pub(super) fn service(server: &str) -> String {
     format!("vmcp-{server}")
 }
 
+/// Returns the name of the headless Service.
 pub(super) fn peers(server: &str) -> String {
     format!("vmcp-{server}-peers")
 }
 
+/// Returns the name of the ConfigMap with `vmcp.yaml`.
 pub(super) fn config_map(server: &str) -> String {
     format!("{server}-vmcp-config")
 }
 
+/// Returns the name of the Secret with the values that `vmcp.yaml` refers to.
 pub(super) fn secret(server: &str) -> String {
     format!("{server}-vmcp-secrets")
 }
 
-/// ServiceAccount, HorizontalPodAutoscaler, PodDisruptionBudget, NetworkPolicy, ServiceMonitor, HTTPRoute.
+/// Returns the name of the ServiceAccount, HorizontalPodAutoscaler, PodDisruptionBudget, NetworkPolicy, ServiceMonitor and HTTPRoute.
 pub(super) fn other(server: &str) -> String {
     format!("{server}-vmcp")
 }
 
-/// Where clients inside of the cluster reach the server.
-pub(super) fn url(server: &str, namespace: &str, settings: &Settings) -> String {
+/// Returns the URL at which clients inside the cluster reach the server.
+pub(super) fn url(server: &str, namespace: &str, settings: &BuildSettings) -> String {
     format!("http://{}.{namespace}.svc.{}:{CLIENT_PORT}/mcp", service(server), settings.cluster_domain)
 }

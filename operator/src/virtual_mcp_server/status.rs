@@ -1,4 +1,4 @@
-//! Step 5: how the server is, from what was applied and from what its pods say. Pure.
+//! Step 7: the status of a VirtualMCPServer, from what was applied and from the reports of its pods. Pure.
 
 mod backends;
 mod conditions;
@@ -9,42 +9,43 @@ use vmcp_config::status::StatusReport;
 use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, Phase};
 use vmcp_crds::{VirtualMCPServer, VirtualMCPServerStatus};
 
-use super::build::CONTAINER;
 use super::dereference::References;
-use super::names;
-use super::observe::Observed;
-use super::validate::{Plan, Refusal};
-use crate::runtime::{Applied, Settings, is_true};
-use crate::workload::health::{self, Counts, Health, State};
+use super::names::{self, CONTAINER};
+use super::observe::ObservedPod;
+use super::validate::{ConfigurationRefusal, Plan};
+use crate::runtime::{Applied, BuildSettings, is_true};
+use crate::workload::health::{PodCounts, WorkloadHealth, WorkloadState, workload_health};
 
-/// Everything that a status is computed from.
-pub(super) struct Seen<'a> {
-    /// The resource, with its status as it was.
+/// The state of a server that its status is computed from.
+pub(super) struct ObservedVirtualMCPServer<'a> {
+    /// The resource, with its status so far.
     pub server: &'a VirtualMCPServer,
-    /// What was found to make sense.
+    /// The result of the validation.
     pub plan: &'a Plan,
-    /// What it refers to.
+    /// Everything that the resource refers to.
     pub references: &'a References,
-    /// What was written and what could not be.
+    /// The children that were written, and the first that could not be.
     pub applied: &'a Applied,
-    /// What the Deployment says; `None` without one.
-    pub counts: Option<&'a Counts>,
-    /// The pods.
-    pub pods: &'a [Observed],
-    /// For addresses.
-    pub settings: &'a Settings,
+    /// The pods that the Deployment counts; `None` without a Deployment.
+    pub counts: Option<&'a PodCounts>,
+    /// The pods with their reports.
+    pub pods: &'a [ObservedPod],
+    /// The cluster's domain, for the URL.
+    pub settings: &'a BuildSettings,
 }
 
-/// A status, and whether it is about to change by itself.
+/// A computed status, and whether it is about to change by itself.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct ComputedStatus {
+    /// The status to write.
     pub status: VirtualMCPServerStatus,
-    /// Something is under way that no watch tells of: look again soon.
+    /// True while a change is under way that no watch tells of: a pod takes up a configuration, connects, or embeds.
     pub in_flux: bool,
 }
 
-impl Seen<'_> {
-    pub(super) fn status(&self) -> Outcome {
+impl ObservedVirtualMCPServer<'_> {
+    /// Computes the status.
+    pub(super) fn status(&self) -> ComputedStatus {
         let discovered = backends::discovered(self);
         let health = self.health();
         let conditions = conditions::all(self, &health, &discovered);
@@ -58,7 +59,7 @@ impl Seen<'_> {
                 || discovered.iter().any(|backend| backend.status == BackendState::Unknown)
                 || conditions.iter().any(|condition| condition.reason == conditions::EMBEDDING));
         let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-        let heard = self.reports().next().is_some();
+        let reported = self.reports().next().is_some();
         let status = VirtualMCPServerStatus {
             phase: Some(phase),
             message: message(phase, &conditions),
@@ -67,7 +68,7 @@ impl Seen<'_> {
             replicas: count(self.pods.len()),
             ready_replicas: count(self.ready()),
             selector: Some(selector(&name)),
-            backend_count: if heard || self.ready() == 0 {
+            backend_count: if reported || self.ready() == 0 {
                 Some(count(discovered.iter().filter(|backend| is_callable(backend)).count()))
             } else {
                 before.backend_count
@@ -77,56 +78,64 @@ impl Seen<'_> {
             conditions,
             discovered_backends: discovered,
         };
-        Outcome { status, in_flux }
+        ComputedStatus { status, in_flux }
     }
 
+    /// Returns the status so far.
     fn before(&self) -> VirtualMCPServerStatus {
         self.server.status.clone().unwrap_or_default()
     }
 
+    /// Counts the ready pods.
     fn ready(&self) -> usize {
         self.pods.iter().filter(|pod| pod.ready).count()
     }
 
+    /// Returns the reports that there are.
     fn reports(&self) -> impl Iterator<Item = &StatusReport> {
         self.pods.iter().filter_map(|pod| pod.report.as_deref())
     }
 
-    /// The digest of what should be in force, when that is known.
+    /// Returns the digest of the configuration that should be in force; `None` while it is refused.
     fn wanted_digest(&self) -> Option<String> {
         let configuration = self.plan.configuration.as_ref().ok()?;
         Some(vmcp_config::status::digest(&configuration.lowered.text))
     }
 
-    /// The digest that all pods have in force, if they agree.
+    /// Returns the digest that all pods have in force, if they agree.
     fn configuration_in_force(&self) -> Option<String> {
         let mut digests = self.reports().map(|report| &report.configuration.digest);
         let first = digests.next().filter(|digest| !digest.is_empty())?;
         digests.all(|digest| digest == first).then(|| first.clone())
     }
 
-    /// Whether a pod has not (yet) what is mounted, and has not refused it either.
+    /// Returns true if a pod has neither taken up nor refused the newest configuration.
     fn is_behind(&self) -> bool {
         let Some(wanted) = self.wanted_digest() else { return false };
         self.reports()
             .any(|report| report.configuration.digest != wanted && report.configuration.refused.is_none())
     }
 
-    fn health(&self) -> Health {
+    fn health(&self) -> WorkloadHealth {
         let Some(counts) = self.counts else {
-            let message = "no Deployment could be made yet".to_owned();
-            return Health { state: State::Failed, reason: "NotDeployed".to_owned(), message };
+            let message = "there is no Deployment yet; the other conditions say why".to_owned();
+            return WorkloadHealth {
+                state: WorkloadState::Failed,
+                reason: "NotDeployed".to_owned(),
+                message,
+            };
         };
         let pods: Vec<_> = self.pods.iter().map(|observed| observed.pod.clone()).collect();
-        health::of(counts, &pods, CONTAINER)
+        workload_health(counts, &pods, CONTAINER)
     }
 
-    fn phase(&self, health: &Health, conditions: &[Condition]) -> Phase {
+    /// Returns the phase. A server with a ready pod serves, whatever else is wrong.
+    fn phase(&self, health: &WorkloadHealth, conditions: &[Condition]) -> Phase {
         let serves = self.ready() > 0;
         match (serves, health.state) {
             (true, _) if is_true(conditions, conditions::DEGRADED) => Phase::Degraded,
             (true, _) => Phase::Ready,
-            (false, State::Failed) => Phase::Failed,
+            (false, WorkloadState::Failed) => Phase::Failed,
             (false, _)
                 if self.plan.configuration.is_err()
                     || self.plan.template.is_err()
@@ -139,9 +148,9 @@ impl Seen<'_> {
     }
 }
 
-/// What `kubectl get` shows: the first thing that is wrong.
+/// Returns the message that `kubectl get` shows: that of the first condition, by importance, that is wrong.
 fn message(phase: Phase, conditions: &[Condition]) -> Option<String> {
-    let worst = [
+    let by_importance = [
         "ConfigValid",
         "PodTemplateSpecValid",
         "GroupRefValidated",
@@ -157,21 +166,25 @@ fn message(phase: Phase, conditions: &[Condition]) -> Option<String> {
     let of = |kind: &str, status: &str| {
         conditions.iter().find(|condition| condition.type_ == kind && condition.status == status)
     };
-    let found =
-        worst.into_iter().find_map(|kind| of(kind, "False")).or_else(|| of(conditions::DEGRADED, "True"));
-    found.map(|condition| condition.message.clone())
+    let wrong = by_importance
+        .into_iter()
+        .find_map(|kind| of(kind, "False"))
+        .or_else(|| of(conditions::DEGRADED, "True"));
+    wrong.map(|condition| condition.message.clone())
 }
 
+/// Returns the selector of the pods as one string, which the scale subresource needs.
 fn selector(name: &str) -> String {
     names::selector(name).iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
+/// Returns true if calls of the backend go through, at least in some pods.
 fn is_callable(backend: &DiscoveredBackend) -> bool {
     matches!(backend.status, BackendState::Ready | BackendState::Degraded)
 }
 
-/// What is refused, if it is.
-fn refusal(plan: &Plan) -> Option<&Refusal> {
+/// Returns why the configuration is refused, if it is.
+fn refusal(plan: &Plan) -> Option<&ConfigurationRefusal> {
     plan.configuration.as_ref().err()
 }
 

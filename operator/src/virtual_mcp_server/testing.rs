@@ -1,49 +1,51 @@
-//! Minimal resources for the tests of the pure steps.
+//! Minimal resources for tests of the pure steps: validate, build, status.
 
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use vmcp_crds::VirtualMCPServer;
 
-use super::dereference::{Generated, References};
+use super::dereference::{GeneratedValues, References};
 use super::validate::{Plan, validate};
-use crate::references::Secrets;
-use crate::runtime::Settings;
+use crate::references::ReferencedSecrets;
+use crate::runtime::BuildSettings;
 
+/// Parses a resource.
 pub(super) fn yaml<K: DeserializeOwned>(text: &str) -> K {
     serde_saphyr::from_str(text).expect("a resource")
 }
 
-/// A server called `x` in the namespace `n`, with this spec in YAML's flow style.
+/// Returns a server called `x` in the namespace `n`, with this spec in YAML's flow style.
 pub(super) fn server(spec: &str) -> VirtualMCPServer {
     yaml(&format!("metadata: {{name: x, namespace: n, uid: u, generation: 1}}\nspec: {spec}"))
 }
 
-pub(super) fn settings() -> Settings {
-    Settings {
+/// Returns settings with the image `vmcp:test`.
+pub(super) fn settings() -> BuildSettings {
+    BuildSettings {
         vmcp_image: "vmcp:test".to_owned(),
         bridge_image: "vmcp:test".to_owned(),
         cluster_domain: "cluster.local".to_owned(),
     }
 }
 
-/// Nothing but what is always there.
+/// Returns references that exist for every server.
 pub(super) fn references() -> References {
     References {
         group_exists: true,
-        generated: Generated { admin_token: b"token".to_vec(), session_key: b"key".to_vec() },
+        generated: GeneratedValues { admin_token: b"token".to_vec(), session_key: b"key".to_vec() },
         ..References::default()
     }
 }
 
-/// An MCPServer.
+/// Adds an MCPServer.
 pub(super) fn with_server(mut references: References, name: &str) -> References {
     let text = format!("metadata: {{name: {name}, namespace: n}}\nspec: {{image: i}}");
     references.servers.push(Arc::new(yaml(&text)));
     references
 }
 
-/// A valid MCPServerEntry with a header from the Secret `s`.
+/// Adds a valid MCPServerEntry with a header from the Secret `s`.
 pub(super) fn with_entry(mut references: References, name: &str) -> References {
     let text = format!(
         "metadata: {{name: {name}, namespace: n}}\nspec: {{remoteUrl: 'https://mcp.example.com/mcp', headerForward: \
@@ -53,11 +55,13 @@ pub(super) fn with_entry(mut references: References, name: &str) -> References {
     references
 }
 
+/// Adds the Secret `s`.
 pub(super) fn with_secret(mut references: References) -> References {
-    references.secrets = Secrets::of(&[("s", "k", "Bearer secret")]);
+    references.secrets = ReferencedSecrets::of(&[("s", "k", "Bearer secret")]);
     references
 }
 
+/// Validates a server with this spec.
 pub(super) fn plan(spec: &str, references: &References) -> Plan {
     validate(&server(spec), references, &settings())
 }

@@ -1,7 +1,8 @@
-//! Step 2: whether it makes sense. Pure.
+//! Step 2: whether the resource makes sense as it is written. Pure.
 //!
-//! Three things can be wrong independently of each other: the resource as a whole (then nothing is built), the pod template
-//! (then the Deployment stays as it is), the configuration (then what was mounted last stays and keeps serving).
+//! Three parts can be wrong independently of each other: the resource as a whole (then nothing is built), the pod template (then the
+//! Deployment stays as it is), the configuration (then the last good one stays mounted and serves). A backend that is wrong is left
+//! out and spoils only itself.
 
 use std::collections::BTreeMap;
 
@@ -14,56 +15,57 @@ use vmcp_crds::{Invalid, Problem, VirtualMCPServer};
 
 use super::dereference::References;
 use super::last_good::Mounted;
-use crate::mcp_server_entry::judge;
-use crate::runtime::{Settings, pod_template};
-use crate::{embedding_server, mcp_server};
+use crate::runtime::BuildSettings;
+use crate::workload::pod_template;
+use crate::{embedding_server, mcp_server, mcp_server_entry};
 
-/// What is to be built, as far as it makes sense.
+/// The result of the validation, part by part.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// The resource; `Err`: nothing can be built.
+    /// The resource as a whole; `Err` if nothing can be built.
     pub server: Result<Validated, Invalid>,
-    /// Whether `spec.podTemplateSpec` can be merged.
+    /// The pod template; `Err` says why it cannot be merged.
     pub template: Result<(), String>,
-    /// What is mounted; `Err`: what was mounted before stays.
-    pub configuration: Result<Configuration, Refusal>,
-    /// Every member that is no usable backend, with the reason.
+    /// The configuration; `Err` if the last good one stays mounted.
+    pub configuration: Result<Configuration, ConfigurationRefusal>,
+    /// Members of the group that cannot be called as they are, by name, with the reason.
     pub unusable: BTreeMap<String, String>,
-    /// Members that have the name of another.
+    /// MCPServerEntries that have the name of an MCPServer.
     pub duplicates: Vec<String>,
 }
 
-/// What is mounted.
+/// A configuration that can be mounted.
 #[derive(Debug)]
 pub(super) struct Configuration {
-    /// What is known of `vmcp.yaml`.
+    /// The text of `vmcp.yaml` with warnings and secret references.
     pub lowered: Lowered,
-    /// `vmcp.yaml` itself and the values of its secrets.
+    /// The text and the values of its secrets, as pods mount them.
     pub mounted: Mounted,
-    /// The backends in it.
+    /// The backends in the text.
     pub backends: Vec<Backend>,
 }
 
-/// Why the configuration cannot be put in force.
+/// Why a configuration is not mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct ConfigurationRefusal {
     /// The reason of the condition `ConfigValid`.
     pub reason: &'static str,
-    /// Where, why, and what to do.
+    /// The place of the mistake, the cause, and the remedy.
     pub message: String,
 }
 
-pub(super) fn validate(server: &VirtualMCPServer, references: &References, settings: &Settings) -> Plan {
+/// Checks the resource with everything that it refers to.
+pub(super) fn validate(server: &VirtualMCPServer, references: &References, settings: &BuildSettings) -> Plan {
     let (checked, template) = check(server);
     let (backends, unusable, duplicates) = backends(references, settings);
     let configuration = match &checked {
-        Err(invalid) => Err(Refusal { reason: "InvalidSpec", message: invalid.to_string() }),
+        Err(invalid) => Err(ConfigurationRefusal { reason: "InvalidSpec", message: invalid.to_string() }),
         Ok(server) => configure(server, backends, references, settings),
     };
     Plan { server: checked, template, configuration, unusable, duplicates }
 }
 
-/// A bad pod template spoils nothing but the Deployment.
+/// Checks the resource as a whole and the pod template apart: a bad template spoils only the Deployment.
 fn check(server: &VirtualMCPServer) -> (Result<Validated, Invalid>, Result<(), String>) {
     let mut checked = server.validate();
     let mut template = Ok(());
@@ -85,17 +87,18 @@ fn check(server: &VirtualMCPServer) -> (Result<Validated, Invalid>, Result<(), S
     (checked, template)
 }
 
+/// Lowers the resource to `vmcp.yaml` and collects the values that it refers to.
 fn configure(
     server: &Validated,
     backends: Vec<Backend>,
     references: &References,
-    settings: &Settings,
-) -> Result<Configuration, Refusal> {
+    settings: &BuildSettings,
+) -> Result<Configuration, ConfigurationRefusal> {
     if let Some(what) = references.unreadable.first() {
         let message = format!(
-            "the {what} cannot be read, and may or may not belong; `kubectl describe` of it tells why; correct or delete it"
+            "the {what} cannot be read, so that its group is unknown; `kubectl describe` of it says why; correct or delete it"
         );
-        return Err(Refusal { reason: "Malformed", message });
+        return Err(ConfigurationRefusal { reason: "Malformed", message });
     }
     let embedding_service = embedding_service(server, references, settings);
     let around = Surroundings {
@@ -103,12 +106,13 @@ fn configure(
         telemetry: references.telemetry.as_ref().map(|telemetry| &telemetry.spec),
         embedding_service: embedding_service.as_ref(),
     };
-    let lowered = server
-        .lower(&around)
-        .map_err(|invalid| Refusal { reason: "InvalidConfiguration", message: invalid.to_string() })?;
+    let lowered = server.lower(&around).map_err(|invalid| ConfigurationRefusal {
+        reason: "InvalidConfiguration",
+        message: invalid.to_string(),
+    })?;
     let wanted: Vec<_> = lowered.secrets.values().cloned().collect();
     if let Some(message) = references.secrets.missing(&server.namespace, &wanted) {
-        return Err(Refusal { reason: "SecretNotFound", message });
+        return Err(ConfigurationRefusal { reason: "SecretNotFound", message });
     }
     let value = |reference| references.secrets.get(reference).unwrap_or_default().to_vec();
     let secrets = lowered.secrets.iter().map(|(file, reference)| (file.clone(), value(reference))).collect();
@@ -116,11 +120,11 @@ fn configure(
     Ok(Configuration { lowered, mounted, backends })
 }
 
-/// The address of an EmbeddingServer follows from its name, whether or not it is there yet.
+/// Returns the address of the EmbeddingServer, which follows from its name: it need not exist yet.
 fn embedding_service(
     server: &Validated,
     references: &References,
-    settings: &Settings,
+    settings: &BuildSettings,
 ) -> Option<EmbeddingService> {
     let EmbeddingSource::Tei { service, .. } = &server.optimizer.as_ref()?.embeddings else { return None };
     let default = vmcp_crds::EmbeddingServerSpec::default();
@@ -137,21 +141,22 @@ fn embedding_service(
     })
 }
 
-/// The members that can be configured, those that cannot (as they should) be called, and the names that two of them have.
+/// Returns the backends to configure, the members that cannot be called (by name, with the reason), and the names that two members
+/// share.
 fn backends(
     references: &References,
-    settings: &Settings,
+    settings: &BuildSettings,
 ) -> (Vec<Backend>, BTreeMap<String, String>, Vec<String>) {
     let mut usable: Vec<Backend> = Vec::new();
     let mut unusable = BTreeMap::new();
     let mut duplicates = Vec::new();
     for server in &references.servers {
         let name = server.name_any();
-        // It is a backend whether or not it runs.
+        // A backend whether or not it runs: a dead backend degrades only itself.
         if is_backend_name(&name) {
             usable.push(mcp_server::backend(server, &settings.cluster_domain));
         } else {
-            let reason = "its name cannot be that of a backend, or is that of vmcp's own tools; make another";
+            let reason = "its name cannot be that of a backend, or is reserved for vmcp's own tools; create it under another name";
             unusable.insert(name, reason.to_owned());
         }
     }
@@ -161,13 +166,13 @@ fn backends(
             duplicates.push(name);
             continue;
         }
-        let judged = judge(entry, &references.secrets);
-        let problem = judged.address.first().or(judged.headers.first());
-        if let Some(reason) = problem.map(ToString::to_string).or(judged.missing) {
+        let validated = mcp_server_entry::validate(entry, &references.secrets);
+        let problem = validated.address_problems.first().or(validated.header_problems.first());
+        if let Some(reason) = problem.map(ToString::to_string).or(validated.missing_secrets) {
             unusable.insert(name, reason);
         }
         if problem.is_none() {
-            usable.push(judged.backend);
+            usable.push(validated.backend);
         }
     }
     (usable, unusable, duplicates)

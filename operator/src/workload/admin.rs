@@ -1,4 +1,4 @@
-//! What a pod's admin port says: `GET /admin/status`, of the server and of the bridge.
+//! A client of the admin port that every pod of `vmcp` and of the bridge has: `GET /admin/status` with a bearer token.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -14,44 +14,44 @@ use k8s_openapi::api::core::v1::Pod;
 use vmcp_config::status::StatusReport;
 use vmcp_crds::lower::ADMIN_PORT;
 
-/// How long a pod may take to answer.
-const DEADLINE: Duration = Duration::from_secs(3);
-/// The largest answer that is read: a thousand backends fit many times.
-const LIMIT: usize = 8 << 20;
+/// The longest that a pod may take to answer.
+const POLL_TIMEOUT: Duration = Duration::from_secs(3);
+/// The largest answer that is read; a larger one is an error. A thousand backends take far less.
+const MAX_ANSWER_BYTES: usize = 8 << 20;
 
-/// Asks pods how they are.
-pub struct AdminClient(Client<HttpConnector, Empty<Bytes>>);
+/// Asks pods for their status report, one kept-alive connection a pod.
+pub(crate) struct AdminClient(Client<HttpConnector, Empty<Bytes>>);
 
-/// Why a pod did not say how it is.
+/// Why there is no status report of a pod.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// It has none yet.
-    #[error("it has no address")]
+pub(crate) enum AskError {
+    /// The pod has no IP address yet.
+    #[error("the pod has no address yet")]
     Address,
-    /// Not reached with an address.
+    /// The address or the token makes no HTTP request.
     #[error("the request cannot be made")]
     Request(#[from] http::Error),
-    /// Nobody listens there, or a NetworkPolicy is in the way.
-    #[error("the connection failed")]
+    /// The port refuses, or a NetworkPolicy drops the packets.
+    #[error("the connection to the admin port failed")]
     Connection(#[from] hyper_util::client::legacy::Error),
-    /// Such as 401.
-    #[error("it answered {0}")]
+    /// The answer is not 200; 401 while the kubelet has not yet mounted a new token.
+    #[error("the pod answered {0}")]
     Status(StatusCode),
-    /// Cut off.
-    #[error("its answer broke off or was larger than {} MiB", LIMIT >> 20)]
+    /// The answer broke off, or was larger than the limit.
+    #[error("the answer broke off or was larger than {} MiB", MAX_ANSWER_BYTES >> 20)]
     Body,
-    /// Not ours.
-    #[error("its answer is no status report")]
+    /// The answer is no status report.
+    #[error("the answer is no status report")]
     Report(#[from] serde_json::Error),
-    /// Too slow.
-    #[error("it did not answer within {} s", DEADLINE.as_secs())]
-    Deadline,
+    /// The pod did not answer in time.
+    #[error("the pod did not answer within {} s", POLL_TIMEOUT.as_secs())]
+    Timeout,
 }
 
 impl Default for AdminClient {
     fn default() -> Self {
         let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(DEADLINE));
+        connector.set_connect_timeout(Some(POLL_TIMEOUT));
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(Duration::from_secs(30))
             .pool_max_idle_per_host(1)
@@ -62,8 +62,8 @@ impl Default for AdminClient {
 
 impl AdminClient {
     /// Asks one pod.
-    pub async fn ask(&self, pod: &Pod, token: &[u8]) -> Result<StatusReport, AskError> {
-        tokio::time::timeout(DEADLINE, self.exchange(pod, token)).await.unwrap_or(Err(AskError::Deadline))
+    pub(crate) async fn ask(&self, pod: &Pod, token: &[u8]) -> Result<StatusReport, AskError> {
+        tokio::time::timeout(POLL_TIMEOUT, self.exchange(pod, token)).await.unwrap_or(Err(AskError::Timeout))
     }
 
     async fn exchange(&self, pod: &Pod, token: &[u8]) -> Result<StatusReport, AskError> {
@@ -76,7 +76,10 @@ impl AdminClient {
         if response.status() != StatusCode::OK {
             return Err(AskError::Status(response.status()));
         }
-        let body = Limited::new(response.into_body(), LIMIT).collect().await.map_err(|_| AskError::Body)?;
+        let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES)
+            .collect()
+            .await
+            .map_err(|_| AskError::Body)?;
         Ok(serde_json::from_slice(&body.to_bytes())?)
     }
 }

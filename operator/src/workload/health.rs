@@ -1,32 +1,32 @@
-//! How a workload is, from what its controller counts and from what its pods suffer.
+//! The health of a workload in one word and one sentence, from what its Deployment or StatefulSet counts and what its pods report.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
 
-use super::refusal::Refusal;
-use super::trouble::{self, Reason, Trouble};
+use super::spec_refusal::SpecRefusal;
+use super::trouble::{self, Trouble, TroubleReason};
 
-/// What a Deployment or a StatefulSet says about its pods.
+/// The pods of a Deployment or a StatefulSet, counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// How many pods should be there.
+pub(crate) struct PodCounts {
+    /// Pods that should exist.
     pub desired: i32,
-    /// How many are there.
+    /// Pods that exist.
     pub existing: i32,
-    /// How many are ready.
+    /// Pods that are ready.
     pub ready: i32,
-    /// Why no pod is made, in the words of the cluster.
-    pub refused: Option<String>,
-    /// The pod that waits for its volumes, and why, in the words of the cluster.
-    pub unmounted: Option<(String, String)>,
+    /// Why the cluster creates no pod, in its own words.
+    pub create_error: Option<String>,
+    /// The pod that waits for its volumes, and why, in the cluster's own words.
+    pub mount_error: Option<(String, String)>,
 }
 
-impl From<&Deployment> for Counts {
+impl From<&Deployment> for PodCounts {
     fn from(deployment: &Deployment) -> Self {
         let status = deployment.status.clone().unwrap_or_default();
-        let refused = status
+        let create_error = status
             .conditions
             .into_iter()
             .flatten()
@@ -36,108 +36,119 @@ impl From<&Deployment> for Counts {
             desired: deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
             existing: status.replicas.unwrap_or_default(),
             ready: status.ready_replicas.unwrap_or_default(),
-            refused,
-            unmounted: None,
+            create_error,
+            mount_error: None,
         }
     }
 }
 
-impl From<&StatefulSet> for Counts {
+impl From<&StatefulSet> for PodCounts {
     fn from(set: &StatefulSet) -> Self {
         let status = set.status.as_ref();
         Self {
             desired: set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
             existing: status.map_or(0, |status| status.replicas),
             ready: status.and_then(|status| status.ready_replicas).unwrap_or_default(),
-            // A StatefulSet says so in events only: see `notices`.
-            refused: None,
-            unmounted: None,
+            // A StatefulSet tells it in events only: see `cluster_events`.
+            create_error: None,
+            mount_error: None,
         }
     }
 }
 
-/// How a workload is.
+/// The health of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
-    /// In one word.
-    pub state: State,
-    /// In one word, the reason of the condition `Ready`.
+pub(crate) struct WorkloadHealth {
+    /// The state, from which the phase follows.
+    pub state: WorkloadState,
+    /// The reason of the condition `Ready`.
     pub reason: String,
-    /// In a sentence: what happened and what to do.
+    /// One sentence: the cause and the remedy.
     pub message: String,
 }
 
-/// The reason of a workload about which there is nothing more to say.
-pub const READY: &str = "PodsReady";
+/// The reason of a workload that is ready and about which there is nothing more to say.
+pub(crate) const PODS_READY: &str = "PodsReady";
 
-/// How a workload is, in one word.
+/// The state of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// No pods are wanted.
+pub(crate) enum WorkloadState {
+    /// No pods are desired.
     Stopped,
     /// At least one pod is ready.
     Ready,
-    /// Not yet, and there is reason to wait.
+    /// No pod is ready yet; waiting helps.
     Starting,
-    /// The program runs and does not answer yet.
+    /// The program runs and its readiness probe does not succeed yet.
     NotAnswering,
-    /// Not before somebody does something.
+    /// No pod gets ready until a person acts.
     Failed,
 }
 
-/// How the workload of a resource is, which may be refused, or may have no workload yet (no `counts`).
-pub fn of_resource(
-    refusal: Option<&Refusal>,
-    counts: Option<&Counts>,
+/// Returns the health of a resource's workload. `refusal` is set if the resource cannot run as it is written; without `counts` there
+/// is no workload yet. `main` is the container that does the work.
+pub(crate) fn resource_health(
+    refusal: Option<&SpecRefusal>,
+    counts: Option<&PodCounts>,
     pods: &[Arc<Pod>],
     main: &str,
-) -> Health {
+) -> WorkloadHealth {
     match (refusal, counts) {
-        (Some(refusal), counts) => refusal.health(counts.map_or(0, |counts| counts.ready)),
-        (None, Some(counts)) => of(counts, pods, main),
+        (Some(refusal), counts) => refused_health(refusal, counts.map_or(0, |counts| counts.ready)),
+        (None, Some(counts)) => workload_health(counts, pods, main),
         (None, None) => starting(),
     }
 }
 
-fn starting() -> Health {
-    let message = "the pods are being made".to_owned();
-    Health { state: State::Starting, reason: "Starting".to_owned(), message }
+/// Returns the health of a refused resource, with this many ready pods of the version before.
+fn refused_health(refusal: &SpecRefusal, ready: i32) -> WorkloadHealth {
+    let message = match ready {
+        0 => refusal.to_string(),
+        _ => format!("{refusal}; {ready} pods of the version before are ready"),
+    };
+    WorkloadHealth { state: WorkloadState::Failed, reason: refusal.reason().to_owned(), message }
 }
 
-/// Judges a workload. `main` is the container that does the work.
-pub fn of(counts: &Counts, pods: &[Arc<Pod>], main: &str) -> Health {
-    let trouble = counts.refused.as_deref().map(refused).or_else(|| trouble::of_pods(pods, main));
-    let trouble = trouble.map(|trouble| match &counts.unmounted {
-        Some((pod, why)) if trouble.reason == Reason::Starting => trouble::unmounted(pod, why),
+fn starting() -> WorkloadHealth {
+    let message = "the pods are being created".to_owned();
+    WorkloadHealth { state: WorkloadState::Starting, reason: "Starting".to_owned(), message }
+}
+
+/// Returns the health of a workload. `main` is the container that does the work.
+pub(crate) fn workload_health(counts: &PodCounts, pods: &[Arc<Pod>], main: &str) -> WorkloadHealth {
+    let trouble = counts.create_error.as_deref().map(not_created).or_else(|| trouble::of_pods(pods, main));
+    let trouble = trouble.map(|trouble| match &counts.mount_error {
+        Some((pod, why)) if trouble.reason == TroubleReason::Starting => trouble::volume_missing(pod, why),
         _ => trouble,
     });
-    let say = |state, reason: &str, message| Health { state, reason: reason.to_owned(), message };
+    let health = |state, reason: &str, message| WorkloadHealth { state, reason: reason.to_owned(), message };
     if counts.desired == 0 {
-        return say(State::Stopped, "ScaledToZero", "no pods run: spec.replicas is 0".to_owned());
+        return health(WorkloadState::Stopped, "ScaledToZero", "no pods run: spec.replicas is 0".to_owned());
     }
     let ready = format!("{} of {} pods are ready", counts.ready.min(counts.desired), counts.desired);
     match trouble {
-        None if counts.ready > 0 => say(State::Ready, READY, ready),
+        None if counts.ready > 0 => health(WorkloadState::Ready, PODS_READY, ready),
         None => starting(),
         Some(trouble) if counts.ready > 0 => {
-            // What was there before serves on; whoever looks wants to know why the new is not.
-            let reason = if trouble.reason.needs_somebody() { "SomePodsFail" } else { READY };
-            say(State::Ready, reason, format!("{ready}; {}", trouble.message))
+            // Older pods serve on; the message says why the newest do not.
+            let reason = if trouble.reason.needs_person() { "SomePodsFail" } else { PODS_READY };
+            health(WorkloadState::Ready, reason, format!("{ready}; {}", trouble.message))
         }
         Some(trouble) => {
             let state = match trouble.reason {
-                Reason::NotAnswering => State::NotAnswering,
-                reason if reason.needs_somebody() => State::Failed,
-                _ => State::Starting,
+                TroubleReason::NotAnswering => WorkloadState::NotAnswering,
+                reason if reason.needs_person() => WorkloadState::Failed,
+                _ => WorkloadState::Starting,
             };
-            say(state, &trouble.reason.to_string(), trouble.message)
+            health(state, &trouble.reason.to_string(), trouble.message)
         }
     }
 }
 
-fn refused(message: &str) -> Trouble {
+/// Explains why the cluster creates no pod: admission, quota, a missing ServiceAccount.
+fn not_created(message: &str) -> Trouble {
     let remedy = if message.contains("PodSecurity") {
-        "; set the fields that it names in spec.podTemplateSpec.spec.securityContext, such as runAsNonRoot and runAsUser"
+        "; set these fields in spec.podTemplateSpec.spec.securityContext, such as runAsNonRoot and runAsUser"
     } else if message.contains("quota") {
         "; raise the namespace's quota or lower spec.resources"
     } else if message.contains("serviceaccount") {
@@ -146,7 +157,7 @@ fn refused(message: &str) -> Trouble {
         ""
     };
     let message = format!("the cluster refuses the pod: {}{remedy}", trouble::quoted(message));
-    Trouble { reason: Reason::PodRefused, message }
+    Trouble { reason: TroubleReason::PodRefused, message }
 }
 
 #[cfg(test)]
@@ -171,25 +182,25 @@ mod tests {
         Arc::new(pod)
     }
 
-    fn counts(desired: i32, ready: i32) -> Counts {
-        Counts { desired, existing: ready, ready, ..Counts::default() }
+    fn counts(desired: i32, ready: i32) -> PodCounts {
+        PodCounts { desired, existing: ready, ready, ..PodCounts::default() }
     }
 
-    fn health(counts: &Counts, pods: &[Arc<Pod>]) -> (State, String, String) {
-        let Health { state, reason, message } = of(counts, pods, "mcp");
+    fn health(counts: &PodCounts, pods: &[Arc<Pod>]) -> (WorkloadState, String, String) {
+        let WorkloadHealth { state, reason, message } = workload_health(counts, pods, "mcp");
         (state, reason, message)
     }
 
     #[test]
     fn the_way_of_a_workload() {
-        assert_eq!(health(&counts(1, 0), &[]).0, State::Starting);
-        assert_eq!(health(&counts(1, 0), &[pod(false)]).0, State::NotAnswering);
+        assert_eq!(health(&counts(1, 0), &[]).0, WorkloadState::Starting);
+        assert_eq!(health(&counts(1, 0), &[pod(false)]).0, WorkloadState::NotAnswering);
         let (state, reason, message) = health(&counts(2, 1), &[pod(true)]);
         assert_eq!(
             (state, reason.as_str(), message.as_str()),
-            (State::Ready, "PodsReady", "1 of 2 pods are ready")
+            (WorkloadState::Ready, "PodsReady", "1 of 2 pods are ready")
         );
-        assert_eq!(health(&counts(0, 0), &[]).0, State::Stopped);
+        assert_eq!(health(&counts(0, 0), &[]).0, WorkloadState::Stopped);
     }
 
     #[test]
@@ -202,18 +213,18 @@ mod tests {
             }] },
         }))
         .unwrap();
-        let (state, reason, message) = health(&Counts::from(&deployment), &[]);
-        assert_eq!((state, reason.as_str()), (State::Failed, "PodRefused"));
-        assert!(message.contains("runAsNonRoot != true; set the fields"), "{message}");
+        let (state, reason, message) = health(&PodCounts::from(&deployment), &[]);
+        assert_eq!((state, reason.as_str()), (WorkloadState::Failed, "PodRefused"));
+        assert!(message.contains("runAsNonRoot != true; set these fields"), "{message}");
     }
 
     #[test]
     fn a_volume_that_does_not_come_is_named() {
         let pod: Pod = serde_json::from_value(json!({ "metadata": { "name": "p" }, "status": {} })).unwrap();
         let said = "MountVolume.SetUp failed for volume \"key\" : secret \"key\" not found";
-        let counts = Counts { unmounted: Some(("p".to_owned(), said.to_owned())), ..counts(1, 0) };
+        let counts = PodCounts { mount_error: Some(("p".to_owned(), said.to_owned())), ..counts(1, 0) };
         let (state, reason, message) = health(&counts, &[Arc::new(pod)]);
-        assert_eq!((state, reason.as_str()), (State::Starting, "VolumeMissing"));
+        assert_eq!((state, reason.as_str()), (WorkloadState::Starting, "VolumeMissing"));
         assert_eq!(
             message,
             format!("pod p waits for its volumes: {said}; create it, or correct the reference")
@@ -223,9 +234,9 @@ mod tests {
     #[test]
     fn old_pods_serve_on_while_new_ones_fail() {
         let mut refused = counts(1, 1);
-        refused.refused = Some("exceeded quota".to_owned());
+        refused.create_error = Some("exceeded quota".to_owned());
         let (state, reason, message) = health(&refused, &[pod(true)]);
-        assert_eq!((state, reason.as_str()), (State::Ready, "SomePodsFail"));
+        assert_eq!((state, reason.as_str()), (WorkloadState::Ready, "SomePodsFail"));
         assert!(message.starts_with("1 of 1 pods are ready; the cluster refuses"), "{message}");
     }
 }

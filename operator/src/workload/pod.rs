@@ -1,4 +1,4 @@
-//! What all pods that run somebody's image have in common: as little as an image can do without.
+//! Building blocks of pod specs, hardened as far as any image can bear: no API token, no added privileges, seccomp.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,13 @@ use vmcp_crds::GROUP;
 use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::fields::workload::EnvironmentVariable;
 
-/// A pod without a token of the API server, without the neighbors' addresses in its environment, and with the system calls that
-/// the runtime allows by default.
+/// Returns a pod spec without an API token, without the Services' addresses in its environment, and with the runtime's default
+/// seccomp profile.
 ///
-/// Whether it may run as root is left to the image: most images of MCP servers are made to run as root, and one that must not
-/// cannot be told from one that can before it fails.
-pub fn base(service_account: Option<&str>, pull_secrets: &[LocalObjectReference]) -> PodSpec {
+/// Root is left to the image: most images of MCP servers run as root, and `runAsNonRoot` would keep these from starting.
+pub(crate) fn base(service_account: Option<&str>, pull_secrets: &[LocalObjectReference]) -> PodSpec {
     PodSpec {
-        // Who names an account means its rights.
+        // A resource that names a ServiceAccount wants the account's rights, and so its token.
         automount_service_account_token: service_account.is_none().then_some(false),
         service_account_name: service_account.map(str::to_owned),
         image_pull_secrets: (!pull_secrets.is_empty()).then(|| pull_secrets.to_vec()),
@@ -34,8 +33,8 @@ pub fn base(service_account: Option<&str>, pull_secrets: &[LocalObjectReference]
     }
 }
 
-/// A container that gains no privileges.
-pub fn unprivileged() -> SecurityContext {
+/// Returns the security context of a container that has no capabilities and gains no privileges.
+pub(crate) fn unprivileged() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
         capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), add: None }),
@@ -43,8 +42,8 @@ pub fn unprivileged() -> SecurityContext {
     }
 }
 
-/// Variables with a value.
-pub fn variables(given: &[EnvironmentVariable]) -> impl Iterator<Item = EnvVar> {
+/// Returns variables with a value.
+pub(crate) fn variables(given: &[EnvironmentVariable]) -> impl Iterator<Item = EnvVar> {
     given.iter().map(|EnvironmentVariable { name, value }| EnvVar {
         name: name.clone(),
         value: Some(value.clone()),
@@ -52,8 +51,11 @@ pub fn variables(given: &[EnvironmentVariable]) -> impl Iterator<Item = EnvVar> 
     })
 }
 
-/// A variable with a value of a Secret.
-pub fn secret_variable(name: &str, SecretKeyReference { name: secret, key }: &SecretKeyReference) -> EnvVar {
+/// Returns a variable with a value of a Secret.
+pub(crate) fn secret_variable(
+    name: &str,
+    SecretKeyReference { name: secret, key }: &SecretKeyReference,
+) -> EnvVar {
     let selector = SecretKeySelector { name: secret.clone(), key: key.clone(), optional: None };
     EnvVar {
         name: name.to_owned(),
@@ -62,13 +64,14 @@ pub fn secret_variable(name: &str, SecretKeyReference { name: secret, key }: &Se
     }
 }
 
-/// An annotation that makes pods roll when a value of a Secret changes, which a process cannot see in its environment.
-pub fn secrets_annotation(digest: Option<String>) -> Option<BTreeMap<String, String>> {
+/// Returns the pod annotation that causes a rollout when a value of a Secret changes: environment variables of a running process do
+/// not follow.
+pub(crate) fn secrets_annotation(digest: Option<String>) -> Option<BTreeMap<String, String>> {
     digest.map(|digest| BTreeMap::from([(format!("{GROUP}/secrets-digest"), digest)]))
 }
 
-/// Asks by HTTP every `seconds`.
-pub fn http_probe(path: &str, port: &str, seconds: i32) -> Probe {
+/// Returns a probe by HTTP GET every `seconds`; three failures in a row count.
+pub(crate) fn http_probe(path: &str, port: &str, seconds: i32) -> Probe {
     let port = IntOrString::String(port.to_owned());
     Probe {
         http_get: Some(HTTPGetAction { path: Some(path.to_owned()), port, ..HTTPGetAction::default() }),
@@ -79,8 +82,8 @@ pub fn http_probe(path: &str, port: &str, seconds: i32) -> Probe {
     }
 }
 
-/// Connects every `seconds`.
-pub fn tcp_probe(port: &str, seconds: i32) -> Probe {
+/// Returns a probe by TCP connection every `seconds`; three failures in a row count.
+pub(crate) fn tcp_probe(port: &str, seconds: i32) -> Probe {
     let port = IntOrString::String(port.to_owned());
     Probe {
         tcp_socket: Some(TCPSocketAction { port, host: None }),

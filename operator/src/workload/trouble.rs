@@ -1,6 +1,7 @@
-//! Why the pods of a workload do not run, in words for the person who has to act.
+//! Diagnosis of pods that do not run, in words for the person who has to act.
 //!
-//! The kubelet and the scheduler know; they write it into fields that nobody looks at. This reads them and adds the remedy.
+//! The kubelet and the scheduler write the cause into fields of the pod's status; this reads them and adds the remedy. Of several
+//! causes the most pressing one is told.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,44 +12,44 @@ use vmcp_config::sanitize;
 #[cfg(test)]
 mod tests;
 
-/// Characters of a message of the kubelet, or of what a program printed last, that are repeated.
-const LONGEST: usize = 400;
+/// The most characters of a kubelet's message, or of a program's last output, that are quoted; the rest becomes `…`.
+const MAX_QUOTED_CHARS: usize = 400;
 
-/// What keeps a workload from running.
+/// The cause that keeps a workload from running.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
-    /// What kind of trouble, the condition's reason.
-    pub reason: Reason,
-    /// What happened and what to do.
+pub(super) struct Trouble {
+    /// The kind of trouble, which is the condition's reason.
+    pub reason: TroubleReason,
+    /// The cause and the remedy.
     pub message: String,
 }
 
 /// Kinds of trouble, from the least to the most pressing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    /// On its way, nothing is wrong yet.
+pub(super) enum TroubleReason {
+    /// The pod is starting; nothing is wrong yet.
     Starting,
-    /// The program runs and does not answer.
+    /// The program runs and its readiness probe does not succeed.
     NotAnswering,
-    /// What a volume is made of is not there, or cannot be had.
+    /// A volume cannot be mounted: a Secret, ConfigMap or claim is missing.
     VolumeMissing,
-    /// No node takes the pod.
+    /// No node fits the pod.
     Unschedulable,
-    /// The node threw the pod out.
+    /// The node evicted the pod.
     Evicted,
-    /// The container cannot be made from what the pod says.
+    /// The container cannot be created from the pod's settings.
     ContainerConfigInvalid,
-    /// The image cannot be had.
+    /// The image cannot be pulled.
     ImagePullFailed,
-    /// The program ends, again and again.
+    /// The program ends again and again.
     Crashing,
-    /// The cluster refuses to make the pod.
+    /// The cluster refuses to create the pod.
     PodRefused,
 }
 
-impl Reason {
-    /// Whether it stays so until somebody does something.
-    pub fn needs_somebody(self) -> bool {
+impl TroubleReason {
+    /// Returns true if the trouble lasts until a person acts.
+    pub(super) fn needs_person(self) -> bool {
         !matches!(
             self,
             Self::Starting | Self::NotAnswering | Self::VolumeMissing | Self::Unschedulable | Self::Evicted
@@ -56,22 +57,23 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for TroubleReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
 }
 
-/// The most pressing trouble of the newest generation of `pods`; `None` when all of them are ready, or there are none.
+/// Returns the most pressing trouble of the newest generation of `pods`; `None` if all of them are ready, or there are none.
 /// `main` is the container that does the work.
-pub fn of_pods(pods: &[Arc<Pod>], main: &str) -> Option<Trouble> {
+pub(super) fn of_pods(pods: &[Arc<Pod>], main: &str) -> Option<Trouble> {
     newest_generation(pods)
         .into_iter()
         .filter_map(|pod| of_pod(pod, main))
         .max_by(|a, b| a.reason.cmp(&b.reason).then_with(|| b.message.cmp(&a.message)))
 }
 
-/// Pods of an older generation may still be about, healthy or not; what somebody last asked for is what they want to know about.
+/// Returns the pods of the newest template. Older pods may still exist, healthy or not; the person who made the last edit wants to
+/// know about that edit.
 fn newest_generation(pods: &[Arc<Pod>]) -> Vec<&Pod> {
     let generation = |pod: &Pod| {
         let labels = pod.metadata.labels.as_ref()?;
@@ -85,10 +87,11 @@ fn newest_generation(pods: &[Arc<Pod>]) -> Vec<&Pod> {
     alive
 }
 
+/// Diagnoses one pod, in the order of its life: scheduled, admitted by the node, containers started, ready.
 fn of_pod(pod: &Pod, main: &str) -> Option<Trouble> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let Some(status) = &pod.status else {
-        return Some(starting(name, "is waiting for the scheduler"));
+        return Some(starting(name, "waits for the scheduler"));
     };
     if let Some(message) = unscheduled(status) {
         let remedy = match () {
@@ -101,29 +104,31 @@ fn of_pod(pod: &Pod, main: &str) -> Option<Trouble> {
             () => "lower spec.resources.requests or add nodes",
         };
         return Some(Trouble {
-            reason: Reason::Unschedulable,
+            reason: TroubleReason::Unschedulable,
             message: format!("no node takes pod {name}: {message}; {remedy}"),
         });
     }
     if status.phase.as_deref() == Some("Failed") && status.container_statuses.is_none() {
         let why = quoted(status.message.as_deref().or(status.reason.as_deref()).unwrap_or("no reason given"));
         return Some(Trouble {
-            reason: Reason::Evicted,
-            message: format!("pod {name} was thrown out by its node: {why}; a new one is made"),
+            reason: TroubleReason::Evicted,
+            message: format!("pod {name} was evicted by its node: {why}; a new one is created"),
         });
     }
     let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     let mut troubled = all.filter_map(|container| of_container(pod, container, container.name == main));
-    // Containers start in this order, so that the first one which does not run keeps the others from running.
+    // Init containers start before the others, one after the other: the first that does not run keeps the rest from running.
     troubled.next().or_else(|| not_ready(name, status, main))
 }
 
+/// Returns the scheduler's words if it found no node.
 fn unscheduled(status: &PodStatus) -> Option<String> {
     let scheduled = status.conditions.iter().flatten().find(|condition| condition.type_ == "PodScheduled")?;
     let refused = scheduled.status == "False" && scheduled.reason.as_deref() == Some("Unschedulable");
     refused.then(|| quoted(scheduled.message.as_deref().unwrap_or("no reason given")))
 }
 
+/// Diagnoses one container that waits or has ended.
 fn of_container(pod: &Pod, container: &ContainerStatus, is_main: bool) -> Option<Trouble> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let state = container.state.as_ref()?;
@@ -143,7 +148,8 @@ fn of_container(pod: &Pod, container: &ContainerStatus, is_main: bool) -> Option
             _ => {}
         }
     }
-    // Between two crashes the container is waiting, has just ended, or runs for a moment.
+    // Between two crashes the container waits, has just ended, or runs for a moment: the last end is the cause in all three.
+    // A helper container that ended with 0 has done its work.
     let ended = ended(state).or_else(|| container.last_state.as_ref().and_then(ended))?;
     let crashing = ended.exit_code != 0 || is_main;
     let up = state.running.is_some() && container.ready;
@@ -154,6 +160,7 @@ fn ended(state: &ContainerState) -> Option<&ContainerStateTerminated> {
     state.terminated.as_ref()
 }
 
+/// Explains an image that cannot be pulled.
 fn image_pull(pod: &str, image: &str, reason: &str, message: &str) -> Trouble {
     let remedy = match reason {
         "InvalidImageName" => "write spec.image as registry/repository:tag",
@@ -168,12 +175,13 @@ fn image_pull(pod: &str, image: &str, reason: &str, message: &str) -> Trouble {
         cause => quoted(cause),
     };
     Trouble {
-        reason: Reason::ImagePullFailed,
+        reason: TroubleReason::ImagePullFailed,
         message: format!("pod {pod} cannot get image {image}: {why}; {remedy}"),
     }
 }
 
-/// The kubelet alternates between a cause and the same cause behind a preface; without the preface the message stays put.
+/// Returns the cause of a failed pull. The kubelet alternates between a cause and the same cause behind a preface; without the
+/// preface the message, and with it the status, stays the same.
 fn cause(message: &str) -> &str {
     match message.split_once("ErrImagePull: ") {
         Some((_, cause)) => cause,
@@ -182,6 +190,7 @@ fn cause(message: &str) -> &str {
     }
 }
 
+/// Explains a container that cannot be created.
 fn container_config(pod: &str, container: &str, message: &str) -> Trouble {
     let remedy = if message.contains("runAsNonRoot") {
         "; set runAsUser to a number that the image can run as, or runAsNonRoot to false, in \
@@ -192,20 +201,21 @@ fn container_config(pod: &str, container: &str, message: &str) -> Trouble {
         ""
     };
     Trouble {
-        reason: Reason::ContainerConfigInvalid,
+        reason: TroubleReason::ContainerConfigInvalid,
         message: format!("container {container} of pod {pod} cannot be started: {}{remedy}", quoted(message)),
     }
 }
 
-/// A pod whose containers are not started before its volumes are there.
-pub(super) fn unmounted(pod: &str, why: &str) -> Trouble {
+/// Explains a pod that waits for its volumes; no container starts before they are mounted.
+pub(super) fn volume_missing(pod: &str, why: &str) -> Trouble {
     let remedy = if why.contains("not found") { "; create it, or correct the reference" } else { "" };
     Trouble {
-        reason: Reason::VolumeMissing,
+        reason: TroubleReason::VolumeMissing,
         message: format!("pod {pod} waits for its volumes: {}{remedy}", quoted(why)),
     }
 }
 
+/// Explains a container that ended, with the last lines that it printed.
 fn crash(pod: &Pod, container: &ContainerStatus, ended: &ContainerStateTerminated) -> Trouble {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
@@ -225,27 +235,27 @@ fn crash(pod: &Pod, container: &ContainerStatus, ended: &ContainerStateTerminate
         str::to_owned,
     );
     Trouble {
-        reason: Reason::Crashing,
+        reason: TroubleReason::Crashing,
         message: format!("container {} of pod {name} {how}{times}{said}; {remedy}", container.name),
     }
 }
 
-/// What to do about an end whose cause is known, by the words of the runtime: `exec PATH: …` is all that is left of a program
-/// that the kernel did not run.
+/// Returns what to do about an end whose cause is known from the container runtime's words: `exec PATH: …` is all that is left of a
+/// program that the kernel did not run.
 fn remedy(ended: &ContainerStateTerminated, last_words: &str) -> Option<&'static str> {
     let not_run = last_words.starts_with("exec ");
     let never_started = matches!(ended.reason.as_deref(), Some("StartError" | "ContainerCannotRun"));
     Some(match ended.exit_code {
         _ if ended.reason.as_deref() == Some("OOMKilled") => "raise spec.resources.limits.memory",
         _ if (not_run || never_started) && last_words.contains("exec format error") => {
-            "the image is made for another architecture than the node has: choose one for it, or choose the node by \
+            "the image is built for another CPU architecture than the node's: choose another image, or another node by \
              spec.podTemplateSpec.spec.nodeSelector"
         }
         _ if never_started && last_words.contains("permission denied") => {
-            "the user of the container may not run that file, or the node mounts the volume that it is in with noexec"
+            "the container's user may not execute that file, or the node mounts its volume with noexec"
         }
         _ if not_run && last_words.contains("no such file") => {
-            "the image lacks the interpreter or the loader that this program wants"
+            "the image lacks the interpreter or the loader of this program"
         }
         126 | 127 => "check that the command in spec exists in the image",
         _ if never_started => "check that the command in spec exists in the image",
@@ -253,6 +263,7 @@ fn remedy(ended: &ContainerStateTerminated, last_words: &str) -> Option<&'static
     })
 }
 
+/// Explains a pod whose containers all run, or will, and that is not ready.
 fn not_ready(pod: &str, status: &PodStatus, main: &str) -> Option<Trouble> {
     let is_true = |type_: &str| {
         status
@@ -268,37 +279,37 @@ fn not_ready(pod: &str, status: &PodStatus, main: &str) -> Option<Trouble> {
         container.name == main && container.state.as_ref().is_some_and(|state| state.running.is_some())
     };
     if !status.container_statuses.iter().flatten().any(|container| running(&container)) {
-        return Some(starting(pod, "is being started"));
+        return Some(starting(pod, "is starting"));
     }
     Some(Trouble {
-        reason: Reason::NotAnswering,
+        reason: TroubleReason::NotAnswering,
         message: format!("container {main} of pod {pod} runs and does not answer its readiness probe yet"),
     })
 }
 
 fn starting(pod: &str, what: &str) -> Trouble {
-    Trouble { reason: Reason::Starting, message: format!("pod {pod} {what}") }
+    Trouble { reason: TroubleReason::Starting, message: format!("pod {pod} {what}") }
 }
 
-/// A message of the cluster on one line.
+/// Returns a message of the cluster on one line, cut to [`MAX_QUOTED_CHARS`], without the full stop at its end.
 pub(super) fn quoted(message: &str) -> String {
     let text = sanitize::text(message);
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_QUOTED_CHARS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.trim_end_matches('.').to_owned(),
     }
 }
 
-/// The end of what a program printed, on one line: the cause of its end comes last.
+/// Returns the end of a program's output on one line, cut at the front: the cause of a crash comes last.
 fn tail(message: &str) -> String {
     let text = sanitize::text(message.get(floor(message)..).unwrap_or_default());
-    match text.char_indices().rev().nth(LONGEST) {
+    match text.char_indices().rev().nth(MAX_QUOTED_CHARS) {
         Some((start, _)) => format!("…{}", text.get(start..).unwrap_or_default()),
         None => text,
     }
 }
 
-/// Where the last bytes begin that [`sanitize::text`] takes whole.
+/// Returns where the last [`sanitize::MAX_BYTES`] of a message begin, at a character boundary: [`sanitize::text`] cuts at the end.
 fn floor(message: &str) -> usize {
     let from = message.len().saturating_sub(sanitize::MAX_BYTES);
     (from..message.len()).find(|at| message.is_char_boundary(*at)).unwrap_or(from)

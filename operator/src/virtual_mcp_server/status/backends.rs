@@ -1,4 +1,4 @@
-//! `discoveredBackends`: every member, as the worst of the pods sees it.
+//! `status.discoveredBackends`: every member of the group, as the worst of the pods sees it.
 
 use kube::ResourceExt as _;
 use vmcp_config::status::{self as report, BackendStatus, BreakerPosition};
@@ -6,16 +6,16 @@ use vmcp_crds::MCPServer;
 use vmcp_crds::mcp_server::MCPServerPhase;
 use vmcp_crds::virtual_mcp_server::{BackendState, CircuitBreakerState, DiscoveredBackend};
 
-use super::Seen;
+use super::ObservedVirtualMCPServer;
 
-/// The longest message that is shown; the pod's log has the rest.
-const MESSAGE_LIMIT: usize = 512;
+/// The longest message in bytes; a longer one is cut off, and the pod's log has all of it.
+const MAX_MESSAGE_BYTES: usize = 512;
 
-/// Every member by name.
-pub(super) fn discovered(seen: &Seen<'_>) -> Vec<DiscoveredBackend> {
+/// Returns every member, sorted by name.
+pub(super) fn discovered(seen: &ObservedVirtualMCPServer<'_>) -> Vec<DiscoveredBackend> {
     let before = seen.before().discovered_backends;
     let Ok(configuration) = &seen.plan.configuration else {
-        // What is mounted is not what is written; pods tell about what is mounted.
+        // The mounted configuration is an older one: only the pods know its backends.
         return reported_only(seen, &before);
     };
     let mut discovered: Vec<_> = configuration
@@ -36,7 +36,11 @@ pub(super) fn discovered(seen: &Seen<'_>) -> Vec<DiscoveredBackend> {
     discovered
 }
 
-fn reported_only(seen: &Seen<'_>, before: &[DiscoveredBackend]) -> Vec<DiscoveredBackend> {
+/// Returns the backends that pods report, or those of the status so far while no pod reports.
+fn reported_only(
+    seen: &ObservedVirtualMCPServer<'_>,
+    before: &[DiscoveredBackend],
+) -> Vec<DiscoveredBackend> {
     let mut names: Vec<_> = seen
         .reports()
         .flat_map(|report| report.backends.iter().map(|backend| backend.name.clone()))
@@ -53,8 +57,9 @@ fn reported_only(seen: &Seen<'_>, before: &[DiscoveredBackend]) -> Vec<Discovere
     names.iter().map(of).collect()
 }
 
+/// Merges the reports of all pods about one backend.
 fn one(
-    seen: &Seen<'_>,
+    seen: &ObservedVirtualMCPServer<'_>,
     name: &str,
     url: Option<String>,
     unusable: Option<&String>,
@@ -91,7 +96,7 @@ fn one(
         discovered.message = trouble;
         return discovered;
     };
-    // Ready in one pod and not in another: calls go through, sometimes.
+    // Ready in one pod and not in another: some calls go through.
     let callable = states.iter().any(|state| *state <= BackendState::Degraded);
     let lost = *worst > BackendState::Degraded && *worst != BackendState::Unknown;
     discovered.status = if callable && lost { BackendState::Degraded } else { *worst };
@@ -102,7 +107,7 @@ fn one(
     discovered
 }
 
-/// Why an MCPServer does not run. That nobody answers at its address, which is all that pods of ours see, follows from it.
+/// Returns why an MCPServer does not run: the cause, where the pods of `vmcp` see only the refused connection that follows from it.
 fn trouble(server: &MCPServer) -> Option<String> {
     let status = server.status.as_ref()?;
     let phase = status.phase.filter(|phase| *phase != MCPServerPhase::Ready)?;
@@ -113,6 +118,7 @@ fn trouble(server: &MCPServer) -> Option<String> {
     ))
 }
 
+/// Maps a pod's report to a state. A refused credential is recognized by words of the error.
 fn state(view: &BackendStatus) -> BackendState {
     let failed = || {
         let error = view.last_error.as_deref().unwrap_or_default().to_ascii_lowercase();
@@ -128,7 +134,7 @@ fn state(view: &BackendStatus) -> BackendState {
         report::BackendState::Connected if view.rejected > 0 => BackendState::Degraded,
         report::BackendState::Connected => BackendState::Ready,
         report::BackendState::Failed => failed(),
-        // Between two attempts it is no better than after the last one.
+        // Between two attempts the backend is as it was after the last one.
         report::BackendState::Connecting | report::BackendState::Configured if view.last_error.is_some() => {
             failed()
         }
@@ -136,13 +142,14 @@ fn state(view: &BackendStatus) -> BackendState {
     }
 }
 
+/// Returns what is wrong with a backend in one pod.
 fn message(view: &BackendStatus) -> Option<String> {
     if let Some(error) = &view.last_error {
         return Some(shorten(error));
     }
     match view.state {
         report::BackendState::Connected if view.breaker != BreakerPosition::Closed => {
-            Some("calls fail, so that they are not tried for a while; see the server's log".to_owned())
+            Some("the circuit breaker is open after repeated failures; see the server's log".to_owned())
         }
         report::BackendState::Connected if view.rejected > 0 => {
             Some("some of its definitions cannot be used; see the log of the pods".to_owned())
@@ -152,7 +159,7 @@ fn message(view: &BackendStatus) -> Option<String> {
     }
 }
 
-/// A message that differs in numbers only (ports, seconds, attempts) is the same message: the status must come to rest.
+/// Keeps the message so far if the new one differs in numbers only (ports, seconds, attempts): the status must come to rest.
 fn steady(message: String, before: Option<&DiscoveredBackend>) -> String {
     let words = |text: &str| text.chars().filter(|character| !character.is_ascii_digit()).collect::<String>();
     match before.and_then(|before| before.message.as_ref()) {
@@ -162,10 +169,11 @@ fn steady(message: String, before: Option<&DiscoveredBackend>) -> String {
 }
 
 fn shorten(text: &str) -> String {
-    let end = text.floor_char_boundary(MESSAGE_LIMIT);
+    let end = text.floor_char_boundary(MAX_MESSAGE_BYTES);
     text.get(..end).unwrap_or_default().to_owned()
 }
 
+/// Ranks breaker positions: the worst pod counts.
 fn severity(breaker: BreakerPosition) -> u8 {
     match breaker {
         BreakerPosition::Closed => 0,

@@ -1,88 +1,106 @@
-//! The conditions, each with a message that tells a person what to do.
+//! The conditions of a VirtualMCPServer, each with a message that tells a person the remedy.
+//!
+//! Everything that is wrong while pods serve is collected as a degradation; the first of them becomes the condition `Degraded`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use vmcp_config::status::{EmbeddingState, EmbeddingStatus};
 use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, EmbeddingSource, TeiService};
 
-use super::{Seen, is_callable, refusal};
-use crate::runtime::{ChildKind, Conditions, Failure as _, chain, is_true};
+use super::{ObservedVirtualMCPServer, is_callable, refusal};
+use crate::runtime::{ChildKind, Conditions, Failure as _, error_chain, is_true};
 use crate::virtual_mcp_server::dereference::{embedding_server_of, group_of};
-use crate::workload::health::Health;
+use crate::workload::health::WorkloadHealth;
 
+/// The condition that sums up everything that is wrong while pods serve.
 pub(super) const DEGRADED: &str = "Degraded";
-/// Reason of `EmbeddingsReady` while vectors are made.
+/// The reason of `EmbeddingsReady` while vectors are computed.
 pub(super) const EMBEDDING: &str = "Embedding";
 
-pub(super) fn all(seen: &Seen<'_>, health: &Health, discovered: &[DiscoveredBackend]) -> Vec<Condition> {
+/// Returns all conditions, in the order of their importance to a reader.
+pub(super) fn all(
+    seen: &ObservedVirtualMCPServer<'_>,
+    health: &WorkloadHealth,
+    discovered: &[DiscoveredBackend],
+) -> Vec<Condition> {
     let generation = seen.server.metadata.generation.unwrap_or_default();
     let mut conditions = Conditions::new(&seen.before().conditions, generation);
     ready(seen, health, &mut conditions);
-    let mut troubles = Vec::new();
-    not_applied(seen, &mut conditions, &mut troubles);
-    config_valid(seen, &mut conditions, &mut troubles);
-    pod_template(seen, &mut conditions, &mut troubles);
-    references(seen, &mut conditions, &mut troubles);
-    backends(seen, discovered, &mut conditions, &mut troubles);
-    embeddings(seen, &mut conditions, &mut troubles);
-    missing_kinds(seen, &mut troubles);
-    if let Some((reason, message)) = troubles.first() {
-        let more = match troubles.len() {
+    let mut degradations = Vec::new();
+    not_applied(seen, &mut conditions, &mut degradations);
+    config_valid(seen, &mut conditions, &mut degradations);
+    pod_template(seen, &mut conditions, &mut degradations);
+    references(seen, &mut conditions, &mut degradations);
+    backends(seen, discovered, &mut conditions, &mut degradations);
+    embeddings(seen, &mut conditions, &mut degradations);
+    missing_kinds(seen, &mut degradations);
+    if let Some((reason, message)) = degradations.first() {
+        let more = match degradations.len() {
             1 => String::new(),
             many => format!(" (and {} more; see the other conditions)", many - 1),
         };
         conditions.set(DEGRADED, true, reason, format!("{message}{more}"));
     } else {
-        conditions.set(DEGRADED, false, "AllWell", "nothing is missing");
+        conditions.set(DEGRADED, false, "AllWell", "nothing is wrong");
     }
     conditions.finish()
 }
 
-/// What is wrong although pods serve: reason and message.
-type Troubles = Vec<(&'static str, String)>;
+/// Everything that is wrong whether or not pods serve: reason and message.
+type Degradations = Vec<(&'static str, String)>;
 
-fn ready(seen: &Seen<'_>, health: &Health, conditions: &mut Conditions) {
+/// Sets `Ready`: at least one pod serves.
+fn ready(seen: &ObservedVirtualMCPServer<'_>, health: &WorkloadHealth, conditions: &mut Conditions) {
     conditions.set("Ready", seen.ready() > 0, &health.reason, health.message.clone());
 }
 
-/// An object that cannot be written is the reason, as long as no pod serves.
-fn not_applied(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troubles) {
+/// Reports a child that cannot be written; while no pod serves, it is the reason of `Ready` as well.
+fn not_applied(
+    seen: &ObservedVirtualMCPServer<'_>,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
     let Some(error) = &seen.applied.failed else { return };
     if seen.ready() == 0 {
-        conditions.set("Ready", false, error.category(), chain(error));
+        conditions.set("Ready", false, error.category(), error_chain(error));
     }
-    troubles.push((error.category(), chain(error)));
+    degradations.push((error.category(), error_chain(error)));
 }
 
-fn config_valid(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troubles) {
+/// Sets `ConfigValid`: refused by the operator, refused by a pod, in need of a restart, or valid.
+fn config_valid(
+    seen: &ObservedVirtualMCPServer<'_>,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
     const KIND: &str = "ConfigValid";
     if let Some(refusal) = refusal(seen.plan) {
         let serving = if seen.references.mounted.is_some() {
-            "; what was configured before stays in force"
+            "; the last good configuration stays in force"
         } else {
             ""
         };
         let message = format!("{}{serving}", refusal.message);
         conditions.set(KIND, false, refusal.reason, message.clone());
-        troubles.push((refusal.reason, message));
+        degradations.push((refusal.reason, message));
         return;
     }
     let wanted = seen.wanted_digest();
     let refused = seen.reports().find_map(|report| {
         let configuration = &report.configuration;
         let refused = configuration.refused.as_ref()?;
-        // The refusal of an older text says nothing about this one.
+        // A refusal of an older text says nothing about this one.
         (Some(&refused.digest) == wanted.as_ref()).then(|| refused.message.clone())
     });
     if let Some(message) = refused {
         let message = format!(
-            "the pods refuse the configuration: {message}; what was configured before stays in force"
+            "the pods refuse the configuration: {message}; the last good configuration stays in force"
         );
         conditions.set(KIND, false, "RefusedByPods", message.clone());
-        troubles.push(("RefusedByPods", message));
+        degradations.push(("RefusedByPods", message));
         return;
     }
     let warnings = seen.plan.configuration.iter().flat_map(|found| &found.lowered.warnings);
-    // That there are no backends is said by a condition of its own.
+    // The condition `BackendsDiscovered` says that there are no backends.
     let warnings: Vec<_> = warnings.filter(|warning| warning.path != "backends").collect();
     let restart = seen.reports().any(|report| !report.configuration.needs_restart.is_empty());
     let message = match warnings.first() {
@@ -105,18 +123,30 @@ fn config_valid(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Tro
     conditions.set(KIND, true, reason, message);
 }
 
-fn pod_template(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troubles) {
+/// Sets `PodTemplateSpecValid`.
+fn pod_template(
+    seen: &ObservedVirtualMCPServer<'_>,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
     match &seen.plan.template {
-        Ok(()) => conditions.set("PodTemplateSpecValid", true, "PodTemplateSpecValid", "it can be merged"),
+        Ok(()) => {
+            conditions.set("PodTemplateSpecValid", true, "PodTemplateSpecValid", "the pod template is valid")
+        }
         Err(message) => {
             let message = format!("{message}; the pods stay as they are");
             conditions.set("PodTemplateSpecValid", false, "InvalidPodTemplateSpec", message.clone());
-            troubles.push(("InvalidPodTemplateSpec", message));
+            degradations.push(("InvalidPodTemplateSpec", message));
         }
     }
 }
 
-fn references(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troubles) {
+/// Sets a condition for each reference.
+fn references(
+    seen: &ObservedVirtualMCPServer<'_>,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
     if let Some(group) = group_of(seen.server) {
         if seen.references.group_exists {
             conditions.set(
@@ -130,23 +160,29 @@ fn references(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troub
                 "there is no MCPGroup {group} in this namespace; create it, or correct spec.groupRef"
             );
             conditions.set("GroupRefValidated", false, "GroupRefNotFound", message.clone());
-            troubles.push(("GroupRefNotFound", message));
+            degradations.push(("GroupRefNotFound", message));
         }
     }
     if let Some(reference) = &seen.server.spec.telemetry_config_ref {
-        telemetry(seen, &reference.name, conditions, troubles);
+        telemetry(seen, &reference.name, conditions, degradations);
     }
-    embedding_server(seen, conditions, troubles);
+    embedding_server(seen, conditions, degradations);
 }
 
-fn telemetry(seen: &Seen<'_>, name: &str, conditions: &mut Conditions, troubles: &mut Troubles) {
+/// Sets `TelemetryConfigRefValidated`: the settings exist and are valid themselves.
+fn telemetry(
+    seen: &ObservedVirtualMCPServer<'_>,
+    name: &str,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
     const KIND: &str = "TelemetryConfigRefValidated";
     let Some(found) = &seen.references.telemetry else {
         let message = format!(
             "there is no MCPTelemetryConfig {name} in this namespace; create it, or correct spec.telemetryConfigRef"
         );
         conditions.set(KIND, false, "TelemetryConfigRefNotFound", message.clone());
-        troubles.push(("TelemetryConfigRefNotFound", message));
+        degradations.push(("TelemetryConfigRefNotFound", message));
         return;
     };
     let valid = found
@@ -158,7 +194,7 @@ fn telemetry(seen: &Seen<'_>, name: &str, conditions: &mut Conditions, troubles:
         Some(condition) => {
             let message = format!("the MCPTelemetryConfig {name} is not valid: {}", condition.message);
             conditions.set(KIND, false, "TelemetryConfigRefNotValid", message.clone());
-            troubles.push(("TelemetryConfigRefNotValid", message));
+            degradations.push(("TelemetryConfigRefNotValid", message));
         }
         None => conditions.set(
             KIND,
@@ -169,7 +205,12 @@ fn telemetry(seen: &Seen<'_>, name: &str, conditions: &mut Conditions, troubles:
     }
 }
 
-fn embedding_server(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troubles) {
+/// Sets `EmbeddingServerReady` if there is one. Kept as it was while the resource is refused as a whole.
+fn embedding_server(
+    seen: &ObservedVirtualMCPServer<'_>,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
     const KIND: &str = "EmbeddingServerReady";
     let Ok(server) = &seen.plan.server else { return conditions.keep(KIND) };
     let source = server.optimizer.as_ref().map(|optimizer| &optimizer.embeddings);
@@ -192,7 +233,7 @@ fn embedding_server(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut
                 KIND,
                 true,
                 "EmbeddingServerReady",
-                format!("the EmbeddingServer {name} answers"),
+                format!("the EmbeddingServer {name} is ready"),
             );
         }
         Some(status) => {
@@ -203,22 +244,23 @@ fn embedding_server(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut
         }
     };
     conditions.set(KIND, false, reason, message.clone());
-    troubles.push((reason, message));
+    degradations.push((reason, message));
 }
 
+/// Sets `BackendsDiscovered`; backends that cannot be called are a degradation.
 fn backends(
-    seen: &Seen<'_>,
+    seen: &ObservedVirtualMCPServer<'_>,
     discovered: &[DiscoveredBackend],
     conditions: &mut Conditions,
-    troubles: &mut Troubles,
+    degradations: &mut Degradations,
 ) {
     const KIND: &str = "BackendsDiscovered";
     if let Some(name) = seen.plan.duplicates.first() {
         let message = format!(
-            "an MCPServer and an MCPServerEntry are both called {name}; only the MCPServer is used; rename one of the two"
+            "an MCPServer and an MCPServerEntry are both called {name}; only the MCPServer is used; create one of them under another name"
         );
         conditions.set(KIND, false, "DuplicateBackendName", message.clone());
-        troubles.push(("DuplicateBackendName", message));
+        degradations.push(("DuplicateBackendName", message));
     } else if discovered.is_empty() {
         let message = match group_of(seen.server) {
             Some(group) => {
@@ -232,23 +274,28 @@ fn backends(
         let message = format!("{callable} of {} backends can be called", discovered.len());
         conditions.set(KIND, true, "BackendsDiscovered", message);
     }
-    let unwell =
+    let cannot_be_called =
         |backend: &&DiscoveredBackend| !matches!(backend.status, BackendState::Ready | BackendState::Unknown);
-    let mut unwell = discovered.iter().filter(unwell);
-    if let Some(backend) = unwell.next() {
+    let mut uncallable = discovered.iter().filter(cannot_be_called);
+    if let Some(backend) = uncallable.next() {
         let why = backend.message.as_deref().unwrap_or("see status.discoveredBackends");
-        let more = match unwell.count() {
+        let more = match uncallable.count() {
             0 => String::new(),
             more => format!(", and {more} more"),
         };
-        troubles.push(("BackendsUnavailable", format!("backend {}{more}: {why}", backend.name)));
+        degradations.push(("BackendsUnavailable", format!("backend {}{more}: {why}", backend.name)));
     }
 }
 
-fn embeddings(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troubles) {
+/// Sets `EmbeddingsReady` by the worst report of a pod.
+fn embeddings(
+    seen: &ObservedVirtualMCPServer<'_>,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
     const KIND: &str = "EmbeddingsReady";
     if seen.plan.server.as_ref().is_ok_and(|server| server.optimizer.is_none()) {
-        return conditions.set(KIND, true, "NotWanted", "the optimizer is off, so that nothing is embedded");
+        return conditions.set(KIND, true, "NotWanted", "the optimizer is off, so that no tool is embedded");
     }
     let rank = |status: &&EmbeddingStatus| match status.state {
         EmbeddingState::Off => 0,
@@ -260,44 +307,47 @@ fn embeddings(seen: &Seen<'_>, conditions: &mut Conditions, troubles: &mut Troub
         if seen.ready() > 0 {
             return conditions.keep(KIND);
         }
-        return conditions.unknown(KIND, "NoPods", "no pod is ready to tell");
+        return conditions.unknown(KIND, "NoPods", "no pod is ready");
     };
     match worst.state {
         EmbeddingState::Off => {
-            conditions.set(KIND, true, "NotWanted", "searches go by keywords alone, as configured");
+            conditions.set(KIND, true, "NotWanted", "search uses keywords alone, as configured");
         }
         EmbeddingState::Ready => conditions.set(KIND, true, "EmbeddingsReady", "every tool has its vector"),
         EmbeddingState::Working => {
-            conditions.unknown(KIND, EMBEDDING, "vectors are being made; searches use those that exist");
+            conditions.unknown(KIND, EMBEDDING, "vectors are being computed; search uses those that exist");
         }
         EmbeddingState::Degraded => {
             let mut reason = worst.reason.as_deref();
             let mut remedy = worst.hint.as_deref().unwrap_or("see the log of the pods");
             if worst.provider == "local" {
-                // What vmcp advises behind the semicolon is for a laptop; nobody pulls a model inside of a pod.
+                // Behind the semicolon vmcp advises to pull the model, which is for a laptop and not for a pod.
                 reason = reason.map(|reason| reason.split(';').next().unwrap_or(reason));
                 remedy = "use an image of vmcp that has the model (`make image MODEL=1`), or set \
                           spec.optimizer.embeddings.provider to tei, openai or none";
             }
             let because = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-            let message =
-                format!("{} makes no vectors{because}; searches go by keywords; {remedy}", worst.provider);
+            let message = format!(
+                "{} computes no vectors{because}; search uses keywords alone; {remedy}",
+                worst.provider
+            );
             conditions.set(KIND, false, "EmbeddingsFailing", message.clone());
-            troubles.push(("EmbeddingsFailing", message));
+            degradations.push(("EmbeddingsFailing", message));
         }
     }
 }
 
-fn missing_kinds(seen: &Seen<'_>, troubles: &mut Troubles) {
+/// Reports optional kinds that the resource asks for and the cluster lacks.
+fn missing_kinds(seen: &ObservedVirtualMCPServer<'_>, degradations: &mut Degradations) {
     let missing = seen.applied.missing.iter().map(|kind| {
         let (api, field) = match kind {
             ChildKind::ServiceMonitor => ("the Prometheus operator", "spec.serviceMonitor"),
             _ => ("the Gateway API", "spec.httpRoute"),
         };
-        format!("this cluster knows no {}; install {api}, or remove {field}", kind.as_str())
+        format!("this cluster has no kind {}; install {api}, or remove {field}", kind.as_str())
     });
     let missing: Vec<_> = missing.collect();
     if !missing.is_empty() {
-        troubles.push(("ApiMissing", missing.join(" | ")));
+        degradations.push(("ApiMissing", missing.join(" | ")));
     }
 }

@@ -1,4 +1,4 @@
-//! Statuses, by what pods say.
+//! Tests of statuses, by the reports of pods.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::runtime::{ApplyError, ChildKind};
 use crate::virtual_mcp_server::testing::{references, server, settings, with_server, yaml};
 use crate::virtual_mcp_server::validate::validate;
 
-/// A world in which a server lives.
+/// A server with everything that its status is computed from.
 struct World {
     server: VirtualMCPServer,
     references: References,
     applied: Applied,
-    pods: Vec<Observed>,
+    pods: Vec<ObservedPod>,
 }
 
 impl World {
@@ -24,7 +24,7 @@ impl World {
         Self { server: server(spec), references, applied: Applied::default(), pods: Vec::new() }
     }
 
-    /// Adds a ready pod that says this, with the right digest unless it says another.
+    /// Adds a ready pod with this report; the digest is the right one unless the report has another.
     fn pod(mut self, report: Value) -> Self {
         let plan = validate(&self.server, &self.references, &settings());
         let mut report: StatusReport = serde_json::from_value(report).expect("a report");
@@ -33,7 +33,7 @@ impl World {
         }
         let pod =
             yaml("metadata: {name: p, namespace: n}\nstatus: {conditions: [{type: Ready, status: 'True'}]}");
-        self.pods.push(Observed {
+        self.pods.push(ObservedPod {
             pod: Arc::new(pod),
             ready: true,
             report: Some(Arc::new(report)),
@@ -42,11 +42,11 @@ impl World {
         self
     }
 
-    fn outcome(&self) -> Outcome {
+    fn computed(&self) -> ComputedStatus {
         let ready = i32::try_from(self.pods.len()).expect("a few");
-        let counts = Counts { desired: ready, existing: ready, ready, ..Counts::default() };
+        let counts = PodCounts { desired: ready, existing: ready, ready, ..PodCounts::default() };
         let plan = validate(&self.server, &self.references, &settings());
-        Seen {
+        ObservedVirtualMCPServer {
             server: &self.server,
             plan: &plan,
             references: &self.references,
@@ -59,10 +59,10 @@ impl World {
     }
 
     fn status(&self) -> VirtualMCPServerStatus {
-        self.outcome().status
+        self.computed().status
     }
 
-    /// The world a moment later, with its status written.
+    /// Returns the world a moment later, with its status written.
     fn later(mut self) -> Self {
         self.server.status = Some(self.status());
         self
@@ -84,7 +84,7 @@ fn all_well() -> Value {
 #[test]
 fn a_server_that_is_well_says_so_and_comes_to_rest() {
     let world = World::new("{}").pod(all_well());
-    let Outcome { status, in_flux } = world.outcome();
+    let ComputedStatus { status, in_flux } = world.computed();
     assert!(!in_flux);
     assert_eq!((status.phase, status.message.as_deref()), (Some(Phase::Ready), None));
     assert_eq!((status.backend_count, status.tool_count, status.ready_replicas), (Some(2), Some(6), 1));
@@ -178,7 +178,7 @@ fn an_invalid_configuration_degrades_what_serves() {
 #[test]
 fn until_the_new_text_is_in_force_it_is_looked_again() {
     let behind = json!({"configuration": {"digest": "old"}, "backends": [backend("a", "connected"), backend("b", "connected")]});
-    assert!(World::new("{}").pod(behind).outcome().in_flux);
+    assert!(World::new("{}").pod(behind).computed().in_flux);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_pod_that_says_nothing_for_once_changes_nothing() {
     let mut world = World::new("{}").pod(all_well()).later();
     let before = world.server.status.clone();
     world.pods[0].failure = Some("timed out".to_owned());
-    let Outcome { status, in_flux } = world.outcome();
+    let ComputedStatus { status, in_flux } = world.computed();
     assert_eq!(Some(status), before);
     assert!(in_flux);
 }
@@ -237,7 +237,7 @@ fn what_cannot_be_written_degrades_a_server_that_serves() {
     let taken = || ApplyError::NameTaken {
         kind: ChildKind::PodDisruptionBudget,
         name: "x-vmcp".to_owned(),
-        owner: "nobody that this operator knows".to_owned(),
+        owner: "no owner that this operator knows".to_owned(),
     };
     let of = |world: &World, kind: &str| {
         let conditions = world.status().conditions.into_iter();

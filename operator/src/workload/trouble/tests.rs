@@ -28,7 +28,7 @@ fn with(container: Value) -> Arc<Pod> {
     pod("mcp-time-1", "a", 0, json!({ "phase": "Pending", "containerStatuses": [container] }))
 }
 
-fn trouble(pod: Arc<Pod>) -> (Reason, String) {
+fn trouble(pod: Arc<Pod>) -> (TroubleReason, String) {
     let trouble = of_pods(&[pod], "mcp").unwrap();
     (trouble.reason, trouble.message)
 }
@@ -40,7 +40,7 @@ fn an_image_that_cannot_be_had_stays_one_message() {
         with(container(json!({ "waiting": { "reason": reason, "message": message } }), json!({}), 0))
     };
     let (reason, first) = trouble(waiting("ErrImagePull", cause));
-    assert_eq!(reason, Reason::ImagePullFailed);
+    assert_eq!(reason, TroubleReason::ImagePullFailed);
     assert!(first.starts_with("pod mcp-time-1 cannot get image example/time:1: rpc error"), "{first}");
     assert!(first.contains("imagePullSecrets"), "{first}");
     let behind = format!("Back-off pulling image \"example/time:1\": ErrImagePull: {cause}");
@@ -59,7 +59,7 @@ fn a_crash_tells_its_last_words() {
         json!({ "running": {} }),
     ] {
         let (reason, message) = trouble(with(container(state, ended.clone(), 4)));
-        assert_eq!(reason, Reason::Crashing);
+        assert_eq!(reason, TroubleReason::Crashing);
         assert_eq!(
             message,
             "container mcp of pod mcp-time-1 ended with exit code 1 (restarts: 4), saying: loading API_KEY is not set; \
@@ -75,7 +75,7 @@ fn a_crash_tells_its_last_words() {
 fn a_command_that_is_not_there_is_told_from_one_that_fails() {
     let state = json!({ "terminated": { "exitCode": 128, "reason": "StartError", "message": "exec: \"uvx\": not found" } });
     let (reason, message) = trouble(with(container(state, json!({}), 0)));
-    assert_eq!(reason, Reason::Crashing);
+    assert_eq!(reason, TroubleReason::Crashing);
     assert!(message.contains("uvx") && message.ends_with("exists in the image"), "{message}");
 }
 
@@ -86,18 +86,15 @@ fn a_program_that_the_node_does_not_run_is_told_from_one_that_is_not_there() {
     let never = |words: &str| json!({ "exitCode": 128, "reason": "StartError", "message": format!("{started}{words}") });
     let ended = |words: &str| json!({ "exitCode": 255, "reason": "Error", "message": words });
     for (terminated, remedy) in [
-        (
-            never("exec /bridge/vmcp: permission denied: unknown"),
-            "mounts the volume that it is in with noexec",
-        ),
+        (never("exec /bridge/vmcp: permission denied: unknown"), "mounts its volume with noexec"),
         (never("exec: \"uvx\": executable file not found in $PATH: unknown"), "exists in the image"),
         (never("exec: \"/nope\": stat /nope: no such file or directory: unknown"), "exists in the image"),
         (ended("exec /bridge/vmcp: exec format error"), "spec.podTemplateSpec.spec.nodeSelector"),
-        (ended("exec /server.sh: no such file or directory"), "the loader that this program wants"),
+        (ended("exec /server.sh: no such file or directory"), "the loader of this program"),
         (ended("config.json: no such file or directory"), "--previous`"),
     ] {
         let (reason, message) = trouble(with(container(json!({ "terminated": terminated }), json!({}), 0)));
-        assert_eq!(reason, Reason::Crashing);
+        assert_eq!(reason, TroubleReason::Crashing);
         assert!(message.contains("exec") || message.contains("config.json"), "{message}");
         assert!(message.contains(remedy), "{message}");
     }
@@ -117,7 +114,7 @@ fn a_container_that_may_not_run_says_which_setting_lets_it() {
         "reason": "CreateContainerConfigError", "message": "container has runAsNonRoot and image will run as root",
     } });
     let (reason, message) = trouble(with(container(state, json!({}), 0)));
-    assert_eq!(reason, Reason::ContainerConfigInvalid);
+    assert_eq!(reason, TroubleReason::ContainerConfigInvalid);
     assert!(message.contains("set runAsUser"), "{message}");
 }
 
@@ -128,22 +125,22 @@ fn a_pod_without_a_node() {
         "message": "0/1 nodes are available: 1 Insufficient cpu.",
     }] });
     let (reason, message) = trouble(pod("p", "a", 0, status));
-    assert_eq!(reason, Reason::Unschedulable);
+    assert_eq!(reason, TroubleReason::Unschedulable);
     assert_eq!(
         message,
         "no node takes pod p: 0/1 nodes are available: 1 Insufficient cpu; lower spec.resources.requests or add nodes"
     );
-    assert!(!reason.needs_somebody(), "a node may come by itself");
+    assert!(!reason.needs_person(), "a node may come by itself");
 }
 
 #[test]
 fn running_and_silent_is_not_starting() {
     let (reason, _) = trouble(with(container(json!({ "running": {} }), json!({}), 0)));
-    assert_eq!(reason, Reason::NotAnswering);
+    assert_eq!(reason, TroubleReason::NotAnswering);
     let (reason, _) =
         trouble(with(container(json!({ "waiting": { "reason": "PodInitializing" } }), json!({}), 0)));
-    assert_eq!(reason, Reason::Starting);
-    assert_eq!(trouble(pod("p", "a", 0, json!(null))).0, Reason::Starting);
+    assert_eq!(reason, TroubleReason::Starting);
+    assert_eq!(trouble(pod("p", "a", 0, json!(null))).0, TroubleReason::Starting);
 }
 
 #[test]
@@ -156,7 +153,7 @@ fn an_init_container_that_fails_comes_first() {
         "containerStatuses": [container(json!({ "waiting": { "reason": "PodInitializing" } }), json!({}), 0)],
     });
     let (reason, message) = trouble(pod("p", "a", 0, status));
-    assert_eq!(reason, Reason::ImagePullFailed);
+    assert_eq!(reason, TroubleReason::ImagePullFailed);
     assert!(message.contains("image vmcp"), "{message}");
 }
 
@@ -169,6 +166,6 @@ fn only_the_newest_generation_counts() {
     };
     assert_eq!(of_pods(&[pod("old", "a", 0, pull()), pod("new", "b", 1, ready())], "mcp"), None);
     let new = of_pods(&[pod("new", "b", 1, pull()), pod("old", "a", 0, ready())], "mcp").unwrap();
-    assert_eq!(new.reason, Reason::ImagePullFailed);
+    assert_eq!(new.reason, TroubleReason::ImagePullFailed);
     assert_eq!(of_pods(&[], "mcp"), None);
 }

@@ -1,0 +1,66 @@
+//! The options of the operator. Each can be given as an environment variable, which is how the chart gives them.
+
+use std::net::SocketAddr;
+
+use clap::ValueEnum;
+
+use crate::runtime::BuildSettings;
+
+/// The options of `vmcp-operator`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Options {
+    /// Image that holds `vmcp`, for VirtualMCPServers that name none; required to run.
+    #[arg(long, env = "VMCP_IMAGE", global = true)]
+    pub(crate) vmcp_image: Option<String>,
+    /// Image whose `vmcp` is copied into pods of stdio servers [default: the image of --vmcp-image].
+    #[arg(long, env = "VMCP_BRIDGE_IMAGE", global = true)]
+    pub(crate) bridge_image: Option<String>,
+    /// Namespace to look after [default: all namespaces].
+    #[arg(long, env = "WATCH_NAMESPACE", default_value = "", hide_default_value = true, global = true)]
+    pub(crate) watch_namespace: String,
+    /// DNS domain of the cluster, for addresses of Services.
+    #[arg(long, env = "CLUSTER_DOMAIN", default_value = "cluster.local", global = true)]
+    pub(crate) cluster_domain: String,
+    /// Elect a leader by a Lease; `false` only where there is never more than one replica.
+    #[arg(long, env = "LEADER_ELECT", default_value_t = true, action = clap::ArgAction::Set, global = true)]
+    pub(crate) leader_elect: bool,
+    /// Namespace of the Lease [default: the operator's own].
+    #[arg(long, env = "POD_NAMESPACE", global = true)]
+    pub(crate) lease_namespace: Option<String>,
+    /// Name of this replica in the Lease and in events; a random suffix is added [default: vmcp-operator].
+    #[arg(long, env = "POD_NAME", global = true)]
+    pub(crate) identity: Option<String>,
+    /// Address that serves `/metrics`.
+    #[arg(long, env = "METRICS_LISTEN", default_value = "0.0.0.0:8080", global = true)]
+    pub(crate) metrics_listen: SocketAddr,
+    /// Address that serves `/healthz` and `/readyz`.
+    #[arg(long, env = "HEALTH_LISTEN", default_value = "0.0.0.0:8081", global = true)]
+    pub(crate) health_listen: SocketAddr,
+    /// Format of log lines; `RUST_LOG` selects which are written, as in `info,vmcp_operator=debug`.
+    #[arg(long, env = "LOG_FORMAT", default_value = "json", global = true)]
+    pub(crate) log_format: LogFormat,
+}
+
+impl Options {
+    /// Returns the options that decide how objects are built; `None` without an image of `vmcp`.
+    ///
+    /// There is no default image: a wrong guess would show only when the pods of the first VirtualMCPServer cannot pull it.
+    pub(crate) fn build_settings(&self) -> Option<BuildSettings> {
+        let given = |image: &Option<String>| image.clone().filter(|image| !image.trim().is_empty());
+        let vmcp_image = given(&self.vmcp_image)?;
+        Some(BuildSettings {
+            bridge_image: given(&self.bridge_image).unwrap_or_else(|| vmcp_image.clone()),
+            vmcp_image,
+            cluster_domain: self.cluster_domain.clone(),
+        })
+    }
+}
+
+/// The format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// One JSON object a line.
+    Json,
+    /// Text for people.
+    Text,
+}

@@ -1,0 +1,81 @@
+//! Reconciles an EmbeddingServer: dereference -> validate -> build -> apply -> observe -> status.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::ResourceExt as _;
+use kube::runtime::controller::Action;
+use vmcp_crds::EmbeddingServer;
+
+use super::build::build;
+use super::dereference::{dereference, secret_references};
+use super::names::{WORKLOAD_NAME, child_name, url};
+use super::status::{self, ObservedEmbeddingServer};
+use super::validate::validate;
+use crate::references::{self, ReferencedSecrets};
+use crate::runtime::{
+    ApplyError, ChildKind, Context, Desired, Triggers, report, run_controller, workload_labels,
+};
+use crate::workload::cluster_events;
+use crate::workload::health::PodCounts;
+use crate::workload::spec_refusal::SpecRefusal;
+use crate::workload::workload_of_pod;
+
+/// Reconciles EmbeddingServers until the process is to end.
+pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
+    let all = &context.resources;
+    let triggers = Triggers::new(context, &all.embedding_servers)
+        .on(&all.pods, |change, _| workload_of_pod(change, WORKLOAD_NAME))
+        .on(&all.secrets, |change, context| {
+            references::users_of(change, &context.resources.embedding_servers, secret_references)
+        });
+    run_controller(triggers, reconcile).boxed()
+}
+
+async fn reconcile(server: Arc<EmbeddingServer>, context: Arc<Context>) -> Result<Action, ApplyError> {
+    let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
+    let secrets = dereference(&server, &context).await?;
+    let (desired, refusal) = match plan(&server, &secrets) {
+        Ok(desired) => (desired, None),
+        Err(refusal) => (keep(&name), Some(refusal)),
+    };
+    context.apply(server.as_ref(), desired).await.entirely()?;
+    let (uid, child) = (server.uid().unwrap_or_default(), child_name(&name));
+    let claim = context.children.typed::<PersistentVolumeClaim>(&uid, &child);
+    let pods = context.pods(&namespace, &workload_labels(WORKLOAD_NAME, &name));
+    let set = context.children.typed::<StatefulSet>(&uid, &child);
+    let counts = match &set {
+        Some(set) => Some(PodCounts::from(set).with_cluster_events(&context, Some(set), &pods).await),
+        None => None,
+    };
+    let waiting = counts.as_ref().is_some_and(|counts| counts.ready < counts.desired);
+    let observed = ObservedEmbeddingServer {
+        refusal: refusal.as_ref(),
+        counts,
+        pods: &pods,
+        claim: claim.as_ref(),
+        url: url(&name, &namespace, server.spec.port, &context.settings.cluster_domain),
+    };
+    let status = status::of(&server, &observed);
+    let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    report(&context, server.as_ref(), before, &status.conditions, &status).await?;
+    Ok(if waiting { Action::requeue(cluster_events::POLL_INTERVAL) } else { Action::await_change() })
+}
+
+/// Returns the children that should exist, or why the resource cannot run as it is written.
+pub(super) fn plan(server: &EmbeddingServer, secrets: &ReferencedSecrets) -> Result<Desired, SpecRefusal> {
+    let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
+    if let Some(missing) = secrets.missing(namespace, &secret_references(server)) {
+        return Err(SpecRefusal::SecretNotFound(missing));
+    }
+    Ok(build(&validate(server, secrets)?)?)
+}
+
+/// Leaves all children as they are: pods of the version before serve on while the resource is refused.
+fn keep(name: &str) -> Desired {
+    let kinds = [ChildKind::PersistentVolumeClaim, ChildKind::StatefulSet, ChildKind::Service];
+    Desired { children: Vec::new(), keep: kinds.map(|kind| (kind, child_name(name))).to_vec() }
+}

@@ -1,0 +1,44 @@
+//! Reconciles an MCPGroup: list the members -> status.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kube::ResourceExt as _;
+use kube::runtime::controller::Action;
+use vmcp_crds::MCPGroup;
+
+use super::status;
+use crate::runtime::{CallError, Change, Context, Triggers, WatchedResource, report, run_controller};
+
+/// Reconciles MCPGroups until the process is to end.
+pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
+    let all = &context.resources;
+    let triggers = Triggers::new(context, &all.mcp_groups)
+        .on(&all.mcp_servers, groups_of_namespace)
+        .on(&all.mcp_server_entries, groups_of_namespace);
+    run_controller(triggers, reconcile).boxed()
+}
+
+/// Returns all groups of the namespace of a possible member: the group that it left is not known any more.
+fn groups_of_namespace<Member: WatchedResource>(
+    change: &Change<Member>,
+    context: &Context,
+) -> Vec<(String, String)> {
+    if !change.substantial {
+        return Vec::new();
+    }
+    let namespace = change.object.namespace().unwrap_or_default();
+    let groups = context.resources.mcp_groups.list(&namespace);
+    groups.into_iter().map(|group| (namespace.clone(), group.name_any())).collect()
+}
+
+async fn reconcile(group: Arc<MCPGroup>, context: Arc<Context>) -> Result<Action, CallError> {
+    let namespace = group.namespace().unwrap_or_default();
+    let servers = context.resources.mcp_servers.list(&namespace);
+    let entries = context.resources.mcp_server_entries.list(&namespace);
+    let status = status::of(&group, &servers, &entries);
+    let before = group.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    report(&context, group.as_ref(), before, &status.conditions, &status).await?;
+    Ok(Action::await_change())
+}

@@ -1,0 +1,146 @@
+//! The bridge's own report on why the program behind it does not answer.
+//!
+//! The container runs the bridge, which is well whatever its program does, so that Kubernetes has nothing to tell. The bridge has: its
+//! `/admin/status` names the program's last error.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use vmcp_config::sanitize;
+use vmcp_config::status::StatusReport;
+
+use super::build::CONTAINER;
+use crate::runtime::error_chain;
+use crate::workload::admin::AdminClient;
+use crate::workload::health::{WorkloadHealth, WorkloadState};
+
+/// The interval at which a bridge is asked again: no watch tells when its program recovers.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Replaces `health` by what the bridge of the newest pod reports; the other pods run the same program.
+pub(super) async fn explain(
+    client: &AdminClient,
+    token: &[u8],
+    pods: &[Arc<Pod>],
+    health: WorkloadHealth,
+) -> WorkloadHealth {
+    let Some(pod) = pods.iter().max_by_key(|pod| pod.creation_timestamp().map(|at| at.0)) else {
+        return health;
+    };
+    match client.ask(pod, token).await {
+        Ok(report) => health_of(&report, pod, health),
+        Err(error) => {
+            tracing::debug!(
+                pod = pod.name_any(),
+                error = error_chain(&error),
+                "cannot read the status of a bridge"
+            );
+            health
+        }
+    }
+}
+
+/// Turns a report into a failure with its remedy; without an error, into a message that says to wait.
+fn health_of(report: &StatusReport, pod: &Pod, health: WorkloadHealth) -> WorkloadHealth {
+    let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
+    let Some(error) = report.backends.first().and_then(|program| program.last_error.as_deref()) else {
+        let message = format!(
+            "the program in pod {name} was started and has not answered yet; npx and uvx fetch their packages first"
+        );
+        return WorkloadHealth { message, ..health };
+    };
+    let remedy = remedy(error).map(|remedy| format!("{remedy}; ")).unwrap_or_default();
+    let message = format!(
+        "the program in pod {name} does not answer: {}; {remedy}see `kubectl logs -n {namespace} {name} -c {CONTAINER}`",
+        sanitize::text(error)
+    );
+    WorkloadHealth { state: WorkloadState::Failed, reason: "ProgramFailing".to_owned(), message }
+}
+
+/// Returns what to do about an error of the bridge that does not tell its cause by itself.
+fn remedy(error: &str) -> Option<&'static str> {
+    const REMEDIES: [(&[&str], &str); 5] = [
+        (
+            &["cannot start", "(os error 2)"],
+            "the image has no such program, or lacks its interpreter: correct spec.command or choose another image",
+        ),
+        (
+            &["cannot start", "(os error 13)"],
+            "the container's user may not execute it: set `runAsUser` in spec.podTemplateSpec",
+        ),
+        (
+            &["cannot start", "(os error 8)"],
+            "it is built for another CPU architecture, or is a script without a `#!` line",
+        ),
+        (
+            &["exited with exit status: 0"],
+            "a server on stdio runs until its input ends: does it need an argument such as `stdio`, or does it speak HTTP \
+             (`transport: streamable-http`)?",
+        ),
+        (
+            &["connection timeout"],
+            "it runs and writes no MCP to its standard output: does it need an argument such as `stdio`, or does it listen on \
+             a port (`transport: streamable-http` and `mcpPort`)?",
+        ),
+    ];
+    let fits = |signs: &[&str]| signs.iter().all(|sign| error.contains(sign));
+    REMEDIES.iter().find(|(signs, _)| fits(signs)).map(|(_, remedy)| *remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_last_error_is_told_and_silence_is_none() {
+        let health = WorkloadHealth {
+            state: WorkloadState::NotAnswering,
+            reason: "NotAnswering".to_owned(),
+            message: String::new(),
+        };
+        let pod = serde_json::from_value(json!({ "metadata": { "name": "p", "namespace": "n" } })).unwrap();
+        let report = |error: Option<&str>| {
+            serde_json::from_value(json!({ "backends": [{ "lastError": error }] })).unwrap()
+        };
+        let waiting = health_of(&report(None), &pod, health.clone());
+        assert_eq!((waiting.state, waiting.reason.as_str()), (WorkloadState::NotAnswering, "NotAnswering"));
+        assert!(waiting.message.contains("has not answered yet"), "{}", waiting.message);
+        let failing = health_of(&report(Some("exit status 1: no API key")), &pod, health);
+        assert_eq!(failing.state, WorkloadState::Failed);
+        assert!(
+            failing.message.contains("no API key; see `kubectl logs -n n p -c mcp`"),
+            "{}",
+            failing.message
+        );
+    }
+
+    #[test]
+    fn what_a_person_would_not_know_is_said() {
+        for (error, said) in [
+            (
+                "cannot connect: cannot start `uvx`: No such file or directory (os error 2)",
+                "the image has no such program",
+            ),
+            ("cannot connect: cannot start `./s`: Permission denied (os error 13)", "`runAsUser`"),
+            (
+                "cannot connect: cannot start `./s`: Exec format error (os error 8)",
+                "another CPU architecture",
+            ),
+            (
+                "the connection ended before the answer: exited with exit status: 0",
+                "an argument such as `stdio`",
+            ),
+            ("connection timeout after 120s", "`mcpPort`"),
+        ] {
+            assert!(remedy(error).is_some_and(|remedy| remedy.contains(said)), "{error}");
+        }
+        assert_eq!(
+            remedy("exited with exit status: 1: cannot open db: No such file or directory (os error 2)"),
+            None
+        );
+    }
+}

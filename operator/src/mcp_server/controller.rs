@@ -1,0 +1,140 @@
+//! Reconciles an MCPServer: dereference -> validate -> build -> apply -> observe -> status.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::ResourceExt as _;
+use kube::runtime::controller::Action;
+use vmcp_crds::MCPServer;
+use vmcp_crds::mcp_server::MCPServerTransport;
+
+use super::bridge_report;
+use super::build::{CONTAINER, build};
+use super::dereference::{DereferenceError, References, dereference, secret_references};
+use super::names::{WORKLOAD_NAME, child_name, secret_name};
+use super::status::{self, ObservedMCPServer};
+use super::validate::validate;
+use crate::references;
+use crate::runtime::{
+    ApplyError, BuildSettings, CallError, ChildKind, Context, Desired, Failure, Retry, Triggers, report,
+    run_controller, workload_labels,
+};
+use crate::workload::admin::AdminClient;
+use crate::workload::cluster_events;
+use crate::workload::health::{PodCounts, WorkloadState, resource_health};
+use crate::workload::spec_refusal::SpecRefusal;
+use crate::workload::workload_of_pod;
+
+/// Why a server could not be reconciled.
+#[derive(Debug, thiserror::Error)]
+enum ReconcileError {
+    #[error(transparent)]
+    Dereference(#[from] DereferenceError),
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl Failure for ReconcileError {
+    fn category(&self) -> &'static str {
+        match self {
+            Self::Dereference(DereferenceError::Call(error)) | Self::Call(error) => error.category(),
+            Self::Dereference(DereferenceError::Randomness(_)) => "NoRandomness",
+            Self::Apply(error) => error.category(),
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Dereference(DereferenceError::Call(error)) | Self::Call(error) => error.retry(),
+            Self::Dereference(DereferenceError::Randomness(_)) => Retry::Backoff,
+            Self::Apply(error) => error.retry(),
+        }
+    }
+}
+
+/// Reconciles MCPServers until the process is to end.
+pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
+    let all = &context.resources;
+    let triggers = Triggers::new(context, &all.mcp_servers)
+        .on(&all.pods, |change, _| workload_of_pod(change, WORKLOAD_NAME))
+        .on(&all.mcp_groups, |change, context| {
+            let servers = &context.resources.mcp_servers;
+            references::members_of(change, servers, |server| server.spec.group_ref.as_ref())
+        })
+        .on(&all.secrets, |change, context| {
+            references::users_of(change, &context.resources.mcp_servers, secret_references)
+        });
+    let client = Arc::new(AdminClient::default());
+    run_controller(triggers, move |server, context| reconcile(server, context, client.clone())).boxed()
+}
+
+async fn reconcile(
+    server: Arc<MCPServer>,
+    context: Arc<Context>,
+    client: Arc<AdminClient>,
+) -> Result<Action, ReconcileError> {
+    let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
+    let references = dereference(&server, &context).await?;
+    let (desired, refusal) = match plan(&server, &references, &context.settings) {
+        Ok(desired) => (desired, None),
+        Err(refusal) => (keep(&name), Some(refusal)),
+    };
+    context.apply(server.as_ref(), desired).await.entirely()?;
+    let uid = server.uid().unwrap_or_default();
+    let pods = context.pods(&namespace, &workload_labels(WORKLOAD_NAME, &name));
+    let counts = match context.children.typed::<Deployment>(&uid, &child_name(&name)) {
+        Some(deployment) => {
+            Some(PodCounts::from(&deployment).with_cluster_events(&context, None, &pods).await)
+        }
+        None => None,
+    };
+    let mut health = resource_health(refusal.as_ref(), counts.as_ref(), &pods, CONTAINER);
+    let mut again = match health.state {
+        WorkloadState::Starting => Action::requeue(cluster_events::POLL_INTERVAL),
+        _ => Action::await_change(),
+    };
+    // The container of a bridge runs whatever its program does: only the bridge itself knows why nothing answers.
+    let bridged = server.spec.transport == MCPServerTransport::Stdio;
+    if health.state == WorkloadState::NotAnswering && bridged {
+        health = bridge_report::explain(&client, &references.bridge_token, &pods, health).await;
+        again = Action::requeue(bridge_report::POLL_INTERVAL);
+    }
+    let observed = ObservedMCPServer {
+        group_exists: references.group_exists,
+        refusal: refusal.as_ref(),
+        counts: counts.unwrap_or_default(),
+        health,
+    };
+    let status = status::of(&server, &observed, &context.settings.cluster_domain);
+    let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    report(&context, server.as_ref(), before, &status.conditions, &status).await?;
+    Ok(again)
+}
+
+/// Returns the children that should exist, or why the resource cannot run as it is written.
+pub(super) fn plan(
+    server: &MCPServer,
+    references: &References,
+    settings: &BuildSettings,
+) -> Result<Desired, SpecRefusal> {
+    let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
+    if let Some(missing) = references.secrets.missing(namespace, &secret_references(server)) {
+        return Err(SpecRefusal::SecretNotFound(missing));
+    }
+    let valid = validate(server, &references.secrets)?;
+    Ok(build(&valid, &references.bridge_token, &settings.bridge_image)?)
+}
+
+/// Leaves all children as they are: pods of the version before serve on while the resource is refused.
+fn keep(name: &str) -> Desired {
+    let keep = vec![
+        (ChildKind::Secret, secret_name(name)),
+        (ChildKind::Deployment, child_name(name)),
+        (ChildKind::Service, child_name(name)),
+    ];
+    Desired { children: Vec::new(), keep }
+}

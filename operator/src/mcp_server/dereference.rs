@@ -1,0 +1,55 @@
+//! Step 1: the values of Secrets that variables refer to, whether the group exists, and the token of the bridge.
+
+use kube::ResourceExt as _;
+use vmcp_crds::MCPServer;
+use vmcp_crds::fields::references::SecretKeyReference;
+use vmcp_crds::lower::ADMIN_TOKEN;
+use vmcp_crds::mcp_server::MCPServerTransport;
+
+use super::names::secret_name;
+use crate::references::{ReferencedSecrets, group_exists};
+use crate::runtime::{CallError, Context, GeneratedSecret};
+
+/// Everything that a server refers to.
+#[derive(Debug, Default)]
+pub(super) struct References {
+    /// The values of Secrets, as far as they exist.
+    pub secrets: ReferencedSecrets,
+    /// True if the MCPGroup exists; `None` if none is named.
+    pub group_exists: Option<bool>,
+    /// The bearer token of the bridge's admin port, generated once; empty without a bridge.
+    pub bridge_token: Vec<u8>,
+}
+
+/// Why references could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DereferenceError {
+    /// A call of the API server failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The operating system gives no random bytes.
+    #[error("no random bytes for a new token: {0}")]
+    Randomness(getrandom::Error),
+}
+
+/// Reads what the server refers to, and generates the token if there is none yet.
+pub(super) async fn dereference(
+    server: &MCPServer,
+    context: &Context,
+) -> Result<References, DereferenceError> {
+    let namespace = server.namespace().unwrap_or_default();
+    let secrets = ReferencedSecrets::read(context, &namespace, &secret_references(server)).await?;
+    let bridge_token = if server.spec.transport == MCPServerTransport::Stdio {
+        let kept = context.child(server, &secret_name(&server.name_any())).await?;
+        GeneratedSecret::of(kept).take(ADMIN_TOKEN).map_err(DereferenceError::Randomness)?
+    } else {
+        Vec::new()
+    };
+    let group_exists = group_exists(context, &namespace, server.spec.group_ref.as_ref());
+    Ok(References { secrets, group_exists, bridge_token })
+}
+
+/// Returns the Secrets that variables refer to.
+pub(super) fn secret_references(server: &MCPServer) -> Vec<SecretKeyReference> {
+    server.spec.secrets.iter().map(|variable| variable.secret.clone()).collect()
+}

@@ -1,0 +1,10 @@
+//! MCPTelemetryConfig: export settings that VirtualMCPServers share; its status says whether they can be used.
+//!
+//! No `build`: it has no children. A VirtualMCPServer that names it takes the settings into its `vmcp.yaml`.
+
+mod controller;
+mod dereference;
+mod status;
+mod validate;
+
+pub(crate) use self::controller::controller;

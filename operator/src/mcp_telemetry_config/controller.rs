@@ -1,0 +1,32 @@
+//! Reconciles an MCPTelemetryConfig: dereference -> validate -> status.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kube::runtime::controller::Action;
+use vmcp_crds::MCPTelemetryConfig;
+
+use super::dereference::{dereference, secret_references};
+use super::status;
+use super::validate::validate;
+use crate::references;
+use crate::runtime::{CallError, Context, Triggers, report, run_controller};
+
+/// Reconciles MCPTelemetryConfigs until the process is to end.
+pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
+    let all = &context.resources;
+    let triggers = Triggers::new(context, &all.telemetry_configs).on(&all.secrets, |change, context| {
+        references::users_of(change, &context.resources.telemetry_configs, secret_references)
+    });
+    run_controller(triggers, reconcile).boxed()
+}
+
+async fn reconcile(config: Arc<MCPTelemetryConfig>, context: Arc<Context>) -> Result<Action, CallError> {
+    let secrets = dereference(&config, &context).await?;
+    let validated = validate(&config, &secrets);
+    let status = status::of(&config, validated);
+    let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    report(&context, config.as_ref(), before, &status.conditions, &status).await?;
+    Ok(Action::await_change())
+}

@@ -1,0 +1,23 @@
+//! Step 3: the status of an MCPTelemetryConfig, which is one condition, `Valid`.
+
+use vmcp_crds::{MCPTelemetryConfig, MCPTelemetryConfigStatus};
+
+use super::validate::InvalidTelemetry;
+use crate::runtime::Conditions;
+
+/// Computes the status from the result of the validation.
+pub(super) fn of(
+    config: &MCPTelemetryConfig,
+    validated: Result<(), InvalidTelemetry>,
+) -> MCPTelemetryConfigStatus {
+    let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let generation = config.metadata.generation.unwrap_or_default();
+    let mut conditions = Conditions::new(before, generation);
+    match validated {
+        Ok(()) => {
+            conditions.set("Valid", true, "ConfigValid", "the settings are valid and their Secrets exist");
+        }
+        Err(InvalidTelemetry { reason, message }) => conditions.set("Valid", false, reason, message),
+    }
+    MCPTelemetryConfigStatus { observed_generation: Some(generation), conditions: conditions.finish() }
+}

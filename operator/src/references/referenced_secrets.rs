@@ -1,0 +1,97 @@
+//! Values of Secrets that a resource refers to: reading them, naming the missing ones with the remedy, and a digest for rollouts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::ResourceExt as _;
+use kube::core::PartialObjectMeta;
+use sha2::{Digest as _, Sha256};
+use vmcp_crds::fields::references::SecretKeyReference;
+
+use crate::runtime::{CallError, Change, Context, CustomResource, ResourceStore, SecretData};
+
+/// The data of the Secrets that a resource refers to, as far as they exist, by name.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct ReferencedSecrets(BTreeMap<String, SecretData>);
+
+impl ReferencedSecrets {
+    /// Reads every Secret that is referred to.
+    pub(crate) async fn read(
+        context: &Context,
+        namespace: &str,
+        references: &[SecretKeyReference],
+    ) -> Result<Self, CallError> {
+        let mut secrets = BTreeMap::new();
+        for name in references.iter().map(|reference| &reference.name).collect::<BTreeSet<_>>() {
+            if let Some(data) = context.secret(namespace, name).await? {
+                secrets.insert(name.clone(), data);
+            }
+        }
+        Ok(Self(secrets))
+    }
+
+    /// Returns the value of a reference.
+    pub(crate) fn get(&self, reference: &SecretKeyReference) -> Option<&[u8]> {
+        Some(self.0.get(&reference.name)?.get(&reference.key)?.0.as_slice())
+    }
+
+    /// Returns which values are missing and the command that creates each; `None` if all exist.
+    pub(crate) fn missing(&self, namespace: &str, references: &[SecretKeyReference]) -> Option<String> {
+        let missing: Vec<_> = references
+            .iter()
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .filter(|reference| self.get(reference).is_none())
+            .map(|SecretKeyReference { name, key }| {
+                if self.0.contains_key(name) {
+                    return format!("the Secret {name} has no key `{key}`; add it, or correct the reference");
+                }
+                let command =
+                    format!("kubectl create secret generic {name} -n {namespace} --from-literal={key}=…");
+                format!("there is no Secret {name}; `{command}` makes it")
+            })
+            .collect();
+        (!missing.is_empty()).then(|| missing.join(" | "))
+    }
+
+    /// Returns a digest that changes with any of the values and does not reveal them: the first 8 bytes of a SHA-256, in hex.
+    pub(crate) fn digest(&self, references: &[SecretKeyReference]) -> String {
+        let mut hash = Sha256::new();
+        for reference in references.iter().collect::<BTreeSet<_>>() {
+            for part in
+                [reference.name.as_bytes(), reference.key.as_bytes(), self.get(reference).unwrap_or_default()]
+            {
+                // The length first, so that no two lists of values have the same bytes.
+                hash.update((part.len() as u64).to_le_bytes());
+                hash.update(part);
+            }
+        }
+        let mut text = hex::encode(hash.finalize());
+        text.truncate(16);
+        text
+    }
+
+    /// Makes Secrets from (name, key, value).
+    #[cfg(test)]
+    pub(crate) fn of(values: &[(&str, &str, &str)]) -> Self {
+        let mut found: BTreeMap<String, BTreeMap<String, k8s_openapi::ByteString>> = BTreeMap::new();
+        for (name, key, value) in values {
+            let value = k8s_openapi::ByteString(value.as_bytes().to_vec());
+            found.entry((*name).to_owned()).or_default().insert((*key).to_owned(), value);
+        }
+        Self(found.into_iter().map(|(name, data)| (name, std::sync::Arc::new(data))).collect())
+    }
+}
+
+/// Returns the resources (namespace, name) of a kind that refer to a Secret which changed.
+pub(crate) fn users_of<K: CustomResource>(
+    change: &Change<PartialObjectMeta<k8s_openapi::api::core::v1::Secret>>,
+    kind: &ResourceStore<K>,
+    references: fn(&K) -> Vec<SecretKeyReference>,
+) -> Vec<(String, String)> {
+    let (namespace, name) = (change.object.namespace().unwrap_or_default(), change.object.name_any());
+    let users = kind.list(&namespace).into_iter();
+    users
+        .filter(|user| references(user).iter().any(|reference| reference.name == name))
+        .map(|user| (namespace.clone(), user.name_any()))
+        .collect()
+}

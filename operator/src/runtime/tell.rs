@@ -1,0 +1,10 @@
+//! Reports to people: conditions in statuses, and one event for each transition of a condition.
+
+mod conditions;
+mod events;
+mod failure_status;
+mod report;
+
+pub use self::conditions::{Conditions, is_true};
+pub(crate) use self::failure_status::{report_failure, report_malformed};
+pub(crate) use self::report::report;

@@ -1,0 +1,103 @@
+//! Failure conditions in the status of an object whose reconcile failed, or that could not be parsed.
+//!
+//! A reconciler that gets to its last step writes the status itself; this covers all that end before it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{ApiResource, DynamicObject};
+use kube::{Api, Resource as _, ResourceExt as _};
+use serde_json::{Map, Value, json};
+
+use super::Conditions;
+use crate::runtime::context::Context;
+use crate::runtime::failure::error_chain;
+use crate::runtime::watch::{CustomResource, Parsed, kind_of};
+use crate::runtime::write::{CallError, Verb};
+
+/// Writes into the status why an object could not be reconciled. Best effort: the next attempt writes it again.
+pub(crate) async fn report_failure<K: CustomResource>(
+    context: &Context,
+    object: &K,
+    category: &'static str,
+    message: &str,
+) {
+    let object_as_json = serde_json::to_value(object).unwrap_or_default();
+    let mut status = object_as_json.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
+    let before = status.get("conditions").cloned().unwrap_or_default();
+    let before: Vec<Condition> = serde_json::from_value(before).unwrap_or_default();
+    let mut conditions = Conditions::new(&before, object.meta().generation.unwrap_or_default());
+    for condition in &before {
+        conditions.keep(&condition.type_);
+    }
+    let kind = kind_of::<K>();
+    conditions.set(summary_condition(kind), false, category, message);
+    let conditions = conditions.finish();
+    context.publish_transitions(object, &before, &conditions).await;
+    let mut change = failed_status(kind, &conditions, message);
+    if status.get("readyReplicas").and_then(Value::as_i64).is_some_and(|ready| ready > 0) {
+        // Pods of the version before serve on: the object as a whole has not failed.
+        change.remove("phase");
+    }
+    status.extend(change);
+    if let Err(error) = context.write_status(object, &status).await {
+        tracing::debug!(
+            object = object.name_any(),
+            error = error_chain(&error),
+            "cannot write the failure into the status"
+        );
+    }
+}
+
+/// Writes into the status, once for each edit, that an object cannot be parsed as its kind: probably it was written under another
+/// version of the definition.
+pub(crate) async fn report_malformed<K: CustomResource>(
+    context: &Context,
+    object: &Parsed<K>,
+    error: &str,
+) -> Result<(), CallError> {
+    let kind = kind_of::<K>();
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    // The watch kept neither the malformed field's path nor the status: the object is read once more, as JSON.
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(context.client.clone(), &namespace, &ApiResource::erase::<K>(&()));
+    let Some(found) = context.call(Verb::Get, kind, &name, api.get_opt(&name)).await? else { return Ok(()) };
+    let before = found.data.pointer("/status/conditions").cloned().unwrap_or_default();
+    let before: Vec<Condition> = serde_json::from_value(before).unwrap_or_default();
+    let found = serde_json::to_value(found).unwrap_or_default();
+    let error = match serde_path_to_error::deserialize::<_, K>(found) {
+        Err(error) => error.to_string(),
+        Ok(_) => error.to_owned(),
+    };
+    let message =
+        format!("this object cannot be read as {kind}: {error}; correct the field and apply it again");
+    let mut conditions = Conditions::new(&before, object.meta().generation.unwrap_or_default());
+    conditions.set(summary_condition(kind), false, "Malformed", &message);
+    let conditions = conditions.finish();
+    if before == conditions {
+        return Ok(());
+    }
+    tracing::warn!(kind, namespace, name, error, "malformed object");
+    context.patch_status(object, failed_status(kind, &conditions, &message).into()).await?;
+    context.publish_transitions(object, &before, &conditions).await;
+    Ok(())
+}
+
+/// Returns the condition that sums an object up: `Valid` for kinds without pods, `Ready` for all others.
+fn summary_condition(kind: &str) -> &'static str {
+    match kind {
+        "MCPServerEntry" | "MCPTelemetryConfig" => "Valid",
+        _ => "Ready",
+    }
+}
+
+/// Returns the status fields that tell of a failure, as far as the kind has them.
+fn failed_status(kind: &str, conditions: &[Condition], message: &str) -> Map<String, Value> {
+    let mut status = Map::new();
+    status.insert("conditions".to_owned(), json!(conditions));
+    if kind != "MCPTelemetryConfig" {
+        status.insert("phase".to_owned(), "Failed".into());
+    }
+    if !matches!(kind, "MCPTelemetryConfig" | "MCPServerEntry" | "MCPGroup") {
+        status.insert("message".to_owned(), message.into());
+    }
+    status
+}

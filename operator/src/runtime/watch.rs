@@ -1,0 +1,42 @@
+//! Reads of the cluster: one watch for each kind, shared by all controllers, and the in-memory stores that the watches fill.
+//!
+//! [`ResourceStores`] holds the resources that controllers reconcile or react to, [`ChildrenStore`] the objects that the operator
+//! made. A reconciler reads from these stores and asks the API server for almost nothing. Every watch lists, then follows; an
+//! interrupted one starts again with exponential backoff.
+
+mod child_kind;
+mod children_store;
+mod labels;
+mod normalized_fields;
+mod parsed;
+mod resource_store;
+mod resource_stores;
+mod scope;
+mod secret_cache;
+mod watch_error;
+
+use kube::Client;
+
+use super::metrics::Metrics;
+
+pub use self::child_kind::{ChildKind, ChildType};
+pub use self::children_store::ChildrenStore;
+pub(crate) use self::labels::{
+    INSTANCE_LABEL, MANAGED_BY_LABEL, OPERATOR_NAME, child_metadata, controller_of, workload_labels,
+};
+pub(crate) use self::normalized_fields::NormalizedFields;
+pub use self::parsed::{CustomResource, Parsed, WatchedResource, kind_of};
+pub use self::resource_store::{Change, ResourceStore};
+pub use self::resource_stores::ResourceStores;
+pub use self::scope::Scope;
+pub(crate) use self::secret_cache::{SecretCache, SecretData};
+
+/// The connections of a watch: where it reads, how much of the cluster, and where interruptions are counted.
+pub(crate) struct WatchEnvironment<'a> {
+    /// The API server.
+    pub(crate) client: &'a Client,
+    /// The namespaces that are watched.
+    pub(crate) scope: &'a Scope,
+    /// Counts interrupted watches.
+    pub(crate) metrics: &'a Metrics,
+}

@@ -1,0 +1,289 @@
+//! A store of the children of all resources: every object with the operator's label, as its watch or the operator's last write
+//! brought it.
+//!
+//! A write is stored at once, so that the next reconcile does not see the state before it; the watch event that follows is older or
+//! equal and is ignored (resource versions are compared).
+
+use parking_lot::{Mutex, RwLock};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use kube::api::{DynamicObject, ObjectMeta};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use super::{
+    ChildKind, ChildType, MANAGED_BY_LABEL, OPERATOR_NAME, WatchEnvironment, controller_of, watch_error,
+};
+
+/// The interval at which the operator looks again for an optional API that the cluster lacks.
+const MISSING_API_POLL_INTERVAL: Duration = Duration::from_mins(1);
+
+type OwnerListener = Box<dyn Fn(&str, &str) -> BoxFuture<'static, ()> + Send + Sync>;
+type ChildrenOfOwner = BTreeMap<(ChildKind, String), Arc<DynamicObject>>;
+
+/// The children of all owners, by the uid of the owner.
+#[derive(Default)]
+pub struct ChildrenStore {
+    by_owner: RwLock<HashMap<String, ChildrenOfOwner>>,
+    /// By the kind of the owner.
+    listeners: Mutex<HashMap<&'static str, OwnerListener>>,
+    /// Optional kinds that the cluster lacks.
+    missing: RwLock<HashSet<ChildKind>>,
+    /// Kinds whose first list is complete.
+    listed: watch::Sender<HashSet<ChildKind>>,
+}
+
+impl ChildrenStore {
+    /// Returns one child of an owner, as it was seen last.
+    pub fn get(&self, owner: &str, kind: ChildKind, name: &str) -> Option<Arc<DynamicObject>> {
+        self.read().get(owner)?.get(&(kind, name.to_owned())).cloned()
+    }
+
+    /// Returns one child of an owner, parsed as its type.
+    pub fn typed<K: ChildType + DeserializeOwned>(&self, owner: &str, name: &str) -> Option<K> {
+        self.get(owner, K::KIND, name)?.as_ref().clone().try_parse().ok()
+    }
+
+    /// Returns all children of an owner.
+    pub fn of_owner(&self, owner: &str) -> Vec<(ChildKind, Arc<DynamicObject>)> {
+        let children = self.read();
+        let Some(children) = children.get(owner) else { return Vec::new() };
+        children.iter().map(|((kind, _), object)| (*kind, object.clone())).collect()
+    }
+
+    /// Returns true if the cluster lacks this optional kind.
+    pub fn is_missing(&self, kind: ChildKind) -> bool {
+        self.missing.read().contains(&kind)
+    }
+
+    /// Waits until every kind was listed once.
+    pub async fn ready(&self) {
+        // The sender lives in `self`, so that the wait cannot fail.
+        let _ = self.listed.subscribe().wait_for(|listed| listed.len() == ChildKind::ALL.len()).await;
+    }
+
+    /// Calls `listener` with (namespace, name) of the owner when a child of an owner of this kind changed.
+    pub(crate) fn listen(&self, owner_kind: &'static str, listener: OwnerListener) {
+        self.listeners.lock().insert(owner_kind, listener);
+    }
+
+    /// Stores an object unless a newer one is known; returns true if it was stored.
+    pub(crate) fn put(&self, kind: ChildKind, mut object: DynamicObject) -> bool {
+        // The entries of a list come without `apiVersion` and `kind`.
+        object.types.get_or_insert_with(|| kind.types());
+        let Some(owner) = controller_of(&object.metadata) else { return false };
+        let uid = owner.uid.clone();
+        let mut children = self.write();
+        let of = children.entry(uid).or_default();
+        let key = (kind, object.name_any());
+        if of.get(&key).is_some_and(|known| version(&known.metadata) >= version(&object.metadata)) {
+            return false;
+        }
+        of.insert(key, Arc::new(object));
+        true
+    }
+
+    /// Removes a deleted object unless a newer one of its name is known.
+    fn remove(&self, kind: ChildKind, object: &DynamicObject) {
+        let Some(owner) = controller_of(&object.metadata) else { return };
+        let mut children = self.write();
+        let Some(of) = children.get_mut(&owner.uid) else { return };
+        let key = (kind, object.name_any());
+        if of.get(&key).is_some_and(|known| version(&known.metadata) <= version(&object.metadata)) {
+            of.remove(&key);
+        }
+        if of.is_empty() {
+            children.remove(&owner.uid);
+        }
+    }
+
+    /// Removes an object from an owner that it no longer names, and returns it as that owner had it.
+    fn take_from_former_owner(&self, kind: ChildKind, now: &DynamicObject) -> Option<Arc<DynamicObject>> {
+        let owner = controller_of(&now.metadata).map(|owner| owner.uid.as_str());
+        let key = (kind, now.name_any());
+        let mut children = self.write();
+        if owner.is_some_and(|owner| children.get(owner).is_some_and(|of| of.contains_key(&key))) {
+            return None;
+        }
+        let is_it = |known: &DynamicObject| {
+            known.metadata.uid == now.metadata.uid && version(&known.metadata) < version(&now.metadata)
+        };
+        children
+            .iter_mut()
+            .filter(|(uid, of)| Some(uid.as_str()) != owner && of.get(&key).is_some_and(|known| is_it(known)))
+            .find_map(|(_, of)| of.remove(&key))
+    }
+
+    /// Watches one kind until the process ends; an optional kind as soon as the cluster has it.
+    pub(crate) async fn watch(&self, environment: &WatchEnvironment<'_>, kind: ChildKind) {
+        if kind.is_optional() {
+            while !self.probe(environment, kind).await {
+                // A kind that does not exist has no objects: its list is complete.
+                self.completed(kind);
+                tokio::time::sleep(MISSING_API_POLL_INTERVAL).await;
+            }
+        }
+        let api: Api<DynamicObject> = environment.scope.dynamic_api(environment.client, &kind.resource());
+        let config = watcher::Config::default().labels(&format!("{MANAGED_BY_LABEL}={OPERATOR_NAME}"));
+        let events =
+            watcher(api, config).default_backoff().modify(|object| object.metadata.managed_fields = None);
+        futures::pin_mut!(events);
+        // `listed` since `Init`, `before` as of `Init`: an object that is not listed again is gone. Owners are told once the list is
+        // complete, since controllers start to listen when all lists are.
+        let mut listed: Vec<ObjectMeta> = Vec::new();
+        let mut before = Vec::new();
+        while let Some(event) = events.next().await {
+            match event {
+                Err(error) => watch_error::report(environment.metrics, kind.as_str(), &error),
+                Ok(watcher::Event::Init) => {
+                    listed.clear();
+                    before = self.all(kind);
+                }
+                Ok(watcher::Event::InitApply(object)) => {
+                    if !before.is_empty() {
+                        listed.extend(
+                            self.take_from_former_owner(kind, &object).map(|was| was.metadata.clone()),
+                        );
+                    }
+                    listed.push(object.metadata.clone());
+                    self.put(kind, object);
+                }
+                Ok(watcher::Event::InitDone) => {
+                    let kept: HashSet<_> = listed.iter().map(|meta| meta.uid.clone()).collect();
+                    before.retain(|object: &Arc<DynamicObject>| !kept.contains(&object.metadata.uid));
+                    for gone in &before {
+                        self.remove(kind, gone);
+                    }
+                    self.completed(kind);
+                    for meta in listed.drain(..).chain(before.drain(..).map(|gone| gone.metadata.clone())) {
+                        self.notify_owner(&meta).await;
+                    }
+                }
+                Ok(watcher::Event::Apply(object)) => {
+                    // A person took the owner reference off: the reconcile of the former owner puts it back.
+                    if let Some(was) = self.take_from_former_owner(kind, &object) {
+                        self.notify_owner(&was.metadata).await;
+                    }
+                    let meta = object.metadata.clone();
+                    // The operator's own write comes back as an event that is no news.
+                    if self.put(kind, object) {
+                        self.notify_owner(&meta).await;
+                    }
+                }
+                Ok(watcher::Event::Delete(object)) => {
+                    self.remove(kind, &object);
+                    self.notify_owner(&object.metadata).await;
+                }
+            }
+        }
+    }
+
+    /// Looks whether the cluster has an optional kind, and records the answer. An API server that fails counts as lacking it.
+    async fn probe(&self, environment: &WatchEnvironment<'_>, kind: ChildKind) -> bool {
+        let resource = kind.resource();
+        let there = environment
+            .client
+            .list_api_group_resources(&resource.api_version)
+            .await
+            .is_ok_and(|list| list.resources.iter().any(|found| found.kind == resource.kind));
+        let mut missing = self.missing.write();
+        if there {
+            missing.remove(&kind)
+        } else {
+            missing.insert(kind)
+        };
+        there
+    }
+
+    async fn notify_owner(&self, meta: &ObjectMeta) {
+        let Some(owner) = controller_of(meta) else { return };
+        // The future is made first: the lock must not be held across an await.
+        let notified = {
+            let listeners = self.listeners.lock();
+            let Some(listener) = listeners.get(owner.kind.as_str()) else { return };
+            listener(meta.namespace.as_deref().unwrap_or_default(), &owner.name)
+        };
+        notified.await;
+    }
+
+    /// Returns all children of a kind, whoever owns them.
+    fn all(&self, kind: ChildKind) -> Vec<Arc<DynamicObject>> {
+        let children = self.read();
+        children
+            .values()
+            .flat_map(|of| {
+                of.iter().filter(|((found, _), _)| *found == kind).map(|(_, object)| object.clone())
+            })
+            .collect()
+    }
+
+    fn completed(&self, kind: ChildKind) {
+        self.listed.send_if_modified(|listed| listed.insert(kind));
+    }
+
+    fn read(&self) -> parking_lot::RwLockReadGuard<'_, HashMap<String, ChildrenOfOwner>> {
+        self.by_owner.read()
+    }
+
+    fn write(&self) -> parking_lot::RwLockWriteGuard<'_, HashMap<String, ChildrenOfOwner>> {
+        self.by_owner.write()
+    }
+}
+
+/// Returns the resource version as a number: versions of one kind grow with each write, although older documentation calls them
+/// opaque. An unreadable version counts as the oldest.
+fn version(meta: &ObjectMeta) -> u64 {
+    meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(version: &str) -> DynamicObject {
+        serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": "x", "namespace": "n", "uid": "u", "resourceVersion": version,
+                "ownerReferences": [{"apiVersion": "g/v", "kind": "K", "name": "o", "uid": "owner", "controller": true}],
+            },
+        }))
+        .expect("an object")
+    }
+
+    #[test]
+    fn an_object_without_its_owner_is_nobodys() {
+        let children = ChildrenStore::default();
+        children.put(ChildKind::ConfigMap, object("10"));
+        let mut orphan = object("11");
+        assert!(
+            children.take_from_former_owner(ChildKind::ConfigMap, &orphan).is_none(),
+            "it is where it belongs"
+        );
+        orphan.metadata.owner_references = None;
+        let was =
+            children.take_from_former_owner(ChildKind::ConfigMap, &orphan).expect("it belonged to somebody");
+        assert_eq!(controller_of(&was.metadata).map(|owner| owner.name.as_str()), Some("o"));
+        assert!(children.get("owner", ChildKind::ConfigMap, "x").is_none());
+    }
+
+    #[test]
+    fn an_old_event_does_not_hide_what_was_written_since() {
+        let children = ChildrenStore::default();
+        let known =
+            || children.get("owner", ChildKind::ConfigMap, "x").and_then(|known| known.resource_version());
+        assert!(children.put(ChildKind::ConfigMap, object("10")));
+        assert!(!children.put(ChildKind::ConfigMap, object("9")));
+        children.remove(ChildKind::ConfigMap, &object("9"));
+        assert_eq!(known().as_deref(), Some("10"));
+        children.remove(ChildKind::ConfigMap, &object("11"));
+        assert_eq!(known(), None);
+    }
+}

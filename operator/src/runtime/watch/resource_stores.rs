@@ -1,0 +1,106 @@
+//! The stores of every kind that a controller reconciles or reacts to, and what is dropped before an object is kept.
+
+use futures::future::join_all;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Secret};
+use kube::api::ApiResource;
+use kube::core::PartialObjectMeta;
+use vmcp_crds::{EmbeddingServer, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer};
+
+use super::resource_store::AnyResourceStore;
+use super::{MANAGED_BY_LABEL, OPERATOR_NAME, ResourceStore, WatchEnvironment, secret_cache};
+
+/// All objects that reconcilers read, kept up to date by watches.
+pub struct ResourceStores {
+    /// Every VirtualMCPServer.
+    pub virtual_mcp_servers: ResourceStore<VirtualMCPServer>,
+    /// Every MCPGroup.
+    pub mcp_groups: ResourceStore<MCPGroup>,
+    /// Every MCPServer.
+    pub mcp_servers: ResourceStore<MCPServer>,
+    /// Every MCPServerEntry.
+    pub mcp_server_entries: ResourceStore<MCPServerEntry>,
+    /// Every EmbeddingServer, also those that a VirtualMCPServer owns.
+    pub embedding_servers: ResourceStore<EmbeddingServer>,
+    /// Every MCPTelemetryConfig.
+    pub telemetry_configs: ResourceStore<MCPTelemetryConfig>,
+    /// Pods that the operator's workloads made. Of their spec, only names, images and ports of containers are kept.
+    pub pods: ResourceStore<Pod>,
+    /// Every Secret, without its data: [`Context::secret`](crate::runtime::Context::secret) reads that.
+    pub secrets: ResourceStore<PartialObjectMeta<Secret>>,
+}
+
+impl Default for ResourceStores {
+    fn default() -> Self {
+        let ours = format!("{MANAGED_BY_LABEL}={OPERATOR_NAME}");
+        Self {
+            virtual_mcp_servers: ResourceStore::default(),
+            mcp_groups: ResourceStore::default(),
+            mcp_servers: ResourceStore::default(),
+            mcp_server_entries: ResourceStore::default(),
+            embedding_servers: ResourceStore::default(),
+            telemetry_configs: ResourceStore::default(),
+            pods: ResourceStore::new(Some(ours), trim_pod),
+            secrets: ResourceStore::new(None, secret_cache::trim),
+        }
+    }
+}
+
+impl ResourceStores {
+    /// Lists every store; a new field that is missing here does not compile.
+    fn all(&self) -> [&dyn AnyResourceStore; 8] {
+        let Self {
+            virtual_mcp_servers,
+            mcp_groups,
+            mcp_servers,
+            mcp_server_entries,
+            embedding_servers,
+            telemetry_configs,
+            pods,
+            secrets,
+        } = self;
+        [
+            virtual_mcp_servers,
+            mcp_groups,
+            mcp_servers,
+            mcp_server_entries,
+            embedding_servers,
+            telemetry_configs,
+            pods,
+            secrets,
+        ]
+    }
+
+    /// Returns the kinds that are watched: the operator needs the rights `list` and `watch` of each.
+    pub(crate) fn watched(&self) -> impl Iterator<Item = ApiResource> {
+        self.all().into_iter().map(AnyResourceStore::resource)
+    }
+
+    /// Fills all stores until the process ends. Called once, after all listeners are registered.
+    pub(crate) async fn watch(&self, environment: &WatchEnvironment<'_>) {
+        let watches = self.all().map(|store| store.watch(environment));
+        watches.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().await;
+    }
+
+    /// Waits until every store has its first list.
+    pub(crate) async fn ready(&self) {
+        join_all(self.all().map(|store| store.ready())).map(drop).await;
+    }
+}
+
+/// Drops nearly all of a pod's spec, which is larger than everything else that is kept of the pod.
+fn trim_pod(pod: &mut Pod) {
+    let Some(spec) = &mut pod.spec else { return };
+    let containers = std::mem::take(&mut spec.containers);
+    *spec = PodSpec::default();
+    spec.containers = containers
+        .into_iter()
+        .map(|container| Container {
+            name: container.name,
+            image: container.image,
+            ports: container.ports,
+            ..Container::default()
+        })
+        .collect();
+}

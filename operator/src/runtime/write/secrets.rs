@@ -1,0 +1,34 @@
+//! Reads of Secret values: from the cache, or once from the API server for each version of a Secret.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+
+use super::{CallError, Verb};
+use crate::runtime::context::Context;
+use crate::runtime::watch::SecretData;
+
+impl Context {
+    /// Returns the data of a Secret; `None` if there is no Secret of that name.
+    pub(crate) async fn secret(&self, namespace: &str, name: &str) -> Result<Option<SecretData>, CallError> {
+        let key = (namespace.to_owned(), name.to_owned());
+        let Some(meta) = self.resources.secrets.get(namespace, name) else {
+            self.secret_cache.remove(&key);
+            return Ok(None);
+        };
+        let version = meta.metadata.resource_version.clone().unwrap_or_default();
+        if let Some(data) = self.secret_cache.get(&key, &version) {
+            return Ok(Some(data));
+        }
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        let Some(secret) = self.call(Verb::Get, "Secret", name, api.get_opt(name)).await? else {
+            return Ok(None);
+        };
+        // The version that was read, which may be newer than the one that the watch has seen.
+        let version = secret.metadata.resource_version.unwrap_or_default();
+        let data = Arc::new(secret.data.unwrap_or_default());
+        self.secret_cache.insert(key, version, data.clone());
+        Ok(Some(data))
+    }
+}

@@ -1,0 +1,163 @@
+//! Reconciles a VirtualMCPServer: dereference -> validate -> build -> apply -> observe -> nudge -> status.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::ResourceExt as _;
+use kube::runtime::controller::Action;
+use vmcp_crds::VirtualMCPServer;
+
+use super::build::build;
+use super::dereference::{DereferenceError, dereference, embedding_server_of, group_of, refers_to_secret};
+use super::kubelet_nudge::nudge;
+use super::last_good::LastGood;
+use super::names;
+use super::observe::Observer;
+use super::status::ObservedVirtualMCPServer;
+use super::validate::validate;
+use crate::runtime::{
+    Applied, ApplyError, CallError, Change, Context, Failure, Retry, Triggers, WatchedResource, report,
+    run_controller,
+};
+use crate::workload::health::PodCounts;
+use crate::workload::workload_of_pod;
+
+/// The interval at which pods are asked for their status reports: no watch tells.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
+/// The interval while a change is under way.
+const POLL_INTERVAL_IN_FLUX: Duration = Duration::from_millis(1500);
+
+/// Why a server could not be reconciled.
+#[derive(Debug, thiserror::Error)]
+enum ReconcileError {
+    #[error(transparent)]
+    Dereference(#[from] DereferenceError),
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl Failure for ReconcileError {
+    fn category(&self) -> &'static str {
+        match self {
+            Self::Dereference(DereferenceError::Call(call)) | Self::Call(call) => call.category(),
+            Self::Dereference(DereferenceError::Randomness(_)) => "NoRandomness",
+            Self::Apply(apply) => apply.category(),
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Dereference(DereferenceError::Call(call)) | Self::Call(call) => call.retry(),
+            Self::Dereference(DereferenceError::Randomness(_)) => Retry::Backoff,
+            Self::Apply(apply) => apply.retry(),
+        }
+    }
+
+    fn is_in_status(&self) -> bool {
+        matches!(self, Self::Apply(apply) if apply.needs_person())
+    }
+}
+
+/// Reconciles VirtualMCPServers until the process is to end.
+pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
+    let memory = Arc::new(Memory { observer: Observer::new(), last_good: LastGood::default() });
+    let reconcile = move |server, context| reconcile(server, context, memory.clone());
+    run_controller(triggers(context), reconcile).boxed()
+}
+
+/// Returns what triggers a reconcile besides the server and its children: its pods, and everything that it refers to.
+fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
+    let all = &context.resources;
+    Triggers::new(context, &all.virtual_mcp_servers)
+        .on(&all.pods, |change, _| workload_of_pod(change, names::WORKLOAD_NAME))
+        .on(&all.mcp_groups, |change, context| {
+            servers(change, context, |server, name| group_of(server) == Some(name))
+        })
+        // All servers: a backend that left a group still is a backend of servers that it no longer names.
+        .on(&all.mcp_servers, |change, context| servers(change, context, |_, _| true))
+        .on(&all.mcp_server_entries, |change, context| servers(change, context, |_, _| true))
+        .on(&all.embedding_servers, |change, context| {
+            servers(change, context, |server, name| embedding_server_of(server) == name)
+        })
+        .on(&all.telemetry_configs, |change, context| {
+            servers(change, context, |server, name| {
+                server.spec.telemetry_config_ref.as_ref().is_some_and(|reference| reference.name == name)
+            })
+        })
+        .on(&all.secrets, |change, context| {
+            servers(change, context, |server, name| refers_to_secret(server, context, name))
+        })
+}
+
+/// Returns the servers of the changed object's namespace that it concerns.
+fn servers<K: WatchedResource>(
+    change: &Change<K>,
+    context: &Context,
+    concerned: impl Fn(&VirtualMCPServer, &str) -> bool,
+) -> Vec<(String, String)> {
+    let namespace = change.object.namespace().unwrap_or_default();
+    let name = change.object.name_any();
+    let mut servers = context.resources.virtual_mcp_servers.list(&namespace);
+    servers.retain(|server| concerned(server, &name));
+    servers.iter().map(|server| (namespace.clone(), server.name_any())).collect()
+}
+
+/// The state that lives from one reconcile to the next.
+struct Memory {
+    observer: Observer,
+    last_good: LastGood,
+}
+
+async fn reconcile(
+    server: Arc<VirtualMCPServer>,
+    context: Arc<Context>,
+    memory: Arc<Memory>,
+) -> Result<Action, ReconcileError> {
+    let Memory { observer, last_good } = memory.as_ref();
+    let references = dereference(&server, &context, last_good).await?;
+    let plan = validate(&server, &references, &context.settings);
+    let before = plan.configuration.as_ref().err().and(references.mounted.as_ref());
+    last_good.remember(&server, before, &context);
+    let mut applied = match &plan.server {
+        Ok(valid) => {
+            let desired = build(valid, &plan, &references, &context.settings);
+            context.apply(server.as_ref(), desired).await
+        }
+        Err(_) => Applied::default(),
+    };
+    // Permanent errors are reported in the status below; transient ones only retry.
+    if let Some(error) = applied.failed.take_if(|error| !error.needs_person()) {
+        return Err(error.into());
+    }
+    let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
+    let pods = context.pods(&server.namespace().unwrap_or_default(), &names::selector(&name));
+    let deployment = context.children.typed::<Deployment>(&uid, &name);
+    let counts = match &deployment {
+        Some(deployment) => {
+            Some(PodCounts::from(deployment).with_cluster_events(&context, None, &pods).await)
+        }
+        None => None,
+    };
+    let pods = observer.observe(pods, &references.generated.admin_token, &context.metrics).await;
+    nudge(&server, &plan, &applied, &pods, &context).await?;
+
+    let observed = ObservedVirtualMCPServer {
+        server: &server,
+        plan: &plan,
+        references: &references,
+        applied: &applied,
+        counts: counts.as_ref(),
+        pods: &pods,
+        settings: &context.settings,
+    };
+    let computed = observed.status();
+    let before = server.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    report(&context, server.as_ref(), before, &computed.status.conditions, &computed.status).await?;
+    applied.entirely()?;
+    Ok(Action::requeue(if computed.in_flux { POLL_INTERVAL_IN_FLUX } else { POLL_INTERVAL }))
+}

@@ -1,0 +1,56 @@
+//! The objects that a VirtualMCPServer is made of, one function each; [`build`](super::build) decides which of them exist.
+
+mod config;
+mod deployment;
+mod exposure;
+mod service;
+
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::ObjectMeta;
+use vmcp_crds::virtual_mcp_server::{EmbeddingSource, Scale, TeiService, Validated};
+
+pub(super) use self::config::{config_map, secret};
+pub(super) use self::deployment::deployment;
+pub(super) use self::exposure::optional;
+pub(super) use self::service::{client_service, peers_service};
+use super::names;
+use crate::runtime::child_metadata;
+
+/// Returns the metadata of an object of the server.
+fn meta(server: &Validated, name: String) -> ObjectMeta {
+    child_metadata(name, names::WORKLOAD_NAME, &server.name)
+}
+
+/// Returns the ServiceAccount of the pods, which has no rights and mounts no token.
+pub(super) fn service_account(server: &Validated) -> ServiceAccount {
+    ServiceAccount {
+        metadata: meta(server, names::other(&server.name)),
+        automount_service_account_token: Some(false),
+        ..ServiceAccount::default()
+    }
+}
+
+/// Returns the EmbeddingServer that the server asks for by `spec.optimizer.embeddings.tei.managed`.
+pub(super) fn managed_embedding_server(server: &Validated) -> Option<vmcp_crds::EmbeddingServer> {
+    let EmbeddingSource::Tei { service: TeiService::Managed(spec), .. } =
+        &server.optimizer.as_ref()?.embeddings
+    else {
+        return None;
+    };
+    Some(vmcp_crds::EmbeddingServer {
+        metadata: meta(server, server.name.clone()),
+        spec: spec.as_ref().clone(),
+        status: None,
+    })
+}
+
+/// Returns the number of pods; `None` if an autoscaler or a person decides it.
+fn replicas(scale: &Scale) -> Option<i32> {
+    match scale {
+        Scale::Fixed(replicas) => Some(*replicas),
+        Scale::Free | Scale::Automatic(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! The objects that pods mount: a ConfigMap with `vmcp.yaml` and a Secret with the values that it refers to.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
+use vmcp_crds::virtual_mcp_server::Validated;
+
+use super::meta;
+use crate::virtual_mcp_server::dereference::GeneratedValues;
+use crate::virtual_mcp_server::last_good::Mounted;
+use crate::virtual_mcp_server::names::{self, CONFIG_FILE};
+
+/// Returns the ConfigMap with `vmcp.yaml`.
+pub(in crate::virtual_mcp_server) fn config_map(server: &Validated, mounted: &Mounted) -> ConfigMap {
+    ConfigMap {
+        metadata: meta(server, names::config_map(&server.name)),
+        data: Some(BTreeMap::from([(CONFIG_FILE.to_owned(), mounted.text.clone())])),
+        ..ConfigMap::default()
+    }
+}
+
+/// Returns the Secret: one key a value, `admin-token` and `session-key` among them.
+pub(in crate::virtual_mcp_server) fn secret(
+    server: &Validated,
+    mounted: &Mounted,
+    generated: &GeneratedValues,
+) -> Secret {
+    let mut data: BTreeMap<_, _> =
+        mounted.secrets.iter().map(|(file, value)| (file.clone(), ByteString(value.clone()))).collect();
+    data.insert(ADMIN_TOKEN.to_owned(), ByteString(generated.admin_token.clone()));
+    data.insert(SESSION_KEY.to_owned(), ByteString(generated.session_key.clone()));
+    Secret {
+        metadata: meta(server, names::secret(&server.name)),
+        type_: Some("Opaque".to_owned()),
+        data: Some(data),
+        ..Secret::default()
+    }
+}

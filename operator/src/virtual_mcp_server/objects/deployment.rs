@@ -1,0 +1,188 @@
+//! The Deployment: one container `vmcp`, hardened, that mounts its configuration and keeps its cache in an emptyDir.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
+use k8s_openapi::api::core::v1::{
+    ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, PodSecurityContext, PodSpec,
+    PodTemplateSpec, Probe, ResourceRequirements, SecretVolumeSource, SecurityContext,
+    TopologySpreadConstraint, Volume, VolumeMount,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use vmcp_crds::lower::{ADMIN_PORT, CACHE_DIR, CLIENT_PORT, SECRETS_DIR};
+use vmcp_crds::virtual_mcp_server::Validated;
+
+use super::{meta, replicas};
+use crate::runtime::BuildSettings;
+use crate::virtual_mcp_server::names::{self, CONFIG_FILE, CONTAINER};
+use crate::workload::{pod, pod_template};
+
+/// The directory at which the ConfigMap is mounted.
+const CONFIG_DIR: &str = "/etc/vmcp/config";
+/// The uid and gid of distroless images' user `nonroot`.
+const NONROOT: i64 = 65_532;
+
+/// Returns the Deployment. `grace` is the time that a pod needs to end, which follows from its configuration.
+pub(in crate::virtual_mcp_server) fn deployment(
+    server: &Validated,
+    grace: Duration,
+    settings: &BuildSettings,
+) -> Deployment {
+    let ours = template(server, grace, settings);
+    // Cannot fail: `validate` has merged the same template into an empty one.
+    let template = pod_template::merge(&ours, &server.pods.template).unwrap_or(ours);
+    Deployment {
+        metadata: meta(server, server.name.clone()),
+        spec: Some(DeploymentSpec {
+            replicas: replicas(&server.scale),
+            selector: LabelSelector {
+                match_labels: Some(names::selector(&server.name)),
+                ..LabelSelector::default()
+            },
+            // A new pod is ready before an old one ends.
+            strategy: Some(DeploymentStrategy {
+                type_: Some("RollingUpdate".to_owned()),
+                rolling_update: Some(RollingUpdateDeployment {
+                    max_unavailable: Some(IntOrString::Int(0)),
+                    max_surge: Some(IntOrString::Int(1)),
+                }),
+            }),
+            template,
+            ..DeploymentSpec::default()
+        }),
+        ..Deployment::default()
+    }
+}
+
+fn template(server: &Validated, grace: Duration, settings: &BuildSettings) -> PodTemplateSpec {
+    let pods = &server.pods;
+    let grace = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
+    let account = pods.service_account.clone().unwrap_or_else(|| names::other(&server.name));
+    let base = pod::base(Some(&account), &pods.image_pull_secrets);
+    PodTemplateSpec {
+        metadata: Some(ObjectMeta { labels: Some(names::selector(&server.name)), ..ObjectMeta::default() }),
+        spec: Some(PodSpec {
+            // Not even the token of an account that the resource names: `vmcp` does not call the API server.
+            automount_service_account_token: Some(false),
+            termination_grace_period_seconds: Some(pods.termination_grace_period_seconds.unwrap_or(grace)),
+            security_context: Some(PodSecurityContext {
+                run_as_non_root: Some(true),
+                run_as_user: Some(NONROOT),
+                run_as_group: Some(NONROOT),
+                fs_group: Some(NONROOT),
+                ..base.security_context.unwrap_or_default()
+            }),
+            // Replicas on different nodes, if there are several.
+            topology_spread_constraints: Some(vec![TopologySpreadConstraint {
+                max_skew: 1,
+                topology_key: "kubernetes.io/hostname".to_owned(),
+                when_unsatisfiable: "ScheduleAnyway".to_owned(),
+                label_selector: Some(LabelSelector {
+                    match_labels: Some(names::selector(&server.name)),
+                    ..LabelSelector::default()
+                }),
+                ..TopologySpreadConstraint::default()
+            }]),
+            containers: vec![container(server, settings)],
+            volumes: Some(volumes(server)),
+            ..base
+        }),
+    }
+}
+
+fn container(server: &Validated, settings: &BuildSettings) -> Container {
+    let pods = &server.pods;
+    Container {
+        name: CONTAINER.to_owned(),
+        image: Some(pods.image.clone().unwrap_or_else(|| settings.vmcp_image.clone())),
+        image_pull_policy: pods.image_pull_policy.map(|policy| policy.as_str().to_owned()),
+        // Arguments only: the entrypoint is the image's, which has no shell and no search path.
+        args: Some(vec!["serve".to_owned(), "--config".to_owned(), format!("{CONFIG_DIR}/{CONFIG_FILE}")]),
+        // No environment variables: `vmcp.yaml` names the writable folder, and the image knows where its model is.
+        ports: Some(vec![port("mcp", CLIENT_PORT), port("admin", ADMIN_PORT)]),
+        startup_probe: Some(probe("/healthz", 1, 120)),
+        liveness_probe: Some(probe("/healthz", 10, 3)),
+        readiness_probe: Some(probe("/readyz", 2, 2)),
+        resources: Some(pods.resources.clone().unwrap_or_else(resources)),
+        security_context: Some(SecurityContext {
+            read_only_root_filesystem: Some(true),
+            ..pod::unprivileged()
+        }),
+        volume_mounts: Some(vec![
+            mount("config", CONFIG_DIR, true),
+            mount("secrets", SECRETS_DIR, true),
+            mount("cache", CACHE_DIR, false),
+        ]),
+        ..Container::default()
+    }
+}
+
+fn volumes(server: &Validated) -> Vec<Volume> {
+    vec![
+        Volume {
+            name: "config".to_owned(),
+            config_map: Some(ConfigMapVolumeSource {
+                name: names::config_map(&server.name),
+                ..ConfigMapVolumeSource::default()
+            }),
+            ..Volume::default()
+        },
+        Volume {
+            name: "secrets".to_owned(),
+            secret: Some(SecretVolumeSource {
+                secret_name: Some(names::secret(&server.name)),
+                // Readable for the pod's group alone.
+                default_mode: Some(0o440),
+                ..SecretVolumeSource::default()
+            }),
+            ..Volume::default()
+        },
+        Volume {
+            name: "cache".to_owned(),
+            empty_dir: Some(EmptyDirVolumeSource {
+                size_limit: Some(
+                    server
+                        .optimizer
+                        .as_ref()
+                        .map_or_else(|| Quantity("1Gi".to_owned()), |optimizer| optimizer.cache_size.clone()),
+                ),
+                ..EmptyDirVolumeSource::default()
+            }),
+            ..Volume::default()
+        },
+    ]
+}
+
+fn port(name: &str, port: u16) -> ContainerPort {
+    ContainerPort { name: Some(name.to_owned()), container_port: port.into(), ..ContainerPort::default() }
+}
+
+fn probe(path: &str, period: i32, failures: i32) -> Probe {
+    Probe {
+        timeout_seconds: Some(2),
+        failure_threshold: Some(failures),
+        ..pod::http_probe(path, "admin", period)
+    }
+}
+
+fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: name.to_owned(),
+        mount_path: path.to_owned(),
+        read_only: read_only.then_some(true),
+        ..VolumeMount::default()
+    }
+}
+
+/// Returns the default resources: memory for the local model and some thousand tools; no CPU limit, which would throttle requests.
+fn resources() -> ResourceRequirements {
+    let quantity = |name: &str, value: &str| (name.to_owned(), Quantity(value.to_owned()));
+    ResourceRequirements {
+        requests: Some(BTreeMap::from([quantity("cpu", "100m"), quantity("memory", "128Mi")])),
+        limits: Some(BTreeMap::from([quantity("memory", "1Gi")])),
+        ..ResourceRequirements::default()
+    }
+}

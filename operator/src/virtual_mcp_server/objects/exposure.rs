@@ -1,0 +1,142 @@
+//! Objects that exist only if the resource asks for them: autoscaler, disruption budget, network policy, monitor, route.
+
+use k8s_openapi::api::autoscaling::v2::{
+    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, MetricSpec,
+    MetricTarget, ResourceMetricSource,
+};
+use k8s_openapi::api::networking::v1::{
+    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+};
+use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::json;
+use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT};
+use vmcp_crds::virtual_mcp_server::{Autoscaling, Disruption, HttpRoute, Scale, ServiceMonitor, Validated};
+
+use super::meta;
+use crate::runtime::{Child, ChildKind};
+use crate::virtual_mcp_server::names;
+
+/// Returns the optional objects that the resource asks for.
+pub(in crate::virtual_mcp_server) fn optional(server: &Validated) -> impl Iterator<Item = Child> {
+    let autoscaler = match &server.scale {
+        Scale::Automatic(autoscaling) => Some(Child::of(&autoscaler(server, autoscaling))),
+        Scale::Fixed(_) | Scale::Free => None,
+    };
+    [
+        autoscaler,
+        server.disruption.as_ref().map(|disruption| Child::of(&budget(server, disruption))),
+        server.ingress_from.as_ref().map(|peers| Child::of(&policy(server, peers))),
+        server.service_monitor.as_ref().map(|monitor| service_monitor(server, monitor)),
+        server.http_route.as_ref().map(|route| http_route(server, route)),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+fn pods(server: &Validated) -> LabelSelector {
+    LabelSelector { match_labels: Some(names::selector(&server.name)), ..LabelSelector::default() }
+}
+
+fn autoscaler(server: &Validated, autoscaling: &Autoscaling) -> HorizontalPodAutoscaler {
+    HorizontalPodAutoscaler {
+        metadata: meta(server, names::other(&server.name)),
+        spec: Some(HorizontalPodAutoscalerSpec {
+            scale_target_ref: CrossVersionObjectReference {
+                api_version: Some("apps/v1".to_owned()),
+                kind: "Deployment".to_owned(),
+                name: server.name.clone(),
+            },
+            min_replicas: Some(autoscaling.min_replicas),
+            max_replicas: autoscaling.max_replicas,
+            metrics: Some(vec![MetricSpec {
+                type_: "Resource".to_owned(),
+                resource: Some(ResourceMetricSource {
+                    name: "cpu".to_owned(),
+                    target: MetricTarget {
+                        type_: "Utilization".to_owned(),
+                        average_utilization: Some(autoscaling.target_cpu_utilization_percentage),
+                        ..MetricTarget::default()
+                    },
+                }),
+                ..MetricSpec::default()
+            }]),
+            ..HorizontalPodAutoscalerSpec::default()
+        }),
+        ..HorizontalPodAutoscaler::default()
+    }
+}
+
+fn budget(server: &Validated, disruption: &Disruption) -> PodDisruptionBudget {
+    let (min_available, max_unavailable) = match disruption {
+        Disruption::MinAvailable(least) => (Some(least.clone()), None),
+        Disruption::MaxUnavailable(most) => (None, Some(most.clone())),
+    };
+    PodDisruptionBudget {
+        metadata: meta(server, names::other(&server.name)),
+        spec: Some(PodDisruptionBudgetSpec {
+            min_available,
+            max_unavailable,
+            selector: Some(pods(server)),
+            ..PodDisruptionBudgetSpec::default()
+        }),
+        ..PodDisruptionBudget::default()
+    }
+}
+
+/// Returns the NetworkPolicy. The admin port stays open to all namespaces: the operator and Prometheus call it, and it asks for a token.
+fn policy(server: &Validated, from: &[NetworkPolicyPeer]) -> NetworkPolicy {
+    let port = |port: u16| NetworkPolicyPort {
+        port: Some(IntOrString::Int(port.into())),
+        protocol: Some("TCP".to_owned()),
+        ..NetworkPolicyPort::default()
+    };
+    let all_namespaces = NetworkPolicyPeer {
+        namespace_selector: Some(LabelSelector::default()),
+        ..NetworkPolicyPeer::default()
+    };
+    NetworkPolicy {
+        metadata: meta(server, names::other(&server.name)),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(pods(server)),
+            policy_types: Some(vec!["Ingress".to_owned()]),
+            ingress: Some(vec![
+                NetworkPolicyIngressRule {
+                    from: (!from.is_empty()).then(|| from.to_vec()),
+                    ports: Some(vec![port(CLIENT_PORT)]),
+                },
+                NetworkPolicyIngressRule {
+                    from: Some(vec![all_namespaces]),
+                    ports: Some(vec![port(ADMIN_PORT)]),
+                },
+            ]),
+            ..NetworkPolicySpec::default()
+        }),
+    }
+}
+
+fn service_monitor(server: &Validated, monitor: &ServiceMonitor) -> Child {
+    let mut metadata = meta(server, names::other(&server.name));
+    metadata.labels.get_or_insert_default().extend(monitor.labels.clone());
+    let mut endpoint = json!({ "port": "admin", "path": "/metrics" });
+    if let (Some(interval), Some(endpoint)) = (&monitor.interval, endpoint.as_object_mut()) {
+        endpoint.insert("interval".to_owned(), interval.as_str().into());
+    }
+    let mut labels = names::selector(&server.name);
+    labels.insert(names::COMPONENT.to_owned(), names::PEERS.to_owned());
+    let spec = json!({ "spec": { "selector": { "matchLabels": labels }, "endpoints": [endpoint] } });
+    Child::json(ChildKind::ServiceMonitor, metadata, spec)
+}
+
+fn http_route(server: &Validated, route: &HttpRoute) -> Child {
+    let spec = json!({ "spec": {
+        "parentRefs": route.parent_refs,
+        "hostnames": route.hostnames,
+        "rules": [{
+            "matches": [{ "path": { "type": "PathPrefix", "value": route.path } }],
+            "backendRefs": [{ "name": names::service(&server.name), "port": CLIENT_PORT }],
+        }],
+    } });
+    Child::json(ChildKind::HTTPRoute, meta(server, names::other(&server.name)), spec)
+}

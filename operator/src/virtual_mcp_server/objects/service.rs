@@ -1,0 +1,49 @@
+//! The Services: one for clients, and a headless one by which Prometheus finds each pod.
+
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use vmcp_crds::lower::{ADMIN_PORT, CLIENT_PORT};
+use vmcp_crds::virtual_mcp_server::Validated;
+
+use super::meta;
+use crate::virtual_mcp_server::names;
+
+/// Returns the Service for clients. It has no admin port: it may lead out of the cluster.
+pub(in crate::virtual_mcp_server) fn client_service(server: &Validated) -> Service {
+    Service {
+        metadata: meta(server, names::service(&server.name)),
+        spec: Some(ServiceSpec {
+            type_: Some(server.service_type.as_str().to_owned()),
+            session_affinity: Some(server.session_affinity.as_str().to_owned()),
+            selector: Some(names::selector(&server.name)),
+            ports: Some(vec![port("mcp", CLIENT_PORT)]),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    }
+}
+
+/// Returns the headless Service, which resolves to one address a pod and has the admin port.
+pub(in crate::virtual_mcp_server) fn peers_service(server: &Validated) -> Service {
+    let mut metadata = meta(server, names::peers(&server.name));
+    metadata.labels.get_or_insert_default().insert(names::COMPONENT.into(), names::PEERS.into());
+    Service {
+        metadata,
+        spec: Some(ServiceSpec {
+            cluster_ip: Some("None".to_owned()),
+            selector: Some(names::selector(&server.name)),
+            ports: Some(vec![port("mcp", CLIENT_PORT), port("admin", ADMIN_PORT)]),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    }
+}
+
+fn port(name: &str, port: u16) -> ServicePort {
+    ServicePort {
+        name: Some(name.to_owned()),
+        port: port.into(),
+        target_port: Some(IntOrString::String(name.to_owned())),
+        ..ServicePort::default()
+    }
+}

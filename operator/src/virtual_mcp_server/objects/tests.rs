@@ -1,0 +1,135 @@
+//! Tests of the objects as `build` returns them, by the spec that asks for them.
+
+use serde_json::{Value, json};
+
+use crate::runtime::{Child, ChildKind};
+use crate::virtual_mcp_server::build::build;
+use crate::virtual_mcp_server::dereference::References;
+use crate::virtual_mcp_server::testing::{plan, references, settings, with_server};
+
+fn built(spec: &str) -> Vec<(String, Value)> {
+    let references = with_server(references(), "a");
+    let plan = plan(spec, &references);
+    let desired = build(plan.server.as_ref().expect("valid"), &plan, &references, &settings());
+    let named = |child: &Child| {
+        let object = serde_json::to_value(child.object()).expect("JSON");
+        (format!("{}/{}", child.kind().as_str(), child.name()), object)
+    };
+    desired.children.iter().map(named).collect()
+}
+
+fn one(spec: &str, name: &str) -> Value {
+    let built = built(spec);
+    let found = built.iter().find(|(key, _)| key == name);
+    found
+        .unwrap_or_else(|| panic!("{name} among {:?}", built.iter().map(|(key, _)| key).collect::<Vec<_>>()))
+        .1
+        .clone()
+}
+
+#[test]
+fn what_is_always_there() {
+    let names: Vec<_> = built("{}").into_iter().map(|(name, _)| name).collect();
+    assert_eq!(
+        names,
+        [
+            "ServiceAccount/x-vmcp",
+            "ConfigMap/x-vmcp-config",
+            "Secret/x-vmcp-secrets",
+            "Service/vmcp-x",
+            "Service/vmcp-x-peers",
+            "Deployment/x",
+        ]
+    );
+}
+
+#[test]
+fn a_pod_has_the_time_to_end_that_its_configuration_takes() {
+    let grace = |spec: &str| {
+        one(spec, "Deployment/x")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"].clone()
+    };
+    assert_eq!(grace("{config: {server: {shutdownDelay: 20s, drainTimeout: 1m}}}"), 90);
+    assert_eq!(grace("{terminationGracePeriodSeconds: 7}"), 7);
+}
+
+#[test]
+fn pods_are_locked_down() {
+    let deployment = one("{}", "Deployment/x");
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    let container = &pod["containers"][0];
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+    assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
+    assert_eq!(container["args"], json!(["serve", "--config", "/etc/vmcp/config/vmcp.yaml"]));
+    assert_eq!(pod["volumes"][2], json!({"name": "cache", "emptyDir": {"sizeLimit": "1Gi"}}));
+    assert_eq!(deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
+    assert_eq!(pod["terminationGracePeriodSeconds"], 45, "the drain, and what comes before and after it");
+}
+
+#[test]
+fn replicas_are_ours_only_when_given() {
+    assert_eq!(one("{replicas: 3}", "Deployment/x")["spec"]["replicas"], 3);
+    assert_eq!(one("{}", "Deployment/x")["spec"].get("replicas"), None);
+    let automatic = "{autoscaling: {maxReplicas: 5}}";
+    assert_eq!(one(automatic, "Deployment/x")["spec"].get("replicas"), None);
+    assert_eq!(one(automatic, "HorizontalPodAutoscaler/x-vmcp")["spec"]["maxReplicas"], 5);
+}
+
+#[test]
+fn a_template_changes_the_pods() {
+    let spec = "{podTemplateSpec: {spec: {containers: [{name: vmcp, env: [{name: A, value: b}]}], nodeSelector: {disk: ssd}}}}";
+    let pod = &one(spec, "Deployment/x")["spec"]["template"]["spec"];
+    assert_eq!(pod["nodeSelector"]["disk"], "ssd");
+    assert_eq!(pod["containers"][0]["image"], "vmcp:test");
+    assert_eq!(pod["containers"][0]["env"], json!([{"name": "A", "value": "b"}]));
+}
+
+#[test]
+fn what_is_asked_for_is_made() {
+    let spec = "{podDisruptionBudget: {minAvailable: 1}, networkPolicy: {enabled: true}, serviceMonitor: {enabled: true, \
+                interval: 30s}, httpRoute: {parentRefs: [{name: gw}], path: /mcp}, serviceType: LoadBalancer}";
+    assert_eq!(one(spec, "PodDisruptionBudget/x-vmcp")["spec"]["minAvailable"], 1);
+    assert_eq!(one(spec, "NetworkPolicy/x-vmcp")["spec"]["ingress"][0].get("from"), None, "anybody");
+    assert_eq!(one(spec, "ServiceMonitor/x-vmcp")["spec"]["endpoints"][0]["interval"], "30s");
+    assert_eq!(one(spec, "HTTPRoute/x-vmcp")["spec"]["rules"][0]["backendRefs"][0]["name"], "vmcp-x");
+    assert_eq!(one(spec, "Service/vmcp-x")["spec"]["type"], "LoadBalancer");
+}
+
+#[test]
+fn a_managed_embedding_service_is_made() {
+    let spec = "{optimizer: {enabled: true, embeddings: {provider: tei, tei: {managed: {model: m}}}}}";
+    assert_eq!(one(spec, "EmbeddingServer/x")["spec"]["model"], "m");
+    let config = one(spec, "ConfigMap/x-vmcp-config");
+    let text = config["data"]["vmcp.yaml"].as_str().expect("text");
+    assert!(text.contains("http://x-tei.n.svc.cluster.local:8080"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_configured_stays_as_it_is() {
+    let references = references();
+    let plan = plan("{optimizer: {enabled: true, search: {maxTools: 1000}}}", &references);
+    let desired = build(plan.server.as_ref().expect("valid"), &plan, &references, &settings());
+    let kept: Vec<_> = desired.keep.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kept, [ChildKind::ConfigMap, ChildKind::Secret, ChildKind::Deployment]);
+    assert_eq!(desired.children.len(), 3, "an account and two Services");
+}
+
+#[test]
+fn the_last_good_configuration_stays_and_everything_else_follows() {
+    let good = plan("{config: {server: {drainTimeout: 20s}}}", &references());
+    let mounted = good.configuration.expect("valid").mounted;
+    let references = References { mounted: Some(mounted.clone()), ..references() };
+    let plan = plan("{replicas: 3, optimizer: {enabled: true, search: {maxTools: 1000}}}", &references);
+    let desired = build(plan.server.as_ref().expect("valid"), &plan, &references, &settings());
+    assert!(desired.keep.is_empty());
+    let object = |kind: ChildKind| {
+        let child = desired.children.iter().find(|child| child.kind() == kind).expect("a child");
+        serde_json::to_value(child.object()).expect("JSON")
+    };
+    assert_eq!(object(ChildKind::ConfigMap)["data"]["vmcp.yaml"], mounted.text);
+    let deployment = object(ChildKind::Deployment);
+    assert_eq!(deployment["spec"]["replicas"], 3);
+    assert_eq!(deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"], 5 + 20 + 10);
+}
