@@ -4,7 +4,6 @@
 //! [`discovered::Discovered`]; all backends together, under the rules of [`vmcp_config::rules::Aggregation`],
 //! become a [`catalog::Catalog`].
 
-pub mod brief;
 pub mod catalog;
 pub mod definition;
 pub mod discovered;

@@ -1,6 +1,7 @@
 //! What is searched: one tool as text, and the short text of it that is embedded.
 
 use crate::analysis::split_identifier;
+use crate::sentence::first_sentence;
 
 /// Version of [`vector_text`]'s format and of the tokenization behind it. It is part of the embedding cache's key, so
 /// that a change here re-embeds every tool instead of mixing two kinds of vector.
@@ -34,29 +35,6 @@ pub fn vector_text(document: &Document) -> String {
     }
 }
 
-/// The first sentence, on one line. A sentence ends at a blank line, at a full-width stop, or at `.`, `!` or `?` before
-/// white space that no lower-case letter follows (so `e.g. this` goes on).
-fn first_sentence(text: &str) -> String {
-    let paragraph = text.trim().lines().take_while(|line| !line.trim().is_empty());
-    let line = paragraph.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ");
-    let mut rest = line.char_indices().peekable();
-    while let Some((at, character)) = rest.next() {
-        let end = at + character.len_utf8();
-        let ends = match character {
-            '。' | '！' | '？' => true,
-            '.' | '!' | '?' => {
-                let mut after = rest.clone().map(|(_, next)| next);
-                after.next().is_none_or(char::is_whitespace) && !after.next().is_some_and(char::is_lowercase)
-            }
-            _ => false,
-        };
-        if ends {
-            return line.get(..end).unwrap_or(&line).to_owned();
-        }
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,15 +63,5 @@ mod tests {
         assert_eq!(text("s", "echo", " "), "s echo");
         assert_eq!(text("", "", "Says it."), "Says it.");
         assert_eq!(text("", "", ""), "");
-    }
-
-    #[test]
-    fn a_sentence_survives_abbreviations_numbers_and_other_scripts() {
-        assert_eq!(
-            first_sentence("Finds e.g. files by v1.2 names! Also more."),
-            "Finds e.g. files by v1.2 names!"
-        );
-        assert_eq!(first_sentence("根据ID获取网页。返回内容"), "根据ID获取网页。");
-        assert_eq!(first_sentence("No stop here\n\nArgs: x. y"), "No stop here");
     }
 }

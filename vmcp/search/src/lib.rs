@@ -22,6 +22,7 @@ mod fusion;
 mod index;
 pub mod measures;
 mod query;
+mod sentence;
 mod stopwords;
 mod vectors;
 mod visible;
@@ -33,5 +34,6 @@ pub use index::Index;
 pub use query::{
     Clause, DEFAULT_LIMIT, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Outcome, Query, QueryTerm, SearchMode,
 };
+pub use sentence::first_sentence;
 pub use vectors::Vectors;
 pub use visible::Visible;

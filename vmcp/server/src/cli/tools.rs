@@ -1,10 +1,10 @@
 //! `vmcp tools`.
 
 use clap::Args;
-use vmcp_model::brief::brief;
 
 use super::connection::tool_report::ToolReport;
 use super::connection::{self, Readiness, ServerOptions};
+use super::console::brief::brief;
 use super::console::failure::{CommandFailure, Exit};
 use super::console::notes;
 use super::console::output::{self, OutputFormat};

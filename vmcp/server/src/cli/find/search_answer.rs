@@ -1,8 +1,9 @@
 //! The answer of find_tool, for people.
 
-use crate::cli::console::output;
 use serde::Deserialize;
-use vmcp_model::brief::brief;
+
+use crate::cli::console::brief::brief;
+use crate::cli::console::output;
 
 /// `structuredContent` of find_tool's result.
 #[derive(Deserialize)]
