@@ -82,13 +82,6 @@ pub struct Outcome {
     pub clauses: Vec<String>,
 }
 
-impl Outcome {
-    /// Whether the hits are empty because the keyword arm was alone and no visible tool shares a term with the query.
-    pub fn nothing_matched(&self) -> bool {
-        self.mode == SearchMode::Keyword && self.keyword_matches == 0
-    }
-}
-
 /// A term of the query as the keyword arm looks it up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueryTerm {

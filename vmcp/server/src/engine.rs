@@ -10,7 +10,6 @@ mod fleet;
 mod list;
 mod offers;
 pub mod provider;
-mod refresh;
 mod shared;
 mod snapshot;
 mod task_homes;
@@ -34,7 +33,6 @@ use vmcp_search::Index;
 use vmcp_store::StoreError;
 
 pub use list::{Entry, List, Page};
-pub use refresh::RefreshError;
 pub use snapshot::Snapshot;
 pub use task_homes::TaskHomes;
 pub use view::View;
@@ -265,8 +263,9 @@ impl Engine {
         }
     }
 
-    /// The cache, for blocking threads.
-    pub fn store(&self) -> Arc<vmcp_store::Store> {
+    /// The cache, so that tests can read what was recorded.
+    #[cfg(test)]
+    pub(crate) fn store(&self) -> Arc<vmcp_store::Store> {
         self.0.shared.open_store()
     }
 

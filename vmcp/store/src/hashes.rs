@@ -134,16 +134,6 @@ impl Store {
             select_changes(connection, "ORDER BY id DESC LIMIT ?1", [limit.min(CHANGES_KEPT)])
         })
     }
-
-    /// The last change of each tool of a backend, by name: its `last_schema_change`.
-    pub fn last_changes(&self, backend: &str) -> Result<Vec<ToolChange>, StoreError> {
-        self.read(|connection| {
-            let newest =
-                "WHERE id IN (SELECT max(id) FROM tool_changes WHERE server_name = ?1 GROUP BY tool_name)
-                          ORDER BY tool_name";
-            select_changes(connection, newest, [backend])
-        })
-    }
 }
 
 fn schema_hash(row: &Row<'_>) -> rusqlite::Result<SchemaHash> {

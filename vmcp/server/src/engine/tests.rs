@@ -102,25 +102,6 @@ async fn a_changed_definition_is_an_event_and_one_embedding() {
 }
 
 #[tokio::test]
-async fn a_refresh_that_is_waited_for_counts_what_changed() {
-    let (server, service) = (two_tools().await, FakeService::start().await.unwrap());
-    let engine = engine(&backends(&[("s", &server.url)], &with_tei(&service))).await;
-    let ready = || engine.embedding_status().embedded == 2 && engine.changes().contains_key("s");
-    eventually("both tools are embedded and recorded", ready).await;
-    server.set("alpha", "Another thing.", &json!({}));
-    server.set("gamma", "New.", &json!({}));
-    server.remove("beta");
-    let counts =
-        |changes: DefinitionChanges| (changes.added, changes.updated, changes.removed, changes.unchanged);
-    assert_eq!(counts(engine.refresh_and_wait("s", false).await.unwrap()), (1, 1, 1, 0));
-    assert_eq!(counts(engine.refresh_and_wait("s", false).await.unwrap()), (0, 0, 0, 2));
-    eventually("the new texts are embedded", || service.inputs().len() == 4).await;
-    assert_eq!(counts(engine.refresh_and_wait("s", true).await.unwrap()), (0, 2, 0, 0));
-    eventually("everything is embedded anew", || service.inputs().len() == 6).await;
-    assert!(matches!(engine.refresh_and_wait("t", false).await, Err(RefreshError::Unknown(_))));
-}
-
-#[tokio::test]
 async fn metrics_tell_which_backends_are_up() {
     let server = two_tools().await;
     let yaml = backends(&[("s", &server.url), ("dead", "http://127.0.0.1:1/mcp")], KEYWORDS);
