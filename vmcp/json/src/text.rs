@@ -3,6 +3,15 @@
 
 use std::borrow::Cow;
 
+use serde_json::value::RawValue;
+
+/// `{}`, for parameters and results that hold nothing.
+#[must_use]
+pub fn empty_object() -> &'static RawValue {
+    // The text is valid JSON; `null` stands in for the case that cannot be.
+    serde_json::from_str("{}").unwrap_or(RawValue::NULL)
+}
+
 /// `text` as a JSON string, quotes included.
 #[must_use]
 pub fn quoted(text: &str) -> String {

@@ -1,48 +1,44 @@
 //! Keeps the one [`Snapshot`] that every request reads: connects backends, aggregates what they offer, indexes it at once
 //! and embeds it in the background. See `conductor.rs` for the only task that changes anything.
 
-mod apps;
-pub(crate) mod build;
-mod changes;
+mod commands;
 mod conductor;
-mod embedding;
+mod definition_changes;
+pub mod embedding;
 mod fleet;
-mod list;
-mod offers;
-pub mod provider;
+pub mod folders;
+mod generation;
+mod options;
+mod restart;
 mod shared;
-mod snapshot;
-mod task_homes;
-pub mod texts;
-mod view;
+pub mod snapshot;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use vmcp_backend::{Downstream, State, Status};
+use vmcp_backend::{State, Status};
 use vmcp_config::status::{DefinitionChanges, EmbeddingStatus};
 use vmcp_config::{Backend, Config};
-use vmcp_embed::Embedder;
 use vmcp_model::discovered::Discovered;
-use vmcp_search::Index;
-use vmcp_store::StoreError;
 
-pub use list::{Entry, List, Page};
+pub use fleet::Applied;
+pub use generation::Generation;
+pub use options::{Options, StartError, Storage};
+pub use restart::needs_restart;
 pub use snapshot::Snapshot;
-pub use task_homes::TaskHomes;
-pub use view::View;
+pub use snapshot::list::{Entry, List, Page};
+pub use snapshot::task_owners::TaskHomes;
+pub use snapshot::view::View;
 
-use crate::identity::Identity;
-use crate::optim::search::{QueryVectors, Searcher};
+use crate::search::{QueryVectors, Searcher};
 use crate::telemetry::metrics::{BackendLabels, Metrics};
-use conductor::{Behavior, Conductor};
+use commands::Conductor;
+use conductor::Behavior;
+use embedding::configured;
 use fleet::Fleet;
-use offers::Offers;
 use shared::Shared;
 
 /// How often [`Engine::settled`] looks.
@@ -58,120 +54,6 @@ struct Inner {
     _stop: DropGuard,
 }
 
-/// How an engine is run, beside its configuration.
-#[derive(Clone)]
-pub struct Options {
-    /// Where the cache is.
-    pub storage: Storage,
-    /// Whether tools are embedded in the background.
-    pub embed: bool,
-    /// Whether to begin with the definitions that were saved last time.
-    pub cached: bool,
-    /// Who embeds in place of the configured provider, for benchmarks that leave the model's own time out.
-    pub embedder: Option<Arc<dyn Embedder>>,
-    /// Where to count.
-    pub metrics: Arc<Metrics>,
-    /// Takes what backends send outside of requests; without it nobody does.
-    pub downstream: Option<Arc<dyn Downstream>>,
-    /// The one backend is a program whose place this process takes: it is introduced in its own words, its environment
-    /// and its standard error are ours, and a call does not wait for its return.
-    pub bridge: bool,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            storage: Storage::Configured,
-            embed: true,
-            cached: true,
-            embedder: None,
-            metrics: Arc::default(),
-            downstream: None,
-            bridge: false,
-        }
-    }
-}
-
-/// Where the cache is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Storage {
-    /// In the configured folder, or the default one.
-    Configured,
-    /// In this folder.
-    Dir(PathBuf),
-    /// In memory.
-    Memory,
-}
-
-/// Why an engine cannot start. A backend, a model or a disk is never the reason.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Not even a cache in memory.
-    #[error("no cache: {0}")]
-    Store(#[from] StoreError),
-}
-
-/// What putting a configuration in force did.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Applied {
-    /// Backends that were started.
-    pub added: Vec<Arc<str>>,
-    /// Backends that were started anew, because something about them changed.
-    pub changed: Vec<Arc<str>>,
-    /// Backends that were stopped.
-    pub removed: Vec<Arc<str>>,
-    /// Backends that went on as they were.
-    pub unchanged: usize,
-}
-
-/// Settings that are read at start only and differ from what they were then.
-pub fn needs_restart(at_start: &Config, now: &Config) -> Vec<&'static str> {
-    let (server, new) = (&at_start.server, &now.server);
-    let fixed = [
-        ("server.listen", server.listen == new.listen),
-        ("server.adminListen", server.admin_listen == new.admin_listen),
-        ("server.maxConnections", server.max_connections == new.max_connections),
-        ("server.receiveTimeout", server.receive_timeout == new.receive_timeout),
-        ("server.writeTimeout", server.write_timeout == new.write_timeout),
-        ("server.allowedHosts", server.allowed_hosts == new.allowed_hosts),
-        ("server.allowedOrigins", server.allowed_origins == new.allowed_origins),
-        ("optimizer.storage", at_start.optimizer.storage_dir == now.optimizer.storage_dir),
-        ("telemetry", at_start.telemetry == now.telemetry),
-        ("operational.logLevel", at_start.operational.log_level == now.operational.log_level),
-    ];
-    fixed.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
-}
-
-/// What clients may list, as of some moment. Each kind holds the number of the generation in which it last changed, so
-/// that a reader who missed some generations still knows which kinds changed since.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Generation {
-    /// Counts changes of any kind.
-    pub number: u64,
-    /// Last change of `tools/list`.
-    pub tools: u64,
-    /// Last change of `resources/list` or `resources/templates/list`.
-    pub resources: u64,
-    /// Last change of `prompts/list`.
-    pub prompts: u64,
-}
-
-impl Generation {
-    /// Notes which of tools, resources and prompts changed; returns whether any did.
-    fn advance(&mut self, [tools, resources, prompts]: [bool; 3]) -> bool {
-        let any = tools || resources || prompts;
-        self.number += u64::from(any);
-        for (changed, last) in
-            [(tools, &mut self.tools), (resources, &mut self.resources), (prompts, &mut self.prompts)]
-        {
-            if changed {
-                *last = self.number;
-            }
-        }
-        any
-    }
-}
-
 impl Engine {
     /// Starts everything and waits for nothing: no backend, no model, no embedding service. Needs a tokio runtime.
     pub async fn start(config: Config, options: Options) -> Result<Engine, StartError> {
@@ -179,29 +61,15 @@ impl Engine {
             _ if !config.optimizer.enabled => None,
             Storage::Memory => None,
             Storage::Dir(dir) => Some(dir),
-            Storage::Configured => Some(provider::storage_dir(&config)),
+            Storage::Configured => Some(folders::storage_dir(&config)),
         };
         let store = shared::open(dir.as_deref())?;
-        let catalog = Arc::default();
-        let nothing = Snapshot {
-            generation: 0,
-            anonymous: Arc::new(View::new(Identity::Anonymous, &catalog, &config, None)),
-            catalog,
-            index: Arc::new(Index::new(&[])),
-            backends: Arc::default(),
-            sources: Arc::default(),
-            offers: Arc::new(Offers::new(&Vec::new(), &config)),
-            tasks: Arc::default(),
-            texts: Arc::default(),
-            checks: Arc::default(),
-            config: Arc::new(config.clone()),
-            bridge: options.bridge,
-        };
+        let nothing = Snapshot::empty(&config, options.bridge);
         let shared = Arc::new(Shared::new(nothing, store, options.metrics));
         let stop = CancellationToken::new();
         let behavior = Behavior { embed: options.embed, cached: options.cached, embedder: options.embedder };
         let fleet = Fleet::new(options.downstream, options.bridge);
-        let conductor = Conductor::start(Arc::clone(&shared), behavior, fleet, stop.clone());
+        let conductor = conductor::start(Arc::clone(&shared), behavior, fleet, stop.clone());
         conductor.apply(config).await;
         Ok(Engine(Arc::new(Inner { shared, conductor, _stop: stop.drop_guard() })))
     }
@@ -257,7 +125,7 @@ impl Engine {
         match self.0.shared.provider.load_full() {
             Some(provider) => provider.status(&snapshot),
             None => EmbeddingStatus {
-                provider: provider::provider_name(&snapshot.config).to_owned(),
+                provider: configured::provider_name(&snapshot.config).to_owned(),
                 ..EmbeddingStatus::default()
             },
         }
@@ -323,7 +191,7 @@ impl Engine {
     }
 
     /// What searches a snapshot, with the embedding provider as it is now.
-    pub fn searcher(&self, snapshot: &Snapshot) -> Searcher {
+    pub(crate) fn searcher(&self, snapshot: &Snapshot) -> Searcher {
         let vectors = match self.0.shared.provider.load_full() {
             None => QueryVectors::Off,
             Some(provider) => match provider.down() {

@@ -14,6 +14,8 @@ pub mod engine;
 pub mod identity;
 pub mod optim;
 pub mod route;
+mod schema;
+mod search;
 pub mod telemetry;
 
 #[cfg(test)]

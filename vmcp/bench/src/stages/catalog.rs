@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use serde_json::Value;
-use vmcp::engine::texts::document;
+use vmcp::engine::snapshot::index_document::document;
 use vmcp_config::rules::Aggregation;
 use vmcp_model::catalog::Catalog;
 use vmcp_model::discovered::{Discovered, Listing};

@@ -1,6 +1,6 @@
 //! Standard output, standard error and the exit code: everything that a command shows.
 
-pub(in crate::cli) mod brief;
+pub(super) mod brief;
 pub(super) mod failure;
 pub(super) mod notes;
 pub(super) mod output;

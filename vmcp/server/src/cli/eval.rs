@@ -21,8 +21,8 @@ use super::console::output::{self, OutputFormat};
 use super::console::{notes, progress};
 use super::options::{GlobalOptions, environment};
 use super::process::block_on;
-use crate::engine::provider;
-use crate::optim::search::{QueryVectors, Request, Searcher, Settings, search};
+use crate::engine::embedding::configured;
+use crate::search::{QueryVectors, Request, Searcher, Settings, search};
 use corpus::Corpus;
 use embedding::TimedEmbedder;
 use files::Query;
@@ -133,7 +133,7 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         notes::note(&format!("warning: a query needs {unknown:?}, which the catalog does not have"));
     }
     let report = block_on(async {
-        let embedder = provider::embedder(&config)?;
+        let embedder = configured::embedder(&config)?;
         let index = embedding::index(&corpus, embedder.as_ref()).await?;
         let timed = embedder.map(|embedder| Arc::new(TimedEmbedder::new(embedder)));
         let searcher = Searcher {
@@ -167,7 +167,7 @@ fn configuration(
         None => vmcp_config::load("backends: []", "defaults", &|_| None)?.config,
     };
     let configured = |provider: Provider| {
-        endpoint.is_none() && model.is_none() && provider.name() == provider::provider_name(&config)
+        endpoint.is_none() && model.is_none() && provider.name() == configured::provider_name(&config)
     };
     if let Some(provider) = provider.filter(|provider| !configured(*provider)) {
         let block = match provider {

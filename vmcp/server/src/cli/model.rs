@@ -13,7 +13,7 @@ use super::console::output::{self, OutputFormat};
 use super::console::{notes, progress};
 use super::options::GlobalOptions;
 use super::process::block_on;
-use crate::engine::provider;
+use crate::engine::folders;
 
 /// Get and check the model that searches by meaning
 #[derive(Debug, Args)]
@@ -54,8 +54,8 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
     let dir = match dir {
         Some(dir) => dir,
         None => match global.load_if_any()? {
-            Some(file) => provider::model_dir(&file.config),
-            None => provider::default_model_dir(),
+            Some(file) => folders::model_dir(&file.config),
+            None => folders::default_model_dir(),
         },
     };
     match action {

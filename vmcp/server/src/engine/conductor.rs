@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_config::Config;
@@ -13,12 +13,14 @@ use vmcp_embed::Embedder;
 use vmcp_model::discovered::Discovered;
 use vmcp_search::Vectors;
 
-use super::changes::{self, Listing};
-use super::embedding::{Provider, Worker, progress};
-use super::fleet::{self, Fleet, Plan};
+use super::commands::{Command, Conductor};
+use super::definition_changes::{self, Listing};
+use super::embedding::configured;
+use super::embedding::provider::{Provider, progress};
+use super::embedding::worker::Worker;
+use super::fleet::{self, Applied, Fleet, Plan};
 use super::shared::Shared;
-use super::snapshot::Snapshot;
-use super::{Applied, build, provider};
+use super::snapshot::{Snapshot, build};
 
 /// Changes that come within this time of each other make one snapshot; a long build stretches it, so that building never
 /// takes more than half of the time.
@@ -26,65 +28,29 @@ const DEBOUNCE: Duration = Duration::from_millis(20);
 /// The longest stretch (R022-43: a change shows within two seconds).
 const LONGEST_DEBOUNCE: Duration = Duration::from_secs(1);
 
-/// How others reach the task.
-#[derive(Clone)]
-pub(super) struct Conductor {
-    commands: mpsc::Sender<Command>,
-}
-
-enum Command {
-    Apply(Box<Config>, oneshot::Sender<Applied>),
-    LoadVectors(oneshot::Sender<()>),
-    Shutdown(Duration, oneshot::Sender<()>),
-}
-
-impl Conductor {
-    /// Starts the task; `stop` ends it at once.
-    pub(super) fn start(
-        shared: Arc<Shared>,
-        options: Behavior,
-        fleet: Fleet,
-        stop: CancellationToken,
-    ) -> Conductor {
-        let (commands, inbox) = mpsc::channel(16);
-        let (recorder, listings) = mpsc::channel(64);
-        tokio::spawn(keep_records(Arc::clone(&shared), listings));
-        let handle = Conductor { commands };
-        let task = Task {
-            handle: handle.clone(),
-            shared,
-            options,
-            fleet,
-            stop,
-            recorder,
-            embeddings: None,
-            worker: None,
-            build_again_after: Instant::now(),
-        };
-        tokio::spawn(task.run(inbox));
-        handle
-    }
-
-    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
-        let (answer, answered) = oneshot::channel();
-        self.commands.send(command(answer)).await.ok()?;
-        answered.await.ok()
-    }
-
-    /// Puts a configuration in force.
-    pub(super) async fn apply(&self, config: Config) -> Applied {
-        self.ask(|answer| Command::Apply(Box::new(config), answer)).await.unwrap_or_default()
-    }
-
-    /// Publishes a snapshot with the vectors that the store has by now.
-    pub(super) async fn load_vectors(&self) {
-        self.ask(Command::LoadVectors).await;
-    }
-
-    /// Stops all backends; calls in flight have `grace` to end.
-    pub(super) async fn shutdown(&self, grace: Duration) {
-        self.ask(|answer| Command::Shutdown(grace, answer)).await;
-    }
+/// Starts the task; `stop` ends it at once.
+pub(super) fn start(
+    shared: Arc<Shared>,
+    options: Behavior,
+    fleet: Fleet,
+    stop: CancellationToken,
+) -> Conductor {
+    let (handle, inbox) = Conductor::new();
+    let (recorder, listings) = mpsc::channel(64);
+    tokio::spawn(keep_records(Arc::clone(&shared), listings));
+    let task = Task {
+        handle: handle.clone(),
+        shared,
+        options,
+        fleet,
+        stop,
+        recorder,
+        embeddings: None,
+        worker: None,
+        build_again_after: Instant::now(),
+    };
+    tokio::spawn(task.run(inbox));
+    handle
 }
 
 /// What a task does and does not do.
@@ -266,13 +232,13 @@ impl Task {
         self.worker = None;
         let embedder = match &self.options.embedder {
             Some(embedder) => Ok(Some(Arc::clone(embedder))),
-            None => provider::embedder(&config),
+            None => configured::embedder(&config),
         };
         let embedder = embedder.unwrap_or_else(|error| {
             tracing::error!(%error, "the embedding provider cannot be used; searches go by keywords");
             None
         });
-        let name = provider::provider_name(&config);
+        let name = configured::provider_name(&config);
         let provider = embedder.map(|embedder| Arc::new(Provider::new(name, embedder)));
         self.shared.provider.store(provider.clone());
         // Vectors of one model say nothing to another.
@@ -293,7 +259,7 @@ impl Task {
 async fn keep_records(shared: Arc<Shared>, mut listings: mpsc::Receiver<Listing>) {
     while let Some(listing) = listings.recv().await {
         let (backend, metrics) = (Arc::clone(&listing.backend), Arc::clone(&shared.metrics));
-        let recorded = shared.store(move |store| changes::record(store, &listing, &metrics)).await;
+        let recorded = shared.store(move |store| definition_changes::record(store, &listing, &metrics)).await;
         if let Some(changes) = recorded {
             shared.note(backend, changes);
         }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use serde::Serialize;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{Backend, Downstream, HttpClient, Settings, breaker};
 use vmcp_config::Config;
 use vmcp_model::discovered::Discovered;
 
-use super::Applied;
-use super::changes::Listing;
-use super::snapshot::Sources;
+use super::definition_changes::Listing;
+use super::snapshot::declarations::Sources;
 
 /// Requests that began just before a backend was replaced still reach it within this time.
 const OVERLAP: Duration = Duration::from_secs(1);
@@ -36,6 +36,19 @@ struct Running {
     /// What was last compared with the store.
     recorded: Option<Arc<Discovered>>,
     _follower: AbortOnDropHandle<()>,
+}
+
+/// What putting a configuration in force did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Applied {
+    /// Backends that were started.
+    pub added: Vec<Arc<str>>,
+    /// Backends that were started anew, because something about them changed.
+    pub changed: Vec<Arc<str>>,
+    /// Backends that were stopped.
+    pub removed: Vec<Arc<str>>,
+    /// Backends that went on as they were.
+    pub unchanged: usize,
 }
 
 /// What is left to do after [`Fleet::change`].

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use vmcp_config::status::DefinitionChanges;
 use vmcp_store::{Store, StoreError};
 
-use super::Generation;
-use super::embedding::Provider;
+use super::embedding::provider::Provider;
+use super::generation::Generation;
 use super::snapshot::Snapshot;
 use crate::telemetry::metrics::Metrics;
 

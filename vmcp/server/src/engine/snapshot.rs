@@ -1,5 +1,13 @@
 //! Everything that a request needs, as of one moment (invariant 1).
 
+pub(crate) mod build;
+pub(super) mod declarations;
+pub mod index_document;
+pub(super) mod list;
+pub(super) mod task_owners;
+mod user_interfaces;
+pub(super) mod view;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +21,17 @@ use vmcp_search::Index;
 use vmcp_wire::era::Revision;
 use vmcp_wire::handshake::server_capabilities::ServerCapabilities;
 
-use super::offers::Offers;
-use super::task_homes::TaskHomes;
-use super::view::View;
 use crate::identity::Identity;
-use crate::optim::validation::ArgumentCheck;
+use crate::schema::ArgumentCheck;
+use declarations::{Offers, Sources};
+use task_owners::TaskHomes;
+use view::View;
 
 /// Our `Implementation`.
 const SERVER_INFO: &str =
     concat!(r#"{"name":"vmcp","title":"vmcp","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 const WITH_SEARCH: &str = "This server stands for many MCP servers. When the tool you need is not listed, describe the task to find_tool: \
     it returns the tools that fit with their input schemas. Then run one with call_tool.";
-
-/// What backends offer, by name.
-pub(super) type Sources = Vec<(Arc<str>, Arc<Discovered>)>;
 
 /// Catalog, index, views and connections that belong together. Immutable; swapped whole.
 #[derive(Clone)]
@@ -58,6 +63,25 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// What there is before any backend has started.
+    pub(super) fn empty(config: &Config, bridge: bool) -> Snapshot {
+        let catalog = Arc::default();
+        Snapshot {
+            generation: 0,
+            anonymous: Arc::new(View::new(Identity::Anonymous, &catalog, config, None)),
+            catalog,
+            index: Arc::new(Index::new(&[])),
+            backends: Arc::default(),
+            sources: Arc::default(),
+            offers: Arc::new(Offers::new(&Vec::new(), config)),
+            tasks: Arc::default(),
+            texts: Arc::default(),
+            checks: Arc::default(),
+            config: Arc::new(config.clone()),
+            bridge,
+        }
+    }
+
     /// What an identity may list, find and call.
     pub fn view(&self, identity: Identity) -> &Arc<View> {
         match identity {
@@ -109,7 +133,7 @@ impl Snapshot {
     }
 
     /// The argument check of a tool of this snapshot.
-    pub fn check(&self, tool: &CatalogTool) -> ArgumentCheck {
+    pub(crate) fn check(&self, tool: &CatalogTool) -> ArgumentCheck {
         let position = self.catalog.tools.binary_search_by(|other| other.name.cmp(&tool.name));
         position.ok().and_then(|position| self.checks.get(position)).cloned().unwrap_or_default()
     }

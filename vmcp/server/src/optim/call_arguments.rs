@@ -7,8 +7,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use vmcp_config::Limits;
 use vmcp_json::object::Object;
+use vmcp_json::text::empty_object;
 
-use super::input::{InputError, at_most_chars, depth, string};
+use super::input::{InputError, at_most_chars, string};
+use crate::schema::depth;
 
 /// A call of another tool.
 #[derive(Debug)]
@@ -65,7 +67,7 @@ impl CallArguments {
         let fields: Fields<'_> = serde_json::from_str(arguments.get())
             .map_err(|error| InputError::Unreadable(error.to_string()))?;
         let parameters = parameters(fields.parameters, fields.arguments, limits)?;
-        let given = || parameters.map_or_else(empty_object, RawValue::to_owned);
+        let given = || parameters.unwrap_or(empty_object()).to_owned();
         let (tool, parameters) = match name("tool_name", fields.tool_name)? {
             Some(tool) => (tool, given()),
             None => hoist(parameters, limits.tool_name_chars)?.ok_or(InputError::Missing("tool_name"))?,
@@ -164,11 +166,6 @@ fn timeout(value: &RawValue, max: Duration) -> Result<Duration, InputError> {
                 format_args!("a number of seconds above 0, at most {}", max.as_secs_f64()),
             )
         })
-}
-
-/// `{}`.
-pub fn empty_object() -> Box<RawValue> {
-    RawValue::from_string("{}".to_owned()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the protocol does not define: methods of extensions, as they are, and resources that are on no list.
+//! Methods of extensions, which the protocol itself does not define.
 
 use serde_json::value::RawValue;
 use vmcp_json::object::Object;
@@ -6,9 +6,10 @@ use vmcp_wire::handshake::client_capabilities::ClientExtensions;
 use vmcp_wire::methods;
 use vmcp_wire::rpc::RpcError;
 
-use super::backend::Target;
-use super::{Answer, Caller};
-use crate::engine::{Engine, Snapshot, View};
+use super::answer::Answer;
+use super::backend::request::{self, Target};
+use super::caller::Caller;
+use crate::engine::{Engine, Snapshot};
 
 /// A request of an extension: goes untouched to the one backend that declares an extension which the client declares too.
 pub async fn relay(engine: &Engine, caller: &Caller, method: &str, params: &RawValue) -> Answer {
@@ -19,7 +20,7 @@ pub async fn relay(engine: &Engine, caller: &Caller, method: &str, params: &RawV
     let deadline = snapshot.tool_timeout(backend);
     let target =
         Target { backend, method, subject: None, param_headers: Vec::new(), deadline, idempotent: false };
-    super::relay(engine, &snapshot, caller, target, params).await
+    request::relay(engine, &snapshot, caller, target, params).await
 }
 
 /// The backend that a method of an extension belongs to, if that is certain: the one that has the URI which it is about,
@@ -48,27 +49,6 @@ fn backend<'a>(snapshot: &'a Snapshot, caller: &Caller, method: &str, params: &R
     let named: Vec<_> = named.map(|(name, _)| *name).collect();
     match (named.as_slice(), candidates.as_slice()) {
         ([only], _) | ([], [(only, _)]) => Some(only),
-        _ => None,
-    }
-}
-
-/// Who may have a resource that is on no list: the backend whose tool names it as its user interface, else the only one
-/// that has resources.
-pub(super) fn unlisted<'a>(
-    snapshot: &'a Snapshot,
-    view: &'a View,
-    caller: &Caller,
-    uri: &str,
-) -> Option<&'a str> {
-    if view.hides(uri) {
-        return None;
-    }
-    if let Some(backend) = view.interface(uri) {
-        return Some(backend);
-    }
-    let mut offers = snapshot.offers(caller.identity).filter(|(_, offer)| offer.has_resources());
-    match (offers.next(), offers.next()) {
-        (Some((only, _)), None) => Some(only),
         _ => None,
     }
 }

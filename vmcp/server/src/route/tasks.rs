@@ -11,14 +11,16 @@ use vmcp_backend::{CallError, Outcome, Response};
 use vmcp_json::object::Object;
 use vmcp_json::text;
 use vmcp_wire::era::Era;
-use vmcp_wire::handshake::server_capabilities::ServerCapabilities;
-use vmcp_wire::handshake::{client_capabilities::ClientExtensions, client_capabilities::TASKS_REQUIRED};
+use vmcp_wire::handshake::client_capabilities::TASKS_REQUIRED;
 use vmcp_wire::lists::{tasks, tasks::TaskCursor};
 use vmcp_wire::rpc::RpcError;
 use vmcp_wire::{codes, methods};
 
-use super::backend::{self, Target};
-use super::{Answer, Caller, Subject, shown};
+use super::answer::Answer;
+use super::backend::request::{self, Target};
+pub(crate) use super::backend::task_calls::takes_tasks;
+use super::caller::Caller;
+use super::subject::{Subject, shown};
 use crate::engine::{Engine, Snapshot};
 
 /// How long each backend may take to say whether it has a task, or to list its tasks.
@@ -56,7 +58,7 @@ pub async fn relay(engine: &Engine, caller: &Caller, method: &str, params: &RawV
         deadline,
         idempotent,
     };
-    super::relay(engine, &snapshot, caller, target, params).await
+    request::relay(engine, &snapshot, caller, target, params).await
 }
 
 /// Whether this client can be served here at all.
@@ -68,11 +70,6 @@ fn served(snapshot: &Snapshot, caller: &Caller, method: &str) -> Result<(), RpcE
         return Err(RpcError::missing_client_capability(TASKS_REQUIRED));
     }
     Ok(())
-}
-
-/// Whether a modern client takes a task instead of a result.
-pub(crate) fn takes_tasks(caller: &Caller) -> bool {
-    ClientExtensions::read(caller.client.capabilities.as_deref()).has_tasks()
 }
 
 /// Where a task is.
@@ -111,7 +108,7 @@ pub async fn home(engine: &Engine, caller: &Caller, task: &str) -> Result<Home, 
             deadline: PATIENCE,
             idempotent: true,
         };
-        let answer = backend::send(snapshot, caller, engine.metrics(), target, params).await;
+        let answer = request::send(snapshot, caller, engine.metrics(), target, params).await;
         (backend, answer)
     };
     let mut asked: FuturesUnordered<_> = candidates.into_iter().map(ask).collect();
@@ -207,7 +204,7 @@ async fn page(
         deadline,
         idempotent: true,
     };
-    backend::send(snapshot, caller, engine.metrics(), target, &params).await
+    request::send(snapshot, caller, engine.metrics(), target, &params).await
 }
 
 /// A backend's page with our cursor in place of its own; `next` is the backend that comes after it.
@@ -232,38 +229,4 @@ fn paged(
         None => _ = edit.remove(NEXT_CURSOR),
     }
     edit.finish().into_raw().map_or_else(|_| page.clone(), Into::into)
-}
-
-/// Whether a call of a tool of `backend` may ask for a task by the rules of 2025-11-25.
-pub(super) fn may_ask(snapshot: &Snapshot, caller: &Caller, backend: &str) -> bool {
-    caller.era == Era::Legacy && snapshot.offer(backend).is_some_and(ServerCapabilities::takes_task_calls)
-}
-
-/// Learns of the task that a call of a tool has become, if it has; `asked` is whether it was asked to by the rules of
-/// 2025-11-25. An error when the client cannot be given one.
-pub(super) fn learn(
-    snapshot: &Snapshot,
-    caller: &Caller,
-    backend: &Arc<str>,
-    asked: bool,
-    response: &Response,
-) -> Result<(), CallError> {
-    let Outcome::Result(result) = &response.outcome else { return Ok(()) };
-    match response.era {
-        Era::Legacy if !asked => return Ok(()),
-        Era::Legacy => {}
-        Era::Modern => {
-            if vmcp_wire::translate::payload_type(result) != vmcp_wire::translate::ResultType::Task {
-                return Ok(());
-            }
-            if !takes_tasks(caller) {
-                let reason = "it answered with a task, which the client does not take".to_owned();
-                return Err(CallError::Protocol { reason });
-            }
-        }
-    }
-    if let Some(task) = tasks::created(result, response.era) {
-        snapshot.tasks.learn(caller.identity, &task, backend);
-    }
-    Ok(())
 }

@@ -16,10 +16,13 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::registry::LookupSpan;
+use vmcp_wire::meta::Trace;
 
 use super::TelemetryError;
 use super::logs::BACKENDS;
-use crate::route::TraceContext;
+
+/// A W3C trace context that owns its parts.
+pub type TraceContext = Trace<'static>;
 
 /// What the targets of our own spans begin with; those of libraries are not exported.
 const OWN: &str = "vmcp";

@@ -10,7 +10,8 @@ use vmcp_store::Store;
 use super::finding::Finding;
 use super::remedies;
 use crate::cli::connection::Connection;
-use crate::engine::provider;
+use crate::engine::embedding::configured;
+use crate::engine::folders;
 
 /// How long an embedding service may take for one word.
 const EMBEDDING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,7 +36,7 @@ pub(super) fn server(connection: &Connection, status: &StatusReport) -> Finding 
 
 /// Whether the cache can be kept.
 pub(super) fn storage(config: &Config) -> Finding {
-    let dir = provider::storage_dir(config);
+    let dir = folders::storage_dir(config);
     match Store::open(&dir) {
         Ok(_) => Finding::good("storage", dir.display().to_string()),
         Err(error) => Finding::degraded(
@@ -53,7 +54,7 @@ pub(super) async fn embeddings(config: &Config) -> Finding {
         _ if !config.optimizer.enabled => Finding::good(SUBJECT, "the optimizer is off"),
         EmbeddingProvider::None => Finding::good(SUBJECT, "none, by choice: searches go by keywords"),
         EmbeddingProvider::Local { .. } => {
-            let dir = provider::model_dir(config);
+            let dir = folders::model_dir(config);
             match local::status(&dir) {
                 local::Status::Present { .. } => {
                     Finding::good(SUBJECT, format!("local model in {}", dir.display()))
@@ -77,7 +78,7 @@ async fn service(config: &Config) -> Finding {
     let subject = "embeddings";
     let started = Instant::now();
     let answer = async {
-        let Some(embedder) = provider::embedder(config)? else { return Ok(String::new()) };
+        let Some(embedder) = configured::embedder(config)? else { return Ok(String::new()) };
         embedder.embed(&["hello".to_owned()]).await?;
         embedder.model_id().await
     };

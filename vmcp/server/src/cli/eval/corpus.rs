@@ -12,7 +12,7 @@ use vmcp_search::Document;
 
 use super::files::{NeededTool, Query, ToolLine};
 use crate::cli::console::notes;
-use crate::engine::texts;
+use crate::engine::snapshot::index_document;
 
 /// Tools, and the text of each as search sees it.
 pub(super) struct Corpus {
@@ -71,7 +71,7 @@ impl Corpus {
 
     /// The tools as search sees them.
     pub(super) fn documents(&self) -> Vec<Document> {
-        self.catalog.tools.iter().map(|tool| texts::document(tool)).collect()
+        self.catalog.tools.iter().map(|tool| index_document::document(tool)).collect()
     }
 
     /// A tool that a query needs and that is not here.

@@ -12,8 +12,8 @@ use vmcp_store::{ContentKey, Store, ToolVector};
 use super::corpus::Corpus;
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{notes, progress};
-use crate::engine::build::vectors;
-use crate::engine::provider;
+use crate::engine::folders;
+use crate::engine::snapshot::build::vectors;
 
 /// Batches in one call: the provider then puts texts of like length together.
 const BATCHES: usize = 8;
@@ -60,7 +60,7 @@ pub(super) async fn index(
 
 /// A cache of its own: the server's has a row for each tool of its backends, and forgets all others.
 fn cache() -> Result<Store, CommandFailure> {
-    let dir = provider::cache_dir().join("eval");
+    let dir = folders::cache_dir().join("eval");
     Ok(Store::open(&dir).or_else(|error| {
         notes::note(&format!("warning: {error}; the next run will embed anew"));
         Store::in_memory()

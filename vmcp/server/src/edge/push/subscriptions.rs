@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use vmcp_backend::{Backend, Outcome};
 use vmcp_json::object::Object;
+use vmcp_json::text::empty_object;
 use vmcp_wire::codes;
 use vmcp_wire::era::Era;
 use vmcp_wire::rpc::RpcError;
@@ -14,7 +15,6 @@ use super::topics::{Topic, TopicKind};
 use crate::edge::session::peer::Peer;
 use crate::engine::Snapshot;
 use crate::identity::Identity;
-use crate::optim::call_arguments::empty_object;
 use crate::route::Answer;
 
 /// `resources/subscribe`.
@@ -28,7 +28,7 @@ pub(crate) async fn subscribe(push: &ServerPush, peer: &Peer, params: &Object<'_
     };
     let registered = push.router.register(session, peer.expires, *push.engine.generations().borrow());
     let answer = match push.router.topics.reserve(&registered.mailbox, topic) {
-        Ok(None) => Answer::own(empty_object()),
+        Ok(None) => Answer::own(empty_object().to_owned()),
         Ok(Some(reservation)) => match backend.subscribe(&uri).await {
             Ok(outcome) => {
                 if matches!(outcome, Outcome::Result(_)) {
@@ -36,7 +36,7 @@ pub(crate) async fn subscribe(push: &ServerPush, peer: &Peer, params: &Object<'_
                 }
                 // Whatever the era of the backend, an empty result is one of the client's own.
                 match outcome {
-                    Outcome::Result(_) => Answer::own(empty_object()),
+                    Outcome::Result(_) => Answer::own(empty_object().to_owned()),
                     Outcome::Error(error) => Answer { outcome: Err(error), era: Era::Legacy, pending: None },
                 }
             }
@@ -63,7 +63,7 @@ pub(crate) fn unsubscribe(push: &ServerPush, peer: &Peer, params: &Object<'_>) -
         }
         push.router.forget_if_unused(registered);
     }
-    Answer::own(empty_object())
+    Answer::own(empty_object().to_owned())
 }
 
 fn no_uri() -> Answer {

@@ -34,7 +34,8 @@ use super::running_call::RunningCall;
 use crate::edge::session::peer::Peer;
 use crate::edge::session::pending_questions::PendingQuestion;
 use crate::edge::session::random::now;
-use crate::route::{Caller, TraceContext};
+use crate::route::Caller;
+use crate::telemetry::traces::TraceContext;
 use client::{Client, ResumedRequest};
 
 /// Messages of one request that wait for a slow client; then the backend waits.

@@ -1,13 +1,13 @@
 //! `logging/setLevel` of legacy sessions.
 
 use vmcp_json::object::Object;
+use vmcp_json::text::empty_object;
 use vmcp_wire::codes;
 use vmcp_wire::level::Level;
 use vmcp_wire::rpc::RpcError;
 
 use super::edge::Edge;
 use crate::edge::session::peer::Peer;
-use crate::optim::call_arguments::empty_object;
 use crate::route::Answer;
 
 /// Notes the level for the session's requests, and tells the backends that already serve it.
@@ -25,5 +25,5 @@ pub(super) fn set_level(edge: &Edge, peer: &Peer, params: &Object<'_>) -> Answer
     }
     // It may have been ended meanwhile.
     edge.push.release_if_ended(session);
-    Answer::own(empty_object())
+    Answer::own(empty_object().to_owned())
 }

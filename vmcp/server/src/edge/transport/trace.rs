@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use axum::http::HeaderMap;
 use vmcp_wire::meta::{self, Meta, Trace};
 
-use crate::route::TraceContext;
+use crate::telemetry::traces::TraceContext;
 
 /// The trace that a message carries in its `_meta`.
 pub(super) fn of_message(meta: &Meta<'_>) -> TraceContext {

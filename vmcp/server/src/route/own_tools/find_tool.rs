@@ -12,11 +12,11 @@ use vmcp_model::catalog::CatalogTool;
 use vmcp_model::tokens;
 use vmcp_search::{Explanation, Outcome, QueryTerm, SearchMode};
 
-use super::find_arguments::FindArguments;
-use super::outcome;
-use super::search::{Degraded, Found, Request, search};
+use super::tool_result;
 use crate::engine::{Engine, Snapshot, View};
-use crate::route::Caller;
+use crate::optim::find_arguments::FindArguments;
+use crate::route::caller::Caller;
+use crate::search::{Degraded, Found, Request, search};
 use crate::telemetry::metrics::{EmbeddingLabels, Metrics};
 
 /// Searches, and answers with a `CallToolResult`.
@@ -33,10 +33,10 @@ pub(super) async fn run(
     let found = find(engine, snapshot, view, arguments).instrument(info_span!("optimizer.find_tool")).await;
     metrics.find_tool_duration.observe(started.elapsed().as_secs_f64());
     match found {
-        Ok(json) => outcome::structured(&json),
+        Ok(json) => tool_result::structured(&json),
         Err(message) => {
             metrics.find_tool_errors.inc();
-            outcome::error(&message)
+            tool_result::error(&message)
         }
     }
 }

@@ -1,38 +1,12 @@
-//! From the configuration to folders and to an embedding provider.
+//! From the configuration to an embedding provider.
 
-use std::env;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use vmcp_config::{Config, EmbeddingProvider, Headers};
-use vmcp_embed::local::{LocalSettings, MODEL_NAME};
+use vmcp_embed::local::LocalSettings;
 use vmcp_embed::{EmbedError, Embedder, OpenAiSettings, Settings, TeiSettings};
 
-/// Where vmcp keeps what can be made or fetched again: `$XDG_CACHE_HOME/vmcp`, or `~/.cache/vmcp`. Without a home, a folder
-/// among the temporary files.
-pub fn cache_dir() -> PathBuf {
-    let folder = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
-    cache.unwrap_or_else(env::temp_dir).join("vmcp")
-}
-
-/// The folder of `embeddings.db`.
-pub fn storage_dir(config: &Config) -> PathBuf {
-    config.optimizer.storage_dir.clone().unwrap_or_else(cache_dir)
-}
-
-/// The folder of the local model; also where `vmcp model pull` puts it.
-pub fn model_dir(config: &Config) -> PathBuf {
-    match &config.optimizer.embeddings.provider {
-        EmbeddingProvider::Local { model_dir: Some(dir), .. } => dir.clone(),
-        _ => default_model_dir(),
-    }
-}
-
-/// The folder of the local model when none is configured.
-pub fn default_model_dir() -> PathBuf {
-    cache_dir().join("models").join(MODEL_NAME)
-}
+use crate::engine::folders::model_dir;
 
 /// The provider's name, as written in the configuration.
 pub fn provider_name(config: &Config) -> &'static str {

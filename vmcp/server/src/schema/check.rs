@@ -12,8 +12,8 @@ use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::input::depth;
-use super::schema_cost::{Cost, CostError};
+use super::cost::{Cost, CostError};
+use super::depth::depth;
 
 /// Levels of an instance that the cost is worked out for: what `optimizer.limits.parametersDepth` may be at most.
 const MAX_DEPTH: usize = 127;
@@ -44,14 +44,19 @@ struct Compiled {
 
 /// The input schema of one tool, compiled on first use. Clones share it.
 #[derive(Clone, Default)]
-pub struct ArgumentCheck {
+pub(crate) struct ArgumentCheck {
     compiled: Arc<OnceLock<Option<Compiled>>>,
 }
 
 impl ArgumentCheck {
     /// Checks `arguments`, which must be valid JSON. `tool` is for the log. The error lists what is wrong by JSON pointer,
     /// for the model that wrote the arguments.
-    pub fn check(&self, tool: &str, schema: Option<&RawValue>, arguments: &RawValue) -> Result<(), String> {
+    pub(crate) fn check(
+        &self,
+        tool: &str,
+        schema: Option<&RawValue>,
+        arguments: &RawValue,
+    ) -> Result<(), String> {
         let Some(schema) = schema else { return Ok(()) };
         let compiled = self.compiled.get_or_init(|| {
             compile(schema.get())

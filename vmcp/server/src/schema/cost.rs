@@ -16,7 +16,7 @@ const MAX_HEIGHT: u32 = 1000;
 
 /// Why a schema is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CostError {
+pub(super) enum CostError {
     /// It refers to something outside itself, or in a way that we do not follow.
     #[error("the reference `{0}` is not a JSON pointer into the schema")]
     Reference(String),
@@ -30,7 +30,7 @@ pub enum CostError {
 
 /// Upper bounds of the work for each node of an instance, by the instance's depth.
 #[derive(Debug, Clone)]
-pub struct Cost {
+pub(super) struct Cost {
     by_depth: Vec<Work>,
 }
 
@@ -43,7 +43,7 @@ struct Work {
 
 impl Cost {
     /// Analyses a schema for instances of at most `max_depth` levels.
-    pub fn of(schema: &Value, max_depth: usize) -> Result<Cost, CostError> {
+    pub(super) fn of(schema: &Value, max_depth: usize) -> Result<Cost, CostError> {
         let graph = Graph::of(schema)?;
         let order = graph.order()?;
         let mut by_depth = Vec::new();
@@ -61,7 +61,7 @@ impl Cost {
     }
 
     /// Whether an instance of this depth and of so many bytes can be afforded; every two bytes may be a value.
-    pub fn allows(&self, depth: usize, bytes: usize) -> bool {
+    pub(super) fn allows(&self, depth: usize, bytes: usize) -> bool {
         let work = self.by_depth.get(depth).or(self.by_depth.last()).copied().unwrap_or_default();
         let evaluations = work.evaluations.saturating_mul(bytes as u64 / 2 + 1);
         evaluations <= MAX_EVALUATIONS && work.height <= MAX_HEIGHT

@@ -18,7 +18,7 @@ use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::RpcError;
 use vmcp_wire::translate::{ResultType, payload_type};
 
-use super::Caller;
+use crate::route::caller::Caller;
 
 /// How often a request is repeated before its backend is given up.
 const MOST_ROUNDS: usize = 10;

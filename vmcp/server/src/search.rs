@@ -16,18 +16,18 @@ const LARGE: usize = 1000;
 
 /// What is searched, and how. Cheap to clone.
 #[derive(Clone)]
-pub struct Searcher {
+pub(crate) struct Searcher {
     /// The tools.
-    pub index: Arc<Index>,
+    pub(crate) index: Arc<Index>,
     /// Who embeds the query.
-    pub vectors: QueryVectors,
+    pub(crate) vectors: QueryVectors,
     /// Ranking.
-    pub settings: Settings,
+    pub(crate) settings: Settings,
 }
 
 /// Where the vector of a query comes from.
 #[derive(Clone)]
-pub enum QueryVectors {
+pub(crate) enum QueryVectors {
     /// Nowhere, by choice: keywords alone.
     Off,
     /// Nowhere at present: the provider has failed of late.
@@ -38,15 +38,15 @@ pub enum QueryVectors {
 
 /// Ranking, as configured.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Hits when the caller names no number.
-    pub limit: usize,
+    pub(crate) limit: usize,
     /// Weight of the vectors against the words.
-    pub semantic_ratio: f32,
+    pub(crate) semantic_ratio: f32,
     /// Cosine distance beyond which a tool is not found by its vector.
-    pub distance_threshold: Option<f32>,
+    pub(crate) distance_threshold: Option<f32>,
     /// How long to wait for the embedding of the query.
-    pub query_deadline: Duration,
+    pub(crate) query_deadline: Duration,
 }
 
 impl From<&vmcp_config::Search> for Settings {
@@ -62,33 +62,33 @@ impl From<&vmcp_config::Search> for Settings {
 
 /// What is looked for.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// What the tool shall do.
-    pub description: &'a str,
+    pub(crate) description: &'a str,
     /// Terms; may be empty.
-    pub keywords: &'a str,
+    pub(crate) keywords: &'a str,
     /// Most hits.
-    pub limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// The tools that the caller may see; `None`: all.
-    pub visible: Option<&'a Arc<Visible>>,
+    pub(crate) visible: Option<&'a Arc<Visible>>,
     /// Whether hits shall explain themselves.
-    pub explain: bool,
+    pub(crate) explain: bool,
 }
 
 /// What was found.
 #[derive(Debug)]
-pub struct Found {
+pub(crate) struct Found {
     /// The hits and what decided them.
-    pub outcome: Outcome,
+    pub(crate) outcome: Outcome,
     /// Why the search was less than it could be.
-    pub degraded: Option<Degraded>,
+    pub(crate) degraded: Option<Degraded>,
     /// How long the provider was asked for the query's vectors, if it was.
-    pub embedding_took: Option<Duration>,
+    pub(crate) embedding_took: Option<Duration>,
 }
 
 /// Why a search had to do without something.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum Degraded {
+pub(crate) enum Degraded {
     /// No tool has a vector yet.
     #[error("the tools are not embedded yet")]
     NoVectors,
@@ -112,7 +112,7 @@ pub enum Degraded {
 }
 
 /// Searches. Never fails: whatever is missing, the other arm answers, and the result says so.
-pub async fn search(searcher: &Searcher, request: Request<'_>) -> Found {
+pub(crate) async fn search(searcher: &Searcher, request: Request<'_>) -> Found {
     let description = request.description.trim();
     let whole = match request.keywords.trim() {
         "" => description.to_owned(),

@@ -10,12 +10,14 @@ use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::payload::Payload;
 
 use super::audit::Record;
-use super::call_arguments::{CallArguments, ResponseFormat};
-use super::names::{CALL_TOOL, NameStyle, Own, own};
-use super::outcome::{Envelope, ErrorType, Failure};
-use super::{failed_call, outcome, response_limit};
+use super::response_limit;
+use super::tool_result::{self, Envelope, ErrorType, Failure};
 use crate::engine::{Engine, Snapshot, View};
-use crate::route::{self, Answer, Caller};
+use crate::optim::call_arguments::{CallArguments, ResponseFormat};
+use crate::optim::names::{CALL_TOOL, NameStyle, Own, own};
+use crate::route::answer::Answer;
+use crate::route::backend::tool_call;
+use crate::route::caller::Caller;
 
 /// Calls the tool that the arguments name. `params` are those of the call of call_tool itself: what else they carry (the
 /// answers to a question of the backend, metadata) goes on to the tool.
@@ -79,13 +81,13 @@ async fn call(
     let mut edit = params.edit();
     edit.set("arguments", &*call.parameters);
     let Ok(params) = edit.finish().into_raw() else {
-        return Answer::own(outcome::error("unreadable parameters"));
+        return Answer::own(tool_result::error("unreadable parameters"));
     };
     let params = Object::parse(&params).unwrap_or_default();
     let deadline = call.timeout.unwrap_or_else(|| snapshot.tool_timeout(&tool.backend));
-    match route::backend::call_tool(snapshot, caller, engine.metrics(), tool, &params, deadline).await {
+    match tool_call::call_tool(snapshot, caller, engine.metrics(), tool, &params, deadline).await {
         Ok(response) => shaped(snapshot, tool, call.format, response),
-        Err(error) => failed_call(tool, &error),
+        Err(error) => Answer::own(tool_result::failed_call(tool, &error)),
     }
 }
 

@@ -7,11 +7,12 @@ use vmcp_model::discovered::Discovered;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::handshake::{server_capabilities, server_capabilities::ServerCapabilities};
 
-use super::snapshot::Sources;
+/// What backends offer, by name.
+pub(in crate::engine) type Sources = Vec<(Arc<str>, Arc<Discovered>)>;
 
 /// What every backend declares, and our own declarations made of it.
 #[derive(Debug)]
-pub(super) struct Offers {
+pub(in crate::engine) struct Offers {
     /// Sorted by name.
     backends: Vec<(Arc<str>, ServerCapabilities)>,
     modern: String,

@@ -8,16 +8,16 @@ use vmcp_model::catalog::Catalog;
 use vmcp_search::{Document, Index, TEXT_VERSION, Vectors, vector_text};
 use vmcp_store::{ContentKey, Store, StoreError};
 
-use super::offers::Offers;
-use super::snapshot::{Snapshot, Sources};
-use super::texts::document;
+use super::Snapshot;
+use super::declarations::{Offers, Sources};
+use super::index_document::document;
 use super::view::View;
 use crate::identity::Identity;
-use crate::optim::validation::ArgumentCheck;
+use crate::schema::ArgumentCheck;
 
 /// The snapshot that follows `before`, without a generation of its own yet. `model` is the embedding model in use; with
 /// it, the index has the vectors that the store knows.
-pub(super) fn snapshot(
+pub(in crate::engine) fn snapshot(
     before: &Snapshot,
     config: Arc<Config>,
     sources: Sources,

@@ -3,18 +3,19 @@
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use vmcp_backend::CallError;
+use vmcp_model::catalog::CatalogTool;
 
 /// A content block of text.
 #[derive(Serialize)]
-pub struct TextBlock<'a> {
+pub(super) struct TextBlock<'a> {
     r#type: &'static str,
     /// The text.
-    pub text: &'a str,
+    pub(super) text: &'a str,
 }
 
 impl<'a> TextBlock<'a> {
     /// A block with this text.
-    pub fn new(text: &'a str) -> TextBlock<'a> {
+    pub(super) fn new(text: &'a str) -> TextBlock<'a> {
         TextBlock { r#type: "text", text }
     }
 }
@@ -35,18 +36,18 @@ fn result(content: &[TextBlock<'_>], structured_content: Option<&RawValue>, is_e
 }
 
 /// A success: the JSON as `structuredContent`, and the same text as a block for clients that do not read that.
-pub fn structured(json: &RawValue) -> Box<RawValue> {
+pub(super) fn structured(json: &RawValue) -> Box<RawValue> {
     result(&[TextBlock::new(json.get())], Some(json), false)
 }
 
 /// A mistake in the arguments of one of our tools.
-pub fn error(message: &str) -> Box<RawValue> {
+pub(super) fn error(message: &str) -> Box<RawValue> {
     result(&[TextBlock::new(message)], None, true)
 }
 
 /// What kind of failure a call ended in (GMT-20).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum ErrorType {
+pub(super) enum ErrorType {
     /// The backend did not answer in time.
     TimeoutError,
     /// The arguments are wrong.
@@ -61,24 +62,24 @@ pub enum ErrorType {
 
 /// A call that did not come to its tool, or not back.
 #[derive(Debug, Serialize)]
-pub struct Failure<'a> {
+pub(super) struct Failure<'a> {
     success: bool,
     /// The server: as resolved, or as the caller gave it.
-    pub server: Option<&'a str>,
+    pub(super) server: Option<&'a str>,
     /// The tool, likewise.
-    pub tool: &'a str,
+    pub(super) tool: &'a str,
     /// What went wrong.
-    pub error: String,
+    pub(super) error: String,
     /// What kind of failure it is.
-    pub error_type: ErrorType,
+    pub(super) error_type: ErrorType,
     /// When the server is unknown: those there are.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub available_servers: Option<Vec<&'a str>>,
+    pub(super) available_servers: Option<Vec<&'a str>>,
 }
 
 impl<'a> Failure<'a> {
     /// A failure of a call of this tool.
-    pub fn new(
+    pub(super) fn new(
         server: Option<&'a str>,
         tool: &'a str,
         error_type: ErrorType,
@@ -88,7 +89,7 @@ impl<'a> Failure<'a> {
     }
 
     /// A call that its backend did not answer.
-    pub fn of_call(server: &'a str, tool: &'a str, error: &CallError) -> Self {
+    pub(super) fn of_call(server: &'a str, tool: &'a str, error: &CallError) -> Self {
         let (kind, text) = match error {
             CallError::Timeout { after } => {
                 // What was measured is a little more than what was allowed.
@@ -102,28 +103,33 @@ impl<'a> Failure<'a> {
     }
 
     /// The failure as a result: a sentence for the model, then the same as JSON.
-    pub fn to_result(&self) -> Box<RawValue> {
+    pub(super) fn to_result(&self) -> Box<RawValue> {
         let json = to_raw_value(self).unwrap_or_default();
         result(&[TextBlock::new(&self.error), TextBlock::new(json.get())], Some(&json), true)
     }
 }
 
+/// The result of a call that its backend did not answer, for the model that made it.
+pub(in crate::route) fn failed_call(tool: &CatalogTool, error: &CallError) -> Box<RawValue> {
+    Failure::of_call(&tool.backend, &tool.definition.name, error).to_result()
+}
+
 /// `{success, server, tool, result}` (GMT-19).
 #[derive(Serialize)]
-pub struct Envelope<'a> {
+pub(super) struct Envelope<'a> {
     /// Whether the tool says that it succeeded.
-    pub success: bool,
+    pub(super) success: bool,
     /// The backend's name.
-    pub server: &'a str,
+    pub(super) server: &'a str,
     /// The name the backend gave the tool.
-    pub tool: &'a str,
+    pub(super) tool: &'a str,
     /// The tool's `CallToolResult`.
-    pub result: &'a RawValue,
+    pub(super) result: &'a RawValue,
 }
 
 impl Envelope<'_> {
     /// The envelope as a result.
-    pub fn to_result(&self) -> Box<RawValue> {
+    pub(super) fn to_result(&self) -> Box<RawValue> {
         let json = to_raw_value(self).unwrap_or_default();
         result(&[TextBlock::new(json.get())], Some(&json), !self.success)
     }

@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
-use super::names::{NameStyle, OptimTool};
-use crate::route::Answer;
+use crate::optim::names::{NameStyle, OptimTool};
+use crate::route::answer::Answer;
 
 /// The target of the lines, for those who route them to a place of their own.
 const TARGET: &str = "vmcp::audit";

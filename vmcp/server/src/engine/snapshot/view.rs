@@ -12,8 +12,8 @@ use vmcp_search::Visible;
 use vmcp_wire::lists::pages;
 use vmcp_wire::translate::{Hints, Scope};
 
-use super::apps;
 use super::list::{Entry, List};
+use super::user_interfaces::interfaces;
 use crate::identity::Identity;
 use crate::optim::definitions::{Definition, definitions};
 use crate::optim::names::NameStyle;
@@ -130,7 +130,7 @@ impl View {
                 templates.map(|t| entry(&t.definition.uri_template, &t.definition.raw)).collect(),
                 before.map(|before| &before.templates),
             ),
-            interfaces: apps::interfaces(usable().map(|(_, tool)| tool)),
+            interfaces: interfaces(usable().map(|(_, tool)| tool)),
             visible_tools: visible.len(),
             visible: Arc::new(visible),
             baseline_tokens: tokens::estimate(usable().map(|(_, tool)| tool.size)),
@@ -209,7 +209,7 @@ impl View {
     }
 
     /// Which lists differ from those of `before`: tools, resources (or templates), prompts.
-    pub(super) fn changed_since(&self, before: &View) -> [bool; 3] {
+    pub(in crate::engine) fn changed_since(&self, before: &View) -> [bool; 3] {
         let is_new = |list: fn(&View) -> &Arc<List>| !Arc::ptr_eq(list(self), list(before));
         [is_new(|v| &v.dotted), is_new(|v| &v.resources) || is_new(|v| &v.templates), is_new(|v| &v.prompts)]
     }

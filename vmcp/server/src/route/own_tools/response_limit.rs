@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use serde_json::value::{RawValue, to_raw_value};
 use vmcp_json::object::Object;
 
-use super::outcome::TextBlock;
+use super::tool_result::TextBlock;
 
 /// The result cut to `limit` tokens: whole content blocks in order, as many as fit, after a notice that says what is
 /// missing. `None` when the result fits, or is none that we understand.
-pub fn cut(result: &RawValue, limit: u64) -> Option<Box<RawValue>> {
+pub(super) fn cut(result: &RawValue, limit: u64) -> Option<Box<RawValue>> {
     // A token is about four characters, so a result of that many bytes fits without a look inside.
     if (result.get().len() as u64).div_ceil(4) <= limit {
         return None;

@@ -1,0 +1,149 @@
+//! Embeds tools in the background and watches over the provider (R022-24, -26, -27, -42).
+//!
+//! One task a process: it looks at the newest snapshot, embeds what has no vector, stores it and asks the conductor for a
+//! snapshot with the vectors. While the provider fails, it tries again after 1, 2, 4, … 60 seconds, and searches do not
+//! ask the provider at all.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use vmcp_embed::EmbedError;
+use vmcp_search::TEXT_VERSION;
+use vmcp_store::{ContentKey, ToolVector};
+
+use super::provider::{Provider, progress};
+use crate::engine::commands::Conductor;
+use crate::engine::definition_changes::milliseconds;
+use crate::engine::shared::Shared;
+use crate::engine::snapshot::Snapshot;
+use crate::telemetry::metrics::EmbeddingLabels;
+
+/// How often a remote service is asked whether it still serves the same model.
+const MODEL_CHECK: Duration = Duration::from_secs(15);
+/// How often a long run shows what it has so far.
+const PROGRESS: Duration = Duration::from_secs(2);
+
+/// The background task of one provider.
+pub(in crate::engine) struct Worker {
+    pub(in crate::engine) provider: Arc<Provider>,
+    pub(in crate::engine) shared: Arc<Shared>,
+    pub(in crate::engine) conductor: Conductor,
+}
+
+impl Worker {
+    /// Runs until it is dropped.
+    pub(in crate::engine) async fn run(self) {
+        let mut cold_start = Some(Instant::now());
+        let mut seen = Arc::default();
+        loop {
+            match self.pass(&mut seen).await {
+                Ok(()) => {
+                    self.provider.recovered();
+                    let (wanted, embedded) = progress(&self.shared.snapshot.load());
+                    if wanted > 0
+                        && embedded == wanted
+                        && let Some(start) = cold_start.take()
+                    {
+                        let seconds = start.elapsed().as_secs_f64();
+                        self.shared.metrics.embedding_cold_start.observe(seconds);
+                        tracing::info!(tools = wanted, seconds, "every tool has its embedding");
+                    }
+                    tokio::select! {
+                        () = self.provider.woken() => {}
+                        () = tokio::time::sleep(MODEL_CHECK) => {}
+                    }
+                }
+                Err(error) => {
+                    let down = self.provider.failed(error);
+                    tokio::time::sleep_until(down.retry_at.into()).await;
+                }
+            }
+        }
+    }
+
+    /// Brings every tool of the newest snapshot to a vector of the provider's present model. `seen` are the texts of the
+    /// last pass, which are counted as hits and misses only once.
+    async fn pass(&self, seen: &mut Arc<Vec<String>>) -> Result<(), EmbedError> {
+        if let Some(down) = self.provider.down() {
+            tokio::time::sleep_until(down.retry_at.into()).await;
+        }
+        let model = self.provider.embedder.model_id().await?;
+        if self.provider.learn_model(&model) {
+            self.conductor.load_vectors().await;
+        }
+        let snapshot = self.shared.snapshot.load_full();
+        let vectors = snapshot.index.vectors();
+        let wanting = snapshot.texts.iter().enumerate().filter(|(_, text)| !text.is_empty());
+        let missing: Vec<usize> = wanting.map(|(at, _)| at).filter(|at| !vectors.has(*at)).collect();
+        if !Arc::ptr_eq(seen, &snapshot.texts) {
+            *seen = Arc::clone(&snapshot.texts);
+            self.shared.metrics.embedding_cache_hits.inc_by(vectors.count() as u64);
+            self.shared.metrics.embedding_cache_misses.inc_by(missing.len() as u64);
+        }
+        if missing.is_empty() {
+            return self.probe(&snapshot).await;
+        }
+        // While the provider is down this is tried again and again; that it is down has been said.
+        if self.provider.down().is_none() {
+            tracing::info!(tools = missing.len(), of = snapshot.texts.len(), model, "embedding tools");
+        }
+        let mut shown = Instant::now();
+        for batch in missing.chunks(self.provider.embedder.batch_size().max(1)) {
+            self.embed(&snapshot, &model, batch).await?;
+            if shown.elapsed() > PROGRESS {
+                self.conductor.load_vectors().await;
+                shown = Instant::now();
+            }
+        }
+        self.conductor.load_vectors().await;
+        Ok(())
+    }
+
+    /// Embeds the tools at these positions and stores their vectors.
+    async fn embed(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        model: &str,
+        positions: &[usize],
+    ) -> Result<(), EmbedError> {
+        let texts: Vec<String> = positions.iter().filter_map(|at| snapshot.texts.get(*at)).cloned().collect();
+        let labels = EmbeddingLabels { kind: "tools" };
+        let started = Instant::now();
+        let embedded = self.provider.embedder.embed(&texts).await;
+        self.shared
+            .metrics
+            .embedding_duration
+            .get_or_create(&labels)
+            .observe(started.elapsed().as_secs_f64());
+        let vectors = embedded.inspect_err(|_| {
+            self.shared.metrics.embedding_errors.get_or_create(&labels).inc();
+        })?;
+        let (snapshot, model, positions) = (Arc::clone(snapshot), model.to_owned(), positions.to_owned());
+        self.shared
+            .store(move |store| {
+                let tools = positions.iter().filter_map(|at| snapshot.catalog.tools.get(*at));
+                let rows = tools.zip(&texts).zip(&vectors).map(|((tool, text), vector)| ToolVector {
+                    key: ContentKey::new(TEXT_VERSION, &model, text),
+                    backend: &tool.backend,
+                    tool: &tool.definition.name,
+                    description: &tool.description,
+                    model_id: &model,
+                    vector,
+                });
+                store.put_vectors(&rows.collect::<Vec<_>>(), milliseconds(SystemTime::now()))
+            })
+            .await;
+        Ok(())
+    }
+
+    /// After a failure, with nothing left to embed: has the provider come back?
+    async fn probe(&self, snapshot: &Snapshot) -> Result<(), EmbedError> {
+        if self.provider.down().is_none() {
+            return Ok(());
+        }
+        match snapshot.texts.iter().find(|text| !text.is_empty()) {
+            Some(text) => self.provider.embedder.embed(std::slice::from_ref(text)).await.map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}

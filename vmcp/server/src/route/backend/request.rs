@@ -1,0 +1,156 @@
+//! One request to one backend: names as the backend knows them, headers, deadline, trace, metrics.
+
+use std::time::{Duration, Instant};
+
+use serde_json::value::RawValue;
+use tracing::{Instrument, info_span};
+use vmcp_backend::{CallError, Outcome, Request, Response};
+use vmcp_json::object::Object;
+use vmcp_wire::era::Era;
+use vmcp_wire::handshake::client_capabilities;
+use vmcp_wire::{methods, translate};
+
+use super::input_rounds;
+use crate::engine::{Engine, Snapshot};
+use crate::route::answer::Answer;
+use crate::route::caller::Caller;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces;
+
+/// Where a request goes.
+pub(in crate::route) struct Target<'a> {
+    /// The backend's name.
+    pub(in crate::route) backend: &'a str,
+    /// The method.
+    pub(in crate::route) method: &'a str,
+    /// What the request names, in the backend's spelling.
+    pub(in crate::route) subject: Option<&'a str>,
+    /// Arguments that travel as headers too.
+    pub(in crate::route) param_headers: Vec<(String, String)>,
+    /// How long the backend may take.
+    pub(in crate::route) deadline: Duration,
+    /// Whether asking twice does no harm.
+    pub(in crate::route) idempotent: bool,
+}
+
+impl<'a> Target<'a> {
+    /// A request that only reads, and may be repeated.
+    pub(in crate::route) fn read(
+        snapshot: &Snapshot,
+        backend: &'a str,
+        method: &'a str,
+        subject: Option<&'a str>,
+    ) -> Target<'a> {
+        let deadline = snapshot.tool_timeout(backend);
+        Target { backend, method, subject, param_headers: Vec::new(), deadline, idempotent: true }
+    }
+}
+
+/// Sends a request whose answer the client gets as the backend wrote it.
+pub(in crate::route) async fn relay(
+    engine: &Engine,
+    snapshot: &Snapshot,
+    caller: &Caller,
+    target: Target<'_>,
+    params: &RawValue,
+) -> Answer {
+    let backend = target.backend;
+    match send(snapshot, caller, engine.metrics(), target, params).await {
+        Ok(response) => Answer::relayed(backend, response),
+        Err(error) => Answer::unanswered(backend, &error),
+    }
+}
+
+/// The parameters with the subject as the backend spells it.
+pub(in crate::route) fn renamed(
+    params: &Object<'_>,
+    key: &str,
+    subject: &str,
+) -> Result<Box<RawValue>, CallError> {
+    let mut edit = params.edit();
+    if params.get_str(key).as_deref() != Some(subject) {
+        edit.set(key, vmcp_json::text::quoted(subject));
+    }
+    edit.finish().into_raw().map_err(|error| CallError::Protocol { reason: error.to_string() })
+}
+
+/// Sends a request, and again with the client's answers as long as the backend asks and the client can be asked meanwhile.
+pub(in crate::route) async fn send(
+    snapshot: &Snapshot,
+    caller: &Caller,
+    metrics: &Metrics,
+    target: Target<'_>,
+    params: &RawValue,
+) -> Result<Response, CallError> {
+    if caller.continues.as_deref().is_some_and(|backend| backend != target.backend) {
+        let reason = "`requestState` belongs to another backend; repeat the request without it".to_owned();
+        return Err(CallError::InvalidRequest { reason });
+    }
+    let response = send_once(snapshot, caller, metrics, &target, params).await?;
+    match caller.era {
+        Era::Legacy if input_rounds::asks(&response) => {
+            let (patience, target) = (snapshot.config.proxy.max_tool_timeout, &target);
+            let again = |params: Box<RawValue>| async move {
+                send_once(snapshot, caller, metrics, target, &params).await
+            };
+            Box::pin(input_rounds::run(caller, params, response, patience, again)).await
+        }
+        Era::Legacy => Ok(response),
+        Era::Modern => Ok(visit_first(caller, &target, response)),
+    }
+}
+
+/// A legacy backend's demand to visit a URL first, as the question that a modern client understands.
+fn visit_first(caller: &Caller, target: &Target<'_>, response: Response) -> Response {
+    let Response { outcome: Outcome::Error(error), era: Era::Legacy } = &response else { return response };
+    let declared = caller.client.capabilities.as_deref();
+    let url = RawValue::from_string(r#"{"mode":"url"}"#.to_owned()).ok();
+    if !methods::may_require_input(target.method)
+        || !client_capabilities::may_ask(declared, methods::ELICIT, url.as_deref())
+    {
+        return response;
+    }
+    let question = translate::url_elicitation(error).ok().flatten();
+    match question.and_then(|question| RawValue::from_string(question).ok()) {
+        Some(question) => Response { outcome: Outcome::Result(question.into()), era: Era::Modern },
+        None => response,
+    }
+}
+
+async fn send_once(
+    snapshot: &Snapshot,
+    caller: &Caller,
+    metrics: &Metrics,
+    target: &Target<'_>,
+    params: &RawValue,
+) -> Result<Response, CallError> {
+    // The catalog outlives a removed backend by one snapshot at most.
+    let Some(backend) = snapshot.backends.get(target.backend) else {
+        return Err(CallError::Unavailable { reason: "it is being removed".to_owned() });
+    };
+    let span =
+        info_span!("backend.call", backend = target.backend, method = target.method, name = target.subject);
+    let request = Request {
+        method: target.method,
+        params,
+        routing_name: target.subject,
+        param_headers: target.param_headers.clone(),
+        deadline: target.deadline,
+        trace: traces::outgoing(&span, &caller.trace),
+        client: caller.client.clone(),
+        session: caller.session,
+        events: caller.events.clone(),
+        cancel: caller.cancel.clone(),
+        idempotent: target.idempotent,
+    };
+    let started = Instant::now();
+    let answer = backend.request(request).instrument(span).await;
+    let outcome = match &answer {
+        Ok(Response { outcome: Outcome::Result(result), .. }) if result.is_tool_error() => "tool_error",
+        Ok(Response { outcome: Outcome::Result(_), .. }) => "ok",
+        Ok(Response { outcome: Outcome::Error(_), .. }) => "rpc_error",
+        Err(error) => error.category(),
+    };
+    metrics.count_call(target.backend, outcome, started.elapsed());
+    answer
+}

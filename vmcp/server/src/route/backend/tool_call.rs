@@ -1,0 +1,68 @@
+//! The call of a tool: where every way of reaching one ends.
+
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use vmcp_backend::{CallError, Response};
+use vmcp_json::object::Object;
+use vmcp_model::catalog::CatalogTool;
+use vmcp_wire::headers::{ParamHeader, build_param_headers};
+use vmcp_wire::lists::tasks::TASK;
+use vmcp_wire::methods;
+
+use super::request::{Target, renamed, send};
+use super::task_calls;
+use crate::engine::Snapshot;
+use crate::route::caller::Caller;
+use crate::telemetry::metrics::Metrics;
+
+/// Calls a tool. `params` are those of `tools/call` for this tool under any name; its name and nothing else is replaced.
+/// This is where every way of reaching a tool ends.
+pub(in crate::route) async fn call_tool(
+    snapshot: &Snapshot,
+    caller: &Caller,
+    metrics: &Metrics,
+    tool: &CatalogTool,
+    params: &Object<'_>,
+    deadline: Duration,
+) -> Result<Response, CallError> {
+    let original = tool.definition.name.as_str();
+    let as_task = params.text(TASK).is_some() && task_calls::may_ask(snapshot, caller, &tool.backend);
+    let params = renamed(params, "name", original)?;
+    let params = if as_task { params } else { without_task(params)? };
+    let hints = &tool.definition.annotations;
+    let target = Target {
+        backend: &tool.backend,
+        method: methods::TOOLS_CALL,
+        subject: Some(original),
+        param_headers: param_headers(tool, &params),
+        deadline,
+        idempotent: hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true),
+    };
+    let response = send(snapshot, caller, metrics, target, &params).await?;
+    task_calls::learn(snapshot, caller, &tool.backend, as_task, &response)?;
+    Ok(response)
+}
+
+/// The parameters without what asks for a task by the rules of 2025-11-25: other servers do not know it.
+fn without_task(params: Box<RawValue>) -> Result<Box<RawValue>, CallError> {
+    let object = Object::parse(&params).unwrap_or_default();
+    if object.text(TASK).is_none() {
+        return Ok(params);
+    }
+    let mut edit = object.edit();
+    edit.remove(TASK);
+    edit.finish().into_raw().map_err(|error| CallError::Protocol { reason: error.to_string() })
+}
+
+fn param_headers(tool: &CatalogTool, params: &RawValue) -> Vec<(String, String)> {
+    if tool.definition.param_headers.is_empty() {
+        return Vec::new();
+    }
+    let annotations = tool.definition.param_headers.iter();
+    let annotations: Vec<_> = annotations
+        .map(|annotation| ParamHeader { name: annotation.header.clone(), path: annotation.path.clone() })
+        .collect();
+    let arguments = Object::parse(params).ok().and_then(|params| params.get("arguments"));
+    build_param_headers(&annotations, arguments)
+}

@@ -1,0 +1,51 @@
+//! Our own tools at work: find_tool searches all others, call_tool calls any of them.
+
+mod audit;
+mod call_tool;
+mod find_tool;
+mod response_limit;
+mod tool_result;
+
+use vmcp_json::object::Object;
+use vmcp_json::text::empty_object;
+
+use super::answer::Answer;
+use super::caller::Caller;
+use crate::engine::{Engine, Snapshot, View};
+use crate::optim::names::{OptimTool, Own, own};
+use audit::Record;
+
+pub(super) use tool_result::failed_call;
+
+/// Which of our tools a called name means, if any. Reserved names are ours whatever a backend offers (CARD-04); bare ones
+/// only while no backend's tool has them (R022-45).
+pub(super) fn called(snapshot: &Snapshot, view: &View, name: &str) -> Option<OptimTool> {
+    let optimizer = &snapshot.config.optimizer;
+    match own(name).filter(|_| optimizer.enabled)? {
+        Own::Reserved(tool) => Some(tool),
+        Own::Bare(tool) => (optimizer.legacy_aliases && view.tool(name).is_none()).then_some(tool),
+        Own::Unknown => None,
+    }
+}
+
+/// Runs one of our tools. `params` are those of `tools/call`.
+pub(super) async fn run(
+    engine: &Engine,
+    snapshot: &Snapshot,
+    caller: &Caller,
+    tool: OptimTool,
+    params: &Object<'_>,
+) -> Answer {
+    let given = params.get("arguments").filter(|raw| raw.get() != "null");
+    let arguments = given.unwrap_or(empty_object());
+    let mut record = Record::start(tool);
+    let answer = match tool {
+        OptimTool::Find => Answer::own(find_tool::run(engine, snapshot, caller, arguments).await),
+        OptimTool::Call => call_tool::run(engine, snapshot, caller, params, arguments, &mut record).await,
+    };
+    record.finish(&answer);
+    answer
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! What a request is about: its parameters and the name or URI in them.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+use vmcp_json::object::Object;
+use vmcp_wire::codes;
+use vmcp_wire::rpc::RpcError;
+
+/// Parameters and what they name.
+pub(super) struct Subject<'a> {
+    pub(super) object: Object<'a>,
+    pub(super) subject: Cow<'a, str>,
+}
+
+impl<'a> Subject<'a> {
+    pub(super) fn parse(params: &'a RawValue, key: &str) -> Result<Subject<'a>, RpcError> {
+        let invalid = |message: String| RpcError::new(codes::INVALID_PARAMS, message);
+        let object = Object::parse(params).map_err(|error| invalid(format!("`params`: {error}")))?;
+        let subject =
+            object.get_str(key).ok_or_else(|| invalid(format!("`params.{key}` must be a string")))?;
+        Ok(Subject { object, subject })
+    }
+}
+
+/// A name that a client sent, short enough for a message.
+pub(super) fn shown(name: &str) -> String {
+    const MOST: usize = 200;
+    if name.chars().nth(MOST).is_none() {
+        name.to_owned()
+    } else {
+        name.chars().take(MOST).chain(['…']).collect()
+    }
+}

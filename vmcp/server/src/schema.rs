@@ -1,0 +1,8 @@
+//! Input schemas of tools: what they cost to evaluate, and the check of a call's arguments against them.
+
+mod check;
+mod cost;
+mod depth;
+
+pub(crate) use check::ArgumentCheck;
+pub(crate) use depth::depth;
