@@ -43,12 +43,12 @@ async fn main() {
     at_rest(&operator).await;
     let to_rest = began.elapsed();
     let full = operator.process.resident_mib();
-    let writes = total(&operator, "vmcp_operator_api_writes_total").await;
+    let writes = operator.writes().await;
 
     let (cpu, reconciles) =
         (cpu_seconds(&operator), total(&operator, "vmcp_operator_reconciles_total").await);
     sleep(REST).await;
-    let writes_at_rest = total(&operator, "vmcp_operator_api_writes_total").await - writes;
+    let writes_at_rest = operator.writes().await - writes;
     let reconciles = total(&operator, "vmcp_operator_reconciles_total").await - reconciles;
     let cpu = cpu_seconds(&operator) - cpu;
     drop(operator);
@@ -62,7 +62,7 @@ async fn main() {
         })
         .await;
     at_rest(&again).await;
-    let writes_of_restart = total(&again, "vmcp_operator_api_writes_total").await;
+    let writes_of_restart = again.writes().await;
     drop(again);
 
     let by_hand = one_after_another(&cluster, &place, count).await;
@@ -115,10 +115,10 @@ async fn all_applied(place: &Namespace, count: usize) -> Option<()> {
 
 /// Waits until nothing was written for five seconds.
 async fn at_rest(operator: &Operator) {
-    let mut before = (total(operator, "vmcp_operator_api_writes_total").await, Instant::now());
+    let mut before = (operator.writes().await, Instant::now());
     while before.1.elapsed() < Duration::from_secs(5) {
         sleep(Duration::from_millis(200)).await;
-        let now = total(operator, "vmcp_operator_api_writes_total").await;
+        let now = operator.writes().await;
         if now != before.0 {
             before = (now, Instant::now());
         }

@@ -1,9 +1,14 @@
 //! The built `vmcp-operator`, running beside the test against the namespace of the test.
 
+use std::time::Duration;
+
 use tokio::process::Command;
 use vmcp_integration::{Process, binary, free_port, http_client};
 
 use crate::Namespace;
+
+/// Longest wait until an operator has nothing left to write. It looks at each object again every few seconds.
+const REST_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// A running operator; killed when dropped. What it logs is printed when the test fails.
 pub struct Operator {
@@ -64,5 +69,31 @@ impl Operator {
                 && labels.iter().all(|label| line.contains(label))
         });
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// Returns the number of writes to the API server so far.
+    pub async fn writes(&self) -> u64 {
+        self.metric("vmcp_operator_api_writes_total", &[]).await as u64
+    }
+
+    /// Returns the number of reconciles of a kind so far.
+    pub async fn reconciles(&self, kind: &str) -> u64 {
+        self.metric("vmcp_operator_reconciles_total", &[kind]).await as u64
+    }
+
+    /// Waits until so many reconciles of `kind` in a row wrote nothing; returns the number of writes by then.
+    pub async fn at_rest(&self, place: &Namespace, kind: &str, reconciles: u64) -> u64 {
+        let mut last_write = (self.reconciles(kind).await, self.writes().await);
+        place
+            .eventually_within(REST_TIMEOUT, "reconciles that write nothing", async || {
+                let now = (self.reconciles(kind).await, self.writes().await);
+                // No reconcile before the first one counts: the operator may not have begun.
+                if now.1 > last_write.1 || last_write.0 == 0 {
+                    last_write = now;
+                    return None;
+                }
+                (now.0 >= last_write.0 + reconciles).then_some(now.1)
+            })
+            .await
     }
 }

@@ -1,9 +1,13 @@
-//! Whatever a backend sends, its callers get a clear error or their answer, and the server stays as it was.
+//! Malformed answers of backends, over every transport and in both eras: the caller gets a clear error or its answer,
+//! and the server keeps serving in bounded memory.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use vmcp_integration::{Fixture, FixtureBuilder, Vmcp, eventually};
+
+/// Upper bound for a call whose deadline is 3 s: three times as long, for a busy machine, and a sixth of the default.
+const IN_TIME: Duration = Duration::from_secs(10);
 
 fn everywhere() -> Vec<FixtureBuilder> {
     vec![
@@ -28,7 +32,7 @@ fn is_failure(message: &Value) -> bool {
     message["error"].is_object() || message["result"]["isError"] == true
 }
 
-/// The backend serves again, and clients of both eras get its answers.
+/// Waits until clients of both eras get answers of the backend again, and checks that memory stayed bounded.
 async fn is_healthy(vmcp: &Vmcp, what: &str) {
     for client in [vmcp.modern(), vmcp.legacy().await] {
         eventually(&format!("the backend to serve after {what}"), async || {
@@ -51,7 +55,7 @@ async fn bytes_that_are_no_text_and_events_that_break_off_are_errors_in_time() {
                 let start = Instant::now();
                 let answer = client.call_tool("bad_count", json!({})).await;
                 assert!(is_failure(&answer.message), "{fault}: {}", answer.text);
-                assert!(start.elapsed() < Duration::from_secs(40), "{fault} took {:?}", start.elapsed());
+                assert!(start.elapsed() < IN_TIME, "{fault} took {:?}", start.elapsed());
                 assert!(!answer.text.contains("127.0.0.1"), "no address in {}", answer.text);
             }
             is_healthy(&vmcp, fault).await;

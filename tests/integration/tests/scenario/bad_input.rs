@@ -1,4 +1,5 @@
-//! Bad input from clients, backends and configuration files ends in a clear error, never in a crash (R022-37, R022-38).
+//! Bad input from clients, backends and configuration files: each ends in an error that names the field and the limit,
+//! never in a crash.
 
 use serde_json::json;
 use vmcp_integration::{Cli, Fixture, Vmcp, eventually};
@@ -50,7 +51,8 @@ async fn a_backend_with_every_kind_of_bad_definition_still_serves_its_good_one()
         let vmcp =
             Vmcp::new().backend(&nasty).config(json!({"optimizer": {"exposure": "All"}})).start().await;
         let client = vmcp.with_tool("nasty_healthy").await;
-        client.call_tool("nasty_healthy", json!({})).await.result();
+        let answer = client.call_tool("nasty_healthy", json!({})).await;
+        assert!(answer.content_text().starts_with("healthy called with"), "{}", answer.text);
         for name in client.tools().await.keys() {
             let (first, rest) = name.split_at(1);
             let is_legal = first.chars().all(|c| c.is_ascii_alphabetic())
@@ -68,12 +70,26 @@ async fn a_backend_with_every_kind_of_bad_definition_still_serves_its_good_one()
             };
             assert!(!description.contains(bad) && description.len() <= 8192, "{description:.100}");
         }
-        let status = vmcp.status().await.to_string();
-        assert!(status.contains("nasty"), "{status}");
-        let answer = client.call_found("nasty_recursive", json!({"child": {"child": {"child": {}}}})).await;
-        assert!(answer.message["result"].is_object(), "{}", answer.text);
-        let answer = client.call_found("nasty_remote", json!({"x": 1})).await;
-        assert!(answer.message["result"].is_object(), "{}", answer.text);
+        let status = vmcp.status().await;
+        assert_eq!(
+            (&status["backends"][0]["tools"], &status["backends"][0]["rejected"]),
+            (&json!(12), &json!(9))
+        );
+        let issues = status["issues"].to_string();
+        for issue in [
+            "tool gigantic of backend nasty: the definition has 1167891 bytes; the limit is 262144",
+            "tool deep of backend nasty: the definition nests 302 levels deep; the limit is 64",
+            "tool no_object of backend nasty: inputSchema is not a JSON object",
+            "tool twice of backend nasty: the backend lists it more than once; the first definition counts",
+        ] {
+            assert!(issues.contains(issue), "{issue} in {issues}");
+        }
+        // A schema that cannot be checked, by recursion or because it lies elsewhere, stops no call.
+        for (tool, arguments) in [("recursive", json!({"child": {"child": {}}})), ("remote", json!({"x": 1}))]
+        {
+            let answer = client.call_found(&format!("nasty_{tool}"), arguments).await;
+            assert!(answer.content_text().starts_with(&format!("{tool} called with")), "{}", answer.text);
+        }
     }
 }
 

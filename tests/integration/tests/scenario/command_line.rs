@@ -1,4 +1,4 @@
-//! The command line for people and scripts, against a running server and against a file.
+//! Command line for people and scripts, against a running server and against a file.
 
 use serde_json::{Value, json};
 use vmcp_integration::{Cli, Fixture, Vmcp, eventually};
@@ -59,7 +59,10 @@ async fn find_and_call_work_from_the_shell() {
     let found = vmcp.cli(&["find", "who is watching a ticket"]).await;
     assert!(found.success && found.stdout.contains("jira_get_jira_issue_watchers"), "{found:?}");
     let explained = vmcp.cli(&["find", "who is watching a ticket", "--explain"]).await;
-    assert!(explained.success && explained.stdout.len() > found.stdout.len(), "{explained:?}");
+    for explanation in ["BM25", "BEST CLAUSE", "FUSED"] {
+        assert!(explained.stdout.contains(explanation), "{explanation} in {explained:?}");
+        assert!(!found.stdout.contains(explanation), "{explanation} in {found:?}");
+    }
     let called = vmcp.cli(&["call", "jira_get_jira_issue", "issueKey=PROJ-123"]).await;
     assert!(called.success && called.stdout.contains("Login fails on Safari"), "{called:?}");
     let added = vmcp.cli(&["call", "echo_add", "--json", r#"{"a": 2, "b": 3}"#]).await;

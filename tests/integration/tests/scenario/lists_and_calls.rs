@@ -1,11 +1,12 @@
-//! Everything a backend offers arrives unchanged, in every pairing of eras and over every transport.
+//! Relayed definitions, results, resources and prompts: what a backend offers reaches the client unchanged but for its
+//! name, in every pairing of eras and over every transport; and conflict strategies tell equal names apart.
 
 use serde_json::{Value, json};
-use vmcp_integration::{Client, Fixture, MODERN, Vmcp, VmcpBuilder};
+use vmcp_integration::{Client, Fixture, MODERN, Vmcp, VmcpBuilder, eventually};
 
 const REVISIONS: [&str; 4] = [MODERN, "2025-11-25", "2025-06-18", "2025-03-26"];
 
-/// One backend of each kind; each is named for what it is.
+/// Starts one backend of each transport and era, named for both.
 async fn one_of_each_kind() -> Vec<Fixture> {
     vec![
         Fixture::http("http-dual", "echo").start().await,
@@ -225,11 +226,36 @@ async fn configured_headers_reach_the_backend_and_nothing_private_of_the_client_
 #[tokio::test]
 async fn two_backends_of_one_tool_name_are_told_apart_by_every_strategy() {
     let (a, b) = (Fixture::http("a", "jira").start().await, Fixture::http("b", "jira").start().await);
-    let vmcp = Vmcp::new().backend(&a).backend(&b);
-    let rules =
-        json!({"conflictResolution": "priority", "conflictResolutionConfig": {"priorityOrder": ["b", "a"]}});
-    let vmcp = vmcp.config(json!({"aggregation": rules})).start().await;
-    let client = vmcp.with_tool("create_note").await;
-    client.call_tool("create_note", json!({"title": "t", "content": "c"})).await.result();
-    assert_eq!((a.calls("create_note").await, b.calls("create_note").await), (0, 1));
+    let renamed =
+        json!([{"workload": "b", "overrides": {"create_note": {"name": "note"}}, "filter": ["note"]}]);
+    // A strategy with the names by which `create_note` of each backend is then called; no name: it cannot be.
+    for (rules, of_a, of_b) in [
+        (json!({"conflictResolution": "prefix"}), Some("a_create_note"), Some("b_create_note")),
+        (
+            json!({"conflictResolution": "priority", "conflictResolutionConfig": {"priorityOrder": ["b", "a"]}}),
+            None,
+            Some("create_note"),
+        ),
+        (json!({"conflictResolution": "manual", "tools": renamed}), Some("create_note"), Some("note")),
+        // Names stay but for those that clash.
+        (json!({"conflictResolution": "passthrough"}), Some("a_create_note"), Some("b_create_note")),
+    ] {
+        let vmcp = Vmcp::new().backend(&a).backend(&b).config(json!({"aggregation": rules})).start().await;
+        // Both backends are there before anything is called: which one has a name depends on it.
+        eventually("both backends", async || {
+            let status = vmcp.status().await;
+            let mut backends = status["backends"].as_array()?.iter();
+            backends.all(|backend| backend["tools"] == 9).then_some(())
+        })
+        .await;
+        let calls = async || [a.calls("create_note").await, b.calls("create_note").await];
+        for (backend, name) in [of_a, of_b].into_iter().enumerate().filter_map(|(at, name)| Some((at, name?)))
+        {
+            let client = vmcp.with_tool(name).await;
+            let mut expected = calls().await;
+            expected[backend] += 1;
+            client.call_tool(name, json!({"title": "t", "content": "c"})).await.result();
+            assert_eq!(calls().await, expected, "{name} by {rules}");
+        }
+    }
 }

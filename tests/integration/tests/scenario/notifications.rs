@@ -1,4 +1,4 @@
-//! What travels beside requests: progress, log messages, cancellation, changed lists (R022-12, R022-43).
+//! Notifications beside requests: progress, cancellation, changed lists; and changed definitions as logged events.
 
 use futures::StreamExt as _;
 use serde_json::json;
@@ -98,7 +98,7 @@ async fn a_changed_list_reaches_every_listener() {
     }
 }
 
-/// Reads a stream until a message names `method`.
+/// Reads a stream until one of its messages names `method`.
 async fn until<S: futures::Stream<Item = reqwest::Result<B>> + Unpin, B: AsRef<[u8]>>(
     stream: &mut S,
     method: &str,
@@ -133,7 +133,15 @@ async fn a_changed_definition_is_an_event_with_a_before_and_an_after() {
             .any(|line| line.starts_with("vmcp_catalog_changes_total") && line.contains("updated")),
         "{changed}"
     );
-    assert!(vmcp.process.output().contains("create_note"), "the log names the tool");
+    let output = vmcp.process.output();
+    let line = output.lines().find(|line| line.contains("tool changed") && line.contains("create_note"));
+    let line = line.unwrap_or_else(|| panic!("no event in {output}"));
+    let hash = |key: &str| {
+        let value = line.split_once(key).map(|(_, rest)| rest.chars().filter(|c| *c != '"' && *c != ':'));
+        value.map(|rest| rest.take_while(char::is_ascii_hexdigit).collect::<String>()).unwrap_or_default()
+    };
+    let (before, after) = (hash("old"), hash("new"));
+    assert!(before.len() == 64 && after.len() == 64 && before != after, "two hashes in {line}");
 }
 
 #[tokio::test]

@@ -1,21 +1,26 @@
-//! One trace from the client through vmcp to the backend (CARD-07, R022-35).
+//! Distributed traces: one tree of spans from the client through vmcp to the backend, and one audit line a call.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use vmcp_embed::testing::FakeService;
 use vmcp_integration::{Client, Collector, Fixture, Span, Vmcp, eventually};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
 async fn traced() -> (Collector, Fixture, Vmcp, Client) {
+    traced_with(json!({})).await
+}
+
+async fn traced_with(settings: Value) -> (Collector, Fixture, Vmcp, Client) {
     let collector = Collector::start().await;
     let echo = Fixture::http("echo", "echo").start().await;
     let telemetry = json!({"telemetry": {"endpoint": collector.endpoint, "samplingRate": "1.0"}});
-    let vmcp = Vmcp::new().backend(&echo).config(telemetry).start().await;
+    let vmcp = Vmcp::new().backend(&echo).config(telemetry).config(settings).start().await;
     let client = vmcp.with_tool("echo_inspect").await;
     (collector, echo, vmcp, client)
 }
 
-/// The spans of the trace once `name` is among them.
+/// Waits until `name` is among the spans of the trace, and returns them.
 async fn trace_with(collector: &Collector, name: &str) -> Vec<Span> {
     eventually(&format!("span {name} among {:?}", collector.spans()), async || {
         let spans: Vec<Span> = collector.spans().into_iter().filter(|span| span.trace == TRACE).collect();
@@ -28,7 +33,7 @@ fn find<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     spans.iter().find(|span| span.name.contains(name)).unwrap_or_else(|| panic!("no {name} in {spans:#?}"))
 }
 
-/// Whether `span` lies below `ancestor`, at any depth.
+/// Returns true if `span` lies below `ancestor`, at any depth.
 fn is_below(spans: &[Span], span: &Span, ancestor: &Span) -> bool {
     span.parent == ancestor.id
         || spans.iter().any(|middle| middle.id == span.parent && is_below(spans, middle, ancestor))
@@ -36,7 +41,16 @@ fn is_below(spans: &[Span], span: &Span, ancestor: &Span) -> bool {
 
 #[tokio::test]
 async fn a_search_is_one_tree_under_the_clients_span() {
-    let (collector, _echo, _vmcp, client) = traced().await;
+    let service = FakeService::start().await.expect("a port");
+    let embeddings =
+        json!({"optimizer": {"embeddings": {"provider": "tei", "tei": {"endpoint": service.url()}}}});
+    let (collector, _echo, _vmcp, client) = traced_with(embeddings).await;
+    // Without vectors a search embeds no query and has no semantic arm.
+    eventually("a search with vectors", async || {
+        let found = client.find_tool(json!({"tool_description": "an earlier search"})).await;
+        (found.structured()["search_mode"] == "hybrid").then_some(())
+    })
+    .await;
     let params =
         client.stamp(json!({"name": "optim.find_tool", "arguments": {"tool_description": "add numbers"}}));
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
@@ -48,7 +62,9 @@ async fn a_search_is_one_tree_under_the_clients_span() {
     assert_eq!(root.parent, PARENT);
     let search = find(&spans, "optimizer.find_tool");
     assert!(is_below(&spans, search, root), "{spans:#?}");
-    assert!(is_below(&spans, find(&spans, "search.keyword"), search), "{spans:#?}");
+    for part in ["embedding.query", "search.keyword", "search.semantic"] {
+        assert!(is_below(&spans, find(&spans, part), search), "{part}: {spans:#?}");
+    }
 }
 
 #[tokio::test]
@@ -70,18 +86,19 @@ async fn a_call_carries_the_trace_to_the_backend() {
 
 #[tokio::test]
 async fn every_optimizer_call_leaves_one_log_line_with_its_trace() {
-    let (_collector, _echo, vmcp, client) = traced().await;
+    let (_collector, _echo, mut vmcp, client) = traced().await;
     let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-01")});
     let secret = "do not log my arguments";
     let arguments = json!({"tool_name": "echo_echo", "parameters": {"message": secret}});
     let call = json!({"name": "optim.call_tool", "arguments": arguments, "_meta": meta});
     client.request("tools/call", call).await.result();
-    eventually("the log line", async || {
-        let lines = vmcp.process.output().lines().filter(|line| line.contains(TRACE)).count();
-        (lines == 1).then_some(())
-    })
-    .await;
-    assert!(!vmcp.process.output().contains(secret));
+    // Counted when the process has ended, so that no further line can come.
+    vmcp.terminate().await;
+    let output = vmcp.process.output();
+    let lines: Vec<&str> = output.lines().filter(|line| line.contains(TRACE)).collect();
+    assert_eq!(lines.len(), 1, "{output}");
+    assert!(lines[0].contains("optimizer call") && lines[0].contains("echo_echo"), "{lines:?}");
+    assert!(!output.contains(secret));
 }
 
 #[tokio::test]

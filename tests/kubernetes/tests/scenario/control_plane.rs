@@ -1,9 +1,12 @@
-//! The harness itself.
+//! The harness itself: strict server-side apply, controllers, an end with its owner, an operator beside the test.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::json;
+use vmcp_crds::MCPGroup;
 use vmcp_kubernetes_tests::{ControlPlane, Operator};
+
+use super::backends::{apply, told};
 
 #[tokio::test]
 async fn what_is_applied_is_merged_by_the_server_and_validated_strictly() {
@@ -48,7 +51,7 @@ spec:
     place.remove().await;
 }
 
-/// Whoever kills the tests leaves no control plane behind: its processes hang on a pipe that only the test's process holds.
+/// A killed test leaves no control plane behind: its processes end when a pipe closes that only the test's process holds.
 #[tokio::test]
 async fn a_control_plane_ends_with_its_owner() {
     let cluster = ControlPlane::start().await;
@@ -64,11 +67,8 @@ async fn an_operator_runs_beside_the_test() {
     let place = ControlPlane::shared().await.namespace("operator").await;
     let mut operator = Operator::start(&place).await;
     assert!(operator.metrics().await.contains("# EOF"), "metrics are complete");
-    place
-        .apply(
-            "{apiVersion: toolhive.stacklok.com/v1alpha1, kind: MCPGroup, metadata: {name: tools}, spec: {}}",
-        )
-        .await;
+    apply(&place, "MCPGroup", "tools", "{}").await;
+    told::<MCPGroup>(&place, "tools", "Ready", "True", "Empty").await;
     operator.process.signal("TERM").await;
     assert!(operator.process.ended().await.success());
 }

@@ -27,11 +27,7 @@ async fn the_other_replica_takes_over() {
     place.apply(&server("a")).await;
     place.eventually("a's Deployment", async || place.get::<Deployment>("a").await).await;
     assert!(!leads(&second).await);
-    assert_eq!(
-        second.metric("vmcp_operator_api_writes_total", &[]).await as u64,
-        0,
-        "only the leader writes"
-    );
+    assert_eq!(second.writes().await, 0, "only the leader writes");
 
     // Asked to end, it hands over at once.
     first.process.signal("TERM").await;

@@ -56,27 +56,12 @@ async fn told(place: &Namespace, server: &str, kind: &str, status: &str, reason:
         .await
 }
 
-async fn writes(operator: &Operator) -> u64 {
-    operator.metric("vmcp_operator_api_writes_total", &[]).await as u64
-}
-
-async fn reconciles(operator: &Operator) -> u64 {
-    operator.metric("vmcp_operator_reconciles_total", &["VirtualMCPServer"]).await as u64
-}
+/// The kind that [`Operator::at_rest`] looks at here.
+const KIND: &str = "VirtualMCPServer";
 
 /// Waits until two reconciles in a row wrote nothing.
 async fn at_rest(place: &Namespace, operator: &Operator) {
-    let mut before = (0, 0);
-    place
-        .eventually("rest", async || {
-            let now = (reconciles(operator).await, writes(operator).await);
-            let rested = now.0 >= before.0 + 2 && now.1 == before.1;
-            if now.1 > before.1 || before.0 == 0 {
-                before = now;
-            }
-            rested.then_some(())
-        })
-        .await;
+    operator.at_rest(place, KIND, 2).await;
 }
 
 /// Adds the versions of everything of a kind that the operator made here.
@@ -123,20 +108,22 @@ async fn the_rfcs_manifest_makes_everything_once_and_nothing_twice() {
             "ServiceAccount/vmcp-with-optimizer-vmcp",
         ]
     );
-    let (written, reconciled) = (writes(&operator).await, reconciles(&operator).await);
+    let (written, reconciled) = (operator.writes().await, operator.reconciles(KIND).await);
     let touched = json!({"metadata": {"annotations": {"touched": "1"}}});
     place.edit::<VirtualMCPServer>("vmcp-with-optimizer", touched).await;
     place
-        .eventually("another reconcile", async || (reconciles(&operator).await > reconciled).then_some(()))
+        .eventually("another reconcile", async || {
+            (operator.reconciles(KIND).await > reconciled).then_some(())
+        })
         .await;
-    assert_eq!(writes(&operator).await, written, "not even a patch that changes nothing");
+    assert_eq!(operator.writes().await, written, "not even a patch that changes nothing");
     assert_eq!(versions(&place).await, before);
 
     // Nor does its successor, which has nothing to remember.
     drop(operator);
     let again = Operator::with(&place, "again", &[("LEADER_ELECT", "false")]).await;
     at_rest(&place, &again).await;
-    assert_eq!(writes(&again).await, 0);
+    assert_eq!(again.writes().await, 0);
 
     let status = place.get::<VirtualMCPServer>("vmcp-with-optimizer").await.unwrap().status.unwrap();
     assert_eq!(
