@@ -4,21 +4,21 @@ use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::Semaphore;
 
-use crate::{EmbedError, QUERY_TEXTS, vectors};
+use crate::{EmbedError, MAX_QUERY_TEXTS, vectors};
 
 /// A request body must stay below TEI's payload limit of 2,000,000 bytes.
-const BODY_LIMIT: usize = 1_900_000;
+const MAX_BODY_BYTES: usize = 1_900_000;
 /// No model that is served this way reads further than 8192 tokens.
-const TEXT_LIMIT: usize = 64 * 1024;
+const MAX_TEXT_BYTES: usize = 64 * 1024;
 /// A text that the service refuses is halved down to this; a shorter one is refused for another reason.
-const SHORT_TEXT: usize = 400;
+const MIN_HALVED_BYTES: usize = 400;
 /// Bulk requests in flight. One keeps the service busy while the next is on its way; more would only delay queries,
 /// because services work in order of arrival.
-const BULK_REQUESTS: usize = 2;
+pub(crate) const MAX_BULK_REQUESTS: usize = 2;
 
 /// What tells one kind of service from another.
 #[async_trait]
-pub(crate) trait Requests: Sync {
+pub(crate) trait EmbeddingService: Sync {
     /// Sends one request and returns its vectors as they came. `retries`: how often a passing failure is tried again.
     async fn request(&self, texts: &[&str], retries: usize) -> Result<Vec<Vec<f32>>, EmbedError>;
     /// An [`EmbedError::Answer`] that names the service.
@@ -26,24 +26,24 @@ pub(crate) trait Requests: Sync {
 }
 
 /// Keeps bulk work from crowding out queries.
-pub(crate) struct Lanes {
+pub(crate) struct RequestLanes {
     bulk: Semaphore,
 }
 
-impl Lanes {
+impl RequestLanes {
     pub(crate) fn new() -> Self {
-        Self { bulk: Semaphore::new(BULK_REQUESTS) }
+        Self { bulk: Semaphore::new(MAX_BULK_REQUESTS) }
     }
 
     /// Vectors of all `texts`, at most `batch` of them a request; checked and normalized.
     pub(crate) async fn embed(
         &self,
-        service: &impl Requests,
+        service: &impl EmbeddingService,
         texts: &[String],
         batch: usize,
     ) -> Result<Vec<Vec<f32>>, EmbedError> {
         let texts: Vec<&str> = texts.iter().map(|text| sendable(text)).collect();
-        let is_query = texts.len() <= QUERY_TEXTS;
+        let is_query = texts.len() <= MAX_QUERY_TEXTS;
         let mut requests = Vec::new();
         for texts in batches(&texts, batch) {
             requests.push(async move {
@@ -52,7 +52,8 @@ impl Lanes {
                 request_or_halve(service, texts, if is_query { 1 } else { usize::MAX }).await
             });
         }
-        let answers: Vec<_> = futures::stream::iter(requests).buffered(BULK_REQUESTS).try_collect().await?;
+        let answers: Vec<_> =
+            futures::stream::iter(requests).buffered(MAX_BULK_REQUESTS).try_collect().await?;
         let vectors = answers.into_iter().flatten().collect();
         vectors::checked(vectors, texts.len(), None).map_err(|why| service.bad_answer(why))
     }
@@ -61,7 +62,7 @@ impl Lanes {
 /// One request. A batch that the service finds too large is halved: limits differ by version and by the proxy in
 /// between, and so does the status (TEI: 413 up to 1.8, 422 since; OpenAI: 400). A single text that is too long is cut
 /// the same way, because only TEI has a field for it.
-async fn request_or_halve<S: Requests>(
+async fn request_or_halve<S: EmbeddingService>(
     service: &S,
     texts: &[&str],
     retries: usize,
@@ -71,7 +72,9 @@ async fn request_or_halve<S: Requests>(
         (Ok(vectors), _) => {
             Err(service.bad_answer(format!("{} vectors for {} texts", vectors.len(), texts.len())))
         }
-        (Err(EmbedError::Status { status: 400 | 413 | 422, .. }), [text]) if text.len() > SHORT_TEXT => {
+        (Err(EmbedError::Status { status: 400 | 413 | 422, .. }), [text])
+            if text.len() > MIN_HALVED_BYTES =>
+        {
             let half = text.get(..text.floor_char_boundary(text.len() / 2)).unwrap_or(text);
             Box::pin(request_or_halve(service, &[half], retries)).await
         }
@@ -87,7 +90,7 @@ async fn request_or_halve<S: Requests>(
 
 /// Services refuse a whole batch for one empty text; a space is the shortest that they take.
 fn sendable(text: &str) -> &str {
-    if text.is_empty() { " " } else { text.get(..text.floor_char_boundary(TEXT_LIMIT)).unwrap_or(text) }
+    if text.is_empty() { " " } else { text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or(text) }
 }
 
 /// Consecutive runs of at most `count` texts whose JSON stays below the limit.
@@ -97,7 +100,7 @@ fn batches<'a>(texts: &'a [&'a str], count: usize) -> impl Iterator<Item = &'a [
         let mut bytes = 0;
         let fitting = rest.iter().take(count).take_while(|text| {
             bytes += serde_json::to_string(text).map_or(0, |json| json.len() + 1);
-            bytes < BODY_LIMIT
+            bytes < MAX_BODY_BYTES
         });
         let (batch, left) = rest.split_at(fitting.count().max(1).min(rest.len()));
         rest = left;
@@ -107,7 +110,7 @@ fn batches<'a>(texts: &'a [&'a str], count: usize) -> impl Iterator<Item = &'a [
 
 #[cfg(test)]
 mod tests {
-    use super::{BODY_LIMIT, TEXT_LIMIT, batches, sendable};
+    use super::{MAX_BODY_BYTES, MAX_TEXT_BYTES, batches, sendable};
 
     #[test]
     fn batches_keep_order_count_and_size() {
@@ -116,17 +119,17 @@ mod tests {
         assert_eq!(sizes, [32, 32, 6]);
 
         // Control characters grow sixfold in JSON.
-        let large = "\u{1}".repeat(TEXT_LIMIT);
+        let large = "\u{1}".repeat(MAX_TEXT_BYTES);
         let large = vec![large.as_str(); 10];
         let sizes: Vec<_> = batches(&large, 32).map(<[_]>::len).collect();
-        assert!(sizes.iter().all(|size| size * 6 * TEXT_LIMIT < BODY_LIMIT), "{sizes:?}");
+        assert!(sizes.iter().all(|size| size * 6 * MAX_TEXT_BYTES < MAX_BODY_BYTES), "{sizes:?}");
         assert_eq!(sizes.iter().sum::<usize>(), 10);
     }
 
     #[test]
     fn a_text_is_cut_between_characters_and_never_empty() {
         assert_eq!(sendable(""), " ");
-        let long = "ü".repeat(TEXT_LIMIT);
-        assert!(sendable(&long).len() <= TEXT_LIMIT);
+        let long = "ü".repeat(MAX_TEXT_BYTES);
+        assert!(sendable(&long).len() <= MAX_TEXT_BYTES);
     }
 }

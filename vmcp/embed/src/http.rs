@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
+use display_error_chain::DisplayErrorChain;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
@@ -17,10 +18,10 @@ use url::Url;
 use crate::EmbedError;
 
 /// 64 texts of 4096 dimensions are about 5 MB of JSON; beyond this somebody is not an embedding service.
-const ANSWER_LIMIT: usize = 64 << 20;
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Waits before the second, third and fourth attempt; each is drawn from half to the whole of it.
-const BACKOFF: [Duration; 3] =
+const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(250), Duration::from_millis(750), Duration::from_secs(2)];
 
 /// A pooled client that speaks plain HTTP and TLS.
@@ -42,7 +43,7 @@ pub(crate) fn connections() -> Connections {
 }
 
 /// One service: where it is, what is sent along, how long an answer may take.
-pub(crate) struct Service {
+pub(crate) struct HttpService {
     connections: Connections,
     base: Url,
     /// Scheme, host and port, for messages.
@@ -51,7 +52,7 @@ pub(crate) struct Service {
     timeout: Duration,
 }
 
-impl Service {
+impl HttpService {
     /// `headers` go with every request; `bearer` becomes `Authorization: Bearer`.
     pub(crate) fn new(
         base: &str,
@@ -90,9 +91,9 @@ impl Service {
     }
 
     /// POST of a JSON `body` to `path` (absolute). 429, 5xx and broken connections are tried again up to `retries`
-    /// times (and no more than [`BACKOFF`] has waits); embedding has no side effects, so repeating it is safe.
+    /// times (and no more than [`RETRY_DELAYS`] has waits); embedding has no side effects, so repeating it is safe.
     pub(crate) async fn post(&self, path: &str, body: Bytes, retries: usize) -> Result<Bytes, EmbedError> {
-        for wait in BACKOFF.into_iter().take(retries) {
+        for wait in RETRY_DELAYS.into_iter().take(retries) {
             match self.send(Method::POST, path, body.clone()).await {
                 Err(error) if is_transient(&error) => {
                     tracing::debug!(%error, "embedding request is tried again");
@@ -128,15 +129,18 @@ impl Service {
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), EmbedError> {
         let unreachable = |reason| EmbedError::Unreachable { endpoint: self.endpoint.clone(), reason };
-        let response =
-            self.connections.request(request).await.map_err(|error| unreachable(root_cause(&error)))?;
+        let response = self
+            .connections
+            .request(request)
+            .await
+            .map_err(|error| unreachable(DisplayErrorChain::new(&error).to_string()))?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
+        let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
         let body = body.map_err(|error| {
             if error.is::<http_body_util::LengthLimitError>() {
-                return self.bad_answer(format!("longer than {} MiB", ANSWER_LIMIT >> 20));
+                return self.bad_answer(format!("longer than {} MiB", MAX_ANSWER_BYTES >> 20));
             }
-            unreachable(root_cause(error.as_ref()))
+            unreachable(DisplayErrorChain::new(error.as_ref()).to_string())
         })?;
         Ok((status, body.to_bytes()))
     }
@@ -154,15 +158,6 @@ impl Service {
 /// 424 (wrong kind of model) and the rest of 4xx will not change by asking again.
 fn is_transient(error: &EmbedError) -> bool {
     matches!(error, EmbedError::Unreachable { .. } | EmbedError::Status { status: 429 | 500 | 502..=504, .. })
-}
-
-/// hyper's own texts ("client error (Connect)") say little; the innermost cause says what happened.
-pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }
 
 /// The message in an error body: TEI's `error`, OpenAI's `error.message`, `message`, else the text itself.

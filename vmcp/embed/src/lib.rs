@@ -39,7 +39,7 @@ pub trait Embedder: Send + Sync {
 
 /// Which provider, and where it is found. The server maps its configuration to this.
 #[derive(Clone)]
-pub enum Settings {
+pub enum EmbedderSettings {
     /// A HuggingFace text-embeddings-inference service.
     Tei(TeiSettings),
     /// Any service that answers `/v1/embeddings`.
@@ -48,7 +48,7 @@ pub enum Settings {
     Local(LocalSettings),
 }
 
-impl Settings {
+impl EmbedderSettings {
     /// Builds the provider. Nothing is contacted or loaded before the first call.
     pub fn build(self) -> Result<Arc<dyn Embedder>, EmbedError> {
         Ok(match self {
@@ -60,4 +60,4 @@ impl Settings {
 }
 
 /// Calls of up to this many texts count as a query (the description and its clauses): they take the fast lane.
-const QUERY_TEXTS: usize = 9;
+const MAX_QUERY_TEXTS: usize = 9;

@@ -1,8 +1,8 @@
 //! all-MiniLM-L6-v2 in this process (design.md, Embeddings): its files, how to obtain them, and the embedder.
 
-mod engine;
 mod files;
 mod graph;
+mod loaded_model;
 mod pull;
 
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::{OnceCell, Semaphore};
 
-pub use files::{DIMENSIONS, MODEL_NAME, MODEL_REVISION, Status, status};
-pub use pull::{OnProgress, Phase, Progress, PullError, Source, pull};
+pub use files::{DIMENSIONS, MODEL_NAME, MODEL_REVISION, ModelStatus, model_status};
+pub use pull::{ModelSource, OnProgress, PullError, PullPhase, PullProgress, pull};
 
-use crate::{EmbedError, Embedder, QUERY_TEXTS, vectors};
-use engine::{Engine, Lane, Tokens};
+use crate::{EmbedError, Embedder, MAX_QUERY_TEXTS, vectors};
+use loaded_model::{Lane, LoadedModel, Tokens};
 
 /// Where the model's files are.
 #[derive(Debug, Clone)]
@@ -35,14 +35,14 @@ impl LocalSettings {
 
 /// Padded tokens of one batch. Larger ones are no faster (9 CPU seconds for 500 tool texts at 512, 10 at 2048) and hold
 /// 40 MB more; smaller ones also end sooner when a call is abandoned.
-const BATCH_TOKENS: usize = 512;
+const MAX_BATCH_TOKENS: usize = 512;
 /// Texts of one batch, also what callers are told to hand over at a time.
-const BATCH_TEXTS: usize = 32;
+const MAX_BATCH_TEXTS: usize = 32;
 
 /// The provider `local`. Nothing is read from disk or held in memory before the first text comes.
 pub struct LocalEmbedder {
     settings: LocalSettings,
-    engine: OnceCell<Arc<Engine>>,
+    model: OnceCell<Arc<LoadedModel>>,
     /// One call at a time in each lane: a call already uses every thread.
     query_lane: Arc<Semaphore>,
     bulk_lane: Arc<Semaphore>,
@@ -52,19 +52,20 @@ impl LocalEmbedder {
     /// An embedder that loads its model when first used. A model pulled after a failed use is found by the next one.
     pub fn new(settings: LocalSettings) -> Self {
         let lane = || Arc::new(Semaphore::new(1));
-        Self { settings, engine: OnceCell::new(), query_lane: lane(), bulk_lane: lane() }
+        Self { settings, model: OnceCell::new(), query_lane: lane(), bulk_lane: lane() }
     }
 
-    async fn engine(&self) -> Result<Arc<Engine>, EmbedError> {
+    async fn model(&self) -> Result<Arc<LoadedModel>, EmbedError> {
         let LocalSettings { model_dir, threads } = self.settings.clone();
         let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(4);
-        let load = || blocking(move || Engine::load(&model_dir, threads.unwrap_or_else(cores)).map(Arc::new));
-        self.engine.get_or_try_init(load).await.cloned()
+        let load =
+            || blocking(move || LoadedModel::load(&model_dir, threads.unwrap_or_else(cores)).map(Arc::new));
+        self.model.get_or_try_init(load).await.cloned()
     }
 
     async fn run(
         &self,
-        engine: &Arc<Engine>,
+        model: &Arc<LoadedModel>,
         lane: Lane,
         batch: Vec<Tokens>,
     ) -> Result<Vec<Vec<f32>>, EmbedError> {
@@ -74,11 +75,11 @@ impl LocalEmbedder {
         };
         let turn = Arc::clone(turns).acquire_owned().await;
         let turn = turn.map_err(|error| EmbedError::Model(error.to_string()))?;
-        let engine = Arc::clone(engine);
+        let model = Arc::clone(model);
         // The turn ends with the work, not with the caller's patience: abandoned queries must not pile up.
         blocking(move || {
             let _turn = turn;
-            engine.run(lane, &batch)
+            model.run(lane, &batch)
         })
         .await
     }
@@ -90,15 +91,15 @@ impl Embedder for LocalEmbedder {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        let engine = self.engine().await?;
-        let lane = if texts.len() <= QUERY_TEXTS { Lane::Query } else { Lane::Bulk };
+        let model = self.model().await?;
+        let lane = if texts.len() <= MAX_QUERY_TEXTS { Lane::Query } else { Lane::Bulk };
         let tokens = {
-            let (engine, texts) = (Arc::clone(&engine), texts.to_vec());
-            blocking(move || engine.tokenize(&texts)).await?
+            let (model, texts) = (Arc::clone(&model), texts.to_vec());
+            blocking(move || model.tokenize(&texts)).await?
         };
         let mut vectors = vec![Vec::new(); tokens.len()];
         for (places, batch) in batches(tokens) {
-            for (place, vector) in places.into_iter().zip(self.run(&engine, lane, batch).await?) {
+            for (place, vector) in places.into_iter().zip(self.run(&model, lane, batch).await?) {
                 if let Some(slot) = vectors.get_mut(place) {
                     *slot = vector;
                 }
@@ -113,7 +114,7 @@ impl Embedder for LocalEmbedder {
     }
 
     fn batch_size(&self) -> usize {
-        BATCH_TEXTS
+        MAX_BATCH_TEXTS
     }
 }
 
@@ -126,7 +127,7 @@ fn batches(texts: Vec<Tokens>) -> Vec<(Vec<usize>, Vec<Tokens>)> {
         match batches.last_mut() {
             // Sorted, so this text is the longest of the batch and decides its padded size.
             Some((places, batch))
-                if batch.len() < BATCH_TEXTS && (batch.len() + 1) * tokens.len() <= BATCH_TOKENS =>
+                if batch.len() < MAX_BATCH_TEXTS && (batch.len() + 1) * tokens.len() <= MAX_BATCH_TOKENS =>
             {
                 places.push(place);
                 batch.push(tokens);

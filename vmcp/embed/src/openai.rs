@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{Lanes, Requests};
-use crate::http::Service;
+use crate::batch::{EmbeddingService, RequestLanes};
+use crate::http::HttpService;
 use crate::{EmbedError, Embedder};
 
 /// Where the service is. No `Debug`: it holds a credential.
@@ -49,12 +49,12 @@ impl OpenAiSettings {
 
 /// The provider `openai`.
 pub struct OpenAiEmbedder {
-    service: Service,
+    service: HttpService,
     path: String,
     model: String,
     dimensions: Option<usize>,
     batch: usize,
-    lanes: Lanes,
+    lanes: RequestLanes,
 }
 
 #[derive(Serialize)]
@@ -84,18 +84,18 @@ impl OpenAiEmbedder {
         if model.is_empty() {
             return Err(EmbedError::Settings("model is empty; name the one that the service has".to_owned()));
         }
-        let service = Service::new(&endpoint, &headers, api_key.as_deref(), timeout)?;
+        let service = HttpService::new(&endpoint, &headers, api_key.as_deref(), timeout)?;
         let path = match service.path() {
             "" => "/v1/embeddings".to_owned(),
             path if path.ends_with("/embeddings") => path.to_owned(),
             path => format!("{path}/embeddings"),
         };
-        Ok(Self { service, path, model, dimensions, batch: batch.max(1), lanes: Lanes::new() })
+        Ok(Self { service, path, model, dimensions, batch: batch.max(1), lanes: RequestLanes::new() })
     }
 }
 
 #[async_trait]
-impl Requests for OpenAiEmbedder {
+impl EmbeddingService for OpenAiEmbedder {
     async fn request(&self, texts: &[&str], retries: usize) -> Result<Vec<Vec<f32>>, EmbedError> {
         let Self { model, dimensions, .. } = self;
         let body =

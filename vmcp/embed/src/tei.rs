@@ -8,8 +8,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
-use crate::batch::{Lanes, Requests};
-use crate::http::Service;
+use crate::batch::{EmbeddingService, RequestLanes};
+use crate::http::HttpService;
 use crate::{EmbedError, Embedder};
 
 /// Where the service is. No `Debug`: headers may carry credentials.
@@ -46,25 +46,25 @@ const DEFAULT_CONCURRENT: usize = 512;
 
 /// The provider `tei`.
 pub struct TeiEmbedder {
-    service: Service,
+    service: HttpService,
     expected_model: Option<String>,
     info_ttl: Duration,
-    info: Mutex<Option<(Instant, Info)>>,
+    info: Mutex<Option<(Instant, TeiInfo)>>,
     /// The last known batch size, readable without waiting.
     batch: AtomicUsize,
-    lanes: Lanes,
+    lanes: RequestLanes,
 }
 
 /// What `/info` says, as far as we act on it. An old or imitated service may lack any of it.
 #[derive(Debug, Clone, Default, Deserialize)]
-struct Info {
+struct TeiInfo {
     model_id: Option<String>,
     model_sha: Option<String>,
     max_client_batch_size: Option<usize>,
     max_concurrent_requests: Option<usize>,
 }
 
-impl Info {
+impl TeiInfo {
     /// Permits are counted per text, not per request: a batch larger than `max_concurrent_requests` can never succeed,
     /// and a quarter of it leaves room for others.
     fn batch(&self) -> usize {
@@ -84,17 +84,17 @@ impl TeiEmbedder {
     pub fn new(settings: TeiSettings) -> Result<Self, EmbedError> {
         let TeiSettings { endpoint, model, headers, timeout, info_ttl } = settings;
         Ok(Self {
-            service: Service::new(&endpoint, &headers, None, timeout)?,
+            service: HttpService::new(&endpoint, &headers, None, timeout)?,
             expected_model: model,
             info_ttl,
             info: Mutex::new(None),
             batch: DEFAULT_BATCH.into(),
-            lanes: Lanes::new(),
+            lanes: RequestLanes::new(),
         })
     }
 
     /// The service's description of itself, at most `info_ttl` old. Callers that come together ask once.
-    async fn info(&self) -> Result<Info, EmbedError> {
+    async fn info(&self) -> Result<TeiInfo, EmbedError> {
         let mut cached = self.info.lock().await;
         if let Some((at, info)) = cached.as_ref()
             && at.elapsed() < self.info_ttl
@@ -104,7 +104,7 @@ impl TeiEmbedder {
         let info = match self.service.get(&format!("{}/info", self.service.path())).await {
             Ok(body) => serde_json::from_slice(&body)
                 .map_err(|error| self.service.bad_answer(format!("/info: {error}")))?,
-            Err(EmbedError::Status { status: 404 | 405, .. }) => Info::default(),
+            Err(EmbedError::Status { status: 404 | 405, .. }) => TeiInfo::default(),
             Err(error) => return Err(error),
         };
         if cached.as_ref().is_none_or(|(_, before)| before.model_id != info.model_id) {
@@ -115,7 +115,7 @@ impl TeiEmbedder {
         Ok(info)
     }
 
-    fn log_model(&self, info: &Info) {
+    fn log_model(&self, info: &TeiInfo) {
         let model = info.model_id.as_deref().unwrap_or("unnamed");
         let endpoint = &self.service.endpoint;
         match &self.expected_model {
@@ -128,7 +128,7 @@ impl TeiEmbedder {
 }
 
 #[async_trait]
-impl Requests for TeiEmbedder {
+impl EmbeddingService for TeiEmbedder {
     async fn request(&self, texts: &[&str], retries: usize) -> Result<Vec<Vec<f32>>, EmbedError> {
         let body = serde_json::to_vec(&EmbedRequest { inputs: texts, truncate: true })
             .map_err(|error| EmbedError::Settings(error.to_string()))?;
@@ -158,7 +158,7 @@ impl Embedder for TeiEmbedder {
     }
 
     async fn model_id(&self) -> Result<String, EmbedError> {
-        let Info { model_id, model_sha, .. } = self.info().await?;
+        let TeiInfo { model_id, model_sha, .. } = self.info().await?;
         let model = model_id.or_else(|| self.expected_model.clone()).unwrap_or_else(|| "unnamed".to_owned());
         Ok(match model_sha {
             Some(sha) => format!("tei/{model}@{sha}"),

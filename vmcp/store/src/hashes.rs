@@ -1,13 +1,13 @@
 //! Schema hashes of tools (GOB-42) and the record of their changes (GOB-47).
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 
 use crate::{Store, StoreError};
 
 /// A tool's schema hash as of the last look.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SchemaHash {
+pub struct StoredToolHash {
     /// The tool's own name at its backend.
     pub tool: String,
     /// SHA-256 in hex (GOB-41).
@@ -44,7 +44,7 @@ impl ChangeKind {
 
 /// A change of a tool's definition: an event with a before and an after.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolChange {
+pub struct RecordedChange {
     /// Backend name.
     pub backend: String,
     /// The tool's own name at its backend.
@@ -60,31 +60,31 @@ pub struct ToolChange {
 }
 
 /// The record keeps this many changes, the oldest go first.
-const CHANGES_KEPT: usize = 10_000;
+const MAX_RECORDED_CHANGES: usize = 10_000;
 
 impl Store {
     /// The hash of one tool; `None` when it was never seen.
-    pub fn schema_hash(&self, backend: &str, tool: &str) -> Result<Option<SchemaHash>, StoreError> {
+    pub fn schema_hash(&self, backend: &str, tool: &str) -> Result<Option<StoredToolHash>, StoreError> {
         self.read(|connection| {
             connection
                 .prepare_cached(
                     "SELECT tool_name, schema_hash, last_checked_at FROM tool_schema_hashes
                      WHERE server_name = ?1 AND tool_name = ?2",
                 )?
-                .query_row([backend, tool], schema_hash)
+                .query_row([backend, tool], stored_tool_hash)
                 .optional()
         })
     }
 
     /// The hashes of all tools of a backend, by name.
-    pub fn schema_hashes(&self, backend: &str) -> Result<Vec<SchemaHash>, StoreError> {
+    pub fn schema_hashes(&self, backend: &str) -> Result<Vec<StoredToolHash>, StoreError> {
         self.read(|connection| {
             connection
                 .prepare_cached(
                     "SELECT tool_name, schema_hash, last_checked_at FROM tool_schema_hashes
                      WHERE server_name = ?1 ORDER BY tool_name",
                 )?
-                .query_map([backend], schema_hash)?
+                .query_map([backend], stored_tool_hash)?
                 .collect()
         })
     }
@@ -111,49 +111,45 @@ impl Store {
     }
 
     /// Adds to the record of changes, which keeps the newest 10,000.
-    pub fn record_changes(&self, changes: &[ToolChange]) -> Result<(), StoreError> {
+    pub fn record_changes(&self, changes: &[RecordedChange]) -> Result<(), StoreError> {
         self.write(|transaction| {
             let mut insert = transaction.prepare_cached(
                 "INSERT INTO tool_changes (server_name, tool_name, kind, old_hash, new_hash, changed_at)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )?;
-            for ToolChange { backend, tool, kind, before, after, at } in changes {
+            for RecordedChange { backend, tool, kind, before, after, at } in changes {
                 insert.execute(params![backend, tool, kind.as_str(), before, after, at])?;
             }
             transaction.execute(
                 "DELETE FROM tool_changes WHERE id <= (SELECT max(id) FROM tool_changes) - ?1",
-                [CHANGES_KEPT],
+                [MAX_RECORDED_CHANGES],
             )?;
             Ok(())
         })
     }
 
     /// The newest changes of all backends, newest first.
-    pub fn changes(&self, limit: usize) -> Result<Vec<ToolChange>, StoreError> {
+    pub fn changes(&self, limit: usize) -> Result<Vec<RecordedChange>, StoreError> {
         self.read(|connection| {
-            select_changes(connection, "ORDER BY id DESC LIMIT ?1", [limit.min(CHANGES_KEPT)])
+            connection
+                .prepare_cached(
+                    "SELECT server_name, tool_name, kind, old_hash, new_hash, changed_at FROM tool_changes
+                     ORDER BY id DESC LIMIT ?1",
+                )?
+                .query_map([limit.min(MAX_RECORDED_CHANGES)], recorded_change)?
+                .collect()
         })
     }
 }
 
-fn schema_hash(row: &Row<'_>) -> rusqlite::Result<SchemaHash> {
-    Ok(SchemaHash { tool: row.get(0)?, hash: row.get(1)?, last_checked_at: row.get(2)? })
+fn stored_tool_hash(row: &Row<'_>) -> rusqlite::Result<StoredToolHash> {
+    Ok(StoredToolHash { tool: row.get(0)?, hash: row.get(1)?, last_checked_at: row.get(2)? })
 }
 
-fn select_changes(
-    connection: &Connection,
-    which: &str,
-    parameters: impl rusqlite::Params,
-) -> rusqlite::Result<Vec<ToolChange>> {
-    let columns = "server_name, tool_name, kind, old_hash, new_hash, changed_at";
-    connection
-        .prepare_cached(&format!("SELECT {columns} FROM tool_changes {which}"))?
-        .query_map(parameters, |row| {
-            let kind: String = row.get(2)?;
-            let kind = ChangeKind::parse(&kind)
-                .ok_or_else(|| rusqlite::Error::InvalidColumnType(2, kind.clone(), Type::Text))?;
-            let (before, after, at) = (row.get(3)?, row.get(4)?, row.get(5)?);
-            Ok(ToolChange { backend: row.get(0)?, tool: row.get(1)?, kind, before, after, at })
-        })?
-        .collect()
+fn recorded_change(row: &Row<'_>) -> rusqlite::Result<RecordedChange> {
+    let kind: String = row.get(2)?;
+    let kind = ChangeKind::parse(&kind)
+        .ok_or_else(|| rusqlite::Error::InvalidColumnType(2, kind.clone(), Type::Text))?;
+    let (before, after, at) = (row.get(3)?, row.get(4)?, row.get(5)?);
+    Ok(RecordedChange { backend: row.get(0)?, tool: row.get(1)?, kind, before, after, at })
 }

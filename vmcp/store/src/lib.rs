@@ -18,7 +18,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 pub use definitions::SavedDefinitions;
 pub use error::StoreError;
-pub use hashes::{ChangeKind, SchemaHash, ToolChange};
+pub use hashes::{ChangeKind, RecordedChange, StoredToolHash};
 pub use vectors::{ContentKey, ToolVector};
 
 /// The file's name in the storage folder.

@@ -12,9 +12,9 @@ use crate::{FILE_NAME, StoreError, schema};
 /// How long a writer waits for another process to finish its transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// A file that could not be used is kept under this suffix, one at most, for whoever wants to know why.
-const ASIDE: &str = ".unusable";
+const UNUSABLE_SUFFIX: &str = ".unusable";
 /// What SQLite puts beside the file.
-const COMPANIONS: [&str; 2] = ["-wal", "-shm"];
+const COMPANION_SUFFIXES: [&str; 2] = ["-wal", "-shm"];
 
 /// Opens the database in `dir`. Processes that start together do this one after another: else one could move aside
 /// the file that another has just made.
@@ -25,28 +25,28 @@ pub(crate) fn open(dir: &Path) -> Result<Connection, StoreError> {
     lock.lock().map_err(unwritable)?;
 
     let path = dir.join(FILE_NAME);
-    let reason = match attempt(&path) {
+    let reason = match open_checked(&path) {
         Ok(connection) => return Ok(connection),
-        Err(Refusal::Unusable(reason)) => reason,
-        Err(Refusal::Failed(error)) => return Err(in_words(error, dir)),
+        Err(OpenFailure::Unusable(reason)) => reason,
+        Err(OpenFailure::Failed(error)) => return Err(as_unwritable(error, dir)),
     };
     tracing::warn!(path = %path.display(), reason, "the cache cannot be used; it is moved aside and made anew");
     move_aside(&path).map_err(unwritable)?;
-    attempt(&path).map_err(|refusal| match refusal {
-        Refusal::Failed(error) => in_words(error, dir),
-        Refusal::Unusable(reason) => unwritable(io::Error::other(reason)),
+    open_checked(&path).map_err(|failure| match failure {
+        OpenFailure::Failed(error) => as_unwritable(error, dir),
+        OpenFailure::Unusable(reason) => unwritable(io::Error::other(reason)),
     })
 }
 
 /// Why a file was not opened.
-enum Refusal {
+enum OpenFailure {
     /// It is no database of ours; another one would do.
     Unusable(String),
     /// Another file would fare no better.
     Failed(StoreError),
 }
 
-impl From<StoreError> for Refusal {
+impl From<StoreError> for OpenFailure {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Damaged(error) => Self::Unusable(error.to_string()),
@@ -55,17 +55,17 @@ impl From<StoreError> for Refusal {
     }
 }
 
-impl From<rusqlite::Error> for Refusal {
+impl From<rusqlite::Error> for OpenFailure {
     fn from(error: rusqlite::Error) -> Self {
         StoreError::from(error).into()
     }
 }
 
-fn attempt(path: &Path) -> Result<Connection, Refusal> {
+fn open_checked(path: &Path) -> Result<Connection, OpenFailure> {
     // Made before SQLite opens it, because SQLite gives its companions the mode of the file itself.
     create_private_file(path).map_err(|reason| {
         let dir = path.parent().unwrap_or(path).to_owned();
-        Refusal::Failed(StoreError::Unwritable { dir, reason })
+        OpenFailure::Failed(StoreError::Unwritable { dir, reason })
     })?;
     let mut connection = Connection::open(path)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -75,16 +75,16 @@ fn attempt(path: &Path) -> Result<Connection, Refusal> {
     connection.pragma_update(None, "temp_store", "memory")?;
     let verdict: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
     if verdict != "ok" {
-        return Err(Refusal::Unusable(verdict));
+        return Err(OpenFailure::Unusable(verdict));
     }
     if !schema::migrate(&mut connection)? {
-        return Err(Refusal::Unusable("written by a newer version of vmcp".to_owned()));
+        return Err(OpenFailure::Unusable("written by a newer version of vmcp".to_owned()));
     }
     Ok(connection)
 }
 
 /// A read-only file system or file shows as an error of SQLite's; to the user it is the same as any unwritable folder.
-fn in_words(error: StoreError, dir: &Path) -> StoreError {
+fn as_unwritable(error: StoreError, dir: &Path) -> StoreError {
     let code = match &error {
         StoreError::Sqlite(error) => error.sqlite_error_code(),
         _ => None,
@@ -99,13 +99,13 @@ fn in_words(error: StoreError, dir: &Path) -> StoreError {
 }
 
 fn move_aside(path: &Path) -> io::Result<()> {
-    for companion in COMPANIONS {
+    for companion in COMPANION_SUFFIXES {
         match fs::remove_file(with_suffix(path, companion)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
-    fs::rename(path, with_suffix(path, ASIDE))
+    fs::rename(path, with_suffix(path, UNUSABLE_SUFFIX))
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

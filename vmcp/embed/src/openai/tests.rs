@@ -1,5 +1,9 @@
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::{sleep, timeout};
+
+use crate::batch::MAX_BULK_REQUESTS;
 use crate::testing::{FakeService, fake_vector};
 use crate::{EmbedError, Embedder, OpenAiEmbedder, OpenAiSettings};
 
@@ -58,18 +62,30 @@ async fn another_width_than_asked_for_is_refused() {
 #[tokio::test]
 async fn queries_are_not_held_up_by_bulk_work() {
     let service = FakeService::start().await.unwrap();
-    service.set(|behavior| behavior.delay = Duration::from_millis(200));
+    // Whatever arrives now is answered long after the end of this test.
+    service.set(|behavior| behavior.delay = Duration::from_mins(10));
     let mut settings = OpenAiSettings::new(service.url(), "m");
     settings.batch = 1;
-    let openai = std::sync::Arc::new(OpenAiEmbedder::new(settings).unwrap());
+    let openai = Arc::new(OpenAiEmbedder::new(settings).unwrap());
     let bulk = tokio::spawn({
-        let openai = std::sync::Arc::clone(&openai);
+        let openai = Arc::clone(&openai);
         async move { openai.embed(&texts(1000)).await }
     });
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    openai.embed(&["query".to_owned()]).await.unwrap();
-    assert!(service.inputs().contains(&"query".to_owned()));
-    assert!(!bulk.is_finished(), "a query waits for bulk work");
+    let begun = async {
+        while service.requests() < MAX_BULK_REQUESTS {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), begun).await.expect("bulk work takes all its turns");
+
+    service.set(|behavior| behavior.delay = Duration::ZERO);
+    let query = ["query".to_owned()];
+    timeout(Duration::from_secs(20), openai.embed(&query))
+        .await
+        .expect("a query needs no turn of bulk work")
+        .unwrap();
+    assert_eq!(service.inputs(), ["query"], "no bulk text was answered before the query");
+    assert!(!bulk.is_finished(), "the bulk work still waits for its first answers");
     bulk.abort();
 }
 

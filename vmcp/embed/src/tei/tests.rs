@@ -119,6 +119,7 @@ async fn a_stopped_service_is_unreachable_and_works_again_when_it_is_back() {
     service.stop().await;
     let error = tei.embed(&texts(1)).await.unwrap_err();
     assert!(matches!(error, EmbedError::Unreachable { .. }), "{error}");
+    assert!(error.to_string().contains("(Connect): tcp connect error: "), "the whole chain: {error}");
     service.restart().await.unwrap();
     tei.embed(&texts(1)).await.unwrap();
 }

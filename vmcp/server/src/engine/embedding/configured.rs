@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vmcp_config::{Config, EmbeddingProvider, Headers};
 use vmcp_embed::local::LocalSettings;
-use vmcp_embed::{EmbedError, Embedder, OpenAiSettings, Settings, TeiSettings};
+use vmcp_embed::{EmbedError, Embedder, EmbedderSettings, OpenAiSettings, TeiSettings};
 
 use crate::engine::folders::model_dir;
 
@@ -27,15 +27,17 @@ pub fn embedder(config: &Config) -> Result<Option<Arc<dyn Embedder>>, EmbedError
     let settings = match &config.optimizer.embeddings.provider {
         _ if !config.optimizer.enabled => return Ok(None),
         EmbeddingProvider::None => return Ok(None),
-        EmbeddingProvider::Local { .. } => Settings::Local(LocalSettings::new(model_dir(config))),
-        EmbeddingProvider::Tei { endpoint, model, timeout, headers: sent } => Settings::Tei(TeiSettings {
-            model: model.clone(),
-            headers: headers(sent),
-            timeout: *timeout,
-            ..TeiSettings::new(endpoint.as_str())
-        }),
+        EmbeddingProvider::Local { .. } => EmbedderSettings::Local(LocalSettings::new(model_dir(config))),
+        EmbeddingProvider::Tei { endpoint, model, timeout, headers: sent } => {
+            EmbedderSettings::Tei(TeiSettings {
+                model: model.clone(),
+                headers: headers(sent),
+                timeout: *timeout,
+                ..TeiSettings::new(endpoint.as_str())
+            })
+        }
         EmbeddingProvider::OpenAi { endpoint, model, api_key, dimensions, timeout, headers: sent } => {
-            Settings::OpenAi(OpenAiSettings {
+            EmbedderSettings::OpenAi(OpenAiSettings {
                 api_key: api_key.as_ref().map(|key| key.expose().to_owned()),
                 headers: headers(sent),
                 dimensions: dimensions.and_then(|width| usize::try_from(width).ok()),

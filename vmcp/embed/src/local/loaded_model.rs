@@ -13,7 +13,7 @@ use crate::EmbedError;
 /// The model was trained on texts of up to 256 tokens.
 const MAX_TOKENS: usize = 256;
 /// Tokens are a handful of bytes, so what is beyond this is beyond 256 tokens too; it bounds the tokenizer's work.
-const TEXT_LIMIT: usize = 16 * 1024;
+const MAX_TEXT_BYTES: usize = 16 * 1024;
 
 /// Who runs: each has threads of its own, so that a query shares the cores with bulk work instead of waiting for it.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ pub(super) enum Lane {
     Bulk,
 }
 
-pub(super) struct Engine {
+pub(super) struct LoadedModel {
     tokenizer: Tokenizer,
     model: Model,
     inputs: [NodeId; 3],
@@ -34,7 +34,7 @@ pub(super) struct Engine {
 /// A text as the model reads it.
 pub(super) type Tokens = Vec<i32>;
 
-impl Engine {
+impl LoadedModel {
     /// Reads, verifies and prepares the model in `dir`.
     pub(crate) fn load(dir: &Path, threads: usize) -> Result<Self, EmbedError> {
         let mut tokenizer = Tokenizer::from_bytes(read(dir, &TOKENIZER)?).map_err(failed)?;
@@ -57,7 +57,7 @@ impl Engine {
     /// Token ids of each text, the special ones included: never empty, at most [`MAX_TOKENS`].
     pub(crate) fn tokenize(&self, texts: &[String]) -> Result<Vec<Tokens>, EmbedError> {
         let tokens = |text: &String| {
-            let text = text.get(..text.floor_char_boundary(TEXT_LIMIT)).unwrap_or(text);
+            let text = text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or(text);
             let encoding = self.tokenizer.encode_fast(text, true).map_err(failed)?;
             Ok(encoding.get_ids().iter().map(|id| id.cast_signed()).collect())
         };
