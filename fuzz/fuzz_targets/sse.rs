@@ -6,7 +6,7 @@ use vmcp_wire::sse::{Decoder, Event, SseError, encode};
 
 const LIMIT: usize = 64;
 
-type Said = (Vec<Event>, Option<SseError>, Option<u64>, bool);
+type Said = (Vec<Event>, Option<SseError>, Option<u64>);
 
 fn said<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Said {
     let mut decoder = Decoder::new(LIMIT);
@@ -16,12 +16,11 @@ fn said<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Said {
             match decoder.next(&mut piece) {
                 Ok(Some(event)) => events.push(event),
                 Ok(None) => break,
-                Err(error) => return (events, Some(error), decoder.retry(), false),
+                Err(error) => return (events, Some(error), decoder.retry()),
             }
         }
     }
-    let partial = decoder.has_partial();
-    (events, None, decoder.retry(), partial)
+    (events, None, decoder.retry())
 }
 
 fuzz_target!(|input: (u8, &[u8])| {

@@ -15,12 +15,12 @@ use vmcp_wire::meta::{PROGRESS_TOKEN, SUBSCRIPTION_ID};
 use vmcp_wire::params::Params;
 use vmcp_wire::{methods, rpc};
 
-use crate::abilities::Abilities;
 use crate::event::{Downstream, Event, SessionId};
 use crate::level::Chosen;
 use crate::listener::Listener;
 use crate::questions::{self, Questions, Refused, Waiting};
 use crate::shared::Shared;
+use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 
 /// One per connection, shared by everything that reads from it.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct Inbound {
 pub(crate) struct Owner {
     /// The only client, or `None` for all that can be asked the same.
     pub(crate) session: Option<SessionId>,
-    pub(crate) abilities: Abilities,
+    pub(crate) abilities: AnswerableQuestions,
 }
 
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Inbound {
         let caller = self.caller(of);
         let session = self.session();
         let abilities = match (&caller, &self.owner) {
-            (Some((_, listener)), _) => Abilities::read(listener.client.capabilities.as_deref()),
+            (Some((_, listener)), _) => AnswerableQuestions::read(listener.client.capabilities.as_deref()),
             (None, Some(owner)) if owner.session.is_some() => owner.abilities,
             (None, _) if method == methods::ROOTS_LIST => {
                 return Reaction::Answer(rpc::response(id, r#"{"roots":[]}"#).into());

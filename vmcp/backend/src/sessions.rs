@@ -19,7 +19,7 @@ use tracing::Instrument as _;
 use vmcp_wire::level::Level;
 use vmcp_wire::{methods, rpc};
 
-use crate::abilities::{self, Abilities};
+use crate::abilities;
 use crate::connection::Connection;
 use crate::era;
 use crate::error::LinkError;
@@ -29,6 +29,7 @@ use crate::level;
 use crate::request::{ClientFacts, Request};
 use crate::shared::Shared;
 use crate::transport::{self, Link};
+use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 
 /// How often sessions that nobody uses are looked for, at most and at least.
 const SWEEP: (Duration, Duration) = (Duration::from_millis(50), Duration::from_mins(1));
@@ -52,7 +53,7 @@ pub(crate) struct Sessions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Client(SessionId),
-    Able(Abilities),
+    Able(AnswerableQuestions),
 }
 
 /// Where an upstream session is, or will be.
@@ -97,7 +98,7 @@ impl Key {
         if let Some(session) = request.session {
             return Some(Self::Client(session));
         }
-        let abilities = Abilities::read(request.client.capabilities.as_deref());
+        let abilities = AnswerableQuestions::read(request.client.capabilities.as_deref());
         (!abilities.is_empty()).then_some(Self::Able(abilities))
     }
 }
@@ -182,7 +183,7 @@ async fn open(
     let channel = transport::sibling(&shared, &main, slot.owner)?;
     let (info, capabilities) = match slot.owner.session {
         Some(_) => (client.info.as_deref(), abilities::relayed(client.capabilities.as_deref())),
-        None => (None, slot.owner.abilities.declaration()),
+        None => (None, slot.owner.abilities.to_capabilities()),
     };
     let info = info.map_or(&*channel.client_info, RawValue::get);
     let after = shared.settings.connection_timeout;
@@ -221,7 +222,7 @@ impl Sessions {
                     slot.end();
                 }
             }
-            let abilities = Abilities::read(request.client.capabilities.as_deref());
+            let abilities = AnswerableQuestions::read(request.client.capabilities.as_deref());
             let slot = Arc::new(Slot::new(Owner { session: request.session, abilities }));
             slots.insert(key, Arc::clone(&slot));
             self.start_sweeping(shared);

@@ -6,11 +6,13 @@
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use vmcp_json::nesting;
+use vmcp_wire::headers::ParamHeader;
 
 pub use vmcp_config::rules::Annotations;
 
 use crate::hash::{SchemaHash, canonical_json};
-use crate::param_header::{self, ParamHeader};
+use crate::param_header;
 
 /// The longest name of a tool or prompt, in bytes. The protocol recommends at most 128 characters.
 pub const MAX_NAME_BYTES: usize = 256;
@@ -218,39 +220,11 @@ fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, DefinitionError>
     if text.len() > MAX_DEFINITION_BYTES {
         return Err(DefinitionError::TooLarge(text.len()));
     }
-    let depth = depth(text);
+    let depth = nesting::depth(text.as_bytes());
     if depth > MAX_DEPTH {
         return Err(DefinitionError::TooDeep(depth));
     }
     serde_json::from_str(text).map_err(|error| DefinitionError::malformed(&error))
-}
-
-/// The deepest nesting in a JSON text, found without recursion.
-fn depth(json: &str) -> usize {
-    let (mut depth, mut deepest) = (0_usize, 0_usize);
-    let (mut in_string, mut escaped) = (false, false);
-    for byte in json.bytes() {
-        if escaped {
-            escaped = false;
-        } else if in_string {
-            match byte {
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-        } else {
-            match byte {
-                b'"' => in_string = true,
-                b'{' | b'[' => {
-                    depth += 1;
-                    deepest = deepest.max(depth);
-                }
-                b'}' | b']' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-        }
-    }
-    deepest
 }
 
 fn required(key: &'static str, value: Option<String>, limit: usize) -> Result<String, DefinitionError> {

@@ -1,10 +1,11 @@
 //! Applies a resolved name and an override to a definition, and touches nothing else of it.
 
 use serde_json::value::RawValue;
+use vmcp_config::rules::ToolOverride;
+use vmcp_json::object::Object;
 
 use crate::definition::{Annotations, Tool};
-use crate::edit;
-use vmcp_config::rules::ToolOverride;
+use crate::edit::{self, EditError};
 
 /// A tool as it is listed.
 pub(crate) struct Listed<'a> {
@@ -19,7 +20,7 @@ pub(crate) fn apply<'a>(
     tool: &'a Tool,
     name: &str,
     change: &'a ToolOverride,
-) -> Result<Listed<'a>, serde_json::Error> {
+) -> Result<Listed<'a>, EditError> {
     // The new name is in `name` already, as far as the strategy left it.
     let ToolOverride { name: _, description: new_description, annotations: new_hints } = change;
     let mut listed = Listed {
@@ -52,7 +53,7 @@ pub(crate) fn apply<'a>(
 }
 
 /// The tool's `annotations` with the given hints set in them.
-fn with_hints(tool: &Tool, hints: &Annotations) -> Result<Box<RawValue>, serde_json::Error> {
+fn with_hints(tool: &Tool, hints: &Annotations) -> Result<Box<RawValue>, EditError> {
     let hints = serde_json::to_value(hints)?;
     let hints: Vec<_> = hints
         .as_object()
@@ -60,7 +61,7 @@ fn with_hints(tool: &Tool, hints: &Annotations) -> Result<Box<RawValue>, serde_j
         .flatten()
         .map(|(key, value)| (key.as_str(), value.to_string()))
         .collect();
-    match edit::get(&tool.raw, "annotations").filter(|before| before.get() != "null") {
+    match Object::parse(&tool.raw)?.get("annotations").filter(|before| before.get() != "null") {
         Some(before) => edit::set(before, &hints),
         None => edit::set(&RawValue::from_string("{}".to_owned())?, &hints),
     }
@@ -88,7 +89,7 @@ mod tests {
         );
         assert_eq!(
             raw,
-            r#"{"name":"a","inputSchema":{},"annotations":{ "x": 1.0, "destructiveHint": false,"readOnlyHint":true ,"title":"T"}}"#
+            r#"{"name":"a","inputSchema":{},"annotations":{ "x": 1.0, "destructiveHint": false,"readOnlyHint":true,"title":"T" }}"#
         );
         assert_eq!(
             (title.as_deref(), hints.destructive_hint, hints.read_only_hint),

@@ -2,20 +2,16 @@
 //! body (MCP 2026-07-28, "Custom headers from tool parameters").
 
 use serde_json::{Map, Value};
+use vmcp_wire::headers::ParamHeader;
 
 const ANNOTATION: &str = "x-mcp-header";
 
 /// Keywords whose value is data rather than a schema, so that what they hold is no annotation.
 const DATA_KEYWORDS: [&str; 5] = ["const", "default", "enum", "example", "examples"];
 
-/// An argument that also travels as a header.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParamHeader {
-    /// The header's name without `Mcp-Param-`, as annotated.
-    pub header: String,
-    /// Where the argument is in `arguments`: property names from the outermost inwards.
-    pub path: Vec<String>,
-}
+/// Keywords whose value maps names that the author chose to schemas: a name that reads like the annotation is none.
+const NAMED_SCHEMAS: [&str; 5] =
+    ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties"];
 
 /// All annotations of a tool's input schema, or why they are invalid. A valid annotation is an HTTP token, unique but for
 /// case, on a primitive property that is reached through `properties` alone.
@@ -46,6 +42,9 @@ fn visit(schema: &Value, path: &mut Option<Vec<String>>, found: &mut Vec<ParamHe
                         }
                     }
                     (keyword, _) if DATA_KEYWORDS.contains(&keyword) => {}
+                    (keyword, Value::Object(schemas)) if NAMED_SCHEMAS.contains(&keyword) => {
+                        schemas.values().try_for_each(|schema| visit(schema, &mut None, found))?;
+                    }
                     _ => visit(value, &mut None, found)?,
                 }
             }
@@ -70,10 +69,10 @@ fn check(
     if !matches!(schema.get("type").and_then(Value::as_str), Some("string" | "integer" | "boolean")) {
         return Err(format!("{shown} is on a property that is no string, integer or boolean"));
     }
-    if found.iter().any(|other| other.header.eq_ignore_ascii_case(header)) {
+    if found.iter().any(|other| other.name.eq_ignore_ascii_case(header)) {
         return Err(format!("{shown} is used twice"));
     }
-    Ok(ParamHeader { header: header.to_owned(), path: path.to_vec() })
+    Ok(ParamHeader { name: header.to_owned(), path: path.to_vec() })
 }
 
 /// RFC 9110 section 5.6.2.
@@ -94,13 +93,28 @@ mod tests {
             "x-mcp-header": {"type": "string", "default": {"x-mcp-header": "no annotation"}},
         }});
         let header = |header: &str, path: &[&str]| ParamHeader {
-            header: header.into(),
+            name: header.into(),
             path: path.iter().map(|p| (*p).into()).collect(),
         };
         assert_eq!(
             find(&schema),
             Ok(vec![header("Region", &["region"]), header("Zone", &["where", "zone"])])
         );
+    }
+
+    #[test]
+    fn names_and_data_that_read_like_the_annotation_are_none() {
+        for keyword in NAMED_SCHEMAS {
+            let named = json!({keyword: {"x-mcp-header": {"type": "string"}}});
+            assert_eq!(find(&named), Ok(Vec::new()), "{keyword}");
+            let annotated = json!({keyword: {"a": {"type": "string", "x-mcp-header": "A"}}});
+            assert!(find(&annotated).is_err(), "{keyword}");
+        }
+        for keyword in DATA_KEYWORDS {
+            let data = json!({"properties": {"a": {keyword: {"x-mcp-header": "A"}}}});
+            assert_eq!(find(&data), Ok(Vec::new()), "{keyword}");
+        }
+        assert_eq!(find(&json!({"properties": {"x-mcp-header": {"type": "string"}}})), Ok(Vec::new()));
     }
 
     #[test]

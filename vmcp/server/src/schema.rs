@@ -2,7 +2,5 @@
 
 mod check;
 mod cost;
-mod depth;
 
 pub(crate) use check::ArgumentCheck;
-pub(crate) use depth::depth;

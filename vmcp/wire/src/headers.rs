@@ -7,7 +7,7 @@ mod param;
 mod value;
 
 pub use classify::{Modern, RequestEra, classify, classify_stdio};
-pub use param::{ParamHeader, ParamHeaderError, build_param_headers, check_param_headers};
+pub use param::{ParamHeader, build_param_headers, check_param_headers};
 pub use value::{decode, encode};
 
 use std::borrow::Cow;

@@ -40,12 +40,6 @@ pub fn encode(event: Option<&str>, id: Option<&str>, data: &str) -> Vec<u8> {
     out
 }
 
-/// How long a client is to wait before it reconnects, in milliseconds.
-#[must_use]
-pub fn encode_retry(milliseconds: u64) -> Vec<u8> {
-    format!("retry: {milliseconds}\n\n").into_bytes()
-}
-
 fn push_line(out: &mut Vec<u8>, field: &str, value: &str) {
     for part in [field, ": ", value, "\n"] {
         out.extend_from_slice(part.as_bytes());

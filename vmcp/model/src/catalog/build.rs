@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use vmcp_json::text;
 
 use super::{Catalog, CatalogPrompt, CatalogResource, CatalogTemplate, CatalogTool};
 use crate::definition::Tool;
 use crate::discovered::{Discovered, Kind};
+use crate::edit::{self, EditError};
 use crate::issue::{Issue, Reason};
 use crate::overrides::{self, Listed};
 use crate::resolve::{Claim, resolve};
-use crate::{edit, tokens};
+use crate::tokens;
 use vmcp_config::rules::{Aggregation, NamePattern, ToolOverride, ToolRules};
 use vmcp_config::sanitize;
 
@@ -134,11 +136,7 @@ fn report_idle_rules(
     }
 }
 
-fn catalog_tool(
-    candidate: &Candidate<'_>,
-    name: String,
-    listed: bool,
-) -> Result<CatalogTool, serde_json::Error> {
+fn catalog_tool(candidate: &Candidate<'_>, name: String, listed: bool) -> Result<CatalogTool, EditError> {
     let Candidate { backend, tool, change } = candidate;
     let Listed { raw, description, title, annotations } = overrides::apply(tool, &name, change)?;
     let size = tokens::size(&name, description, tool.schema_characters);
@@ -192,14 +190,14 @@ fn prompts(backends: &Backends<'_>, rules: &Aggregation, issues: &mut Vec<Issue>
     prompts
 }
 
-fn renamed(raw: &RawValue, before: &str, after: &str) -> Result<Box<RawValue>, serde_json::Error> {
+fn renamed(raw: &RawValue, before: &str, after: &str) -> Result<Box<RawValue>, EditError> {
     if before == after {
         return Ok(raw.to_owned());
     }
-    edit::set(raw, &[("name", serde_json::to_string(after)?)])
+    edit::set(raw, &[("name", text::quoted(after))])
 }
 
-fn unreadable(backend: &Arc<str>, kind: Kind, name: &str, error: &serde_json::Error) -> Issue {
+fn unreadable(backend: &Arc<str>, kind: Kind, name: &str, error: &EditError) -> Issue {
     Issue::new(Reason::RejectedDefinition, backend, kind, name, &format!("it could not be renamed: {error}"))
 }
 

@@ -18,7 +18,7 @@ fn reads_what_we_use_and_keeps_the_rest() {
     assert_eq!((tool.name.as_str(), tool.title.as_deref()), ("get_page", Some("Page")));
     assert_eq!(tool.annotations.title.as_deref(), Some("T"));
     assert_eq!((tool.annotations.read_only_hint, tool.annotations.destructive_hint), (Some(true), None));
-    assert_eq!(tool.param_headers.first().unwrap().header, "Region");
+    assert_eq!(tool.param_headers.first().unwrap().name, "Region");
     let compact = r#"{"type":"object","properties":{"u":{"type":"string","x-mcp-header":"Region"}}}"#;
     assert_eq!(tool.schema_characters as usize, compact.len());
     assert!(tool.input_schema.is_some() && tool.output_schema.is_some());

@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use vmcp_config::Limits;
+use vmcp_json::nesting;
 use vmcp_json::object::Object;
 use vmcp_json::text::empty_object;
 
 use super::input::{InputError, at_most_chars, string};
-use crate::schema::depth;
 
 /// A call of another tool.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ fn parameters<'a>(
         if json.len() > limits.parameters_bytes {
             return Err(too_long(json.len(), limits.parameters_bytes, "bytes"));
         }
-        match depth(json) {
+        match nesting::depth(json.as_bytes()) {
             levels if levels > limits.parameters_depth => {
                 return Err(too_long(levels, limits.parameters_depth, "levels of nesting"));
             }

@@ -11,9 +11,9 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use vmcp_json::nesting;
 
 use super::cost::{Cost, CostError};
-use super::depth::depth;
 
 /// Levels of an instance that the cost is worked out for: what `optimizer.limits.parametersDepth` may be at most.
 const MAX_DEPTH: usize = 127;
@@ -67,7 +67,7 @@ impl ArgumentCheck {
         });
         let Some(Compiled { validator, cost }) = compiled else { return Ok(()) };
         let json = arguments.get();
-        if !cost.allows(depth(json), json.len()) {
+        if !cost.allows(nesting::depth(json.as_bytes()), json.len()) {
             tracing::warn!(tool, "these arguments are not checked: it would cost too much");
             return Ok(());
         }

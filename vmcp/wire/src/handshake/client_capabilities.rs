@@ -13,49 +13,141 @@ pub const TASKS_REQUIRED: &str = r#"{"extensions":{"io.modelcontextprotocol/task
 
 pub(super) const EXTENSIONS: &str = "extensions";
 pub(super) const EXPERIMENTAL: &str = "experimental";
+/// The questions that a client has declared to answer: elicitation, sampling and roots.
+///
+/// A server asks only for what the client declared, and a capability counts as declared if its value is an object.
+///
+/// ```
+/// use serde_json::value::RawValue;
+/// use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
+///
+/// let declared: &RawValue = serde_json::from_str(r#"{"elicitation":{},"sampling":{}}"#)?;
+/// let answerable = AnswerableQuestions::read(Some(declared));
+/// assert!(answerable.allow("elicitation/create", None), "no mode means forms");
+/// assert!(!answerable.allow("roots/list", None));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "a set of five")]
+pub struct AnswerableQuestions {
+    form_elicitation: bool,
+    url_elicitation: bool,
+    roots: bool,
+    sampling: bool,
+    sampling_with_tools: bool,
+}
+
+impl AnswerableQuestions {
+    /// Reads `ClientCapabilities`; what cannot be read is not declared.
+    #[must_use]
+    pub fn read(capabilities: Option<&RawValue>) -> Self {
+        let declared = capabilities.and_then(|raw| Object::parse(raw).ok()).unwrap_or_default();
+        let elicitation = inner(&declared, "elicitation");
+        let sampling = inner(&declared, "sampling");
+        let has = |part: &Option<Object<'_>>, key: &str| {
+            part.as_ref().and_then(|part| part.text(key)).is_some_and(text::is_object)
+        };
+        let url_elicitation = has(&elicitation, "url");
+        Self {
+            // Revisions before 2025-11-25 know no modes: an elicitation that names none means forms.
+            form_elicitation: elicitation.is_some() && (has(&elicitation, "form") || !url_elicitation),
+            url_elicitation,
+            roots: inner(&declared, "roots").is_some(),
+            sampling: sampling.is_some(),
+            sampling_with_tools: has(&sampling, "tools"),
+        }
+    }
+
+    /// True if the client answers no questions at all.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    /// Writes the `ClientCapabilities` that declare these questions and nothing else, as JSON.
+    #[must_use]
+    pub fn to_capabilities(self) -> String {
+        let modes = match (self.form_elicitation, self.url_elicitation) {
+            (true, true) => Some(r#""elicitation":{"form":{},"url":{}}"#),
+            (true, false) => Some(r#""elicitation":{"form":{}}"#),
+            (false, true) => Some(r#""elicitation":{"url":{}}"#),
+            (false, false) => None,
+        };
+        let sampling = match (self.sampling, self.sampling_with_tools) {
+            (true, true) => Some(r#""sampling":{"tools":{}}"#),
+            (true, false) => Some(r#""sampling":{}"#),
+            (false, _) => None,
+        };
+        let roots = self.roots.then_some(r#""roots":{}"#);
+        let entries: Vec<_> = [modes, roots, sampling].into_iter().flatten().collect();
+        format!("{{{}}}", entries.join(","))
+    }
+
+    /// True if the client may be asked `method` with `params`.
+    #[must_use]
+    pub fn allow(self, method: &str, params: Option<&RawValue>) -> bool {
+        self.refusal(method, params).is_none()
+    }
+
+    /// The reason why the client cannot be asked `method` with `params`, or `None` if it can.
+    #[must_use]
+    pub fn refusal(self, method: &str, params: Option<&RawValue>) -> Option<&'static str> {
+        let (declared, refusal) = match QuestionKind::of(method, params) {
+            Some(QuestionKind::FormElicitation) => {
+                (self.form_elicitation, "the client does not support elicitation")
+            }
+            Some(QuestionKind::UrlElicitation) => {
+                (self.url_elicitation, "the client does not support elicitation in URL mode")
+            }
+            Some(QuestionKind::Roots) => (self.roots, "the client does not support roots"),
+            Some(QuestionKind::Sampling) => (self.sampling, "the client does not support sampling"),
+            Some(QuestionKind::SamplingWithTools) => {
+                (self.sampling_with_tools, "the client does not support tools in sampling")
+            }
+            None => (false, "the method is not supported by this client"),
+        };
+        (!declared).then_some(refusal)
+    }
+}
+
 /// The part of `ClientCapabilities` that a question needs, as JSON, for `data.requiredCapabilities`. `None` for a method
 /// that no client declares.
 #[must_use]
 pub fn required(method: &str, params: Option<&RawValue>) -> Option<&'static str> {
-    let params = params.and_then(|params| Object::parse(params).ok()).unwrap_or_default();
-    Some(match method {
-        methods::ELICIT if params.get_str("mode").as_deref() == Some("url") => {
-            r#"{"elicitation":{"url":{}}}"#
-        }
-        methods::ELICIT => r#"{"elicitation":{"form":{}}}"#,
-        methods::SAMPLE if params.text("tools").is_some() => r#"{"sampling":{"tools":{}}}"#,
-        methods::SAMPLE => r#"{"sampling":{}}"#,
-        methods::ROOTS_LIST => r#"{"roots":{}}"#,
-        methods::TASKS_GET | methods::TASKS_RESULT | methods::TASKS_LIST | methods::TASKS_CANCEL => {
-            r#"{"tasks":{}}"#
-        }
-        _ => return None,
+    Some(match QuestionKind::of(method, params)? {
+        QuestionKind::FormElicitation => r#"{"elicitation":{"form":{}}}"#,
+        QuestionKind::UrlElicitation => r#"{"elicitation":{"url":{}}}"#,
+        QuestionKind::Roots => r#"{"roots":{}}"#,
+        QuestionKind::Sampling => r#"{"sampling":{}}"#,
+        QuestionKind::SamplingWithTools => r#"{"sampling":{"tools":{}}}"#,
     })
 }
 
-/// Whether a client that declared `capabilities` may be asked this.
-#[must_use]
-pub fn may_ask(capabilities: Option<&RawValue>, method: &str, params: Option<&RawValue>) -> bool {
-    let Some(capabilities) = capabilities.and_then(|declared| Object::parse(declared).ok()) else {
-        return false;
-    };
-    let Some(required) = required(method, params) else { return false };
-    let Ok(required) = Object::parse_str(required) else { return false };
-    required.keys().all(|capability| {
-        let part = |object: &Object<'_>| object.text(capability).map(ToOwned::to_owned);
-        let (Some(declared), Some(wanted)) = (part(&capabilities), part(&required)) else { return false };
-        declares(capability, &declared, &wanted)
-    })
+/// The questions that capabilities tell apart.
+#[derive(Debug, Clone, Copy)]
+enum QuestionKind {
+    FormElicitation,
+    UrlElicitation,
+    Roots,
+    Sampling,
+    SamplingWithTools,
 }
 
-fn declares(capability: &str, declared: &str, wanted: &str) -> bool {
-    let (Ok(declared), Ok(wanted)) = (Object::parse_str(declared), Object::parse_str(wanted)) else {
-        return false;
-    };
-    let has = |key: &str| declared.text(key).is_some_and(text::is_object);
-    // Forms are older than the word for them: whoever says nothing, or nothing about URLs, takes them.
-    let implied = |key: &str| capability == "elicitation" && key == "form" && !has("url");
-    wanted.keys().all(|key| has(key) || implied(key))
+impl QuestionKind {
+    /// Requests for a client's tasks (2025-11-25) are no questions: they are never relayed.
+    fn of(method: &str, params: Option<&RawValue>) -> Option<Self> {
+        let params = || params.and_then(|params| Object::parse(params).ok()).unwrap_or_default();
+        match method {
+            methods::ELICIT if params().get_str("mode").as_deref() == Some("url") => {
+                Some(Self::UrlElicitation)
+            }
+            methods::ELICIT => Some(Self::FormElicitation),
+            methods::ROOTS_LIST => Some(Self::Roots),
+            methods::SAMPLE if params().text("tools").is_some() => Some(Self::SamplingWithTools),
+            methods::SAMPLE => Some(Self::Sampling),
+            _ => None,
+        }
+    }
 }
 
 /// The extensions that a client declares.
@@ -105,7 +197,7 @@ mod tests {
 
     fn may(capabilities: &str, method: &str, params: &str) -> bool {
         let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
-        may_ask(Some(&raw(capabilities)), method, Some(&raw(params)))
+        AnswerableQuestions::read(Some(&raw(capabilities))).allow(method, Some(&raw(params)))
     }
 
     #[test]
@@ -129,7 +221,45 @@ mod tests {
         assert!(may(r#"{"sampling":{"tools":{}}}"#, methods::SAMPLE, r#"{"tools":[]}"#));
         assert!(may(r#"{"roots":{"listChanged":true}}"#, methods::ROOTS_LIST, "{}"));
         assert!(!may(r#"{"roots":{}}"#, "vendor/ask", "{}"));
-        assert!(!may_ask(None, methods::ROOTS_LIST, None));
+        assert!(!may(r#"{"tasks":{"list":{}}}"#, methods::TASKS_LIST, "{}"), "tasks are never asked for");
+        assert!(!may(r#"{"sampling":true}"#, methods::SAMPLE, "{}"), "a capability is an object");
+        assert!(!AnswerableQuestions::read(None).allow(methods::ROOTS_LIST, None));
+    }
+
+    #[test]
+    fn a_declaration_reads_as_what_it_was_made_from() {
+        let raw = |text: String| RawValue::from_string(text).unwrap();
+        for bits in 0..32_u8 {
+            let bit = |n: u8| bits & (1 << n) != 0;
+            let answerable = AnswerableQuestions {
+                form_elicitation: bit(0),
+                url_elicitation: bit(1),
+                roots: bit(2),
+                sampling: bit(3),
+                sampling_with_tools: bit(3) && bit(4),
+            };
+            let declaration = raw(answerable.to_capabilities());
+            assert_eq!(AnswerableQuestions::read(Some(&declaration)), answerable);
+            assert_eq!(answerable.is_empty(), bits & 0b1111 == 0);
+        }
+    }
+
+    #[test]
+    fn what_a_question_requires_allows_it() {
+        for (method, params) in [
+            (methods::ELICIT, "{}"),
+            (methods::ELICIT, r#"{"mode":"url"}"#),
+            (methods::ROOTS_LIST, "{}"),
+            (methods::SAMPLE, "{}"),
+            (methods::SAMPLE, r#"{"tools":[]}"#),
+        ] {
+            let params_of_method = RawValue::from_string(params.to_owned()).unwrap();
+            assert!(
+                may(required(method, Some(&params_of_method)).unwrap(), method, params),
+                "{method} {params}"
+            );
+        }
+        assert_eq!(required("vendor/ask", None), None);
     }
 
     #[test]

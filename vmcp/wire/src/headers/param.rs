@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 use vmcp_json::object::{Object, ObjectError};
 use vmcp_json::text;
 
@@ -11,7 +10,6 @@ use super::{HeaderSource, PARAM_PREFIX, decoded, encode, mismatch};
 use crate::message::codes;
 use crate::message::rpc::Refusal;
 
-const ANNOTATION: &str = "x-mcp-header";
 /// The largest integer that may be repeated, 2^53 − 1.
 const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
@@ -24,118 +22,10 @@ pub struct ParamHeader {
     pub path: Vec<String>,
 }
 
-/// Why a tool must not be offered to HTTP clients.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ParamHeaderError {
-    /// The schema cannot be read.
-    #[error("the input schema is not valid JSON: {0}")]
-    Schema(String),
-    /// The annotation is no header name.
-    #[error("x-mcp-header {value} of `{property}` is not a header name (RFC 9110 token)")]
-    Name {
-        /// The annotated property.
-        property: String,
-        /// The annotation, as JSON.
-        value: String,
-    },
-    /// Two arguments share a header.
-    #[error("x-mcp-header `{0}` is used twice")]
-    Duplicate(String),
-    /// Only strings, integers and booleans can be repeated.
-    #[error("x-mcp-header of `{0}` needs the type string, integer or boolean")]
-    Type(String),
-    /// The annotation is where no single argument corresponds to it.
-    #[error("x-mcp-header must be on a property that is reached through `properties` alone")]
-    Place,
-}
-
 impl ParamHeader {
-    /// The annotations of a tool's input schema.
-    pub fn parse(input_schema: &RawValue) -> Result<Vec<Self>, ParamHeaderError> {
-        let text = input_schema.get();
-        // Nearly no schema has one. An escape could hide the name.
-        if !text.contains(ANNOTATION) && !text.contains("\\u") {
-            return Ok(Vec::new());
-        }
-        let schema: Value =
-            serde_json::from_str(text).map_err(|e| ParamHeaderError::Schema(e.to_string()))?;
-        let mut found = Vec::new();
-        if let Value::Object(root) = &schema {
-            collect(root, &mut Vec::new(), Some(&mut found))?;
-        }
-        Ok(found)
-    }
-
     fn header(&self) -> String {
         format!("{PARAM_PREFIX}{}", self.name.to_ascii_lowercase())
     }
-}
-
-/// Walks a schema. `found` is `None` where no annotation may be.
-fn collect(
-    schema: &Map<String, Value>,
-    path: &mut Vec<String>,
-    mut found: Option<&mut Vec<ParamHeader>>,
-) -> Result<(), ParamHeaderError> {
-    if let Some(annotation) = schema.get(ANNOTATION) {
-        match &mut found {
-            Some(found) if !path.is_empty() => found.push(annotated(schema, annotation, path, found)?),
-            _ => return Err(ParamHeaderError::Place),
-        }
-    }
-    for (keyword, value) in schema {
-        match (keyword.as_str(), value) {
-            ("properties", Value::Object(properties)) => {
-                for (name, property) in properties {
-                    let Value::Object(property) = property else { continue };
-                    path.push(name.clone());
-                    collect(property, path, found.as_deref_mut())?;
-                    path.pop();
-                }
-            }
-            // Names chosen by the author, not keywords, lead to these schemas.
-            ("$defs" | "definitions" | "dependentSchemas" | "patternProperties", Value::Object(schemas)) => {
-                schemas.values().try_for_each(|schema| collect_elsewhere(schema, path))?;
-            }
-            // Data, not schemas.
-            ("default" | "const" | "enum" | "examples" | ANNOTATION, _) => {}
-            (_, value) => collect_elsewhere(value, path)?,
-        }
-    }
-    Ok(())
-}
-
-fn collect_elsewhere(value: &Value, path: &mut Vec<String>) -> Result<(), ParamHeaderError> {
-    match value {
-        Value::Object(schema) => collect(schema, path, None),
-        Value::Array(schemas) => schemas.iter().try_for_each(|schema| collect_elsewhere(schema, path)),
-        _ => Ok(()),
-    }
-}
-
-fn annotated(
-    schema: &Map<String, Value>,
-    annotation: &Value,
-    path: &[String],
-    others: &[ParamHeader],
-) -> Result<ParamHeader, ParamHeaderError> {
-    let property = path.join(".");
-    let name = match annotation {
-        Value::String(name) if !name.is_empty() && name.bytes().all(is_token) => name.clone(),
-        value => return Err(ParamHeaderError::Name { property, value: value.to_string() }),
-    };
-    if !matches!(schema.get("type").and_then(Value::as_str), Some("string" | "integer" | "boolean")) {
-        return Err(ParamHeaderError::Type(property));
-    }
-    if others.iter().any(|other| other.name.eq_ignore_ascii_case(&name)) {
-        return Err(ParamHeaderError::Duplicate(name));
-    }
-    Ok(ParamHeader { name, path: path.to_vec() })
-}
-
-/// RFC 9110, 5.6.2.
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Checks the `Mcp-Param-*` headers of a call against its arguments: each annotated argument that is given must be

@@ -22,8 +22,7 @@ pub fn key(method: &str) -> Option<&'static str> {
 
 /// The subject of a request, if the method has one and the parameters name it.
 ///
-/// For `completion/complete` it is the prompt's name or the template's URI in `ref`; [`is_prompt_reference`] tells them
-/// apart.
+/// For `completion/complete` it is the prompt's name or the template's URI in `ref`.
 #[must_use]
 pub fn get<'a>(method: &str, params: &Object<'a>) -> Option<Cow<'a, str>> {
     if method == methods::COMPLETE {
@@ -31,12 +30,6 @@ pub fn get<'a>(method: &str, params: &Object<'a>) -> Option<Cow<'a, str>> {
         return reference.get_str(reference_key(&reference)?);
     }
     params.get_str(key(method)?)
-}
-
-/// Whether a `completion/complete` is about a prompt (else about a resource template).
-#[must_use]
-pub fn is_prompt_reference(params: &Object<'_>) -> bool {
-    reference(params).is_some_and(|reference| reference_key(&reference) == Some("name"))
 }
 
 /// Names another subject in its place.

@@ -91,12 +91,6 @@ impl Decoder {
         Ok(events)
     }
 
-    /// Whether the stream stops here in the middle of an event, which is then lost.
-    #[must_use]
-    pub fn has_partial(&self) -> bool {
-        !self.line.is_empty() || self.has_data
-    }
-
     /// How long to wait before reconnecting, in milliseconds, as the server last said.
     #[must_use]
     pub fn retry(&self) -> Option<u64> {

@@ -93,10 +93,9 @@ proptest! {
     }
 
     #[test]
-    fn any_schema_is_no_danger(schema in json::value(), arguments in json::value()) {
-        let schema = format!(r#"{{"properties":{{"a":{{"type":"string","x-mcp-header":{schema}}},"b":{schema}}}}}"#);
-        let (schema, arguments) = (RawValue::from_string(schema).unwrap(), RawValue::from_string(arguments).unwrap());
-        let annotations = ParamHeader::parse(&schema).unwrap_or_default();
+    fn the_headers_built_for_any_arguments_are_accepted(arguments in json::value(), path in vec("[a-c]", 1..4)) {
+        let arguments = RawValue::from_string(arguments).unwrap();
+        let annotations = [ParamHeader { name: "A".to_owned(), path }];
         let built = headers::build_param_headers(&annotations, Some(&arguments));
         prop_assert!(headers::check_param_headers(built.as_slice(), &annotations, Some(&arguments)).is_ok());
     }

@@ -9,7 +9,7 @@ use vmcp_json::object::Object;
 use vmcp_json::text;
 use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::era::{Era, Revision};
-use vmcp_wire::handshake::client_capabilities;
+use vmcp_wire::handshake::client_capabilities::{self, AnswerableQuestions};
 use vmcp_wire::keys::{INPUT_REQUESTS, REQUEST_STATE};
 use vmcp_wire::lists::pages::List;
 use vmcp_wire::params::Params;
@@ -210,13 +210,12 @@ fn sealed_state(
 /// A capability that the client would need to be asked all this, and did not declare.
 fn missing_capability(peer: &Peer, question: &Object<'_>) -> Option<&'static str> {
     let requests = question.get(INPUT_REQUESTS).and_then(|requests| Object::parse(requests).ok())?;
-    let declared = peer.client.capabilities.as_deref();
+    let answerable = AnswerableQuestions::read(peer.client.capabilities.as_deref());
     requests.iter().find_map(|(_, request)| {
         let request = Object::parse(request).unwrap_or_default();
         let (method, params) = (request.get_str("method").unwrap_or_default(), request.get("params"));
         // A method that nobody knows belongs to an extension.
-        client_capabilities::required(&method, params)
-            .filter(|_| !client_capabilities::may_ask(declared, &method, params))
+        client_capabilities::required(&method, params).filter(|_| !answerable.allow(&method, params))
     })
 }
 

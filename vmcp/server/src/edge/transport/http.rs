@@ -211,13 +211,8 @@ fn check_param_headers(
     let Some(tool) = params.object.get_str("name").and_then(|name| view.tool(&name)) else {
         return Ok(());
     };
-    let Some(schema) =
-        tool.definition.input_schema.as_deref().filter(|_| !tool.definition.param_headers.is_empty())
-    else {
-        return Ok(());
-    };
-    let annotations = headers::ParamHeader::parse(schema).unwrap_or_default();
-    headers::check_param_headers(&HttpHeaders(headers), &annotations, params.object.get("arguments"))
+    let annotations = &tool.definition.param_headers;
+    headers::check_param_headers(&HttpHeaders(headers), annotations, params.object.get("arguments"))
 }
 
 /// The GET stream of a legacy session. Modern clients have none.

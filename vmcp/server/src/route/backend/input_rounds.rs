@@ -12,7 +12,7 @@ use vmcp_json::object::Object;
 use vmcp_json::text;
 use vmcp_wire::codes;
 use vmcp_wire::era::Era;
-use vmcp_wire::handshake::client_capabilities;
+use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::keys::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
 use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::RpcError;
@@ -124,7 +124,7 @@ async fn ask(caller: &Caller, request: &RawValue) -> Result<oneshot::Receiver<Ou
     let request = Object::parse(request).unwrap_or_default();
     let method = request.get_str("method").unwrap_or_default();
     let params = request.get("params");
-    let may = client_capabilities::may_ask(caller.client.capabilities.as_deref(), &method, params);
+    let may = AnswerableQuestions::read(caller.client.capabilities.as_deref()).allow(&method, params);
     let Some(events) = caller.events.as_ref().filter(|_| may) else {
         let shown: String = method.chars().take(64).collect();
         let why = if may { "takes no stream of events" } else { "did not declare that it answers that" };

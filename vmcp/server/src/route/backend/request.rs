@@ -7,7 +7,7 @@ use tracing::{Instrument, info_span};
 use vmcp_backend::{CallError, Outcome, Request, Response};
 use vmcp_json::object::Object;
 use vmcp_wire::era::Era;
-use vmcp_wire::handshake::client_capabilities;
+use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::{methods, translate};
 
 use super::input_rounds;
@@ -106,7 +106,7 @@ fn visit_first(caller: &Caller, target: &Target<'_>, response: Response) -> Resp
     let declared = caller.client.capabilities.as_deref();
     let url = RawValue::from_string(r#"{"mode":"url"}"#.to_owned()).ok();
     if !methods::may_require_input(target.method)
-        || !client_capabilities::may_ask(declared, methods::ELICIT, url.as_deref())
+        || !AnswerableQuestions::read(declared).allow(methods::ELICIT, url.as_deref())
     {
         return response;
     }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use vmcp_backend::{CallError, Response};
 use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
-use vmcp_wire::headers::{ParamHeader, build_param_headers};
+use vmcp_wire::headers::build_param_headers;
 use vmcp_wire::lists::tasks::TASK;
 use vmcp_wire::methods;
 
@@ -59,10 +59,6 @@ fn param_headers(tool: &CatalogTool, params: &RawValue) -> Vec<(String, String)>
     if tool.definition.param_headers.is_empty() {
         return Vec::new();
     }
-    let annotations = tool.definition.param_headers.iter();
-    let annotations: Vec<_> = annotations
-        .map(|annotation| ParamHeader { name: annotation.header.clone(), path: annotation.path.clone() })
-        .collect();
     let arguments = Object::parse(params).ok().and_then(|params| params.get("arguments"));
-    build_param_headers(&annotations, arguments)
+    build_param_headers(&tool.definition.param_headers, arguments)
 }

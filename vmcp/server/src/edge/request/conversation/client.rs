@@ -9,7 +9,7 @@ use vmcp_json::json_rope::JsonRope;
 use vmcp_json::text;
 use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::era::Era;
-use vmcp_wire::handshake::client_capabilities;
+use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::keys::REQUEST_STATE;
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc::{self, RpcError};
@@ -126,11 +126,8 @@ impl Client {
     }
 
     pub(super) fn may_be_asked(&self, question: &Question) -> bool {
-        client_capabilities::may_ask(
-            self.capabilities.as_deref(),
-            &question.method,
-            question.params.as_deref(),
-        )
+        AnswerableQuestions::read(self.capabilities.as_deref())
+            .allow(&question.method, question.params.as_deref())
     }
 
     /// An answer under the id of the present request.
