@@ -1,4 +1,5 @@
-//! The command line: `vmcp-operator [run]` runs the operator, `vmcp-operator crds` prints the resource definitions.
+//! The command line: `vmcp-operator [run]` runs the operator, `vmcp-operator crds` prints the resource
+//! definitions.
 
 mod options;
 mod run;

@@ -1,4 +1,5 @@
-//! EmbeddingServer: Text Embeddings Inference (TEI) in pods of its own, with an optional volume for the model.
+//! EmbeddingServer: Text Embeddings Inference (TEI) in pods of its own, with an optional volume for the
+//! model.
 
 mod build;
 mod controller;

@@ -1,8 +1,10 @@
-//! The operator: turns VirtualMCPServer, MCPServer and EmbeddingServer resources into running pods, and keeps them so.
+//! The operator: turns VirtualMCPServer, MCPServer and EmbeddingServer resources into running pods, and keeps
+//! them so.
 //!
-//! One folder for each kind of resource, with the same files where the kind has the step: `controller` (triggers and the pipeline),
-//! `dereference`, `validate`, `build`, `status`. [`runtime`] is what all of them share; `workload` knows pods: how they are built
-//! and why they do not run; `references` resolves Secrets and groups that several kinds name; [`cli`] is the process.
+//! One folder for each kind of resource, with the same files where the kind has the step: `controller`
+//! (triggers and the pipeline), `dereference`, `validate`, `build`, `status`. [`runtime`] is what all of them
+//! share; `workload` knows pods: how they are built and why they do not run; `references` resolves Secrets
+//! and groups that several kinds name; [`cli`] is the process.
 
 use std::sync::Arc;
 
@@ -21,7 +23,8 @@ mod workload;
 
 use runtime::Context;
 
-/// Returns all controllers. Each registers its triggers at once, before any watch starts, and works when it is polled.
+/// Returns all controllers. Each registers its triggers at once, before any watch starts, and works when it
+/// is polled.
 pub(crate) fn controllers(context: &Arc<Context>) -> Vec<BoxFuture<'static, ()>> {
     vec![
         embedding_server::controller(context),

@@ -1,6 +1,7 @@
 //! MCPGroup: the names of its members, written into its status.
 //!
-//! Only `controller` and `status`: a group refers to nothing (its members refer to it), any group is valid, and none has children.
+//! Only `controller` and `status`: a group refers to nothing (its members refer to it), any group is valid,
+//! and none has children.
 
 mod controller;
 mod status;

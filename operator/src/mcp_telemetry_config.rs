@@ -1,4 +1,5 @@
-//! MCPTelemetryConfig: export settings that VirtualMCPServers share; its status says whether they can be used.
+//! MCPTelemetryConfig: export settings that VirtualMCPServers share; its status says whether they can be
+//! used.
 //!
 //! No `build`: it has no children. A VirtualMCPServer that names it takes the settings into its `vmcp.yaml`.
 

@@ -1,4 +1,5 @@
-//! References that several kinds of resources make: to values of Secrets, and to the MCPGroup that a resource belongs to.
+//! References that several kinds of resources make: to values of Secrets, and to the MCPGroup that a resource
+//! belongs to.
 
 mod group_membership;
 mod referenced_secrets;

@@ -3,10 +3,10 @@
 //! A reconcile is a pipeline of steps, each a function in a module of its own:
 //!
 //! ```text
-//! dereference  reads what the resource refers to, from `Context::resources`, `Context::children` and `Context::secret`
-//! validate     decides whether that makes sense, and returns a type of its own                                (pure)
-//! build        returns `Desired`: every `Child` that should exist                                             (pure)
-//! apply        `Context::apply` writes what differs and deletes what is no longer desired
+//! dereference  reads what the resource refers to: `Context::resources`, `children`, `secret`
+//! validate     decides whether that makes sense, and returns a type of its own             (pure)
+//! build        returns `Desired`: every `Child` that should exist                          (pure)
+//! apply        `Context::apply` writes what differs, deletes what is no longer desired
 //! status       `Conditions` and the rest; `Context::write_status` writes it if it changed
 //! ```
 //!
@@ -39,19 +39,22 @@
 //! # use kube::{Resource as _, ResourceExt as _};
 //! ```
 //!
-//! - **Errors** implement [`Failure`]: `category()` is the metric's label, the event's reason and the reason of the condition
-//!   `Ready` (`Valid`, for kinds without pods); `retry()` says whether to wait for an edit or to try again. [`run_controller`]
-//!   counts them, backs off, and writes them into the status if they last. [`CallError`] and [`ApplyError`] implement it already.
-//! - **Objects** come from watches. The API server is asked for values of Secrets (once for each version), for objects that are
-//!   about to be created (once, so that nothing is adopted), for Deployments that are about to change (for the owner of the number
-//!   of pods), for malformed objects (for the place of the mistake), and for events of pods that do not start.
-//! - **Children** get namespace, owner reference and the labels `app.kubernetes.io/managed-by` and `…/instance` from
-//!   [`Context::apply`]. Pods must carry all labels of their workload in their template, else no watch sees them. A change of a
-//!   child triggers its owner's controller by itself; a change of a pod only if the controller asks (`.on(&all.pods, …)`).
+//! - **Errors** implement [`Failure`]: `category()` is the metric's label, the event's reason and the reason
+//!   of the condition `Ready` (`Valid`, for kinds without pods); `retry()` says whether to wait for an edit
+//!   or to try again. [`run_controller`] counts them, backs off, and writes them into the status if they
+//!   last. [`CallError`] and [`ApplyError`] implement it already.
+//! - **Objects** come from watches. The API server is asked for values of Secrets (once for each version),
+//!   for objects that are about to be created (once, so that nothing is adopted), for Deployments that are
+//!   about to change (for the owner of the number of pods), for malformed objects (for the place of the
+//!   mistake), and for events of pods that do not start.
+//! - **Children** get namespace, owner reference and the labels `app.kubernetes.io/managed-by` and
+//!   `…/instance` from [`Context::apply`]. Pods must carry all labels of their workload in their template,
+//!   else no watch sees them. A change of a child triggers its owner's controller by itself; a change of a
+//!   pod only if the controller asks (`.on(&all.pods, …)`).
 //! - **Writes** have a timeout, are counted, and are refused once the lease is lost.
 //!
-//! Rooms, from the ground up: `failure` and `metrics`; `watch` and `lead`; `context`, which holds them together; `write`; `tell`;
-//! `controller`.
+//! Rooms, from the ground up: `failure` and `metrics`; `watch` and `lead`; `context`, which holds them
+//! together; `write`; `tell`; `controller`.
 
 mod context;
 mod controller;

@@ -1,7 +1,9 @@
-//! VirtualMCPServer: a Deployment of `vmcp`, the configuration that it mounts, the ways to reach it, and its status.
+//! VirtualMCPServer: a Deployment of `vmcp`, the configuration that it mounts, the ways to reach it, and its
+//! status.
 //!
-//! Two files more than other kinds: `observe` asks the pods for their status reports, `kubelet_nudge` makes the kubelet sync changed
-//! files at once. `last_good` keeps the configuration that serves while the resource is invalid.
+//! Two files more than other kinds: `observe` asks the pods for their status reports, `kubelet_nudge` makes
+//! the kubelet sync changed files at once. `last_good` keeps the configuration that serves while the resource
+//! is invalid.
 
 mod build;
 mod controller;

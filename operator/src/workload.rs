@@ -1,4 +1,5 @@
-//! Workloads, whatever runs in them: how their pods are built, and, in words for people, why the pods do not run.
+//! Workloads, whatever runs in them: how their pods are built, and, in words for people, why the pods do not
+//! run.
 
 pub(crate) mod admin;
 pub(crate) mod cluster_events;
@@ -13,7 +14,8 @@ use kube::ResourceExt as _;
 
 use crate::runtime::{Change, INSTANCE_LABEL, workload_labels};
 
-/// Returns the resource (namespace, name) whose pod changed, if the pod is one of the workloads called `name`.
+/// Returns the resource (namespace, name) whose pod changed, if the pod is one of the workloads called
+/// `name`.
 pub(crate) fn workload_of_pod(change: &Change<Pod>, name: &str) -> Option<(String, String)> {
     let labels = change.object.labels();
     let instance = labels.get(INSTANCE_LABEL)?;

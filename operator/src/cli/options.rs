@@ -1,4 +1,5 @@
-//! The options of the operator. Each can be given as an environment variable, which is how the chart gives them.
+//! The options of the operator. Each can be given as an environment variable, which is how the chart gives
+//! them.
 
 use std::net::SocketAddr;
 
@@ -44,7 +45,8 @@ pub(crate) struct Options {
 impl Options {
     /// Returns the options that decide how objects are built; `None` without an image of `vmcp`.
     ///
-    /// There is no default image: a wrong guess would show only when the pods of the first VirtualMCPServer cannot pull it.
+    /// There is no default image: a wrong guess would show only when the pods of the first VirtualMCPServer
+    /// cannot pull it.
     pub(crate) fn build_settings(&self) -> Option<BuildSettings> {
         let given = |image: &Option<String>| image.clone().filter(|image| !image.trim().is_empty());
         let vmcp_image = given(&self.vmcp_image)?;

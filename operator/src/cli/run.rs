@@ -22,7 +22,7 @@ use crate::runtime::{BuildSettings, Context, Election, Leadership, Metrics, OPER
 /// The longest that a shutdown waits for reconciles that are under way; then they are dropped.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Why the operator cannot start, or ended.
+/// Error that keeps the operator from starting, or ended it.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// No image of `vmcp` was given.
@@ -47,7 +47,8 @@ pub enum RunError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The Lease could not be renewed in time, or another replica holds it. The process ends, and its restart is a candidate again.
+    /// The Lease could not be renewed in time, or another replica holds it. The process ends, and its restart
+    /// is a candidate again.
     #[error("the lease was lost; another replica takes over")]
     LeaseLost,
     /// A controller, a watch or an endpoint ended before the shutdown.
@@ -120,7 +121,8 @@ fn context(
     Context::new(client, settings, scope, metrics, leadership, identity, shutdown)
 }
 
-/// Runs all controllers and watches until the shutdown, then waits up to [`DRAIN_TIMEOUT`] for reconciles that are under way.
+/// Runs all controllers and watches until the shutdown, then waits up to [`DRAIN_TIMEOUT`] for reconciles
+/// that are under way.
 async fn control(context: Arc<Context>) -> Result<(), RunError> {
     let shutdown = context.shutdown.clone();
     // Before the watches start, so that no change is missed.
@@ -139,7 +141,8 @@ async fn control(context: Arc<Context>) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Returns the name of this process in the Lease. A random suffix keeps a pod before and after a restart of its container apart.
+/// Returns the name of this process in the Lease. A random suffix keeps a pod before and after a restart of
+/// its container apart.
 fn identity(options: &Options) -> String {
     let name = options.identity.clone().unwrap_or_else(|| OPERATOR_NAME.to_owned());
     let mut random = [0; 4];
@@ -175,7 +178,8 @@ fn cancel_on_signal(shutdown: CancellationToken) -> Result<impl Future<Output = 
     })
 }
 
-/// Serves `/metrics`, `/healthz` and `/readyz`. A replica that waits for the Lease is ready: it stands by to take over.
+/// Serves `/metrics`, `/healthz` and `/readyz`. A replica that waits for the Lease is ready: it stands by to
+/// take over.
 async fn serve(options: &Options, metrics: &Arc<Metrics>) -> Result<BoxFuture<'static, ()>, RunError> {
     let metrics = metrics.clone();
     let text = move || async move {

@@ -22,7 +22,8 @@ pub(super) const CONTAINER: &str = "embedding";
 const PORT: &str = "http";
 /// The directory in which TEI keeps the model.
 const DATA: &str = "/data";
-/// Startup probes, one every 10 s, before a start counts as failed: an hour, for large models over slow lines.
+/// Startup probes, one every 10 s, before a start counts as failed: an hour, for large models over slow
+/// lines.
 const START_ATTEMPTS: i32 = 360;
 
 /// Returns every object that should exist.

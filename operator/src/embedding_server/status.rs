@@ -13,7 +13,7 @@ use crate::workload::spec_refusal::{SpecRefusal, set_validity};
 
 /// The state of a server that its status is computed from.
 pub(super) struct ObservedEmbeddingServer<'a> {
-    /// Why the resource cannot run as it is written.
+    /// The refusal, if the resource cannot run as it is written.
     pub refusal: Option<&'a SpecRefusal>,
     /// The pods that the StatefulSet counts; `None` without a StatefulSet.
     pub counts: Option<PodCounts>,

@@ -1,4 +1,4 @@
-//! Step 2: whether the resource makes sense as it is written. Pure.
+//! Step 2: checks name, arguments and volume, and returns a [`ValidEmbeddingServer`]. Pure.
 
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use vmcp_crds::embedding_server::{AccessMode, ModelCache};
@@ -9,7 +9,8 @@ use super::dereference::secret_references;
 use crate::references::ReferencedSecrets;
 use crate::workload::pod;
 
-/// The longest name in bytes: a label of a StatefulSet's pods holds `NAME-tei-` and a hash of ten characters, 63 at most.
+/// The longest name in bytes: a label of a StatefulSet's pods holds `NAME-tei-` and a hash of ten characters,
+/// 63 at most.
 const MAX_NAME_LENGTH: usize = 48;
 /// The variable in which HuggingFace's libraries look for the token.
 const TOKEN_VARIABLE: &str = "HF_TOKEN";

@@ -1,7 +1,7 @@
 //! The bridge's own report on why the program behind it does not answer.
 //!
-//! The container runs the bridge, which is well whatever its program does, so that Kubernetes has nothing to tell. The bridge has: its
-//! `/admin/status` names the program's last error.
+//! The container runs the bridge, which is well whatever its program does, so that Kubernetes has nothing to
+//! tell. The bridge has: its `/admin/status` names the program's last error.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Step 3: the Deployment, the Service and, with a bridge, the Secret of an MCPServer. Pure.
 //!
-//! With a stdio server, an init container copies `vmcp` into a shared volume, and the server's own image starts
-//! `vmcp bridge -- COMMAND`: the bridge speaks HTTP to the cluster and stdio to the program.
+//! With a stdio server, an init container copies `vmcp` into a shared volume, and the server's own image
+//! starts `vmcp bridge -- COMMAND`: the bridge speaks HTTP to the cluster and stdio to the program.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
@@ -29,7 +29,8 @@ const PORT: &str = "http";
 const ADMIN: &str = "admin";
 /// The port on which the bridge serves MCP.
 const BRIDGE_PORT: u16 = 8080;
-/// The time for which the bridge still takes connections after SIGTERM, until all nodes have removed it from the Service.
+/// The time for which the bridge still takes connections after SIGTERM, until all nodes have removed it from
+/// the Service.
 const SHUTDOWN_DELAY_SECONDS: i64 = 5;
 /// The delay, 30 s that the bridge waits for calls in flight, and 10 s for the program to end.
 const GRACE_SECONDS: i64 = SHUTDOWN_DELAY_SECONDS + 30 + 10;
@@ -141,8 +142,8 @@ fn template(server: &ValidMCPServer, bridge_image: &str) -> PodTemplateSpec {
     }
 }
 
-/// Returns the init container that copies the bridge into the shared volume: the image of the server may hold nothing but the
-/// server, not even a shell.
+/// Returns the init container that copies the bridge into the shared volume: the image of the server may hold
+/// nothing but the server, not even a shell.
 fn install(bridge_image: &str) -> Container {
     let mut security = pod::unprivileged();
     security.read_only_root_filesystem = Some(true);

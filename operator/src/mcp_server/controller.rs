@@ -27,7 +27,7 @@ use crate::workload::health::{PodCounts, WorkloadState, resource_health};
 use crate::workload::spec_refusal::SpecRefusal;
 use crate::workload::workload_of_pod;
 
-/// Why a server could not be reconciled.
+/// Error of a reconcile.
 #[derive(Debug, thiserror::Error)]
 enum ReconcileError {
     #[error(transparent)]
@@ -97,7 +97,8 @@ async fn reconcile(
         WorkloadState::Starting => Action::requeue(cluster_events::POLL_INTERVAL),
         _ => Action::await_change(),
     };
-    // The container of a bridge runs whatever its program does: only the bridge itself knows why nothing answers.
+    // The container of a bridge runs whatever its program does: only the bridge itself knows why nothing
+    // answers.
     let bridged = server.spec.transport == MCPServerTransport::Stdio;
     if health.state == WorkloadState::NotAnswering && bridged {
         health = bridge_report::explain(&client, &references.bridge_token, &pods, health).await;

@@ -1,4 +1,5 @@
-//! Step 1: the values of Secrets that variables refer to, whether the group exists, and the token of the bridge.
+//! Step 1: the values of Secrets that variables refer to, whether the group exists, and the token of the
+//! bridge.
 
 use kube::ResourceExt as _;
 use vmcp_crds::MCPServer;
@@ -21,7 +22,7 @@ pub(super) struct References {
     pub bridge_token: Vec<u8>,
 }
 
-/// Why references could not be read.
+/// Error of reading references.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DereferenceError {
     /// A call of the API server failed.

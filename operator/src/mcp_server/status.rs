@@ -13,7 +13,7 @@ use crate::workload::spec_refusal::{SpecRefusal, set_validity};
 pub(super) struct ObservedMCPServer<'a> {
     /// True if the MCPGroup exists; `None` if none is named.
     pub group_exists: Option<bool>,
-    /// Why the resource cannot run as it is written.
+    /// The refusal, if the resource cannot run as it is written.
     pub refusal: Option<&'a SpecRefusal>,
     /// The pods that the Deployment counts.
     pub counts: PodCounts,

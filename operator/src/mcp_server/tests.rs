@@ -30,7 +30,7 @@ fn settings() -> BuildSettings {
     }
 }
 
-/// What the server refers to, with these Secrets.
+/// Returns references with these Secrets and a token.
 fn references(secrets: ReferencedSecrets) -> References {
     References { secrets, group_exists: None, bridge_token: TOKEN.to_vec() }
 }

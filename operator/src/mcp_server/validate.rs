@@ -1,4 +1,4 @@
-//! Step 2: whether the resource makes sense as it is written. Pure.
+//! Step 2: checks name, command, port and variables, and returns a [`ValidMCPServer`]. Pure.
 
 use std::collections::BTreeSet;
 

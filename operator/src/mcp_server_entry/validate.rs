@@ -1,7 +1,8 @@
-//! Step 2: whether an entry can be used as it is written. Pure.
+//! Step 2: checks an entry with the values of its Secrets, and returns a [`ValidatedEntry`]. Pure.
 //!
-//! The validator of `vmcp.yaml` itself decides, on a file with this one backend and the values of its Secrets. An entry that fails
-//! is kept out of the real file, which it would make invalid as a whole, to the harm of all other backends.
+//! The validator of `vmcp.yaml` itself decides, on a file with this one backend and the values of its
+//! Secrets. An entry that fails is kept out of the real file, which it would make invalid as a whole, to the
+//! harm of all other backends.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +85,8 @@ pub(crate) fn validate(entry: &MCPServerEntry, secrets: &ReferencedSecrets) -> V
     validated
 }
 
-/// Runs the validator of `vmcp.yaml` on a file with this one backend; its problems get the paths of the resource's fields.
+/// Runs the validator of `vmcp.yaml` on a file with this one backend; its problems get the paths of the
+/// resource's fields.
 fn check_as_configuration(
     entry: &MCPServerEntry,
     headers: &BTreeMap<String, String>,

@@ -1,7 +1,7 @@
-//! Step 2: whether the settings can be used as they are written. Pure.
+//! Step 2: checks the settings with the values of their Secrets. Pure.
 //!
-//! The validator of `vmcp.yaml` itself decides, on a file that holds nothing else, with the values of the Secrets: one invalid
-//! header would make the file of a VirtualMCPServer invalid as a whole.
+//! The validator of `vmcp.yaml` itself decides, on a file that holds nothing else, with the values of the
+//! Secrets: one invalid header would make the file of a VirtualMCPServer invalid as a whole.
 
 use vmcp_crds::lower::Surroundings;
 use vmcp_crds::virtual_mcp_server::TelemetryConfigReference;
@@ -10,7 +10,7 @@ use vmcp_crds::{Invalid, MCPTelemetryConfig, VirtualMCPServer, VirtualMCPServerS
 use super::dereference::secret_references;
 use crate::references::ReferencedSecrets;
 
-/// Why the settings cannot be used.
+/// Refusal of the settings.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct InvalidTelemetry {
     /// The reason of the condition `Valid`.

@@ -1,4 +1,5 @@
-//! Membership in an MCPGroup by `spec.groupRef`: which resources name a group, and the condition that says whether it exists.
+//! Membership in an MCPGroup by `spec.groupRef`: which resources name a group, and the condition that says
+//! whether it exists.
 
 use kube::ResourceExt as _;
 use vmcp_crds::fields::references::LocalReference;
@@ -31,7 +32,8 @@ pub(crate) fn group_exists(
     group.map(|group| context.resources.mcp_groups.exists(namespace, &group.name))
 }
 
-/// Sets the condition `GroupRefValidated`, if a group is named; returns its message if the group does not exist.
+/// Sets the condition `GroupRefValidated`, if a group is named; returns its message if the group does not
+/// exist.
 pub(crate) fn group_condition(
     conditions: &mut Conditions,
     group: Option<&LocalReference>,

@@ -1,4 +1,5 @@
-//! Values of Secrets that a resource refers to: reading them, naming the missing ones with the remedy, and a digest for rollouts.
+//! Values of Secrets that a resource refers to: reading them, naming the missing ones with the remedy, and a
+//! digest for rollouts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +54,8 @@ impl ReferencedSecrets {
         (!missing.is_empty()).then(|| missing.join(" | "))
     }
 
-    /// Returns a digest that changes with any of the values and does not reveal them: the first 8 bytes of a SHA-256, in hex.
+    /// Returns a digest that changes with any of the values and does not reveal them: the first 8 bytes of a
+    /// SHA-256, in hex.
     pub(crate) fn digest(&self, references: &[SecretKeyReference]) -> String {
         let mut hash = Sha256::new();
         for reference in references.iter().collect::<BTreeSet<_>>() {

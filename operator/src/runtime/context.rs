@@ -1,4 +1,5 @@
-//! The context of every reconcile: stores of the cluster's state, the client, the settings, and the permission to write.
+//! The context of every reconcile: stores of the cluster's state, the client, the settings, and the
+//! permission to write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +52,8 @@ pub struct Context {
 }
 
 impl Context {
-    /// Makes a context with empty stores: make the controllers' [`Triggers`](super::Triggers) next, then run [`Context::watch`].
+    /// Makes a context with empty stores: make the controllers' [`Triggers`](super::Triggers) next, then run
+    /// [`Context::watch`].
     pub fn new(
         client: Client,
         settings: BuildSettings,
@@ -77,7 +79,8 @@ impl Context {
         })
     }
 
-    /// Fills the stores until the process is to end. Called once, after all [`Triggers`](super::Triggers) were made.
+    /// Fills the stores until the process is to end. Called once, after all [`Triggers`](super::Triggers)
+    /// were made.
     pub async fn watch(&self) {
         let environment =
             WatchEnvironment { client: &self.client, scope: &self.scope, metrics: &self.metrics };
@@ -89,7 +92,8 @@ impl Context {
         let _ = self.shutdown.run_until_cancelled(watches.collect::<()>()).await;
     }
 
-    /// Waits until everything was listed once: a reconcile before that would delete children whose resources it does not see.
+    /// Waits until everything was listed once: a reconcile before that would delete children whose resources
+    /// it does not see.
     pub async fn ready(&self) {
         tokio::join!(self.resources.ready(), self.children.ready());
     }

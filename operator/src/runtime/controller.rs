@@ -1,6 +1,7 @@
 //! The loop of a controller: a debounced queue, reconciles with a timeout, retries with exponential backoff.
 //!
-//! Each object is reconciled by one task at a time; an object that changes meanwhile is reconciled once more afterwards.
+//! Each object is reconciled by one task at a time; an object that changes meanwhile is reconciled once more
+//! afterwards.
 
 mod backoff;
 mod triggers;
@@ -37,7 +38,8 @@ const QUIET_SOON_FAILURES: u32 = 10;
 
 /// Reconciles until `context.shutdown` is cancelled, then waits for reconciles that are under way.
 ///
-/// A malformed object gets a condition and an event, an error a retry by its category; a panic or a timeout is an error.
+/// A malformed object gets a condition and an event, an error a retry by its category; a panic or a timeout
+/// is an error.
 pub async fn run_controller<K, E, Reconciled>(
     triggers: Triggers<K>,
     reconcile: impl Fn(Arc<K>, Arc<Context>) -> Reconciled + Send + Sync + Clone + 'static,

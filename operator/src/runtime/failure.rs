@@ -23,7 +23,8 @@ pub trait Failure: std::error::Error + Send + Sync + 'static {
 pub enum Retry {
     /// Not until a person edits the object or an object that it refers to.
     WhenEdited,
-    /// After half a second, silently: a conflict with another writer. An error that lasts for ten attempts counts as `Backoff`.
+    /// After half a second, silently: a conflict with another writer. An error that lasts for ten attempts
+    /// counts as `Backoff`.
     Soon,
     /// With exponential backoff: 0.5 s, doubling up to 2 min.
     Backoff,
@@ -31,8 +32,8 @@ pub enum Retry {
     NotNeeded,
 }
 
-/// Writes an error and its sources on one line, as conditions, events and log lines need it. A source whose text is part of what
-/// stands already is left out: some libraries repeat their source in their own message.
+/// Writes an error and its sources on one line, as conditions, events and log lines need it. A source whose
+/// text is part of what stands already is left out: some libraries repeat their source in their own message.
 ///
 /// ```
 /// # use vmcp_operator::runtime::error_chain;

@@ -1,4 +1,5 @@
-//! The operator's Prometheus metrics; `docs/operator/operations.md` explains each. All names begin with `vmcp_operator_`.
+//! The operator's Prometheus metrics; `docs/operator/operations.md` explains each. All names begin with
+//! `vmcp_operator_`.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
-//! Reads of the cluster: one watch for each kind, shared by all controllers, and the in-memory stores that the watches fill.
+//! Reads of the cluster: one watch for each kind, shared by all controllers, and the in-memory stores that
+//! the watches fill.
 //!
-//! [`ResourceStores`] holds the resources that controllers reconcile or react to, [`ChildrenStore`] the objects that the operator
-//! made. A reconciler reads from these stores and asks the API server for almost nothing. Every watch lists, then follows; an
-//! interrupted one starts again with exponential backoff.
+//! [`ResourceStores`] holds the resources that controllers reconcile or react to, [`ChildrenStore`] the
+//! objects that the operator made. A reconciler reads from these stores and asks the API server for almost
+//! nothing. Every watch lists, then follows; an interrupted one starts again with exponential backoff.
 
 mod child_kind;
 mod children_store;

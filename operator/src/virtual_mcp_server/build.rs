@@ -8,8 +8,8 @@ use super::validate::Plan;
 use super::{names, objects};
 use crate::runtime::{BuildSettings, Child, ChildKind, Desired};
 
-/// Returns every object that should exist: with the last good configuration while the new one is refused. An object that cannot be
-/// built now is kept as it is.
+/// Returns every object that should exist: with the last good configuration while the new one is refused. An
+/// object that cannot be built now is kept as it is.
 pub(super) fn build(
     server: &Validated,
     plan: &Plan,

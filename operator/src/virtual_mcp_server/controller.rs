@@ -30,7 +30,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// The interval while a change is under way.
 const POLL_INTERVAL_IN_FLUX: Duration = Duration::from_millis(1500);
 
-/// Why a server could not be reconciled.
+/// Error of a reconcile.
 #[derive(Debug, thiserror::Error)]
 enum ReconcileError {
     #[error(transparent)]
@@ -70,7 +70,8 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
     run_controller(triggers(context), reconcile).boxed()
 }
 
-/// Returns what triggers a reconcile besides the server and its children: its pods, and everything that it refers to.
+/// Returns what triggers a reconcile besides the server and its children: its pods, and everything that it
+/// refers to.
 fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
     let all = &context.resources;
     Triggers::new(context, &all.virtual_mcp_servers)

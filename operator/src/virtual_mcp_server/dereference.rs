@@ -1,5 +1,5 @@
-//! Step 1: everything that the resource refers to: members of its group, Secrets, telemetry settings, the embedding server, and the
-//! configuration that is mounted so far.
+//! Step 1: everything that the resource refers to: members of its group, Secrets, telemetry settings, the
+//! embedding server, and the configuration that is mounted so far.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(super) struct GeneratedValues {
     pub session_key: Vec<u8>,
 }
 
-/// Why references could not be read.
+/// Error of reading references.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DereferenceError {
     /// A call of the API server failed.
@@ -72,7 +72,8 @@ pub(super) async fn dereference(
     let (uid, name) = (server.uid().unwrap_or_default(), server.name_any());
     let map = context.children.typed::<ConfigMap>(&uid, &names::config_map(&name));
     let secret = context.child(server, &names::secret(&name)).await?;
-    // Remembered while the configuration is refused; else the ConfigMap and the Secret hold the last good one.
+    // Remembered while the configuration is refused; else the ConfigMap and the Secret hold the last good
+    // one.
     let remembered = last_good.of(server);
     let text = match &remembered {
         Some(remembered) => Some(remembered.text.clone()),
@@ -118,8 +119,8 @@ fn linked(server: &VirtualMCPServer, context: &Context) -> References {
     references
 }
 
-/// Returns the resources of the mounted configuration that are malformed now. Their group cannot be read, so that they might still
-/// belong to the server: dropping them could remove a backend by mistake.
+/// Returns the resources of the mounted configuration that are malformed now. Their group cannot be read, so
+/// that they might still belong to the server: dropping them could remove a backend by mistake.
 fn unreadable(server: &VirtualMCPServer, context: &Context, mounted: &str) -> Vec<String> {
     let (all, namespace) = (&context.resources, server.namespace().unwrap_or_default());
     let backends = vmcp_crds::lower::backends_of(mounted);
@@ -149,7 +150,8 @@ pub(super) fn group_of(server: &VirtualMCPServer) -> Option<&str> {
     spec.group_ref.as_ref().map(|group| group.name.as_str()).or_else(written_elsewhere)
 }
 
-/// Returns the name of the EmbeddingServer: the named one, else that of the managed one, which has the server's own name.
+/// Returns the name of the EmbeddingServer: the named one, else that of the managed one, which has the
+/// server's own name.
 pub(super) fn embedding_server_of(server: &VirtualMCPServer) -> &str {
     let named = server.spec.embedding_server_ref.as_ref().map(|reference| reference.name.as_str());
     named.unwrap_or_else(|| server.metadata.name.as_deref().unwrap_or_default())

@@ -1,6 +1,8 @@
-//! A nudge for the kubelet: a changed annotation of a pod makes it sync mounted files at once and restarts nothing.
+//! A nudge for the kubelet: a changed annotation of a pod makes it sync mounted files at once and restarts
+//! nothing.
 //!
-//! Without it, a changed ConfigMap or Secret reaches the pod up to a minute later, at the kubelet's next regular sync.
+//! Without it, a changed ConfigMap or Secret reaches the pod up to a minute later, at the kubelet's next
+//! regular sync.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
@@ -13,7 +15,8 @@ use super::observe::ObservedPod;
 use super::validate::Plan;
 use crate::runtime::{Applied, CallError, ChildKind, Context, Verb};
 
-/// Nudges the kubelet for pods that do not have the newest ConfigMap and Secret yet, once for each version of these two.
+/// Nudges the kubelet for pods that do not have the newest ConfigMap and Secret yet, once for each version of
+/// these two.
 pub(super) async fn nudge(
     server: &VirtualMCPServer,
     plan: &Plan,
@@ -36,7 +39,8 @@ pub(super) async fn nudge(
     };
     let versions = mounted.iter().map(version).collect::<Vec<_>>().join("-");
     for observed in pods {
-        // The report tells the digest of the text in force; a change of the Secret alone shows in `wrote` only.
+        // The report tells the digest of the text in force; a change of the Secret alone shows in `wrote`
+        // only.
         let has = observed.report.as_ref().map(|report| &report.configuration.digest);
         let behind = digest.as_ref().is_some_and(|digest| has.is_some_and(|has| has != digest));
         let nudged = observed.pod.annotations().get(names::MOUNTED_VERSIONS) == Some(&versions);

@@ -1,7 +1,8 @@
 //! A memory of the last good configuration, for as long as the resource's configuration is refused.
 //!
-//! The ConfigMap and the Secret hold the last good configuration, and nothing else does. It is remembered when the configuration
-//! goes bad, so that an edit or deletion of these two by hand is repaired. Deleted while no operator runs, it is lost.
+//! The ConfigMap and the Secret hold the last good configuration, and nothing else does. It is remembered
+//! when the configuration goes bad, so that an edit or deletion of these two by hand is repaired. Deleted
+//! while no operator runs, it is lost.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -48,7 +49,8 @@ impl LastGood {
         (*uid == server.uid()).then(|| mounted.clone())
     }
 
-    /// Remembers the mounted configuration of a server whose new one is refused; `None` forgets it, since the new one is good.
+    /// Remembers the mounted configuration of a server whose new one is refused; `None` forgets it, since the
+    /// new one is good.
     pub(super) fn remember(&self, server: &VirtualMCPServer, before: Option<&Mounted>, context: &Context) {
         let key = ObjectRef::from_obj(server);
         let mut remembered = self.0.lock();

@@ -10,7 +10,8 @@ use crate::runtime::{BuildSettings, workload_labels};
 pub(super) const COMPONENT: &str = "app.kubernetes.io/component";
 /// The value of [`COMPONENT`] at the headless Service.
 pub(super) const PEERS: &str = "peers";
-/// The annotation of pods that holds the resource versions of the mounted objects; its change makes the kubelet sync them.
+/// The annotation of pods that holds the resource versions of the mounted objects; its change makes the
+/// kubelet sync them.
 pub(super) const MOUNTED_VERSIONS: &str = "toolhive.stacklok.com/configuration";
 
 /// The value of `app.kubernetes.io/name` of all objects and pods.
@@ -46,7 +47,8 @@ pub(super) fn secret(server: &str) -> String {
     format!("{server}-vmcp-secrets")
 }
 
-/// Returns the name of the ServiceAccount, HorizontalPodAutoscaler, PodDisruptionBudget, NetworkPolicy, ServiceMonitor and HTTPRoute.
+/// Returns the name of the ServiceAccount, HorizontalPodAutoscaler, PodDisruptionBudget, NetworkPolicy,
+/// ServiceMonitor and HTTPRoute.
 pub(super) fn other(server: &str) -> String {
     format!("{server}-vmcp")
 }

@@ -1,4 +1,5 @@
-//! The objects that a VirtualMCPServer is made of, one function each; [`build`](super::build) decides which of them exist.
+//! The objects that a VirtualMCPServer is made of, one function each; [`build`](super::build) decides which
+//! of them exist.
 
 mod config;
 mod deployment;

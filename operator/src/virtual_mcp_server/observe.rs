@@ -48,7 +48,7 @@ pub(super) struct ObservedPod {
     pub ready: bool,
     /// The report, if the pod is ready and answered within [`MAX_REPORT_AGE`].
     pub report: Option<Arc<StatusReport>>,
-    /// Why the pod did not answer this time; an older report may stand in.
+    /// The error, if the pod did not answer this time; an older report may stand in.
     pub failure: Option<String>,
 }
 
@@ -95,7 +95,8 @@ impl Observer {
         }
     }
 
-    /// Asks one pod, at 401 once more with the token that it accepted last: it takes a new one only when the kubelet has mounted it.
+    /// Asks one pod, at 401 once more with the token that it accepted last: it takes a new one only when the
+    /// kubelet has mounted it.
     async fn ask(&self, pod: &Pod, token: &[u8], last: Option<&LastReport>) -> Result<LastReport, AskError> {
         // Fails only if the semaphore is closed, which it never is.
         let _permit = self.permits.acquire().await;

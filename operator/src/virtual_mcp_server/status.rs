@@ -39,7 +39,8 @@ pub(super) struct ObservedVirtualMCPServer<'a> {
 pub(super) struct ComputedStatus {
     /// The status to write.
     pub status: VirtualMCPServerStatus,
-    /// True while a change is under way that no watch tells of: a pod takes up a configuration, connects, or embeds.
+    /// True while a change is under way that no watch tells of: a pod takes up a configuration, connects, or
+    /// embeds.
     pub in_flux: bool,
 }
 

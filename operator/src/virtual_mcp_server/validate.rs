@@ -1,8 +1,8 @@
-//! Step 2: whether the resource makes sense as it is written. Pure.
+//! Step 2: checks the resource with everything that it refers to, and returns a [`Plan`]. Pure.
 //!
-//! Three parts can be wrong independently of each other: the resource as a whole (then nothing is built), the pod template (then the
-//! Deployment stays as it is), the configuration (then the last good one stays mounted and serves). A backend that is wrong is left
-//! out and spoils only itself.
+//! Three parts can be wrong independently of each other: the resource as a whole (then nothing is built), the
+//! pod template (then the Deployment stays as it is), the configuration (then the last good one stays mounted
+//! and serves). A backend that is wrong is left out and spoils only itself.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub(super) struct Configuration {
     pub backends: Vec<Backend>,
 }
 
-/// Why a configuration is not mounted.
+/// Refusal of a configuration: it is not mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ConfigurationRefusal {
     /// The reason of the condition `ConfigValid`.
@@ -141,8 +141,8 @@ fn embedding_service(
     })
 }
 
-/// Returns the backends to configure, the members that cannot be called (by name, with the reason), and the names that two members
-/// share.
+/// Returns the backends to configure, the members that cannot be called (by name, with the reason), and the
+/// names that two members share.
 fn backends(
     references: &References,
     settings: &BuildSettings,

@@ -1,4 +1,5 @@
-//! A client of the admin port that every pod of `vmcp` and of the bridge has: `GET /admin/status` with a bearer token.
+//! A client of the admin port that every pod of `vmcp` and of the bridge has: `GET /admin/status` with a
+//! bearer token.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -22,7 +23,7 @@ const MAX_ANSWER_BYTES: usize = 8 << 20;
 /// Asks pods for their status report, one kept-alive connection a pod.
 pub(crate) struct AdminClient(Client<HttpConnector, Empty<Bytes>>);
 
-/// Why there is no status report of a pod.
+/// Error of a request for a status report.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
     /// The pod has no IP address yet.

@@ -1,7 +1,8 @@
-//! Causes that Kubernetes tells in events and nowhere else: why a StatefulSet's pod cannot be created, and why a pod waits for its
-//! volumes.
+//! Causes that Kubernetes tells in events and nowhere else: why a StatefulSet's pod cannot be created, and
+//! why a pod waits for its volumes.
 //!
-//! Events are listed, not watched: a watch would bring every event of the cluster. Only objects that do not run are asked about.
+//! Events are listed, not watched: a watch would bring every event of the cluster. Only objects that do not
+//! run are asked about.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +21,13 @@ use crate::runtime::{Context, Verb, error_chain};
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// The time after scheduling before a pod's events are listed: most pods run by then.
 const USUAL_START_TIME: Duration = Duration::from_secs(10);
-/// The most events that are read about one object. Kubernetes keeps one for each cause and counts repetitions in it.
+/// The most events that are read about one object. Kubernetes keeps one for each cause and counts repetitions
+/// in it.
 const MAX_EVENTS: u32 = 50;
 
 impl PodCounts {
-    /// Adds the causes that stand in events only. Best effort: without them the pods count as starting, which is true as well.
+    /// Adds the causes that stand in events only. Best effort: without them the pods count as starting, which
+    /// is true as well.
     #[must_use]
     pub(crate) async fn with_cluster_events(
         mut self,
@@ -47,7 +50,8 @@ impl PodCounts {
     }
 }
 
-/// Returns true if a node has had the pod for a while and started no container of it: volumes are mounted first.
+/// Returns true if a node has had the pod for a while and started no container of it: volumes are mounted
+/// first.
 fn waits_for_volumes(pod: &Pod) -> bool {
     let Some(status) = &pod.status else { return false };
     let conditions = status.conditions.iter().flatten();
@@ -65,7 +69,8 @@ fn waits_for_volumes(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && long && !started
 }
 
-/// Returns the message of the newest event about an object, if it has one of these reasons; older events are over.
+/// Returns the message of the newest event about an object, if it has one of these reasons; older events are
+/// over.
 async fn newest_event(context: &Context, object: &ObjectMeta, reasons: &[&str]) -> Option<String> {
     let (name, namespace) = (object.name.as_deref()?, object.namespace.as_deref()?);
     let about = format!("involvedObject.uid={}", object.uid.as_deref()?);

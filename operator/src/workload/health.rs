@@ -1,4 +1,5 @@
-//! The health of a workload in one word and one sentence, from what its Deployment or StatefulSet counts and what its pods report.
+//! The health of a workload in one word and one sentence, from what its Deployment or StatefulSet counts and
+//! what its pods report.
 
 use std::sync::Arc;
 
@@ -17,9 +18,9 @@ pub(crate) struct PodCounts {
     pub existing: i32,
     /// Pods that are ready.
     pub ready: i32,
-    /// Why the cluster creates no pod, in its own words.
+    /// The cluster's message, if it cannot create a pod.
     pub create_error: Option<String>,
-    /// The pod that waits for its volumes, and why, in the cluster's own words.
+    /// The pod that waits for its volumes, and the cluster's message about it.
     pub mount_error: Option<(String, String)>,
 }
 
@@ -85,8 +86,8 @@ pub(crate) enum WorkloadState {
     Failed,
 }
 
-/// Returns the health of a resource's workload. `refusal` is set if the resource cannot run as it is written; without `counts` there
-/// is no workload yet. `main` is the container that does the work.
+/// Returns the health of a resource's workload. `refusal` is set if the resource cannot run as it is written;
+/// without `counts` there is no workload yet. `main` is the container that does the work.
 pub(crate) fn resource_health(
     refusal: Option<&SpecRefusal>,
     counts: Option<&PodCounts>,

@@ -1,4 +1,5 @@
-//! Building blocks of pod specs, hardened as far as any image can bear: no API token, no added privileges, seccomp.
+//! Building blocks of pod specs, hardened as far as any image can bear: no API token, no added privileges,
+//! seccomp.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +12,11 @@ use vmcp_crds::GROUP;
 use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::fields::workload::EnvironmentVariable;
 
-/// Returns a pod spec without an API token, without the Services' addresses in its environment, and with the runtime's default
-/// seccomp profile.
+/// Returns a pod spec without an API token, without the Services' addresses in its environment, and with the
+/// runtime's default seccomp profile.
 ///
-/// Root is left to the image: most images of MCP servers run as root, and `runAsNonRoot` would keep these from starting.
+/// Root is left to the image: most images of MCP servers run as root, and `runAsNonRoot` would keep these
+/// from starting.
 pub(crate) fn base(service_account: Option<&str>, pull_secrets: &[LocalObjectReference]) -> PodSpec {
     PodSpec {
         // A resource that names a ServiceAccount wants the account's rights, and so its token.
@@ -64,8 +66,8 @@ pub(crate) fn secret_variable(
     }
 }
 
-/// Returns the pod annotation that causes a rollout when a value of a Secret changes: environment variables of a running process do
-/// not follow.
+/// Returns the pod annotation that causes a rollout when a value of a Secret changes: environment variables
+/// of a running process do not follow.
 pub(crate) fn secrets_annotation(digest: Option<String>) -> Option<BTreeMap<String, String>> {
     digest.map(|digest| BTreeMap::from([(format!("{GROUP}/secrets-digest"), digest)]))
 }

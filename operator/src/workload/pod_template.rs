@@ -1,9 +1,10 @@
-//! Merge of `spec.podTemplateSpec` into the pod template that the operator builds: a strategic merge, as `kubectl patch` does it.
+//! Merge of `spec.podTemplateSpec` into the pod template that the operator builds: a strategic merge, as
+//! `kubectl patch` does it.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Map, Value};
 
-/// Why a template cannot be merged.
+/// Error of merging a pod template.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PodTemplateError {
     /// A value has the wrong type.
@@ -31,7 +32,8 @@ pub(crate) enum PodTemplateError {
 /// The path of the field.
 const PATH: &str = "spec.podTemplateSpec";
 
-/// Returns the merge key of a list: entries with the same value of it are one. Other lists are replaced as a whole.
+/// Returns the merge key of a list: entries with the same value of it are one. Other lists are replaced as a
+/// whole.
 fn merge_key(list: &str) -> Option<&'static str> {
     match list {
         "containers" | "initContainers" | "volumes" | "env" | "imagePullSecrets" => Some("name"),
@@ -44,7 +46,8 @@ fn merge_key(list: &str) -> Option<&'static str> {
     }
 }
 
-/// Merges `overlay` into `base`: maps and lists with a merge key entry by entry, everything else is replaced, `null` removes.
+/// Merges `overlay` into `base`: maps and lists with a merge key entry by entry, everything else is replaced,
+/// `null` removes.
 ///
 /// The labels of `base` stay, since the workload's selector needs them.
 pub(crate) fn merge(

@@ -5,7 +5,7 @@ use vmcp_crds::Invalid;
 use super::pod_template::PodTemplateError;
 use crate::runtime::Conditions;
 
-/// Why a resource cannot run as it is written.
+/// Refusal of a resource that cannot run as it is written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SpecRefusal {
     /// The fields of the resource contradict each other or what `vmcp` takes.

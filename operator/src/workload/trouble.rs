@@ -1,7 +1,7 @@
 //! Diagnosis of pods that do not run, in words for the person who has to act.
 //!
-//! The kubelet and the scheduler write the cause into fields of the pod's status; this reads them and adds the remedy. Of several
-//! causes the most pressing one is told.
+//! The kubelet and the scheduler write the cause into fields of the pod's status; this reads them and adds
+//! the remedy. Of several causes the most pressing one is told.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use vmcp_config::sanitize;
 #[cfg(test)]
 mod tests;
 
-/// The most characters of a kubelet's message, or of a program's last output, that are quoted; the rest becomes `…`.
+/// The most characters of a kubelet's message, or of a program's last output, that are quoted; the rest
+/// becomes `…`.
 const MAX_QUOTED_CHARS: usize = 400;
 
 /// The cause that keeps a workload from running.
@@ -63,8 +64,8 @@ impl fmt::Display for TroubleReason {
     }
 }
 
-/// Returns the most pressing trouble of the newest generation of `pods`; `None` if all of them are ready, or there are none.
-/// `main` is the container that does the work.
+/// Returns the most pressing trouble of the newest generation of `pods`; `None` if all of them are ready, or
+/// there are none. `main` is the container that does the work.
 pub(super) fn of_pods(pods: &[Arc<Pod>], main: &str) -> Option<Trouble> {
     newest_generation(pods)
         .into_iter()
@@ -72,8 +73,8 @@ pub(super) fn of_pods(pods: &[Arc<Pod>], main: &str) -> Option<Trouble> {
         .max_by(|a, b| a.reason.cmp(&b.reason).then_with(|| b.message.cmp(&a.message)))
 }
 
-/// Returns the pods of the newest template. Older pods may still exist, healthy or not; the person who made the last edit wants to
-/// know about that edit.
+/// Returns the pods of the newest template. Older pods may still exist, healthy or not; the person who made
+/// the last edit wants to know about that edit.
 fn newest_generation(pods: &[Arc<Pod>]) -> Vec<&Pod> {
     let generation = |pod: &Pod| {
         let labels = pod.metadata.labels.as_ref()?;
@@ -117,7 +118,8 @@ fn of_pod(pod: &Pod, main: &str) -> Option<Trouble> {
     }
     let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     let mut troubled = all.filter_map(|container| of_container(pod, container, container.name == main));
-    // Init containers start before the others, one after the other: the first that does not run keeps the rest from running.
+    // Init containers start before the others, one after the other: the first that does not run keeps the
+    // rest from running.
     troubled.next().or_else(|| not_ready(name, status, main))
 }
 
@@ -148,8 +150,8 @@ fn of_container(pod: &Pod, container: &ContainerStatus, is_main: bool) -> Option
             _ => {}
         }
     }
-    // Between two crashes the container waits, has just ended, or runs for a moment: the last end is the cause in all three.
-    // A helper container that ended with 0 has done its work.
+    // Between two crashes the container waits, has just ended, or runs for a moment: the last end is the
+    // cause in all three. A helper container that ended with 0 has done its work.
     let ended = ended(state).or_else(|| container.last_state.as_ref().and_then(ended))?;
     let crashing = ended.exit_code != 0 || is_main;
     let up = state.running.is_some() && container.ready;
@@ -180,8 +182,8 @@ fn image_pull(pod: &str, image: &str, reason: &str, message: &str) -> Trouble {
     }
 }
 
-/// Returns the cause of a failed pull. The kubelet alternates between a cause and the same cause behind a preface; without the
-/// preface the message, and with it the status, stays the same.
+/// Returns the cause of a failed pull. The kubelet alternates between a cause and the same cause behind a
+/// preface; without the preface the message, and with it the status, stays the same.
 fn cause(message: &str) -> &str {
     match message.split_once("ErrImagePull: ") {
         Some((_, cause)) => cause,
@@ -240,8 +242,8 @@ fn crash(pod: &Pod, container: &ContainerStatus, ended: &ContainerStateTerminate
     }
 }
 
-/// Returns what to do about an end whose cause is known from the container runtime's words: `exec PATH: …` is all that is left of a
-/// program that the kernel did not run.
+/// Returns what to do about an end whose cause is known from the container runtime's words: `exec PATH: …` is
+/// all that is left of a program that the kernel did not run.
 fn remedy(ended: &ContainerStateTerminated, last_words: &str) -> Option<&'static str> {
     let not_run = last_words.starts_with("exec ");
     let never_started = matches!(ended.reason.as_deref(), Some("StartError" | "ContainerCannotRun"));
@@ -291,7 +293,8 @@ fn starting(pod: &str, what: &str) -> Trouble {
     Trouble { reason: TroubleReason::Starting, message: format!("pod {pod} {what}") }
 }
 
-/// Returns a message of the cluster on one line, cut to [`MAX_QUOTED_CHARS`], without the full stop at its end.
+/// Returns a message of the cluster on one line, cut to [`MAX_QUOTED_CHARS`], without the full stop at its
+/// end.
 pub(super) fn quoted(message: &str) -> String {
     let text = sanitize::text(message);
     match text.char_indices().nth(MAX_QUOTED_CHARS) {
@@ -309,7 +312,8 @@ fn tail(message: &str) -> String {
     }
 }
 
-/// Returns where the last [`sanitize::MAX_BYTES`] of a message begin, at a character boundary: [`sanitize::text`] cuts at the end.
+/// Returns where the last [`sanitize::MAX_BYTES`] of a message begin, at a character boundary:
+/// [`sanitize::text`] cuts at the end.
 fn floor(message: &str) -> usize {
     let from = message.len().saturating_sub(sanitize::MAX_BYTES);
     (from..message.len()).find(|at| message.is_char_boundary(*at)).unwrap_or(from)

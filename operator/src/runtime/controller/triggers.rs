@@ -9,7 +9,8 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use crate::runtime::context::Context;
 use crate::runtime::watch::{Change, CustomResource, Parsed, ResourceStore, WatchedResource, kind_of};
 
-/// The length of a controller's queue; a full one holds up the watches that fill it, so that no change is lost.
+/// The length of a controller's queue; a full one holds up the watches that fill it, so that no change is
+/// lost.
 const QUEUE_LENGTH: usize = 1024;
 
 /// The changes after which a controller reconciles an object of kind `K`, and the queue that they fill.
@@ -21,7 +22,8 @@ pub struct Triggers<K: CustomResource> {
 }
 
 impl<K: CustomResource> Triggers<K> {
-    /// Triggers on edits of the objects themselves, and on every change of the children that [`Context::apply`] made for them.
+    /// Triggers on edits of the objects themselves, and on every change of the children that
+    /// [`Context::apply`] made for them.
     pub fn new(context: &Arc<Context>, kind: &ResourceStore<K>) -> Self {
         let (send, receive) = tokio::sync::mpsc::channel(QUEUE_LENGTH);
         let triggers = Self { context: context.clone(), store: kind.store(), send, receive };

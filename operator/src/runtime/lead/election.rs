@@ -1,6 +1,7 @@
 //! Leader election by a Lease, as client-go does it: acquire, renew, give up, release.
 //!
-//! Clocks of other machines are not trusted: a Lease has expired once it did not change for its duration, measured by this process.
+//! Clocks of other machines are not trusted: a Lease has expired once it did not change for its duration,
+//! measured by this process.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,7 @@ pub(crate) struct Election<'a> {
     metrics: &'a Metrics,
 }
 
-/// Why a call about the Lease failed.
+/// Error of a call about the Lease.
 #[derive(Debug, thiserror::Error)]
 enum LeaseError {
     #[error("no answer within {} s", LEASE_CALL_TIMEOUT.as_secs())]
@@ -104,7 +105,8 @@ impl<'a> Election<'a> {
         if is_free(&lease, now.duration_since(since)) { self.take(lease).await.map(Some) } else { Ok(None) }
     }
 
-    /// Writes this replica into the Lease. The resource version is the lock: of two that take it, one gets a conflict.
+    /// Writes this replica into the Lease. The resource version is the lock: of two that take it, one gets a
+    /// conflict.
     async fn take(&self, mut lease: Lease) -> Result<Lease, LeaseError> {
         let now = MicroTime(Timestamp::now());
         let transitions = lease.spec.as_ref().and_then(|spec| spec.lease_transitions);

@@ -1,10 +1,12 @@
-//! Permission to write, with its end: a leader may write until its lease could expire, and not a moment longer.
+//! Permission to write, with its end: a leader may write until its lease could expire, and not a moment
+//! longer.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Until when this replica may write, as far as it can know without asking the API server; `None` if it does not lead.
+/// Until when this replica may write, as far as it can know without asking the API server; `None` if it does
+/// not lead.
 #[derive(Debug, Clone, Default)]
 pub struct Leadership(Arc<Mutex<Option<Instant>>>);
 
@@ -16,7 +18,8 @@ impl Leadership {
         leadership
     }
 
-    /// Returns true if this replica may write now. False also for a process that was suspended past the end of its lease.
+    /// Returns true if this replica may write now. False also for a process that was suspended past the end
+    /// of its lease.
     pub fn holds(&self) -> bool {
         self.0.lock().is_some_and(|until| Instant::now() < until)
     }

@@ -8,8 +8,8 @@ const MAX_MESSAGE_BYTES: usize = 2048;
 
 /// The conditions of an object, built anew at each reconcile from those that its status holds.
 ///
-/// A condition whose status (`True`, `False`, `Unknown`) is as before keeps its `lastTransitionTime`, whatever its reason and
-/// message say now. A condition that is not set again is removed.
+/// A condition whose status (`True`, `False`, `Unknown`) is as before keeps its `lastTransitionTime`,
+/// whatever its reason and message say now. A condition that is not set again is removed.
 ///
 /// ```
 /// # use vmcp_operator::runtime::Conditions;
@@ -38,7 +38,8 @@ impl Conditions {
         Self { before: before.to_vec(), now: Vec::new(), generation }
     }
 
-    /// Sets a condition to `True` or `False`. `reason` is one CamelCase word; `message` tells a person the remedy if something is wrong.
+    /// Sets a condition to `True` or `False`. `reason` is one CamelCase word; `message` tells a person the
+    /// remedy if something is wrong.
     pub fn set(&mut self, kind: &str, status: bool, reason: &str, message: impl Into<String>) {
         self.put(kind, if status { "True" } else { "False" }, reason, message.into());
     }

@@ -1,4 +1,5 @@
-//! Events: one for each transition of a condition, none for anything else, so that `kubectl describe` reads like a history.
+//! Events: one for each transition of a condition, none for anything else, so that `kubectl describe` reads
+//! like a history.
 
 use std::collections::HashSet;
 
@@ -18,7 +19,8 @@ const EXPECTED: &[&str] = &["Starting", "ScaledToZero"];
 const MAX_NOTE_BYTES: usize = 1024;
 
 impl Context {
-    /// Publishes an event for every condition whose status or reason changed. Best effort: a lost event is not sent again.
+    /// Publishes an event for every condition whose status or reason changed. Best effort: a lost event is
+    /// not sent again.
     pub async fn publish_transitions<K: Resource<DynamicType = ()>>(
         &self,
         object: &K,
@@ -58,8 +60,8 @@ fn transitions(before: &[Condition], now: &[Condition]) -> Vec<Event> {
             // A condition that is good from the beginning is no news, except for the one that sums up.
             None => is_bad(condition) || condition.type_ == "Ready" && condition.status == "True",
         })
-        // `Degraded` and `Valid` repeat the reason or the message of another condition: one event is enough. `&`, not `&&`: both
-        // words are to be remembered.
+        // `Degraded` and `Valid` repeat the reason or the message of another condition: one event is enough.
+        // `&`, not `&&`: both words are to be remembered.
         .filter(|condition| said.insert(condition.reason.as_str()) & said.insert(condition.message.as_str()))
         .map(|condition| Event {
             type_: if is_bad(condition) { EventType::Warning } else { EventType::Normal },

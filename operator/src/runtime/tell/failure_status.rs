@@ -13,7 +13,8 @@ use crate::runtime::failure::error_chain;
 use crate::runtime::watch::{CustomResource, Parsed, kind_of};
 use crate::runtime::write::{CallError, Verb};
 
-/// Writes into the status why an object could not be reconciled. Best effort: the next attempt writes it again.
+/// Writes into the status why an object could not be reconciled. Best effort: the next attempt writes it
+/// again.
 pub(crate) async fn report_failure<K: CustomResource>(
     context: &Context,
     object: &K,
@@ -47,8 +48,8 @@ pub(crate) async fn report_failure<K: CustomResource>(
     }
 }
 
-/// Writes into the status, once for each edit, that an object cannot be parsed as its kind: probably it was written under another
-/// version of the definition.
+/// Writes into the status, once for each edit, that an object cannot be parsed as its kind: probably it was
+/// written under another version of the definition.
 pub(crate) async fn report_malformed<K: CustomResource>(
     context: &Context,
     object: &Parsed<K>,
@@ -56,7 +57,8 @@ pub(crate) async fn report_malformed<K: CustomResource>(
 ) -> Result<(), CallError> {
     let kind = kind_of::<K>();
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    // The watch kept neither the malformed field's path nor the status: the object is read once more, as JSON.
+    // The watch kept neither the malformed field's path nor the status: the object is read once more, as
+    // JSON.
     let api: Api<DynamicObject> =
         Api::namespaced_with(context.client.clone(), &namespace, &ApiResource::erase::<K>(&()));
     let Some(found) = context.call(Verb::Get, kind, &name, api.get_opt(&name)).await? else { return Ok(()) };

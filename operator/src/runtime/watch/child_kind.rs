@@ -92,7 +92,8 @@ impl ChildKind {
         TypeMeta { api_version, kind }
     }
 
-    /// Returns true if a cluster may lack the kind: its definition comes with the Prometheus operator or the Gateway API.
+    /// Returns true if a cluster may lack the kind: its definition comes with the Prometheus operator or the
+    /// Gateway API.
     pub fn is_optional(self) -> bool {
         matches!(self, Self::ServiceMonitor | Self::HTTPRoute)
     }

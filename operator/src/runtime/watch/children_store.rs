@@ -1,8 +1,8 @@
-//! A store of the children of all resources: every object with the operator's label, as its watch or the operator's last write
-//! brought it.
+//! A store of the children of all resources: every object with the operator's label, as its watch or the
+//! operator's last write brought it.
 //!
-//! A write is stored at once, so that the next reconcile does not see the state before it; the watch event that follows is older or
-//! equal and is ignored (resource versions are compared).
+//! A write is stored at once, so that the next reconcile does not see the state before it; the watch event
+//! that follows is older or equal and is ignored (resource versions are compared).
 
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -134,8 +134,8 @@ impl ChildrenStore {
         let events =
             watcher(api, config).default_backoff().modify(|object| object.metadata.managed_fields = None);
         futures::pin_mut!(events);
-        // `listed` since `Init`, `before` as of `Init`: an object that is not listed again is gone. Owners are told once the list is
-        // complete, since controllers start to listen when all lists are.
+        // `listed` since `Init`, `before` as of `Init`: an object that is not listed again is gone. Owners
+        // are told once the list is complete, since controllers start to listen when all lists are.
         let mut listed: Vec<ObjectMeta> = Vec::new();
         let mut before = Vec::new();
         while let Some(event) = events.next().await {
@@ -184,7 +184,8 @@ impl ChildrenStore {
         }
     }
 
-    /// Looks whether the cluster has an optional kind, and records the answer. An API server that fails counts as lacking it.
+    /// Looks whether the cluster has an optional kind, and records the answer. An API server that fails
+    /// counts as lacking it.
     async fn probe(&self, environment: &WatchEnvironment<'_>, kind: ChildKind) -> bool {
         let resource = kind.resource();
         let there = environment
@@ -236,8 +237,8 @@ impl ChildrenStore {
     }
 }
 
-/// Returns the resource version as a number: versions of one kind grow with each write, although older documentation calls them
-/// opaque. An unreadable version counts as the oldest.
+/// Returns the resource version as a number: versions of one kind grow with each write, although older
+/// documentation calls them opaque. An unreadable version counts as the oldest.
 fn version(meta: &ObjectMeta) -> u64 {
     meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
 }

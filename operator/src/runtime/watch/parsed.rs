@@ -1,6 +1,7 @@
 //! Objects as the API server sent them: parsed as their Rust type, or kept with the parse error.
 //!
-//! One malformed object (written under another version of its definition) must not stop the watch of all others.
+//! One malformed object (written under another version of its definition) must not stop the watch of all
+//! others.
 
 use std::borrow::Cow;
 use std::fmt::Debug;

@@ -124,7 +124,8 @@ impl<K: WatchedResource> ResourceStore<K> {
             })
             .map_ok(|event| convert(event));
         futures::pin_mut!(events);
-        // Objects that were known when a list began: one that the list does not name was deleted while nobody watched.
+        // Objects that were known when a list began: one that the list does not name was deleted while nobody
+        // watched.
         let mut before = Vec::new();
         while let Some(event) = events.next().await {
             let event = match event {

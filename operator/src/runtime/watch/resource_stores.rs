@@ -1,4 +1,5 @@
-//! The stores of every kind that a controller reconciles or reacts to, and what is dropped before an object is kept.
+//! The stores of every kind that a controller reconciles or reacts to, and what is dropped before an object
+//! is kept.
 
 use futures::future::join_all;
 use futures::stream::FuturesUnordered;
@@ -25,7 +26,8 @@ pub struct ResourceStores {
     pub embedding_servers: ResourceStore<EmbeddingServer>,
     /// Every MCPTelemetryConfig.
     pub telemetry_configs: ResourceStore<MCPTelemetryConfig>,
-    /// Pods that the operator's workloads made. Of their spec, only names, images and ports of containers are kept.
+    /// Pods that the operator's workloads made. Of their spec, only names, images and ports of containers are
+    /// kept.
     pub pods: ResourceStore<Pod>,
     /// Every Secret, without its data: [`Context::secret`](crate::runtime::Context::secret) reads that.
     pub secrets: ResourceStore<PartialObjectMeta<Secret>>,

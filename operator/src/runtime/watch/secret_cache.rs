@@ -1,6 +1,7 @@
 //! A cache of Secret values: each Secret is read once for each version of it.
 //!
-//! The watch brings the metadata of every Secret and none of the data, so that the operator holds no value that no resource names.
+//! The watch brings the metadata of every Secret and none of the data, so that the operator holds no value
+//! that no resource names.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,5 @@
-//! Reports of interrupted watches: a warning and a count for a failure, a debug line for an ordinary expiry (410 Gone).
+//! Reports of interrupted watches: a warning and a count for a failure, a debug line for an ordinary expiry
+//! (410 Gone).
 
 use kube::runtime::watcher;
 
@@ -18,8 +19,9 @@ pub(super) fn report(metrics: &Metrics, kind: &'static str, error: &watcher::Err
 
 /// Returns true if the server no longer knows the version that the watch started from: 410 Gone.
 ///
-/// That is an ordinary turn of the protocol, no failure: a server tells it after a compaction or while the cache of a new definition
-/// fills, and the answer is a new list (<https://kubernetes.io/docs/reference/using-api/api-concepts/#410-gone-responses>).
+/// That is an ordinary turn of the protocol, no failure: a server tells it after a compaction or while the
+/// cache of a new definition fills, and the answer is a new list
+/// (<https://kubernetes.io/docs/reference/using-api/api-concepts/#410-gone-responses>).
 fn is_expiry(error: &watcher::Error) -> bool {
     let (watcher::Error::WatchError(status)
     | watcher::Error::InitialListFailed(kube::Error::Api(status))

@@ -1,4 +1,5 @@
-//! One call of the API server: the timeout, the check of leadership before a write, the count, and the error in words for people.
+//! One call of the API server: the timeout, the check of leadership before a write, the count, and the error
+//! in words for people.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use crate::runtime::failure::{Failure, Retry, error_chain};
 /// The longest that one call may take; then it fails with [`CallError::Timeout`].
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Why a call failed.
+/// Error of one call of the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The lease was lost: another replica may lead by now.
@@ -35,16 +36,18 @@ pub enum CallError {
         kind: &'static str,
         /// The name of the object.
         name: String,
-        /// The error. Not a `source`: the message above has its words already, and the chain would print them twice.
+        /// The error. Not a `source`: the message above has its words already, and the chain would print them
+        /// twice.
         cause: Box<kube::Error>,
     },
 }
 
-/// Returns the first line of what the API server said; the lines below it compare two versions of the object field by field.
+/// Returns the first line of what the API server said; the lines below it compare two versions of the object
+/// field by field.
 fn words_of(cause: &kube::Error) -> String {
     let kube::Error::Api(status) = cause else { return error_chain(cause) };
     let Some(said) = status.message.lines().next() else { return error_chain(cause) };
-    // For instance the storage class of a claim, or the selector of a Deployment.
+    // Immutable are for instance the storage class of a claim, or the selector of a Deployment.
     let cannot_change =
         ["is immutable", "updates to statefulset spec"].iter().any(|words| said.contains(words));
     let remedy = if cannot_change { "; delete the object, and the operator makes a new one" } else { "" };

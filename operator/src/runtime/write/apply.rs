@@ -1,9 +1,10 @@
 //! Server-side apply of the desired children of one owner, and deletion of those that it owns besides.
 //!
-//! Nothing is written for a child whose desired fields have the desired values already. Two things keep that comparison from
-//! writing in circles or too rarely: an annotation with the digest of the desired object shows that a field is no longer desired,
-//! and [`NormalizedFields`](crate::runtime::watch::NormalizedFields) remembers what the API server made of a value (`1000m`
-//! becomes `1`). Nothing is adopted: an object of the right name that belongs to another owner is left alone and reported.
+//! Nothing is written for a child whose desired fields have the desired values already. Two things keep that
+//! comparison from writing in circles or too rarely: an annotation with the digest of the desired object
+//! shows that a field is no longer desired, and [`NormalizedFields`](crate::runtime::watch::NormalizedFields)
+//! remembers what the API server made of a value (`1000m` becomes `1`). Nothing is adopted: an object of the
+//! right name that belongs to another owner is left alone and reported.
 
 mod compare;
 mod ownership;
@@ -36,7 +37,8 @@ const DIGEST_ANNOTATION: &str = "toolhive.stacklok.com/desired-digest";
 pub struct Desired {
     /// Children to apply, in this order.
     pub children: Vec<Child>,
-    /// Children to leave as they are, whether or not they exist: they cannot be built now, and the last good ones serve.
+    /// Children to leave as they are, whether or not they exist: they cannot be built now, and the last good
+    /// ones serve.
     pub keep: Vec<(ChildKind, String)>,
 }
 
@@ -68,7 +70,7 @@ impl Applied {
     }
 }
 
-/// Why a child could not be applied.
+/// Error of applying one child.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// An object of this name exists and has another owner; nothing is adopted.
@@ -76,7 +78,7 @@ pub enum ApplyError {
     NameTaken {
         /// The kind of the object.
         kind: ChildKind,
-        /// Its name.
+        /// The name of the object.
         name: String,
         /// The owner that the object names.
         owner: String,
@@ -86,7 +88,7 @@ pub enum ApplyError {
     Terminating {
         /// The kind of the object.
         kind: ChildKind,
-        /// Its name.
+        /// The name of the object.
         name: String,
     },
     /// The API server refused, or could not be reached.
@@ -95,7 +97,8 @@ pub enum ApplyError {
 }
 
 impl ApplyError {
-    /// Returns true if the error lasts until a person acts, and false for a server that is busy or gone for a moment.
+    /// Returns true if the error lasts until a person acts, and false for a server that is busy or gone for a
+    /// moment.
     pub fn needs_person(&self) -> bool {
         match self {
             Self::NameTaken { .. } => true,
@@ -124,7 +127,8 @@ impl Failure for ApplyError {
 }
 
 impl Context {
-    /// Applies the desired children of `owner` and deletes its other children. Writes nothing where nothing differs.
+    /// Applies the desired children of `owner` and deletes its other children. Writes nothing where nothing
+    /// differs.
     pub async fn apply<K: Resource<DynamicType = ()> + Sync>(&self, owner: &K, desired: Desired) -> Applied {
         let owner = ChildOwner::of(owner);
         let mut applied = Applied::default();
@@ -178,9 +182,9 @@ impl Context {
             self.disown(&api, kind, &name, ownership::replicas).await?;
         }
         let written = match self.write(&api, kind, &name, &desired).await {
-            // Entries of a list are told apart by a key, such as the port of a Service. An entry whose key a person edited is no
-            // longer the operator's and collides with the desired one: then the lists are written as a whole by a merge patch,
-            // and the ownership that this patch left behind is given up.
+            // Entries of a list are told apart by a key, such as the port of a Service. An entry whose key a
+            // person edited is no longer the operator's and collides with the desired one: then the lists are
+            // written as a whole by a merge patch, and the ownership that this patch left behind is given up.
             Err(refused) if refused.code() == Some(422) && live.is_some() => {
                 let params =
                     PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
@@ -218,7 +222,8 @@ impl Context {
         self.call(Verb::Apply, kind.as_str(), name, api.patch(name, &params, &patch)).await
     }
 
-    /// Returns a child of `owner` as it is, whether or not the watch sees it; `None` if there is none, or it has another owner.
+    /// Returns a child of `owner` as it is, whether or not the watch sees it; `None` if there is none, or it
+    /// has another owner.
     pub async fn child<K: ChildType + DeserializeOwned>(
         &self,
         owner: &(impl Resource<DynamicType = ()> + Sync),
@@ -241,7 +246,8 @@ impl Context {
         if let Some(known) = self.children.get(&owner.uid, kind, name) {
             return Ok(Some(known));
         }
-        // The watch does not see an object without the operator's label, or of another owner: only the API server knows.
+        // The watch does not see an object without the operator's label, or of another owner: only the API
+        // server knows.
         let api = self.api_of(owner, kind);
         let found = self.call(Verb::Get, kind.as_str(), name, api.get_opt(name)).await?;
         owner.check(kind, name, found.as_ref())?;
@@ -300,7 +306,8 @@ impl ChildOwner {
         }
     }
 
-    /// Adds namespace, owner reference, labels, and the digest of the result; returns the object and the digest.
+    /// Adds namespace, owner reference, labels, and the digest of the result; returns the object and the
+    /// digest.
     fn complete(&self, mut object: DynamicObject) -> (Value, String) {
         let meta = &mut object.metadata;
         meta.namespace = Some(self.namespace.clone());
@@ -326,7 +333,8 @@ impl ChildOwner {
         let taken = |owner| Err(ApplyError::NameTaken { kind, name: name.to_owned(), owner });
         match controller_of(&found.metadata) {
             Some(owner) if owner.uid == self.uid => Ok(()),
-            // The owner was deleted and created again under its name: the garbage collector is about to delete the old child.
+            // The owner was deleted and created again under its name: the garbage collector is about to
+            // delete the old child.
             Some(owner)
                 if owner.kind == self.kind
                     && owner.name == self.name

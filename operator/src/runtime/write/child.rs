@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::runtime::watch::{ChildKind, ChildType};
 
-/// A desired object: its name, labels and content. [`Context::apply`] adds namespace, owner reference and the operator's labels.
+/// A desired object: its name, labels and content. [`Context::apply`] adds namespace, owner reference and the
+/// operator's labels.
 ///
 /// ```
 /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -26,15 +27,16 @@ pub struct Child {
 impl Child {
     /// Takes the name, labels and content of a typed object.
     pub fn of<K: ChildType>(object: &K) -> Self {
-        // Maps with string keys always become JSON, and an object with metadata is a JSON object. Should that ever fail, the API
-        // server refuses the empty object by its name.
+        // Maps with string keys always become JSON, and an object with metadata is a JSON object. Should that
+        // ever fail, the API server refuses the empty object by its name.
         let dynamic = serde_json::to_value(object).and_then(serde_json::from_value);
         let name = object.meta().name.clone().unwrap_or_default();
         let object = dynamic.unwrap_or_else(|_| DynamicObject::new(&name, &K::KIND.resource()));
         Self { kind: K::KIND, object }
     }
 
-    /// Takes JSON (everything but `apiVersion`, `kind` and `metadata`), for kinds that have no Rust type here.
+    /// Takes JSON (everything but `apiVersion`, `kind` and `metadata`), for kinds that have no Rust type
+    /// here.
     pub fn json(kind: ChildKind, metadata: ObjectMeta, content: Value) -> Self {
         Self { kind, object: DynamicObject { types: Some(kind.types()), metadata, data: content } }
     }

@@ -1,4 +1,5 @@
-//! Random values (tokens, keys) that the operator generates once for a resource and keeps in a Secret that the resource owns.
+//! Random values (tokens, keys) that the operator generates once for a resource and keeps in a Secret that
+//! the resource owns.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
 //! The rights that the operator needs, derived from what it watches and calls.
 //!
-//! The chart grants exactly these (`operator/tests/chart.rs` compares). Watches come from the stores themselves; calls come from
-//! [`verbs_of`], which `Context::call` asserts in debug builds, so that a call that is missing here fails the tests. Two
-//! parts of the operator call the API server on their own: events are published by kube's recorder, whose rights stand below, and
-//! the Lease of the leader election has a Role of its own in the chart.
+//! The chart grants exactly these (`operator/tests/chart.rs` compares). Watches come from the stores
+//! themselves; calls come from [`verbs_of`], which `Context::call` asserts in debug builds, so that a call
+//! that is missing here fails the tests. Two parts of the operator call the API server on their own: events
+//! are published by kube's recorder, whose rights stand below, and the Lease of the leader election has a
+//! Role of its own in the chart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -93,7 +94,8 @@ pub fn rights() -> Rights {
 /// The kind of the events that are read to learn why pods do not run.
 const EVENT: &str = "Event";
 
-/// Returns how `Context::call` is used for a kind. A patch of one of the operator's own kinds is one of its status.
+/// Returns how `Context::call` is used for a kind. A patch of one of the operator's own kinds is one of its
+/// status.
 pub(super) fn verbs_of(kind: &str) -> &'static [Verb] {
     match kind {
         // Touched, so that the kubelet syncs mounted files at once.

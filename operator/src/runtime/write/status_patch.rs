@@ -1,6 +1,7 @@
-//! Status patches: only if the status changed, only the fields that changed, and never over a newer version of the object.
+//! Status patches: only if the status changed, only the fields that changed, and never over a newer version
+//! of the object.
 //!
-//! The patch is a JSON merge patch with the resource version that it was computed from (optimistic locking).
+//! The patch is a JSON merge patch with the resource version that it was computed from (compare-and-swap).
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
@@ -17,7 +18,8 @@ use crate::runtime::watch::{CustomResource, kind_of};
 impl Context {
     /// Writes `status` if it differs from the status of `object`; returns true if it wrote.
     ///
-    /// Fails with `Conflict` if the object changed meanwhile; the next reconcile computes the status from the new version.
+    /// Fails with `Conflict` if the object changed meanwhile; the next reconcile computes the status from the
+    /// new version.
     pub async fn write_status<K: CustomResource>(
         &self,
         object: &K,

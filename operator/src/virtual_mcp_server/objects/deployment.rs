@@ -1,4 +1,5 @@
-//! The Deployment: one container `vmcp`, hardened, that mounts its configuration and keeps its cache in an emptyDir.
+//! The Deployment: one container `vmcp`, hardened, that mounts its configuration and keeps its cache in an
+//! emptyDir.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -101,7 +102,8 @@ fn container(server: &Validated, settings: &BuildSettings) -> Container {
         image_pull_policy: pods.image_pull_policy.map(|policy| policy.as_str().to_owned()),
         // Arguments only: the entrypoint is the image's, which has no shell and no search path.
         args: Some(vec!["serve".to_owned(), "--config".to_owned(), format!("{CONFIG_DIR}/{CONFIG_FILE}")]),
-        // No environment variables: `vmcp.yaml` names the writable folder, and the image knows where its model is.
+        // No environment variables: `vmcp.yaml` names the writable folder, and the image knows where its
+        // model is.
         ports: Some(vec![port("mcp", CLIENT_PORT), port("admin", ADMIN_PORT)]),
         startup_probe: Some(probe("/healthz", 1, 120)),
         liveness_probe: Some(probe("/healthz", 10, 3)),
@@ -177,7 +179,8 @@ fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
     }
 }
 
-/// Returns the default resources: memory for the local model and some thousand tools; no CPU limit, which would throttle requests.
+/// Returns the default resources: memory for the local model and some thousand tools; no CPU limit, which
+/// would throttle requests.
 fn resources() -> ResourceRequirements {
     let quantity = |name: &str, value: &str| (name.to_owned(), Quantity(value.to_owned()));
     ResourceRequirements {

@@ -1,4 +1,5 @@
-//! Objects that exist only if the resource asks for them: autoscaler, disruption budget, network policy, monitor, route.
+//! Objects that exist only if the resource asks for them: autoscaler, disruption budget, network policy,
+//! monitor, route.
 
 use k8s_openapi::api::autoscaling::v2::{
     CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, MetricSpec,
@@ -85,7 +86,8 @@ fn budget(server: &Validated, disruption: &Disruption) -> PodDisruptionBudget {
     }
 }
 
-/// Returns the NetworkPolicy. The admin port stays open to all namespaces: the operator and Prometheus call it, and it asks for a token.
+/// Returns the NetworkPolicy. The admin port stays open to all namespaces: the operator and Prometheus call
+/// it, and it asks for a token.
 fn policy(server: &Validated, from: &[NetworkPolicyPeer]) -> NetworkPolicy {
     let port = |port: u16| NetworkPolicyPort {
         port: Some(IntOrString::Int(port.into())),

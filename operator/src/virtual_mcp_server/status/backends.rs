@@ -107,7 +107,8 @@ fn one(
     discovered
 }
 
-/// Returns why an MCPServer does not run: the cause, where the pods of `vmcp` see only the refused connection that follows from it.
+/// Returns why an MCPServer does not run: the cause, where the pods of `vmcp` see only the refused connection
+/// that follows from it.
 fn trouble(server: &MCPServer) -> Option<String> {
     let status = server.status.as_ref()?;
     let phase = status.phase.filter(|phase| *phase != MCPServerPhase::Ready)?;
@@ -159,7 +160,8 @@ fn message(view: &BackendStatus) -> Option<String> {
     }
 }
 
-/// Keeps the message so far if the new one differs in numbers only (ports, seconds, attempts): the status must come to rest.
+/// Keeps the message so far if the new one differs in numbers only (ports, seconds, attempts): the status
+/// must come to rest.
 fn steady(message: String, before: Option<&DiscoveredBackend>) -> String {
     let words = |text: &str| text.chars().filter(|character| !character.is_ascii_digit()).collect::<String>();
     match before.and_then(|before| before.message.as_ref()) {

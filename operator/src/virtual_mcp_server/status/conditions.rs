@@ -1,6 +1,7 @@
 //! The conditions of a VirtualMCPServer, each with a message that tells a person the remedy.
 //!
-//! Everything that is wrong while pods serve is collected as a degradation; the first of them becomes the condition `Degraded`.
+//! Everything that is wrong while pods serve is collected as a degradation; the first of them becomes the
+//! condition `Degraded`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use vmcp_config::status::{EmbeddingState, EmbeddingStatus};
@@ -321,7 +322,8 @@ fn embeddings(
             let mut reason = worst.reason.as_deref();
             let mut remedy = worst.hint.as_deref().unwrap_or("see the log of the pods");
             if worst.provider == "local" {
-                // Behind the semicolon vmcp advises to pull the model, which is for a laptop and not for a pod.
+                // Behind the semicolon vmcp advises to pull the model, which is for a laptop and not for a
+                // pod.
                 reason = reason.map(|reason| reason.split(';').next().unwrap_or(reason));
                 remedy = "use an image of vmcp that has the model (`make image MODEL=1`), or set \
                           spec.optimizer.embeddings.provider to tei, openai or none";

@@ -1,7 +1,8 @@
 //! Comparison of desired fields with a live object: only fields that the desired object has count.
 //!
-//! Defaults that the API server added and fields of other managers are thus no difference. Lists with a merge key are compared
-//! entry by entry, as server-side apply merges them; all other lists belong to the operator as a whole.
+//! Defaults that the API server added and fields of other managers are thus no difference. Lists with a merge
+//! key are compared entry by entry, as server-side apply merges them; all other lists belong to the operator
+//! as a whole.
 
 use serde_json::{Map, Value};
 
@@ -47,7 +48,8 @@ fn project_field(name: &str, live: &Value, desired: &Value) -> Value {
     }
 }
 
-/// Returns true if two values are the same. An empty map or list equals none: the API server drops some of them.
+/// Returns true if two values are the same. An empty map or list equals none: the API server drops some of
+/// them.
 pub(super) fn same(is: &Value, desired: &Value) -> bool {
     match (is, desired) {
         (Value::Object(is), Value::Object(desired)) => {

@@ -1,8 +1,9 @@
 //! Giving up field ownership (`metadata.managedFields`) without changing the field's value.
 //!
-//! Server-side apply removes a field that its only owner no longer applies. So the number of pods is given up *before* it is left
-//! to an autoscaler or a person: otherwise a Deployment would fall back to one pod. And fields that the operator wrote by a merge
-//! patch are given up *after* it: an `Update` entry would keep them for good, whatever is applied later.
+//! Server-side apply removes a field that its only owner no longer applies. So the number of pods is given up
+//! *before* it is left to an autoscaler or a person: otherwise a Deployment would fall back to one pod. And
+//! fields that the operator wrote by a merge patch are given up *after* it: an `Update` entry would keep them
+//! for good, whatever is applied later.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::Api;
@@ -25,7 +26,8 @@ pub(super) fn leaves_replicas(kind: ChildKind, desired: &Value) -> bool {
 impl Context {
     /// Rewrites the field owners of an object as `change` says; writes nothing if it returns `None`.
     ///
-    /// The patch names the version that was read: a write of another manager in between makes it fail with `Conflict`.
+    /// The patch names the version that was read: a write of another manager in between makes it fail with
+    /// `Conflict`.
     pub(super) async fn disown(
         &self,
         api: &Api<DynamicObject>,
@@ -57,7 +59,8 @@ pub(super) fn replicas(mut fields: Entries) -> Option<Entries> {
     Some(fields)
 }
 
-/// Returns the entries without those that the operator got by other writes than apply; `None` if there are none.
+/// Returns the entries without those that the operator got by other writes than apply; `None` if there are
+/// none.
 pub(super) fn updates(mut fields: Entries) -> Option<Entries> {
     let before = fields.len();
     fields.retain(|entry| !is_ours(entry, "Update"));
