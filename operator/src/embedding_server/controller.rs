@@ -74,7 +74,7 @@ pub(super) fn plan(server: &EmbeddingServer, secrets: &ReferencedSecrets) -> Res
     Ok(build(&validate(server, secrets)?)?)
 }
 
-/// Leaves all children as they are: pods of the version before serve on while the resource is refused.
+/// Leaves all children as they are: pods of the previous version serve on while the resource is refused.
 fn keep(name: &str) -> Desired {
     let kinds = [ChildKind::PersistentVolumeClaim, ChildKind::StatefulSet, ChildKind::Service];
     Desired { children: Vec::new(), keep: kinds.map(|kind| (kind, child_name(name))).to_vec() }

@@ -1,4 +1,4 @@
-//! The status of an MCPGroup.
+//! Step 2: the status of an MCPGroup: names and numbers of its members. Pure.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use vmcp_crds::{MCPGroup, MCPGroupStatus, MCPServer, MCPServerEntry};
 
 use crate::runtime::Conditions;
 
-/// `servers` and `entries` are all of the namespace.
+/// Computes the status. `servers` and `entries` are all of the namespace.
 pub(super) fn of(
     group: &MCPGroup,
     servers: &[Arc<MCPServer>],
@@ -32,11 +32,11 @@ pub(super) fn of(
     let mut conditions = Conditions::new(before, generation);
     if servers.is_empty() && entries.is_empty() {
         let message = format!(
-            "nobody belongs to it: set `groupRef: {{name: {name}}}` in an MCPServer or MCPServerEntry"
+            "the group has no members; set `groupRef: {{name: {name}}}` in an MCPServer or MCPServerEntry"
         );
         conditions.set("Ready", true, "Empty", message);
     } else {
-        let message = format!("{} MCPServers, {} MCPServerEntries", servers.len(), entries.len());
+        let message = format!("members: {} MCPServers, {} MCPServerEntries", servers.len(), entries.len());
         conditions.set("Ready", true, "MembersListed", message);
     }
     MCPGroupStatus {

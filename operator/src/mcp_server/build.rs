@@ -51,7 +51,7 @@ pub(super) fn build(
 ) -> Result<Desired, PodTemplateError> {
     let template = pod_template::merge(&template(server, bridge_image), &server.template)?;
     let mut children = vec![Child::of(&deployment(server, template)), Child::of(&service(server))];
-    if let ProgramStart::Bridged(_) = server.start {
+    if let ProgramStart::ByBridge(_) = server.start {
         children.insert(0, Child::of(&secret(server, token)));
     }
     Ok(Desired { children, keep: Vec::new() })
@@ -118,13 +118,13 @@ fn template(server: &ValidMCPServer, bridge_image: &str) -> PodTemplateSpec {
         ..Container::default()
     };
     spec.containers = vec![match &server.start {
-        ProgramStart::Bridged(command) => {
+        ProgramStart::ByBridge(command) => {
             spec.init_containers = Some(vec![install(bridge_image)]);
             spec.volumes = Some(vec![bridge_volume(), token_volume(server)]);
             spec.termination_grace_period_seconds = Some(GRACE_SECONDS);
             bridged(container, command)
         }
-        ProgramStart::Itself { command, args, port } => Container {
+        ProgramStart::ByImage { command, args, port } => Container {
             command: (!command.is_empty()).then(|| command.clone()),
             args: (!args.is_empty()).then(|| args.clone()),
             ports: Some(vec![container_port(PORT, *port)]),

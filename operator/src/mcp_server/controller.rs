@@ -130,7 +130,7 @@ pub(super) fn plan(
     Ok(build(&valid, &references.bridge_token, &settings.bridge_image)?)
 }
 
-/// Leaves all children as they are: pods of the version before serve on while the resource is refused.
+/// Leaves all children as they are: pods of the previous version serve on while the resource is refused.
 fn keep(name: &str) -> Desired {
     let keep = vec![
         (ChildKind::Secret, secret_name(name)),

@@ -35,7 +35,7 @@ fn references(secrets: ReferencedSecrets) -> References {
     References { secrets, group_exists: None, bridge_token: TOKEN.to_vec() }
 }
 
-/// The Deployment and the Service.
+/// Returns the Deployment and the Service.
 fn planned(spec: &str, secrets: ReferencedSecrets) -> (Value, Value) {
     let desired = plan(&server(spec), &references(secrets), &settings()).unwrap();
     let [deployment, service] = [ChildKind::Deployment, ChildKind::Service].map(|kind| {
@@ -199,13 +199,13 @@ fn the_status_follows_the_pods() {
                     app.kubernetes.io/name=mcp-server";
     assert_eq!(ready.selector.as_deref(), Some(selector));
 
-    // An edit that makes no sense leaves what runs alone, and is said.
+    // A refused edit leaves running pods alone, and the status says so.
     let refusal = SpecRefusal::SecretNotFound("there is no Secret s".to_owned());
     let refused = status(&server, Some(&refusal), counts(1, 1));
     assert_eq!(refused.phase, Some(MCPServerPhase::Failed));
     assert_eq!(
         refused.message.as_deref(),
-        Some("there is no Secret s; 1 pods of the version before are ready")
+        Some("there is no Secret s; the previous version still serves (ready pods: 1)")
     );
     let ready = refused.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
     assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("True", "SecretNotFound"));

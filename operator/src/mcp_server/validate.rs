@@ -39,9 +39,9 @@ pub(super) struct ValidMCPServer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ProgramStart {
     /// The bridge starts it: program and arguments.
-    Bridged(Vec<String>),
+    ByBridge(Vec<String>),
     /// The image starts it, with its own entrypoint and arguments or those that replace them.
-    Itself { command: Vec<String>, args: Vec<String>, port: u16 },
+    ByImage { command: Vec<String>, args: Vec<String>, port: u16 },
 }
 
 /// Returns the valid server, or every problem of the resource. `secrets` holds all values that it refers to.
@@ -78,7 +78,7 @@ pub(super) fn validate(server: &MCPServer, secrets: &ReferencedSecrets) -> Resul
 fn start(server: &MCPServer, problems: &mut Vec<Problem>) -> ProgramStart {
     let spec = &server.spec;
     if spec.transport != MCPServerTransport::Stdio {
-        return ProgramStart::Itself {
+        return ProgramStart::ByImage {
             command: spec.command.clone(),
             args: spec.args.clone(),
             port: spec.mcp_port.unwrap_or(spec.proxy_port),
@@ -95,7 +95,7 @@ fn start(server: &MCPServer, problems: &mut Vec<Problem>) -> ProgramStart {
             problems.push(Problem::new(path, "means nothing with `transport: stdio`", remedy));
         }
     }
-    ProgramStart::Bridged(spec.command.iter().chain(&spec.args).cloned().collect())
+    ProgramStart::ByBridge(spec.command.iter().chain(&spec.args).cloned().collect())
 }
 
 /// Joins variables with a value and variables from Secrets; a name may be given once.

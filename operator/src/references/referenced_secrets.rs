@@ -48,7 +48,7 @@ impl ReferencedSecrets {
                 }
                 let command =
                     format!("kubectl create secret generic {name} -n {namespace} --from-literal={key}=…");
-                format!("there is no Secret {name}; `{command}` makes it")
+                format!("there is no Secret {name}; `{command}` creates it")
             })
             .collect();
         (!missing.is_empty()).then(|| missing.join(" | "))

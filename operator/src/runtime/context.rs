@@ -92,8 +92,8 @@ impl Context {
         let _ = self.shutdown.run_until_cancelled(watches.collect::<()>()).await;
     }
 
-    /// Waits until everything was listed once: a reconcile before that would delete children whose resources
-    /// it does not see.
+    /// Waits until everything was listed once. A reconcile before that would see an empty group, and write a
+    /// configuration without backends.
     pub async fn ready(&self) {
         tokio::join!(self.resources.ready(), self.children.ready());
     }

@@ -18,7 +18,7 @@ use kube::runtime::applier;
 use kube::runtime::controller::{Action, Error};
 use kube::runtime::reflector::ObjectRef;
 
-use self::backoff::{FIRST_PAUSE, FailureCounts, LAST_PAUSE_IN_STATUS, pause};
+use self::backoff::{FIRST_PAUSE, FailureCounts, MAX_PAUSE_IN_STATUS, pause};
 pub use self::triggers::Triggers;
 use super::context::Context;
 use super::failure::{Failure, Retry, error_chain};
@@ -148,9 +148,7 @@ where
     }
     Ok(match retry {
         Retry::WhenEdited | Retry::NotNeeded => Action::await_change(),
-        Retry::Soon | Retry::Backoff if in_status => {
-            Action::requeue(pause(attempt).min(LAST_PAUSE_IN_STATUS))
-        }
+        Retry::Soon | Retry::Backoff if in_status => Action::requeue(pause(attempt).min(MAX_PAUSE_IN_STATUS)),
         Retry::Soon | Retry::Backoff => Action::requeue(pause(attempt)),
     })
 }

@@ -3,6 +3,25 @@
 /// An error of a reconciler.
 ///
 /// Its category is at once the metric's label, the event's reason and the condition's reason.
+///
+/// ```
+/// # use vmcp_operator::runtime::{Failure, Retry};
+/// #[derive(Debug, thiserror::Error)]
+/// #[error("there is no Secret {0}; create it")]
+/// struct SecretMissing(String);
+///
+/// impl Failure for SecretMissing {
+///     fn category(&self) -> &'static str {
+///         "SecretNotFound"
+///     }
+///
+///     // The change of the Secret triggers the next reconcile.
+///     fn retry(&self) -> Retry {
+///         Retry::WhenEdited
+///     }
+/// }
+/// assert!(!SecretMissing("s".to_owned()).is_in_status());
+/// ```
 pub trait Failure: std::error::Error + Send + Sync + 'static {
     /// Returns one CamelCase word of a small, fixed set, such as `NameTaken` or `Forbidden`.
     fn category(&self) -> &'static str;

@@ -65,7 +65,7 @@ impl Failure for ReconcileError {
 
 /// Reconciles VirtualMCPServers until the process is to end.
 pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
-    let memory = Arc::new(Memory { observer: Observer::new(), last_good: LastGood::default() });
+    let memory = Arc::new(ControllerMemory { observer: Observer::new(), last_good: LastGood::default() });
     let reconcile = move |server, context| reconcile(server, context, memory.clone());
     run_controller(triggers(context), reconcile).boxed()
 }
@@ -109,7 +109,7 @@ fn servers<K: WatchedResource>(
 }
 
 /// The state that lives from one reconcile to the next.
-struct Memory {
+struct ControllerMemory {
     observer: Observer,
     last_good: LastGood,
 }
@@ -117,12 +117,13 @@ struct Memory {
 async fn reconcile(
     server: Arc<VirtualMCPServer>,
     context: Arc<Context>,
-    memory: Arc<Memory>,
+    memory: Arc<ControllerMemory>,
 ) -> Result<Action, ReconcileError> {
-    let Memory { observer, last_good } = memory.as_ref();
+    let ControllerMemory { observer, last_good } = memory.as_ref();
     let references = dereference(&server, &context, last_good).await?;
     let plan = validate(&server, &references, &context.settings);
     let before = plan.configuration.as_ref().err().and(references.mounted.as_ref());
+    // Before anything is applied, so that an edit by hand of what is mounted is repaired from memory.
     last_good.remember(&server, before, &context);
     let mut applied = match &plan.server {
         Ok(valid) => {

@@ -10,7 +10,7 @@ use vmcp_crds::fields::references::{LocalReference, SecretKeyReference};
 use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
 use vmcp_crds::{EmbeddingServer, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer};
 
-use super::last_good::{LastGood, Mounted};
+use super::last_good::{LastGood, MountedConfiguration};
 use super::names::{self, CONFIG_FILE};
 use crate::mcp_server_entry;
 use crate::references::ReferencedSecrets;
@@ -34,9 +34,9 @@ pub(super) struct References {
     /// The values that the operator generated.
     pub generated: GeneratedValues,
     /// The last good configuration, if there is one.
-    pub mounted: Option<Mounted>,
+    pub mounted: Option<MountedConfiguration>,
     /// Resources in that configuration that are malformed now, by kind and name.
-    pub unreadable: Vec<String>,
+    pub malformed: Vec<String>,
 }
 
 /// Values that the operator generates once and keeps in the server's Secret.
@@ -65,7 +65,7 @@ pub(super) async fn dereference(
     context: &Context,
     last_good: &LastGood,
 ) -> Result<References, DereferenceError> {
-    let mut references = linked(server, context);
+    let mut references = from_stores(server, context);
     let namespace = server.namespace().unwrap_or_default();
     references.secrets =
         ReferencedSecrets::read(context, &namespace, &secrets_of(server, &references)).await?;
@@ -79,8 +79,9 @@ pub(super) async fn dereference(
         Some(remembered) => Some(remembered.text.clone()),
         None => map.and_then(|map| map.data?.remove(CONFIG_FILE)),
     };
-    references.unreadable = text.as_ref().map(|text| unreadable(server, context, text)).unwrap_or_default();
-    references.mounted = remembered.or_else(|| Some(Mounted::new(text?, secret.as_ref()?)));
+    references.malformed =
+        text.as_ref().map(|text| malformed_members(server, context, text)).unwrap_or_default();
+    references.mounted = remembered.or_else(|| Some(MountedConfiguration::new(text?, secret.as_ref()?)));
     let mut kept = GeneratedSecret::of(secret);
     let mut value = |key| kept.take(key).map_err(DereferenceError::Randomness);
     references.generated =
@@ -90,11 +91,11 @@ pub(super) async fn dereference(
 
 /// Returns true if the server, or an entry of its group, refers to this Secret.
 pub(super) fn refers_to_secret(server: &VirtualMCPServer, context: &Context, secret: &str) -> bool {
-    secrets_of(server, &linked(server, context)).iter().any(|reference| reference.name == secret)
+    secrets_of(server, &from_stores(server, context)).iter().any(|reference| reference.name == secret)
 }
 
 /// Returns the references that the stores have: all but Secrets and the mounted configuration.
-fn linked(server: &VirtualMCPServer, context: &Context) -> References {
+fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
     let namespace = server.namespace().unwrap_or_default();
     let all = &context.resources;
     let group = group_of(server);
@@ -121,7 +122,7 @@ fn linked(server: &VirtualMCPServer, context: &Context) -> References {
 
 /// Returns the resources of the mounted configuration that are malformed now. Their group cannot be read, so
 /// that they might still belong to the server: dropping them could remove a backend by mistake.
-fn unreadable(server: &VirtualMCPServer, context: &Context, mounted: &str) -> Vec<String> {
+fn malformed_members(server: &VirtualMCPServer, context: &Context, mounted: &str) -> Vec<String> {
     let (all, namespace) = (&context.resources, server.namespace().unwrap_or_default());
     let backends = vmcp_crds::lower::backends_of(mounted);
     let telemetry = server.spec.telemetry_config_ref.as_ref().map(|reference| reference.name.as_str());

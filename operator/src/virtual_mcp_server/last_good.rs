@@ -18,14 +18,14 @@ use crate::runtime::Context;
 
 /// A configuration as pods mount it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mounted {
+pub(super) struct MountedConfiguration {
     /// The text of `vmcp.yaml`.
     pub text: String,
     /// The values that it refers to, by file name; without those that the operator generates.
     pub secrets: BTreeMap<String, Vec<u8>>,
 }
 
-impl Mounted {
+impl MountedConfiguration {
     /// Joins the text of the ConfigMap and the values of the Secret.
     pub(super) fn new(text: String, secret: &Secret) -> Self {
         let data =
@@ -39,11 +39,11 @@ impl Mounted {
 pub(super) struct LastGood(Mutex<HashMap<ObjectRef<VirtualMCPServer>, Remembered>>);
 
 /// The server's uid, and its configuration: a server of the same name that was created anew has another uid.
-type Remembered = (Option<String>, Mounted);
+type Remembered = (Option<String>, MountedConfiguration);
 
 impl LastGood {
     /// Returns the configuration that was mounted when that of the resource went bad.
-    pub(super) fn of(&self, server: &VirtualMCPServer) -> Option<Mounted> {
+    pub(super) fn of(&self, server: &VirtualMCPServer) -> Option<MountedConfiguration> {
         let remembered = self.0.lock();
         let (uid, mounted) = remembered.get(&ObjectRef::from_obj(server))?;
         (*uid == server.uid()).then(|| mounted.clone())
@@ -51,7 +51,12 @@ impl LastGood {
 
     /// Remembers the mounted configuration of a server whose new one is refused; `None` forgets it, since the
     /// new one is good.
-    pub(super) fn remember(&self, server: &VirtualMCPServer, before: Option<&Mounted>, context: &Context) {
+    pub(super) fn remember(
+        &self,
+        server: &VirtualMCPServer,
+        before: Option<&MountedConfiguration>,
+        context: &Context,
+    ) {
         let key = ObjectRef::from_obj(server);
         let mut remembered = self.0.lock();
         let Some(mounted) = before else {

@@ -49,7 +49,7 @@ pub(super) fn secret(server: &str) -> String {
 
 /// Returns the name of the ServiceAccount, HorizontalPodAutoscaler, PodDisruptionBudget, NetworkPolicy,
 /// ServiceMonitor and HTTPRoute.
-pub(super) fn other(server: &str) -> String {
+pub(super) fn auxiliary(server: &str) -> String {
     format!("{server}-vmcp")
 }
 

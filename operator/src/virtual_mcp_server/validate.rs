@@ -14,7 +14,7 @@ use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService, Validated};
 use vmcp_crds::{Invalid, Problem, VirtualMCPServer};
 
 use super::dereference::References;
-use super::last_good::Mounted;
+use super::last_good::MountedConfiguration;
 use crate::runtime::BuildSettings;
 use crate::workload::pod_template;
 use crate::{embedding_server, mcp_server, mcp_server_entry};
@@ -40,7 +40,7 @@ pub(super) struct Configuration {
     /// The text of `vmcp.yaml` with warnings and secret references.
     pub lowered: Lowered,
     /// The text and the values of its secrets, as pods mount them.
-    pub mounted: Mounted,
+    pub mounted: MountedConfiguration,
     /// The backends in the text.
     pub backends: Vec<Backend>,
 }
@@ -94,7 +94,7 @@ fn configure(
     references: &References,
     settings: &BuildSettings,
 ) -> Result<Configuration, ConfigurationRefusal> {
-    if let Some(what) = references.unreadable.first() {
+    if let Some(what) = references.malformed.first() {
         let message = format!(
             "the {what} cannot be read, so that its group is unknown; `kubectl describe` of it says why; correct or delete it"
         );
@@ -116,7 +116,7 @@ fn configure(
     }
     let value = |reference| references.secrets.get(reference).unwrap_or_default().to_vec();
     let secrets = lowered.secrets.iter().map(|(file, reference)| (file.clone(), value(reference))).collect();
-    let mounted = Mounted { text: lowered.text.clone(), secrets };
+    let mounted = MountedConfiguration { text: lowered.text.clone(), secrets };
     Ok(Configuration { lowered, mounted, backends })
 }
 
@@ -240,9 +240,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_any_more_changes_nothing() {
-        let unreadable =
-            References { unreadable: vec!["MCPServer a".to_owned()], ..with_server(references(), "b") };
-        let refusal = plan("{}", &unreadable).configuration.expect_err("refused");
+        let malformed =
+            References { malformed: vec!["MCPServer a".to_owned()], ..with_server(references(), "b") };
+        let refusal = plan("{}", &malformed).configuration.expect_err("refused");
         assert_eq!(refusal.reason, "Malformed");
         assert!(refusal.message.contains("the MCPServer a cannot be read"), "{refusal:?}");
     }

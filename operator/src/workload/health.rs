@@ -101,11 +101,11 @@ pub(crate) fn resource_health(
     }
 }
 
-/// Returns the health of a refused resource, with this many ready pods of the version before.
+/// Returns the health of a refused resource, with this many ready pods of the previous version.
 fn refused_health(refusal: &SpecRefusal, ready: i32) -> WorkloadHealth {
     let message = match ready {
         0 => refusal.to_string(),
-        _ => format!("{refusal}; {ready} pods of the version before are ready"),
+        _ => format!("{refusal}; the previous version still serves (ready pods: {ready})"),
     };
     WorkloadHealth { state: WorkloadState::Failed, reason: refusal.reason().to_owned(), message }
 }
@@ -118,6 +118,7 @@ fn starting() -> WorkloadHealth {
 /// Returns the health of a workload. `main` is the container that does the work.
 pub(crate) fn workload_health(counts: &PodCounts, pods: &[Arc<Pod>], main: &str) -> WorkloadHealth {
     let trouble = counts.create_error.as_deref().map(not_created).or_else(|| trouble::of_pods(pods, main));
+    // A pod that waits for its volumes looks like one that is starting; only its events tell the two apart.
     let trouble = trouble.map(|trouble| match &counts.mount_error {
         Some((pod, why)) if trouble.reason == TroubleReason::Starting => trouble::volume_missing(pod, why),
         _ => trouble,
@@ -157,7 +158,7 @@ fn not_created(message: &str) -> Trouble {
     } else {
         ""
     };
-    let message = format!("the cluster refuses the pod: {}{remedy}", trouble::quoted(message));
+    let message = format!("the cluster refuses to create the pod: {}{remedy}", trouble::quoted(message));
     Trouble { reason: TroubleReason::PodRefused, message }
 }
 

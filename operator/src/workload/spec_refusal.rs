@@ -1,4 +1,4 @@
-//! Refusal of a resource that cannot run as it is written; pods of the version before run on.
+//! Refusal of a resource that cannot run as it is written; pods of the previous version run on.
 
 use vmcp_crds::Invalid;
 

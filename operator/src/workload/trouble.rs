@@ -106,7 +106,7 @@ fn of_pod(pod: &Pod, main: &str) -> Option<Trouble> {
         };
         return Some(Trouble {
             reason: TroubleReason::Unschedulable,
-            message: format!("no node takes pod {name}: {message}; {remedy}"),
+            message: format!("pod {name} cannot be scheduled: {message}; {remedy}"),
         });
     }
     if status.phase.as_deref() == Some("Failed") && status.container_statuses.is_none() {
@@ -178,7 +178,7 @@ fn image_pull(pod: &str, image: &str, reason: &str, message: &str) -> Trouble {
     };
     Trouble {
         reason: TroubleReason::ImagePullFailed,
-        message: format!("pod {pod} cannot get image {image}: {why}; {remedy}"),
+        message: format!("pod {pod} cannot pull image {image}: {why}; {remedy}"),
     }
 }
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 /// The pause after the first failure.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause.
-const LAST_PAUSE: Duration = Duration::from_mins(2);
+const MAX_PAUSE: Duration = Duration::from_mins(2);
 /// The longest pause if the failure is in the status, which should soon say that it is over.
-pub(super) const LAST_PAUSE_IN_STATUS: Duration = Duration::from_secs(20);
+pub(super) const MAX_PAUSE_IN_STATUS: Duration = Duration::from_secs(20);
 
 /// Returns the pause after this many failures in a row.
 pub(super) fn pause(failures: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LAST_PAUSE)
+    FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(MAX_PAUSE)
 }
 
 /// Failures in a row, by object (namespace, name).
@@ -43,6 +43,6 @@ mod tests {
     fn pauses_double_up_to_a_cap() {
         assert_eq!(pause(1), FIRST_PAUSE);
         assert_eq!(pause(3), FIRST_PAUSE * 4);
-        assert_eq!(pause(1000), LAST_PAUSE);
+        assert_eq!(pause(1000), MAX_PAUSE);
     }
 }

@@ -21,7 +21,7 @@ const LEASE_DURATION: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// The interval at which the leader renews the Lease, and the others look at it.
 const RETRY_PERIOD: Duration = Duration::from_secs(2);
-/// The longest that one call may take, so that a leader tries twice within [`RENEW_DEADLINE`].
+/// The longest that one call may take, so that two attempts to renew begin within [`RENEW_DEADLINE`].
 const LEASE_CALL_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// One candidate for a Lease.

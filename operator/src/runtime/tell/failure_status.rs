@@ -35,7 +35,7 @@ pub(crate) async fn report_failure<K: CustomResource>(
     context.publish_transitions(object, &before, &conditions).await;
     let mut change = failed_status(kind, &conditions, message);
     if status.get("readyReplicas").and_then(Value::as_i64).is_some_and(|ready| ready > 0) {
-        // Pods of the version before serve on: the object as a whole has not failed.
+        // Pods of the previous version serve on: the object as a whole has not failed.
         change.remove("phase");
     }
     status.extend(change);

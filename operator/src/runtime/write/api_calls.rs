@@ -12,6 +12,15 @@ use crate::runtime::failure::{Failure, Retry, error_chain};
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Error of one call of the API server.
+///
+/// ```
+/// # use vmcp_operator::runtime::{CallError, Failure as _, Retry, Verb};
+/// let status = kube::core::Status::failure("the object has been modified", "Conflict").with_code(409);
+/// let cause = Box::new(kube::Error::Api(Box::new(status)));
+/// let error = CallError::Api { verb: Verb::Apply, kind: "Service", name: "vmcp-x".to_owned(), cause };
+/// assert_eq!(error.to_string(), "apply of Service vmcp-x failed: the object has been modified");
+/// assert_eq!((error.category(), error.retry()), ("Conflict", Retry::Soon));
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The lease was lost: another replica may lead by now.

@@ -145,6 +145,8 @@ impl Context {
                 // The other children are applied all the same: one foreign object does not hold them up.
                 Err(error) => applied.failed = applied.failed.or(Some(error)),
             }
+            // Also after an error: a child that could not be applied is still desired, and is not deleted
+            // below.
             wanted.push(key);
         }
         for (kind, object) in self.children.of_owner(&owner.uid) {

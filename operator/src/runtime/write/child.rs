@@ -51,7 +51,7 @@ impl Child {
         self.object.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Returns the object as JSON.
+    /// Returns the object.
     pub fn object(&self) -> &DynamicObject {
         &self.object
     }

@@ -60,6 +60,13 @@ impl fmt::Display for Verb {
 pub type Rights = BTreeMap<(String, String), BTreeSet<&'static str>>;
 
 /// Returns every right that the operator needs, without those of the leader election.
+///
+/// ```
+/// # use vmcp_operator::runtime::rights;
+/// let rights = rights();
+/// let pods = &rights[&(String::new(), "pods".to_owned())];
+/// assert_eq!(pods.iter().copied().collect::<Vec<_>>(), ["list", "patch", "watch"]);
+/// ```
 pub fn rights() -> Rights {
     let mut rights = Rights::new();
     let mut need = |group: &str, resource: &str, verbs: &[&'static str]| {
@@ -94,11 +101,11 @@ pub fn rights() -> Rights {
 /// The kind of the events that are read to learn why pods do not run.
 const EVENT: &str = "Event";
 
-/// Returns how `Context::call` is used for a kind. A patch of one of the operator's own kinds is one of its
-/// status.
+/// Returns the calls that `Context::call` makes for a kind. A patch of one of the operator's own kinds is one
+/// of its status.
 pub(super) fn verbs_of(kind: &str) -> &'static [Verb] {
     match kind {
-        // Touched, so that the kubelet syncs mounted files at once.
+        // An annotation is changed, so that the kubelet syncs mounted files at once.
         "Pod" => &[Verb::Patch],
         EVENT => &[Verb::List],
         // Read once when it is malformed, to say where the mistake is.

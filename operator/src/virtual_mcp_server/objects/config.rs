@@ -9,11 +9,14 @@ use vmcp_crds::virtual_mcp_server::Validated;
 
 use super::meta;
 use crate::virtual_mcp_server::dereference::GeneratedValues;
-use crate::virtual_mcp_server::last_good::Mounted;
+use crate::virtual_mcp_server::last_good::MountedConfiguration;
 use crate::virtual_mcp_server::names::{self, CONFIG_FILE};
 
 /// Returns the ConfigMap with `vmcp.yaml`.
-pub(in crate::virtual_mcp_server) fn config_map(server: &Validated, mounted: &Mounted) -> ConfigMap {
+pub(in crate::virtual_mcp_server) fn config_map(
+    server: &Validated,
+    mounted: &MountedConfiguration,
+) -> ConfigMap {
     ConfigMap {
         metadata: meta(server, names::config_map(&server.name)),
         data: Some(BTreeMap::from([(CONFIG_FILE.to_owned(), mounted.text.clone())])),
@@ -24,7 +27,7 @@ pub(in crate::virtual_mcp_server) fn config_map(server: &Validated, mounted: &Mo
 /// Returns the Secret: one key a value, `admin-token` and `session-key` among them.
 pub(in crate::virtual_mcp_server) fn secret(
     server: &Validated,
-    mounted: &Mounted,
+    mounted: &MountedConfiguration,
     generated: &GeneratedValues,
 ) -> Secret {
     let mut data: BTreeMap<_, _> =

@@ -61,7 +61,7 @@ pub(in crate::virtual_mcp_server) fn deployment(
 fn template(server: &Validated, grace: Duration, settings: &BuildSettings) -> PodTemplateSpec {
     let pods = &server.pods;
     let grace = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
-    let account = pods.service_account.clone().unwrap_or_else(|| names::other(&server.name));
+    let account = pods.service_account.clone().unwrap_or_else(|| names::auxiliary(&server.name));
     let base = pod::base(Some(&account), &pods.image_pull_secrets);
     PodTemplateSpec {
         metadata: Some(ObjectMeta { labels: Some(names::selector(&server.name)), ..ObjectMeta::default() }),

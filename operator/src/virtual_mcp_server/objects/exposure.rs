@@ -42,7 +42,7 @@ fn pods(server: &Validated) -> LabelSelector {
 
 fn autoscaler(server: &Validated, autoscaling: &Autoscaling) -> HorizontalPodAutoscaler {
     HorizontalPodAutoscaler {
-        metadata: meta(server, names::other(&server.name)),
+        metadata: meta(server, names::auxiliary(&server.name)),
         spec: Some(HorizontalPodAutoscalerSpec {
             scale_target_ref: CrossVersionObjectReference {
                 api_version: Some("apps/v1".to_owned()),
@@ -75,7 +75,7 @@ fn budget(server: &Validated, disruption: &Disruption) -> PodDisruptionBudget {
         Disruption::MaxUnavailable(most) => (None, Some(most.clone())),
     };
     PodDisruptionBudget {
-        metadata: meta(server, names::other(&server.name)),
+        metadata: meta(server, names::auxiliary(&server.name)),
         spec: Some(PodDisruptionBudgetSpec {
             min_available,
             max_unavailable,
@@ -99,7 +99,7 @@ fn policy(server: &Validated, from: &[NetworkPolicyPeer]) -> NetworkPolicy {
         ..NetworkPolicyPeer::default()
     };
     NetworkPolicy {
-        metadata: meta(server, names::other(&server.name)),
+        metadata: meta(server, names::auxiliary(&server.name)),
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(pods(server)),
             policy_types: Some(vec!["Ingress".to_owned()]),
@@ -119,7 +119,7 @@ fn policy(server: &Validated, from: &[NetworkPolicyPeer]) -> NetworkPolicy {
 }
 
 fn service_monitor(server: &Validated, monitor: &ServiceMonitor) -> Child {
-    let mut metadata = meta(server, names::other(&server.name));
+    let mut metadata = meta(server, names::auxiliary(&server.name));
     metadata.labels.get_or_insert_default().extend(monitor.labels.clone());
     let mut endpoint = json!({ "port": "admin", "path": "/metrics" });
     if let (Some(interval), Some(endpoint)) = (&monitor.interval, endpoint.as_object_mut()) {
@@ -140,5 +140,5 @@ fn http_route(server: &Validated, route: &HttpRoute) -> Child {
             "backendRefs": [{ "name": names::service(&server.name), "port": CLIENT_PORT }],
         }],
     } });
-    Child::json(ChildKind::HTTPRoute, meta(server, names::other(&server.name)), spec)
+    Child::json(ChildKind::HTTPRoute, meta(server, names::auxiliary(&server.name)), spec)
 }

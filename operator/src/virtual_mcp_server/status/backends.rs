@@ -12,24 +12,24 @@ use super::ObservedVirtualMCPServer;
 const MAX_MESSAGE_BYTES: usize = 512;
 
 /// Returns every member, sorted by name.
-pub(super) fn discovered(seen: &ObservedVirtualMCPServer<'_>) -> Vec<DiscoveredBackend> {
-    let before = seen.before().discovered_backends;
-    let Ok(configuration) = &seen.plan.configuration else {
+pub(super) fn discovered(observed: &ObservedVirtualMCPServer<'_>) -> Vec<DiscoveredBackend> {
+    let before = observed.before().discovered_backends;
+    let Ok(configuration) = &observed.plan.configuration else {
         // The mounted configuration is an older one: only the pods know its backends.
-        return reported_only(seen, &before);
+        return reported_only(observed, &before);
     };
     let mut discovered: Vec<_> = configuration
         .backends
         .iter()
         .map(|backend| {
             let before = before.iter().find(|known| known.name == backend.name);
-            let unusable = seen.plan.unusable.get(&backend.name);
-            one(seen, &backend.name, Some(backend.url.clone()), unusable, before)
+            let unusable = observed.plan.unusable.get(&backend.name);
+            merged(observed, &backend.name, Some(backend.url.clone()), unusable, before)
         })
         .collect();
-    for (name, reason) in &seen.plan.unusable {
+    for (name, reason) in &observed.plan.unusable {
         if discovered.iter().all(|known| known.name != *name) {
-            discovered.push(one(seen, name, None, Some(reason), None));
+            discovered.push(merged(observed, name, None, Some(reason), None));
         }
     }
     discovered.sort_by(|a, b| a.name.cmp(&b.name));
@@ -38,10 +38,10 @@ pub(super) fn discovered(seen: &ObservedVirtualMCPServer<'_>) -> Vec<DiscoveredB
 
 /// Returns the backends that pods report, or those of the status so far while no pod reports.
 fn reported_only(
-    seen: &ObservedVirtualMCPServer<'_>,
+    observed: &ObservedVirtualMCPServer<'_>,
     before: &[DiscoveredBackend],
 ) -> Vec<DiscoveredBackend> {
-    let mut names: Vec<_> = seen
+    let mut names: Vec<_> = observed
         .reports()
         .flat_map(|report| report.backends.iter().map(|backend| backend.name.clone()))
         .collect();
@@ -52,20 +52,20 @@ fn reported_only(
     }
     let of = |name: &String| {
         let before = before.iter().find(|known| known.name == *name);
-        one(seen, name, before.and_then(|before| before.url.clone()), None, before)
+        merged(observed, name, before.and_then(|before| before.url.clone()), None, before)
     };
     names.iter().map(of).collect()
 }
 
 /// Merges the reports of all pods about one backend.
-fn one(
-    seen: &ObservedVirtualMCPServer<'_>,
+fn merged(
+    observed: &ObservedVirtualMCPServer<'_>,
     name: &str,
     url: Option<String>,
     unusable: Option<&String>,
     before: Option<&DiscoveredBackend>,
 ) -> DiscoveredBackend {
-    let views: Vec<&BackendStatus> = seen
+    let statuses: Vec<&BackendStatus> = observed
         .reports()
         .filter_map(|report| report.backends.iter().find(|backend| backend.name == name))
         .collect();
@@ -73,11 +73,11 @@ fn one(
         name: name.to_owned(),
         url,
         status: BackendState::Unknown,
-        mcp_revision: views.iter().find_map(|view| view.revision.clone()),
-        tool_count: views.iter().map(|view| i32::try_from(view.tools).unwrap_or(i32::MAX)).max(),
-        circuit_breaker_state: views
+        mcp_revision: statuses.iter().find_map(|status| status.revision.clone()),
+        tool_count: statuses.iter().map(|status| i32::try_from(status.tools).unwrap_or(i32::MAX)).max(),
+        circuit_breaker_state: statuses
             .iter()
-            .map(|view| view.breaker)
+            .map(|status| status.breaker)
             .max_by_key(|breaker| severity(*breaker))
             .map(breaker),
         message: None,
@@ -89,9 +89,9 @@ fn one(
             (None, None, None);
         return discovered;
     }
-    let server = seen.references.servers.iter().find(|server| server.name_any() == name);
+    let server = observed.references.servers.iter().find(|server| server.name_any() == name);
     let trouble = server.and_then(|server| trouble(server));
-    let states: Vec<_> = views.iter().map(|view| state(view)).collect();
+    let states: Vec<_> = statuses.iter().map(|status| state(status)).collect();
     let Some(worst) = states.iter().max() else {
         discovered.message = trouble;
         return discovered;
@@ -101,14 +101,15 @@ fn one(
     let lost = *worst > BackendState::Degraded && *worst != BackendState::Unknown;
     discovered.status = if callable && lost { BackendState::Degraded } else { *worst };
     if discovered.status != BackendState::Ready {
-        let symptom = || views.iter().max_by_key(|view| state(view)).and_then(|view| message(view));
-        discovered.message = trouble.or_else(symptom).map(|message| steady(message, before));
+        let symptom =
+            || statuses.iter().max_by_key(|status| state(status)).and_then(|status| message(status));
+        discovered.message = trouble.or_else(symptom).map(|message| without_flapping(message, before));
     }
     discovered
 }
 
-/// Returns why an MCPServer does not run: the cause, where the pods of `vmcp` see only the refused connection
-/// that follows from it.
+/// Returns why an MCPServer does not run. That is the cause; the pods of `vmcp` see only the refused
+/// connection that follows from it.
 fn trouble(server: &MCPServer) -> Option<String> {
     let status = server.status.as_ref()?;
     let phase = status.phase.filter(|phase| *phase != MCPServerPhase::Ready)?;
@@ -120,9 +121,9 @@ fn trouble(server: &MCPServer) -> Option<String> {
 }
 
 /// Maps a pod's report to a state. A refused credential is recognized by words of the error.
-fn state(view: &BackendStatus) -> BackendState {
+fn state(status: &BackendStatus) -> BackendState {
     let failed = || {
-        let error = view.last_error.as_deref().unwrap_or_default().to_ascii_lowercase();
+        let error = status.last_error.as_deref().unwrap_or_default().to_ascii_lowercase();
         let mut words = error.split(|character: char| !character.is_ascii_alphanumeric());
         if words.any(|word| matches!(word, "401" | "403" | "unauthorized" | "forbidden")) {
             BackendState::Unauthenticated
@@ -130,13 +131,17 @@ fn state(view: &BackendStatus) -> BackendState {
             BackendState::Unavailable
         }
     };
-    match view.state {
-        report::BackendState::Connected if view.breaker == BreakerPosition::Open => BackendState::Unavailable,
-        report::BackendState::Connected if view.rejected > 0 => BackendState::Degraded,
+    match status.state {
+        report::BackendState::Connected if status.breaker == BreakerPosition::Open => {
+            BackendState::Unavailable
+        }
+        report::BackendState::Connected if status.rejected > 0 => BackendState::Degraded,
         report::BackendState::Connected => BackendState::Ready,
         report::BackendState::Failed => failed(),
         // Between two attempts the backend is as it was after the last one.
-        report::BackendState::Connecting | report::BackendState::Configured if view.last_error.is_some() => {
+        report::BackendState::Connecting | report::BackendState::Configured
+            if status.last_error.is_some() =>
+        {
             failed()
         }
         report::BackendState::Connecting | report::BackendState::Configured => BackendState::Unknown,
@@ -144,15 +149,15 @@ fn state(view: &BackendStatus) -> BackendState {
 }
 
 /// Returns what is wrong with a backend in one pod.
-fn message(view: &BackendStatus) -> Option<String> {
-    if let Some(error) = &view.last_error {
+fn message(status: &BackendStatus) -> Option<String> {
+    if let Some(error) = &status.last_error {
         return Some(shorten(error));
     }
-    match view.state {
-        report::BackendState::Connected if view.breaker != BreakerPosition::Closed => {
-            Some("the circuit breaker is open after repeated failures; see the server's log".to_owned())
+    match status.state {
+        report::BackendState::Connected if status.breaker != BreakerPosition::Closed => {
+            Some("calls failed repeatedly, so that the circuit breaker holds them back; see the log of the MCP server".to_owned())
         }
-        report::BackendState::Connected if view.rejected > 0 => {
+        report::BackendState::Connected if status.rejected > 0 => {
             Some("some of its definitions cannot be used; see the log of the pods".to_owned())
         }
         report::BackendState::Connected => None,
@@ -162,7 +167,7 @@ fn message(view: &BackendStatus) -> Option<String> {
 
 /// Keeps the message so far if the new one differs in numbers only (ports, seconds, attempts): the status
 /// must come to rest.
-fn steady(message: String, before: Option<&DiscoveredBackend>) -> String {
+fn without_flapping(message: String, before: Option<&DiscoveredBackend>) -> String {
     let words = |text: &str| text.chars().filter(|character| !character.is_ascii_digit()).collect::<String>();
     match before.and_then(|before| before.message.as_ref()) {
         Some(before) if words(before) == words(&message) => before.clone(),

@@ -4,6 +4,7 @@
 //! condition `Degraded`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt as _;
 use vmcp_config::status::{EmbeddingState, EmbeddingStatus};
 use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, EmbeddingSource, TeiService};
 
@@ -19,21 +20,21 @@ pub(super) const EMBEDDING: &str = "Embedding";
 
 /// Returns all conditions, in the order of their importance to a reader.
 pub(super) fn all(
-    seen: &ObservedVirtualMCPServer<'_>,
+    observed: &ObservedVirtualMCPServer<'_>,
     health: &WorkloadHealth,
     discovered: &[DiscoveredBackend],
 ) -> Vec<Condition> {
-    let generation = seen.server.metadata.generation.unwrap_or_default();
-    let mut conditions = Conditions::new(&seen.before().conditions, generation);
-    ready(seen, health, &mut conditions);
+    let generation = observed.server.metadata.generation.unwrap_or_default();
+    let mut conditions = Conditions::new(&observed.before().conditions, generation);
+    ready(observed, health, &mut conditions);
     let mut degradations = Vec::new();
-    not_applied(seen, &mut conditions, &mut degradations);
-    config_valid(seen, &mut conditions, &mut degradations);
-    pod_template(seen, &mut conditions, &mut degradations);
-    references(seen, &mut conditions, &mut degradations);
-    backends(seen, discovered, &mut conditions, &mut degradations);
-    embeddings(seen, &mut conditions, &mut degradations);
-    missing_kinds(seen, &mut degradations);
+    not_applied(observed, &mut conditions, &mut degradations);
+    config_valid(observed, &mut conditions, &mut degradations);
+    pod_template(observed, &mut conditions, &mut degradations);
+    references(observed, &mut conditions, &mut degradations);
+    backends(observed, discovered, &mut conditions, &mut degradations);
+    embeddings(observed, &mut conditions, &mut degradations);
+    missing_kinds(observed, &mut degradations);
     if let Some((reason, message)) = degradations.first() {
         let more = match degradations.len() {
             1 => String::new(),
@@ -50,18 +51,18 @@ pub(super) fn all(
 type Degradations = Vec<(&'static str, String)>;
 
 /// Sets `Ready`: at least one pod serves.
-fn ready(seen: &ObservedVirtualMCPServer<'_>, health: &WorkloadHealth, conditions: &mut Conditions) {
-    conditions.set("Ready", seen.ready() > 0, &health.reason, health.message.clone());
+fn ready(observed: &ObservedVirtualMCPServer<'_>, health: &WorkloadHealth, conditions: &mut Conditions) {
+    conditions.set("Ready", observed.ready() > 0, &health.reason, health.message.clone());
 }
 
 /// Reports a child that cannot be written; while no pod serves, it is the reason of `Ready` as well.
 fn not_applied(
-    seen: &ObservedVirtualMCPServer<'_>,
+    observed: &ObservedVirtualMCPServer<'_>,
     conditions: &mut Conditions,
     degradations: &mut Degradations,
 ) {
-    let Some(error) = &seen.applied.failed else { return };
-    if seen.ready() == 0 {
+    let Some(error) = &observed.applied.failed else { return };
+    if observed.ready() == 0 {
         conditions.set("Ready", false, error.category(), error_chain(error));
     }
     degradations.push((error.category(), error_chain(error)));
@@ -69,13 +70,13 @@ fn not_applied(
 
 /// Sets `ConfigValid`: refused by the operator, refused by a pod, in need of a restart, or valid.
 fn config_valid(
-    seen: &ObservedVirtualMCPServer<'_>,
+    observed: &ObservedVirtualMCPServer<'_>,
     conditions: &mut Conditions,
     degradations: &mut Degradations,
 ) {
     const KIND: &str = "ConfigValid";
-    if let Some(refusal) = refusal(seen.plan) {
-        let serving = if seen.references.mounted.is_some() {
+    if let Some(refusal) = refusal(observed.plan) {
+        let serving = if observed.references.mounted.is_some() {
             "; the last good configuration stays in force"
         } else {
             ""
@@ -85,8 +86,8 @@ fn config_valid(
         degradations.push((refusal.reason, message));
         return;
     }
-    let wanted = seen.wanted_digest();
-    let refused = seen.reports().find_map(|report| {
+    let wanted = observed.wanted_digest();
+    let refused = observed.reports().find_map(|report| {
         let configuration = &report.configuration;
         let refused = configuration.refused.as_ref()?;
         // A refusal of an older text says nothing about this one.
@@ -100,13 +101,17 @@ fn config_valid(
         degradations.push(("RefusedByPods", message));
         return;
     }
-    let warnings = seen.plan.configuration.iter().flat_map(|found| &found.lowered.warnings);
+    let warnings = observed.plan.configuration.iter().flat_map(|found| &found.lowered.warnings);
     // The condition `BackendsDiscovered` says that there are no backends.
     let warnings: Vec<_> = warnings.filter(|warning| warning.path != "backends").collect();
-    let restart = seen.reports().any(|report| !report.configuration.needs_restart.is_empty());
+    let restart = observed.reports().any(|report| !report.configuration.needs_restart.is_empty());
     let message = match warnings.first() {
         _ if restart => {
-            "some settings take effect after a restart: `kubectl rollout restart` the Deployment".to_owned()
+            let (name, namespace) =
+                (observed.server.name_any(), observed.server.namespace().unwrap_or_default());
+            format!(
+                "some settings take effect after a restart; run `kubectl rollout restart deployment/{name} -n {namespace}`"
+            )
         }
         Some(warning) if warnings.len() > 1 => {
             format!("{warning} (and {} more warnings)", warnings.len() - 1)
@@ -126,11 +131,11 @@ fn config_valid(
 
 /// Sets `PodTemplateSpecValid`.
 fn pod_template(
-    seen: &ObservedVirtualMCPServer<'_>,
+    observed: &ObservedVirtualMCPServer<'_>,
     conditions: &mut Conditions,
     degradations: &mut Degradations,
 ) {
-    match &seen.plan.template {
+    match &observed.plan.template {
         Ok(()) => {
             conditions.set("PodTemplateSpecValid", true, "PodTemplateSpecValid", "the pod template is valid")
         }
@@ -144,12 +149,12 @@ fn pod_template(
 
 /// Sets a condition for each reference.
 fn references(
-    seen: &ObservedVirtualMCPServer<'_>,
+    observed: &ObservedVirtualMCPServer<'_>,
     conditions: &mut Conditions,
     degradations: &mut Degradations,
 ) {
-    if let Some(group) = group_of(seen.server) {
-        if seen.references.group_exists {
+    if let Some(group) = group_of(observed.server) {
+        if observed.references.group_exists {
             conditions.set(
                 "GroupRefValidated",
                 true,
@@ -164,21 +169,21 @@ fn references(
             degradations.push(("GroupRefNotFound", message));
         }
     }
-    if let Some(reference) = &seen.server.spec.telemetry_config_ref {
-        telemetry(seen, &reference.name, conditions, degradations);
+    if let Some(reference) = &observed.server.spec.telemetry_config_ref {
+        telemetry(observed, &reference.name, conditions, degradations);
     }
-    embedding_server(seen, conditions, degradations);
+    embedding_server(observed, conditions, degradations);
 }
 
 /// Sets `TelemetryConfigRefValidated`: the settings exist and are valid themselves.
 fn telemetry(
-    seen: &ObservedVirtualMCPServer<'_>,
+    observed: &ObservedVirtualMCPServer<'_>,
     name: &str,
     conditions: &mut Conditions,
     degradations: &mut Degradations,
 ) {
     const KIND: &str = "TelemetryConfigRefValidated";
-    let Some(found) = &seen.references.telemetry else {
+    let Some(found) = &observed.references.telemetry else {
         let message = format!(
             "there is no MCPTelemetryConfig {name} in this namespace; create it, or correct spec.telemetryConfigRef"
         );
@@ -208,20 +213,24 @@ fn telemetry(
 
 /// Sets `EmbeddingServerReady` if there is one. Kept as it was while the resource is refused as a whole.
 fn embedding_server(
-    seen: &ObservedVirtualMCPServer<'_>,
+    observed: &ObservedVirtualMCPServer<'_>,
     conditions: &mut Conditions,
     degradations: &mut Degradations,
 ) {
     const KIND: &str = "EmbeddingServerReady";
-    let Ok(server) = &seen.plan.server else { return conditions.keep(KIND) };
+    let Ok(server) = &observed.plan.server else { return conditions.keep(KIND) };
     let source = server.optimizer.as_ref().map(|optimizer| &optimizer.embeddings);
     let Some(EmbeddingSource::Tei { service: TeiService::Managed(_) | TeiService::Referenced(_), .. }) =
         source
     else {
         return;
     };
-    let name = embedding_server_of(seen.server);
-    let (reason, message) = match seen.references.embedding_server.as_ref().map(|found| found.status.as_ref())
+    let name = embedding_server_of(observed.server);
+    let (reason, message) = match observed
+        .references
+        .embedding_server
+        .as_ref()
+        .map(|found| found.status.as_ref())
     {
         None => (
             "EmbeddingServerNotFound",
@@ -250,20 +259,20 @@ fn embedding_server(
 
 /// Sets `BackendsDiscovered`; backends that cannot be called are a degradation.
 fn backends(
-    seen: &ObservedVirtualMCPServer<'_>,
+    observed: &ObservedVirtualMCPServer<'_>,
     discovered: &[DiscoveredBackend],
     conditions: &mut Conditions,
     degradations: &mut Degradations,
 ) {
     const KIND: &str = "BackendsDiscovered";
-    if let Some(name) = seen.plan.duplicates.first() {
+    if let Some(name) = observed.plan.duplicates.first() {
         let message = format!(
             "an MCPServer and an MCPServerEntry are both called {name}; only the MCPServer is used; create one of them under another name"
         );
         conditions.set(KIND, false, "DuplicateBackendName", message.clone());
         degradations.push(("DuplicateBackendName", message));
     } else if discovered.is_empty() {
-        let message = match group_of(seen.server) {
+        let message = match group_of(observed.server) {
             Some(group) => {
                 format!("no MCPServer or MCPServerEntry has `groupRef: {{name: {group}}}`; give one to each")
             }
@@ -290,12 +299,12 @@ fn backends(
 
 /// Sets `EmbeddingsReady` by the worst report of a pod.
 fn embeddings(
-    seen: &ObservedVirtualMCPServer<'_>,
+    observed: &ObservedVirtualMCPServer<'_>,
     conditions: &mut Conditions,
     degradations: &mut Degradations,
 ) {
     const KIND: &str = "EmbeddingsReady";
-    if seen.plan.server.as_ref().is_ok_and(|server| server.optimizer.is_none()) {
+    if observed.plan.server.as_ref().is_ok_and(|server| server.optimizer.is_none()) {
         return conditions.set(KIND, true, "NotWanted", "the optimizer is off, so that no tool is embedded");
     }
     let rank = |status: &&EmbeddingStatus| match status.state {
@@ -304,8 +313,8 @@ fn embeddings(
         EmbeddingState::Working => 2,
         EmbeddingState::Degraded => 3,
     };
-    let Some(worst) = seen.reports().map(|report| &report.embeddings).max_by_key(rank) else {
-        if seen.ready() > 0 {
+    let Some(worst) = observed.reports().map(|report| &report.embeddings).max_by_key(rank) else {
+        if observed.ready() > 0 {
             return conditions.keep(KIND);
         }
         return conditions.unknown(KIND, "NoPods", "no pod is ready");
@@ -340,8 +349,8 @@ fn embeddings(
 }
 
 /// Reports optional kinds that the resource asks for and the cluster lacks.
-fn missing_kinds(seen: &ObservedVirtualMCPServer<'_>, degradations: &mut Degradations) {
-    let missing = seen.applied.missing.iter().map(|kind| {
+fn missing_kinds(observed: &ObservedVirtualMCPServer<'_>, degradations: &mut Degradations) {
+    let missing = observed.applied.missing.iter().map(|kind| {
         let (api, field) = match kind {
             ChildKind::ServiceMonitor => ("the Prometheus operator", "spec.serviceMonitor"),
             _ => ("the Gateway API", "spec.httpRoute"),

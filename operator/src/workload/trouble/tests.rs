@@ -41,7 +41,7 @@ fn an_image_that_cannot_be_had_stays_one_message() {
     };
     let (reason, first) = trouble(waiting("ErrImagePull", cause));
     assert_eq!(reason, TroubleReason::ImagePullFailed);
-    assert!(first.starts_with("pod mcp-time-1 cannot get image example/time:1: rpc error"), "{first}");
+    assert!(first.starts_with("pod mcp-time-1 cannot pull image example/time:1: rpc error"), "{first}");
     assert!(first.contains("imagePullSecrets"), "{first}");
     let behind = format!("Back-off pulling image \"example/time:1\": ErrImagePull: {cause}");
     assert_eq!(trouble(waiting("ImagePullBackOff", &behind)).1, first);
@@ -128,7 +128,7 @@ fn a_pod_without_a_node() {
     assert_eq!(reason, TroubleReason::Unschedulable);
     assert_eq!(
         message,
-        "no node takes pod p: 0/1 nodes are available: 1 Insufficient cpu; lower spec.resources.requests or add nodes"
+        "pod p cannot be scheduled: 0/1 nodes are available: 1 Insufficient cpu; lower spec.resources.requests or add nodes"
     );
     assert!(!reason.needs_person(), "a node may come by itself");
 }

@@ -96,7 +96,7 @@ async fn a_server_follows_its_pods_and_says_what_they_suffer() {
     pod_says(&place, "time", false, pull).await;
     let message = told::<MCPServer>(&place, "time", "Ready", "False", "ImagePullFailed").await;
     assert!(
-        message.contains("cannot get image x:1: x:1: not found; check that spec.image exists"),
+        message.contains("cannot pull image x:1: x:1: not found; check that spec.image exists"),
         "{message}"
     );
     assert_eq!(phase(&place, "time").await, ("Failed".to_owned(), Some(message)));

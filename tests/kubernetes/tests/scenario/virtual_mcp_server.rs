@@ -368,7 +368,7 @@ async fn a_backend_that_does_not_run_is_explained_by_what_is_wrong_with_it() {
         message.contains("MCPServer broken is Failed").then_some(message)
     };
     let message = place.eventually("the reason", explained).await;
-    assert!(message.contains("cannot get image x:1: x:1: not found"), "{message}");
+    assert!(message.contains("cannot pull image x:1: x:1: not found"), "{message}");
     assert!(message.contains("see `kubectl describe mcpserver broken"), "{message}");
     let status = place.get::<VirtualMCPServer>("x").await.unwrap().status.unwrap();
     assert!(message.contains(status.discovered_backends[0].message.as_ref().unwrap()), "{status:?}");
