@@ -7,7 +7,7 @@ use rust_stemmers::{Algorithm, Stemmer};
 use crate::stopwords::is_stop_word;
 
 /// Longer words are keys and hashes, no English; the stemmer's time grows with the square of the length.
-const LONGEST_STEMMED: usize = 48;
+const MAX_STEMMED_BYTES: usize = 48;
 
 /// The terms of a text in order, repeated as often as they occur.
 pub(crate) fn terms(text: &str) -> impl Iterator<Item = String> {
@@ -22,7 +22,7 @@ pub(crate) fn stemmer() -> Stemmer {
 
 /// The stem of an English word. Other words stay as they are: the stemmer is made for ASCII and may panic on the rest.
 pub(crate) fn stem(stemmer: &Stemmer, word: String) -> String {
-    if word.is_ascii() && word.len() <= LONGEST_STEMMED { stemmer.stem(&word).into_owned() } else { word }
+    if word.is_ascii() && word.len() <= MAX_STEMMED_BYTES { stemmer.stem(&word).into_owned() } else { word }
 }
 
 /// The words of a text that say something, lower-case. A text of stop words alone keeps them: `who_am_i` shall be found

@@ -27,7 +27,7 @@ const K1: f32 = 1.2;
 const FIELDS: usize = 5;
 /// Weights of the fields and their length normalization `b`, as measured on the development sets of the reference.
 const WEIGHTS: [f32; FIELDS] = [3.0, 1.0, 1.0, 0.5, 0.25];
-const B: [f32; FIELDS] = [0.3, 0.3, 0.6, 0.6, 0.6];
+const LENGTH_NORMALIZATION: [f32; FIELDS] = [0.3, 0.3, 0.6, 0.6, 0.6];
 
 /// An inverted index: the postings of all terms in one array, those of a term side by side in document order.
 pub(crate) struct Bm25f {
@@ -94,7 +94,7 @@ impl Bm25f {
             }
         }
         let mut by_field = [(0.0, 0.0); FIELDS];
-        for ((norm, total), b) in by_field.iter_mut().zip(totals).zip(B) {
+        for ((norm, total), b) in by_field.iter_mut().zip(totals).zip(LENGTH_NORMALIZATION) {
             *norm = (1.0 - b, b * visible.len() as f32 / (total as f32).max(1.0));
         }
         Norms { documents: visible.len(), by_field }

@@ -13,23 +13,23 @@ const MIN_CONTENT_WORDS: usize = 2;
 /// Several sentences (or lines, or parts between semicolons) are the clauses. A single sentence is taken apart at its
 /// commas and before `and`, `then`, `plus` and `also`. Split the task's description only: keywords have no clauses.
 pub fn split_clauses(query: &str) -> Vec<String> {
-    let mut clauses = join_short(&fragments(query, Cut::Sentences));
+    let mut clauses = join_short(&fragments(query, Separators::Sentences));
     if clauses.len() < 2 {
-        clauses = join_short(&fragments(query, Cut::Conjunctions));
+        clauses = join_short(&fragments(query, Separators::Conjunctions));
     }
     clauses.truncate(MAX_CLAUSES);
     if clauses.len() < 2 { Vec::new() } else { clauses }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Cut {
+enum Separators {
     Sentences,
     Conjunctions,
 }
 
 /// Pieces of the query, without the punctuation and the words between them.
-fn fragments(query: &str, cut: Cut) -> Vec<String> {
-    let fine = cut == Cut::Conjunctions;
+fn fragments(query: &str, cut: Separators) -> Vec<String> {
+    let fine = cut == Separators::Conjunctions;
     let mut fragments = vec![String::new()];
     for line in query.split(|character| {
         matches!(character, '\n' | ';' | '；' | '。' | '！' | '？')

@@ -8,7 +8,7 @@ use crate::clauses::MAX_CLAUSES;
 use crate::document::Document;
 use crate::evidence::Evidence;
 use crate::fusion;
-use crate::query::{Clause, DEFAULT_SEMANTIC_RATIO, Hit, Outcome, Query, SearchMode};
+use crate::query::{Clause, DEFAULT_SEMANTIC_RATIO, Hit, Query, Ranking, SearchMode};
 use crate::vectors::Vectors;
 use crate::visible::Visible;
 
@@ -47,8 +47,8 @@ impl Index {
     }
 
     /// Finds the best visible documents (`None`: all are visible). Never fails: whatever is missing or unfit silences an
-    /// arm, and the outcome says which arms spoke. What is not visible has no influence whatever.
-    pub fn search(&self, query: &Query<'_>, visible: Option<&Visible>) -> Outcome {
+    /// arm, and the ranking says which arms spoke. What is not visible has no influence whatever.
+    pub fn search(&self, query: &Query<'_>, visible: Option<&Visible>) -> Ranking {
         let is_visible = |document: &usize| visible.is_none_or(|visible| visible.contains(*document));
         let documents: Vec<usize> = (0..self.len()).filter(is_visible).collect();
         let ratio = if query.semantic_ratio.is_nan() { DEFAULT_SEMANTIC_RATIO } else { query.semantic_ratio };
@@ -56,24 +56,24 @@ impl Index {
 
         let clauses = query.clauses.get(..query.clauses.len().min(MAX_CLAUSES)).unwrap_or_default();
         let clauses = if clauses.len() < 2 { &[] } else { clauses };
-        let ranking = self.rank(query, clauses, ratio, &documents, visible);
+        let evidence = self.rank(query, clauses, ratio, &documents, visible);
 
         let mode = match ratio {
-            _ if ranking.whole.cosine.iter().all(Option::is_none) => SearchMode::Keyword,
+            _ if evidence.whole.cosine.iter().all(Option::is_none) => SearchMode::Keyword,
             0.0 => SearchMode::Keyword,
             1.0 => SearchMode::Semantic,
             _ => SearchMode::Hybrid,
         };
-        Outcome {
-            hits: ranking.hits(query, mode, &documents),
+        Ranking {
+            hits: evidence.hits(query, mode, &documents),
             mode,
             visible: documents.len(),
             without_vector: documents.iter().filter(|document| !self.vectors.has(**document)).count(),
             keyword_matches: (0..documents.len())
-                .filter(|at| ranking.whole.keyword_match(*at).is_some())
+                .filter(|at| evidence.whole.keyword_match(*at).is_some())
                 .count(),
             clauses: clauses.iter().map(|clause| clause.text.to_owned()).collect(),
-            terms: ranking.whole.terms,
+            terms: evidence.whole.terms,
         }
     }
 
@@ -85,7 +85,7 @@ impl Index {
         ratio: f32,
         documents: &[usize],
         visible: Option<&Visible>,
-    ) -> Ranking {
+    ) -> QueryEvidence {
         let whole = Clause { text: query.text, vector: query.vector };
         let vectors: Vec<_> =
             std::iter::once(&whole).chain(clauses).map(|text| self.vectors.query(text.vector?)).collect();
@@ -96,7 +96,7 @@ impl Index {
             let bm25 = documents.iter().map(|document| matches.scores.get(*document).copied()).collect();
             Evidence::new(matches.terms, cosines.next().unwrap_or_default(), bm25, ratio)
         };
-        Ranking { whole: weigh(&whole), clauses: clauses.iter().map(weigh).collect() }
+        QueryEvidence { whole: weigh(&whole), clauses: clauses.iter().map(weigh).collect() }
     }
 }
 
@@ -110,12 +110,12 @@ impl fmt::Debug for Index {
 }
 
 /// The evidence for the whole query and for its clauses.
-struct Ranking {
+struct QueryEvidence {
     whole: Evidence,
     clauses: Vec<Evidence>,
 }
 
-impl Ranking {
+impl QueryEvidence {
     /// What the document at a position is ranked by.
     fn fused(&self, position: usize) -> f32 {
         let whole = self.whole.fused.get(position).copied().unwrap_or_default();

@@ -9,8 +9,8 @@
 //!     ..Document::default()
 //! };
 //! let index = Index::new(&[tool("get_weather", "Forecast for a city"), tool("send_mail", "Sends a message")]);
-//! let outcome = index.search(&Query { text: "mailing somebody", ..Query::default() }, None);
-//! assert_eq!(outcome.hits[0].document, 1);
+//! let ranking = index.search(&Query { text: "mailing somebody", ..Query::default() }, None);
+//! assert_eq!(ranking.hits[0].document, 1);
 //! ```
 
 mod analysis;
@@ -32,7 +32,7 @@ pub use document::{Document, TEXT_VERSION, vector_text};
 pub use fusion::SMALL_SET;
 pub use index::Index;
 pub use query::{
-    Clause, DEFAULT_LIMIT, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Outcome, Query, QueryTerm, SearchMode,
+    Clause, DEFAULT_LIMIT, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Query, QueryTerm, Ranking, SearchMode,
 };
 pub use sentence::first_sentence;
 pub use vectors::Vectors;

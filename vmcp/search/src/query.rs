@@ -65,7 +65,7 @@ pub enum SearchMode {
 
 /// What a search found and why.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub struct Ranking {
     /// Best first; ties in document order.
     pub hits: Vec<Hit>,
     /// Which arms decided the order.

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use vmcp_search::{Clause, Document, Index, Outcome, Query, Vectors, Visible, split_clauses, vector_text};
+use vmcp_search::{Clause, Document, Index, Query, Ranking, Vectors, Visible, split_clauses, vector_text};
 
 const DIMS: usize = 3;
 
@@ -62,7 +62,7 @@ fn index<'a>(tools: impl Iterator<Item = (&'a Document, &'a Option<Vec<f32>>)>) 
     Index::new(&documents).with_vectors(Vectors::from_rows(DIMS, rows))
 }
 
-fn search(index: &Index, asked: &Asked, visible: Option<&Visible>) -> Outcome {
+fn search(index: &Index, asked: &Asked, visible: Option<&Visible>) -> Ranking {
     let clauses: Vec<Clause<'_>> =
         asked.clauses.iter().map(|(text, vector)| Clause { text, vector: vector.as_deref() }).collect();
     let query = Query {
@@ -84,14 +84,14 @@ proptest! {
     fn hits_are_visible_distinct_within_the_limit_and_scored_in_order(tools in collection(), asked in asked()) {
         let index = index(tools.iter().map(|(document, row, _)| (document, row)));
         let visible: Visible = (0..tools.len()).filter(|tool| tools[*tool].2).collect();
-        let outcome = search(&index, &asked, Some(&visible));
-        prop_assert!(outcome.hits.len() <= asked.limit);
-        prop_assert_eq!(outcome.visible, visible.len());
-        prop_assert!(outcome.hits.iter().all(|hit| visible.contains(hit.document)));
-        prop_assert!(outcome.hits.iter().all(|hit| (0.0..=1.0).contains(&hit.score)));
-        prop_assert!(outcome.hits.is_sorted_by(|before, after| before.score >= after.score));
-        let distinct: Visible = outcome.hits.iter().map(|hit| hit.document).collect();
-        prop_assert_eq!(distinct.len(), outcome.hits.len());
+        let ranking = search(&index, &asked, Some(&visible));
+        prop_assert!(ranking.hits.len() <= asked.limit);
+        prop_assert_eq!(ranking.visible, visible.len());
+        prop_assert!(ranking.hits.iter().all(|hit| visible.contains(hit.document)));
+        prop_assert!(ranking.hits.iter().all(|hit| (0.0..=1.0).contains(&hit.score)));
+        prop_assert!(ranking.hits.is_sorted_by(|before, after| before.score >= after.score));
+        let distinct: Visible = ranking.hits.iter().map(|hit| hit.document).collect();
+        prop_assert_eq!(distinct.len(), ranking.hits.len());
     }
 
     #[test]
@@ -140,8 +140,8 @@ fn a_huge_query_is_answered() {
     let index = Index::new(&[Document { name: "list_files".into(), ..Document::default() }]);
     let words: Vec<String> = (0..50_000).map(|number| format!("word{number} list")).collect();
     let text = words.join(" ");
-    let outcome = index.search(&Query { text: &text, ..Query::default() }, None);
-    assert_eq!(outcome.hits.len(), 1);
+    let ranking = index.search(&Query { text: &text, ..Query::default() }, None);
+    assert_eq!(ranking.hits.len(), 1);
     let unbroken = "aB1".repeat(100_000);
     assert!(index.search(&Query { text: &unbroken, ..Query::default() }, None).hits.is_empty());
 }

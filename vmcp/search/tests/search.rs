@@ -41,15 +41,15 @@ fn ratio_one_is_cosine_order() {
         explain: true,
         ..Query::default()
     };
-    let outcome = mock_index().search(&query, None);
-    assert_eq!(outcome.mode, SearchMode::Semantic);
-    let cosines: Vec<f32> = outcome.hits.iter().filter_map(|hit| hit.explanation?.cosine).collect();
-    let order: Vec<usize> = outcome.hits.iter().map(|hit| hit.document).collect();
+    let ranking = mock_index().search(&query, None);
+    assert_eq!(ranking.mode, SearchMode::Semantic);
+    let cosines: Vec<f32> = ranking.hits.iter().filter_map(|hit| hit.explanation?.cosine).collect();
+    let order: Vec<usize> = ranking.hits.iter().map(|hit| hit.document).collect();
     assert_eq!(order, [3, 4, 2, 1, 0]);
     for (cosine, expected) in cosines.iter().zip([0.9983, 0.5256, 0.1103, 0.0127, 0.0058]) {
         assert!((cosine - expected).abs() < 5e-5, "{cosines:?}");
     }
-    let ranks: Vec<_> = outcome.hits.iter().filter_map(|hit| hit.explanation?.cosine_rank).collect();
+    let ranks: Vec<_> = ranking.hits.iter().filter_map(|hit| hit.explanation?.cosine_rank).collect();
     assert_eq!(ranks, [1, 2, 3, 4, 5]);
 }
 
@@ -67,11 +67,11 @@ fn ratio_zero_is_keyword_order_and_finds_only_matches() {
 fn both_arms_reach_one_answer() {
     let query =
         Query { text: "write", vector: Some(&MOCK_QUERY), limit: 2, explain: true, ..Query::default() };
-    let outcome = mock_index().search(&query, None);
-    assert_eq!(outcome.mode, SearchMode::Hybrid);
+    let ranking = mock_index().search(&query, None);
+    assert_eq!(ranking.mode, SearchMode::Hybrid);
     // Five tools: min-max. db_query has cosine scale 1 and no keyword: .6. file_write: .4 and .6 · (.0127 − .0058) / .9925.
     let fused: Vec<(usize, f32)> =
-        outcome.hits.iter().filter_map(|hit| Some((hit.document, hit.explanation?.fused))).collect();
+        ranking.hits.iter().filter_map(|hit| Some((hit.document, hit.explanation?.fused))).collect();
     assert_eq!(fused[0], (3, 0.6));
     assert_eq!(fused[1].0, 1);
     assert!((fused[1].1 - 0.4042).abs() < 1e-3, "{fused:?}");
@@ -81,21 +81,21 @@ fn both_arms_reach_one_answer() {
 fn without_vectors_the_keywords_answer_and_say_so() {
     let index = Index::new(&mock_documents());
     let query = Query { text: "search", vector: Some(&MOCK_QUERY), ..Query::default() };
-    let outcome = index.search(&query, None);
-    assert_eq!((outcome.mode, outcome.without_vector, outcome.keyword_matches), (SearchMode::Keyword, 5, 1));
-    assert_eq!(outcome.hits[0].document, 2);
+    let ranking = index.search(&query, None);
+    assert_eq!((ranking.mode, ranking.without_vector, ranking.keyword_matches), (SearchMode::Keyword, 5, 1));
+    assert_eq!(ranking.hits[0].document, 2);
 
-    let outcome = index.search(&Query { text: "zebra", ..query }, None);
-    assert!(outcome.hits.is_empty() && outcome.keyword_matches == 0);
-    assert_eq!(outcome.terms[0].documents, 0);
+    let ranking = index.search(&Query { text: "zebra", ..query }, None);
+    assert!(ranking.hits.is_empty() && ranking.keyword_matches == 0);
+    assert_eq!(ranking.terms[0].documents, 0);
 }
 
 #[test]
 fn an_unfit_query_vector_is_no_vector() {
     for vector in [&[1.0, 2.0][..], &[f32::NAN; 4], &[0.0; 4], &[f32::INFINITY; 4], &[]] {
         let query = Query { text: "echo", vector: Some(vector), ..Query::default() };
-        let outcome = mock_index().search(&query, None);
-        assert_eq!((outcome.mode, outcome.hits.len()), (SearchMode::Keyword, 1), "{vector:?}");
+        let ranking = mock_index().search(&query, None);
+        assert_eq!((ranking.mode, ranking.hits.len()), (SearchMode::Keyword, 1), "{vector:?}");
     }
 }
 
@@ -105,9 +105,9 @@ fn a_tool_not_embedded_yet_is_average_not_absent() {
     rows[3] = None;
     let index = Index::new(&mock_documents()).with_vectors(Vectors::from_rows(4, rows));
     let query = Query { text: "query", vector: Some(&MOCK_QUERY), ..Query::default() };
-    let outcome = index.search(&query, None);
-    assert_eq!((outcome.mode, outcome.without_vector), (SearchMode::Hybrid, 1));
-    let order: Vec<usize> = outcome.hits.iter().map(|hit| hit.document).collect();
+    let ranking = index.search(&query, None);
+    assert_eq!((ranking.mode, ranking.without_vector), (SearchMode::Hybrid, 1));
+    let order: Vec<usize> = ranking.hits.iter().map(|hit| hit.document).collect();
     // echo .6 · 1; db_query .4 · 1 + .6 · mean of the others.
     assert_eq!(order[..2], [4, 3]);
     assert_eq!(order.len(), 5);
@@ -134,8 +134,8 @@ fn clauses_lift_what_the_whole_query_blurs() {
     let clauses = [Clause { text: "write a file", vector: None }, Clause { text: "search", vector: None }];
     let index = mock_index();
     let fused = |query: &Query<'_>, document: usize| {
-        let outcome = index.search(query, None);
-        outcome.hits.iter().find(|hit| hit.document == document).and_then(|hit| hit.explanation).unwrap()
+        let ranking = index.search(query, None);
+        ranking.hits.iter().find(|hit| hit.document == document).and_then(|hit| hit.explanation).unwrap()
     };
     let (without, with) = (fused(&query, 2), fused(&Query { clauses: &clauses, ..query.clone() }, 2));
     assert_eq!(with.best_clause, Some((1, 1.0)));
@@ -156,9 +156,9 @@ fn only_visible_tools_are_found() {
     let index = mock_index();
     let query = Query { text: "file", vector: Some(&MOCK_QUERY), ..Query::default() };
     let visible: Visible = [1, 4, 99].into_iter().collect();
-    let outcome = index.search(&query, Some(&visible));
-    assert_eq!(outcome.visible, 2);
-    let mut documents: Vec<usize> = outcome.hits.iter().map(|hit| hit.document).collect();
+    let ranking = index.search(&query, Some(&visible));
+    assert_eq!(ranking.visible, 2);
+    let mut documents: Vec<usize> = ranking.hits.iter().map(|hit| hit.document).collect();
     documents.sort_unstable();
     assert_eq!(documents, [1, 4]);
     assert!(index.search(&query, Some(&Visible::default())).hits.is_empty());

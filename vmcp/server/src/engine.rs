@@ -9,6 +9,7 @@ mod fleet;
 pub mod folders;
 mod generation;
 mod options;
+mod recorder;
 mod restart;
 mod shared;
 pub mod snapshot;
@@ -24,25 +25,25 @@ use vmcp_config::status::{DefinitionChanges, EmbeddingStatus};
 use vmcp_config::{Backend, Config};
 use vmcp_model::discovered::Discovered;
 
-pub use fleet::Applied;
+pub use fleet::BackendChanges;
 pub use generation::Generation;
 pub use options::{Options, StartError, Storage};
 pub use restart::needs_restart;
 pub use snapshot::Snapshot;
-pub use snapshot::list::{Entry, List, Page};
-pub use snapshot::task_owners::TaskHomes;
+pub use snapshot::list::{ListEntry, Page, PagedList};
+pub use snapshot::task_owners::TaskOwners;
 pub use snapshot::view::View;
 
 use crate::search::{QueryVectors, Searcher};
 use crate::telemetry::metrics::{BackendLabels, Metrics};
-use commands::Conductor;
-use conductor::Behavior;
+use commands::ConductorHandle;
+use conductor::ConductorOptions;
 use embedding::configured;
 use fleet::Fleet;
 use shared::Shared;
 
 /// How often [`Engine::settled`] looks.
-const SETTLED_POLL: Duration = Duration::from_millis(5);
+const SETTLED_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The running system behind the edge. A cheap handle; when the last one is dropped, everything stops.
 #[derive(Clone)]
@@ -50,7 +51,7 @@ pub struct Engine(Arc<Inner>);
 
 struct Inner {
     shared: Arc<Shared>,
-    conductor: Conductor,
+    conductor: ConductorHandle,
     _stop: DropGuard,
 }
 
@@ -67,7 +68,8 @@ impl Engine {
         let nothing = Snapshot::empty(&config, options.bridge);
         let shared = Arc::new(Shared::new(nothing, store, options.metrics));
         let stop = CancellationToken::new();
-        let behavior = Behavior { embed: options.embed, cached: options.cached, embedder: options.embedder };
+        let behavior =
+            ConductorOptions { embed: options.embed, cached: options.cached, embedder: options.embedder };
         let fleet = Fleet::new(options.downstream, options.bridge);
         let conductor = conductor::start(Arc::clone(&shared), behavior, fleet, stop.clone());
         conductor.apply(config).await;
@@ -76,7 +78,7 @@ impl Engine {
 
     /// Puts another configuration in force. Backends that are configured as before keep running; others finish their calls
     /// in flight and stop.
-    pub async fn apply(&self, config: Config) -> Applied {
+    pub async fn apply(&self, config: Config) -> BackendChanges {
         self.0.conductor.apply(config).await
     }
 
@@ -170,14 +172,14 @@ impl Engine {
     /// Waits until every enabled backend was connected and listed, or has failed, and the snapshot shows it.
     pub async fn settled(&self) {
         while !self.is_settled() {
-            tokio::time::sleep(SETTLED_POLL).await;
+            tokio::time::sleep(SETTLED_POLL_INTERVAL).await;
         }
     }
 
     fn is_settled(&self) -> bool {
         let snapshot = self.snapshot();
         let shows = |name: &Arc<str>, offered: &Arc<Discovered>| {
-            snapshot.sources.iter().any(|(other, seen)| other == name && Arc::ptr_eq(seen, offered))
+            snapshot.listings.iter().any(|(other, seen)| other == name && Arc::ptr_eq(seen, offered))
         };
         snapshot.backends.iter().all(|(name, backend)| {
             let offered = backend.discovered().borrow().clone();
@@ -194,8 +196,8 @@ impl Engine {
     pub(crate) fn searcher(&self, snapshot: &Snapshot) -> Searcher {
         let vectors = match self.0.shared.provider.load_full() {
             None => QueryVectors::Off,
-            Some(provider) => match provider.down() {
-                Some(down) => QueryVectors::Down(down.error),
+            Some(provider) => match provider.outage() {
+                Some(outage) => QueryVectors::Down(outage.error),
                 None => QueryVectors::From(Arc::clone(&provider.embedder)),
             },
         };

@@ -7,12 +7,12 @@ use tokio::time::timeout;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 use vmcp_embed::{EmbedError, Embedder};
-use vmcp_search::{Clause, Index, Outcome, Query, SearchMode, Visible, split_clauses};
+use vmcp_search::{Clause, Index, Query, Ranking, SearchMode, Visible, split_clauses};
 
 /// How long a search waits for the embedding of its query before it goes on without.
-const QUERY_DEADLINE: Duration = Duration::from_secs(2);
+const QUERY_EMBEDDING_TIMEOUT: Duration = Duration::from_secs(2);
 /// From this many tools on, a search takes long enough to be kept off the threads that serve connections.
-const LARGE: usize = 1000;
+const MIN_OFFLOADED_TOOLS: usize = 1000;
 
 /// What is searched, and how. Cheap to clone.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ pub(crate) struct Searcher {
     /// Who embeds the query.
     pub(crate) vectors: QueryVectors,
     /// Ranking.
-    pub(crate) settings: Settings,
+    pub(crate) settings: SearchSettings,
 }
 
 /// Where the vector of a query comes from.
@@ -38,7 +38,7 @@ pub(crate) enum QueryVectors {
 
 /// Ranking, as configured.
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub(crate) struct SearchSettings {
     /// Hits when the caller names no number.
     pub(crate) limit: usize,
     /// Weight of the vectors against the words.
@@ -49,20 +49,20 @@ pub(crate) struct Settings {
     pub(crate) query_deadline: Duration,
 }
 
-impl From<&vmcp_config::Search> for Settings {
-    fn from(search: &vmcp_config::Search) -> Settings {
-        Settings {
+impl From<&vmcp_config::Search> for SearchSettings {
+    fn from(search: &vmcp_config::Search) -> SearchSettings {
+        SearchSettings {
             limit: search.max_tools,
             semantic_ratio: search.hybrid_semantic_ratio,
             distance_threshold: search.semantic_distance_threshold,
-            query_deadline: QUERY_DEADLINE,
+            query_deadline: QUERY_EMBEDDING_TIMEOUT,
         }
     }
 }
 
 /// What is looked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Request<'a> {
+pub(crate) struct SearchRequest<'a> {
     /// What the tool shall do.
     pub(crate) description: &'a str,
     /// Terms; may be empty.
@@ -77,9 +77,9 @@ pub(crate) struct Request<'a> {
 
 /// What was found.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct SearchResult {
     /// The hits and what decided them.
-    pub(crate) outcome: Outcome,
+    pub(crate) ranking: Ranking,
     /// Why the search was less than it could be.
     pub(crate) degraded: Option<Degraded>,
     /// How long the provider was asked for the query's vectors, if it was.
@@ -112,7 +112,7 @@ pub(crate) enum Degraded {
 }
 
 /// Searches. Never fails: whatever is missing, the other arm answers, and the result says so.
-pub(crate) async fn search(searcher: &Searcher, request: Request<'_>) -> Found {
+pub(crate) async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> SearchResult {
     let description = request.description.trim();
     let whole = match request.keywords.trim() {
         "" => description.to_owned(),
@@ -135,7 +135,7 @@ pub(crate) async fn search(searcher: &Searcher, request: Request<'_>) -> Found {
         explain: request.explain,
         span: Span::current(),
     });
-    let outcome = if searcher.index.len() < LARGE {
+    let ranking = if searcher.index.len() < MIN_OFFLOADED_TOOLS {
         scan.run()
     } else {
         let scanner = Arc::clone(&scan);
@@ -145,13 +145,13 @@ pub(crate) async fn search(searcher: &Searcher, request: Request<'_>) -> Found {
     let degraded = match unembedded {
         _ if !searcher.wants_vectors() => None,
         Some(reason) => Some(reason),
-        None if outcome.mode == SearchMode::Keyword && outcome.visible > 0 => Some(Degraded::OtherModel),
-        None if outcome.without_vector > 0 => {
-            Some(Degraded::SomeVectors { missing: outcome.without_vector, visible: outcome.visible })
+        None if ranking.mode == SearchMode::Keyword && ranking.visible > 0 => Some(Degraded::OtherModel),
+        None if ranking.without_vector > 0 => {
+            Some(Degraded::SomeVectors { missing: ranking.without_vector, visible: ranking.visible })
         }
         None => None,
     };
-    Found { outcome, degraded, embedding_took }
+    SearchResult { ranking, degraded, embedding_took }
 }
 
 impl Searcher {
@@ -195,13 +195,13 @@ struct Scan {
     /// As many as texts, or none.
     vectors: Vec<Vec<f32>>,
     limit: usize,
-    settings: Settings,
+    settings: SearchSettings,
     explain: bool,
     span: Span,
 }
 
 impl Scan {
-    fn run(&self) -> Outcome {
+    fn run(&self) -> Ranking {
         let vector = |at: usize| self.vectors.get(at).map(Vec::as_slice);
         let mut texts = self.texts.iter().enumerate().map(|(at, text)| Clause { text, vector: vector(at) });
         let whole = texts.next().unwrap_or(Clause { text: "", vector: None });
@@ -211,7 +211,7 @@ impl Scan {
         let semantic = whole.vector.map(|_| {
             info_span!(parent: &self.span, "search.semantic", tools = self.index.vectors().count()).entered()
         });
-        let outcome = self.index.search(
+        let ranking = self.index.search(
             &Query {
                 text: whole.text,
                 vector: whole.vector,
@@ -224,7 +224,7 @@ impl Scan {
             self.visible.as_deref(),
         );
         drop(semantic);
-        keyword.record("matches", outcome.keyword_matches);
-        outcome
+        keyword.record("matches", ranking.keyword_matches);
+        ranking
     }
 }

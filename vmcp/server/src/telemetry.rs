@@ -26,18 +26,21 @@ pub enum TelemetryError {
     Exporter(String),
     /// Somebody installed a subscriber before.
     #[error("logging is set up already")]
-    Twice,
+    AlreadyInstalled,
 }
 
 /// Installs logs, and traces when `traces` is given. Call once per process, before the runtime starts threads of
 /// its own that log.
-pub fn init(logs: &logs::Settings, traces: Option<&traces::Settings>) -> Result<Telemetry, TelemetryError> {
+pub fn init(
+    logs: &logs::LogSettings,
+    traces: Option<&traces::TraceSettings>,
+) -> Result<Telemetry, TelemetryError> {
     let exporter = traces.map(traces::Exporter::new).transpose()?;
     tracing_subscriber::registry()
         .with(exporter.as_ref().map(traces::Exporter::layer))
         .with(logs::layer(logs)?)
         .try_init()
-        .map_err(|_| TelemetryError::Twice)?;
+        .map_err(|_| TelemetryError::AlreadyInstalled)?;
     Ok(Telemetry { traces: exporter })
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use rusqlite::types::Value;
-use rusqlite::{named_params, params};
+use rusqlite::{Transaction, named_params, params};
 use sha2::{Digest, Sha256};
 
 use crate::{Store, StoreError};
@@ -103,18 +103,37 @@ impl Store {
         })
     }
 
-    /// Forgets everything about backends that are not among `backends`, the record of changes excepted. Returns how many
-    /// vectors went.
-    pub fn retain_backends(&self, backends: &[&str]) -> Result<usize, StoreError> {
+    /// Deletes everything about these backends but the record of changes. Returns the number of deleted vectors.
+    pub fn forget_backends(&self, backends: &[&str]) -> Result<usize, StoreError> {
+        let backends = texts(backends);
+        self.write(|transaction| delete_backends(transaction, &backends))
+    }
+
+    /// Deletes everything but the record of changes about backends that are not among `backends` and that no process
+    /// has listed or embedded since `unused_since`: another process may share the file and have other backends.
+    /// Returns the number of deleted vectors.
+    pub fn retain_backends(&self, backends: &[&str], unused_since: i64) -> Result<usize, StoreError> {
         let backends = texts(backends);
         self.write(|transaction| {
-            for table in ["tool_schema_hashes", "tool_schemas"] {
-                let delete = format!("DELETE FROM {table} WHERE server_name NOT IN rarray(?1)");
-                transaction.execute(&delete, [&backends])?;
-            }
-            transaction.execute("DELETE FROM tool_embeddings WHERE backend_id NOT IN rarray(?1)", [&backends])
+            let unused = transaction
+                .prepare_cached(
+                    "SELECT name FROM (SELECT server_name AS name, saved_at AS used_at FROM tool_schemas
+                                       UNION ALL SELECT server_name, last_checked_at FROM tool_schema_hashes
+                                       UNION ALL SELECT backend_id, updated_at FROM tool_embeddings)
+                     WHERE name NOT IN rarray(?1) GROUP BY name HAVING max(used_at) < ?2",
+                )?
+                .query_map(params![backends, unused_since], |row| row.get::<_, Value>(0))?
+                .collect::<rusqlite::Result<Vec<_>>>()?;
+            delete_backends(transaction, &Rc::new(unused))
         })
     }
+}
+
+fn delete_backends(transaction: &Transaction<'_>, backends: &Rc<Vec<Value>>) -> rusqlite::Result<usize> {
+    for table in ["tool_schema_hashes", "tool_schemas"] {
+        transaction.execute(&format!("DELETE FROM {table} WHERE server_name IN rarray(?1)"), [backends])?;
+    }
+    transaction.execute("DELETE FROM tool_embeddings WHERE backend_id IN rarray(?1)", [backends])
 }
 
 fn texts(texts: &[&str]) -> Rc<Vec<Value>> {

@@ -78,13 +78,29 @@ fn tools_and_backends_that_are_gone_are_forgotten() {
 
         assert_eq!(store.retain_tools("s", &["kept"]).unwrap(), 1);
         assert_eq!(store.schema_hashes("s").unwrap().len(), 1);
-        assert_eq!(store.retain_backends(&["s"]).unwrap(), 1);
+        assert_eq!(store.forget_backends(&["other"]).unwrap(), 1);
         assert_eq!(store.schema_hash("other", "t").unwrap(), None);
         assert_eq!(store.definitions("other", "f").unwrap(), None);
 
         let keys = vectors.map(|vector| vector.key);
         let left: Vec<_> = store.vectors(&keys).unwrap().into_keys().collect();
         assert_eq!(left, [kept.key]);
+    });
+}
+
+#[test]
+fn a_backend_that_another_process_used_of_late_is_retained() {
+    both(|store| {
+        for (backend, at) in [("configured", 1), ("unused", 1), ("used", 1)] {
+            store.put_vectors(&[tool(backend, "t", backend, &[1.0])], at).unwrap();
+            store.save_definitions(backend, "f", "{}", at).unwrap();
+        }
+        store.set_schema_hashes("used", [("t", "1")], 5).unwrap();
+        assert_eq!(store.retain_backends(&["configured"], 5).unwrap(), 1);
+        let is_saved = |backend| store.definitions(backend, "f").unwrap().is_some();
+        assert_eq!(["configured", "unused", "used"].map(is_saved), [true, false, true]);
+        assert_eq!(store.retain_backends(&["configured"], 6).unwrap(), 1);
+        assert!(!is_saved("used"));
     });
 }
 

@@ -15,7 +15,7 @@ use super::console::output::{self, OutputFormat};
 use super::console::{progress, tool_result};
 use super::options::GlobalOptions;
 
-use crate::optim::names::own;
+use crate::optim::names::own_name;
 
 /// Call a tool
 ///
@@ -81,7 +81,7 @@ async fn call(
     arguments: Map<String, Value>,
     timeout: Option<Duration>,
 ) -> Result<Value, CallFailure> {
-    if own(name).is_some() {
+    if own_name(name).is_some() {
         return connection.call(name, arguments).await;
     }
     let mut request = Map::new();

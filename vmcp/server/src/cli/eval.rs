@@ -22,7 +22,7 @@ use super::console::{notes, progress};
 use super::options::{GlobalOptions, environment};
 use super::process::block_on;
 use crate::engine::embedding::configured;
-use crate::search::{QueryVectors, Request, Searcher, Settings, search};
+use crate::search::{QueryVectors, SearchRequest, SearchSettings, Searcher, search};
 use corpus::Corpus;
 use embedding::TimedEmbedder;
 use files::Query;
@@ -139,11 +139,11 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         let searcher = Searcher {
             index: Arc::new(index),
             vectors: timed.clone().map_or(QueryVectors::Off, |timed| QueryVectors::From(timed)),
-            settings: Settings {
+            settings: SearchSettings {
                 limit,
                 semantic_ratio: semantic_ratio.unwrap_or(config.optimizer.search.hybrid_semantic_ratio),
                 query_deadline: EMBEDDING_TIMEOUT,
-                ..Settings::from(&config.optimizer.search)
+                ..SearchSettings::from(&config.optimizer.search)
             },
         };
         evaluate(&corpus, &queries, &searcher, timed.as_deref(), explain_misses > 0).await
@@ -201,7 +201,7 @@ async fn evaluate(
     let mut report = Report::default();
     for query in queries {
         let started = Instant::now();
-        let request = Request {
+        let request = SearchRequest {
             description: &query.text,
             keywords: &query.keywords,
             limit: Some(wanted),
@@ -214,7 +214,7 @@ async fn evaluate(
             return Err(CommandFailure::new(format!("query {}: {reason}", query.id))
                 .remedy("--provider none measures the keyword search alone"));
         }
-        let hits = found.outcome.hits.iter().filter_map(|hit| corpus.tool(hit.document));
+        let hits = found.ranking.hits.iter().filter_map(|hit| corpus.tool(hit.document));
         let hits: Vec<_> = hits.collect();
         let ranking: Vec<_> =
             hits.iter().map(|tool| (&*tool.backend, tool.definition.name.as_str())).collect();

@@ -77,12 +77,12 @@ impl GlobalOptions {
 
     /// Starts the logs of a server, and its traces.
     pub(super) fn start_telemetry(&self, config: &Config) -> Result<Telemetry, CommandFailure> {
-        let logs = self.logs(config.operational.log_level.as_str(), logs::Style::Auto);
+        let logs = self.logs(config.operational.log_level.as_str(), logs::LogStyle::Auto);
         let telemetry = &config.telemetry;
         let endpoint = telemetry.endpoint.as_ref().filter(|_| telemetry.tracing_enabled);
         let headers =
             || telemetry.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()));
-        let traces = endpoint.map(|endpoint| traces::Settings {
+        let traces = endpoint.map(|endpoint| traces::TraceSettings {
             endpoint: endpoint.to_string(),
             service_name: telemetry.service_name.clone(),
             sampling_rate: f64::from(telemetry.sampling_rate),
@@ -94,7 +94,7 @@ impl GlobalOptions {
     /// Starts the logs of a command that people run: errors alone, as text, unless they want more.
     pub(super) fn start_logs(&self) -> Result<(), CommandFailure> {
         // What the MCP client fails at, the command itself says.
-        telemetry::init(&self.logs("error,rmcp=off", logs::Style::Text), None)?;
+        telemetry::init(&self.logs("error,rmcp=off", logs::LogStyle::Text), None)?;
         Ok(())
     }
 
@@ -107,13 +107,13 @@ impl GlobalOptions {
         }
     }
 
-    fn logs(&self, level: &str, auto: logs::Style) -> logs::Settings {
+    fn logs(&self, level: &str, auto: logs::LogStyle) -> logs::LogSettings {
         let style = match self.log_format {
             LogFormat::Auto => auto,
-            LogFormat::Text => logs::Style::Text,
-            LogFormat::Json => logs::Style::Json,
+            LogFormat::Text => logs::LogStyle::Text,
+            LogFormat::Json => logs::LogStyle::Json,
         };
-        logs::Settings { filter: self.log_level.clone().unwrap_or_else(|| level.to_owned()), style }
+        logs::LogSettings { filter: self.log_level.clone().unwrap_or_else(|| level.to_owned()), style }
     }
 }
 

@@ -5,26 +5,26 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use vmcp_config::Config;
 
-use super::fleet::Applied;
+use super::fleet::BackendChanges;
 
 /// How others reach the task.
 #[derive(Clone)]
-pub(super) struct Conductor {
+pub(super) struct ConductorHandle {
     commands: mpsc::Sender<Command>,
 }
 
 /// What the conductor is told to do, and where it answers.
 pub(super) enum Command {
-    Apply(Box<Config>, oneshot::Sender<Applied>),
+    Apply(Box<Config>, oneshot::Sender<BackendChanges>),
     LoadVectors(oneshot::Sender<()>),
     Shutdown(Duration, oneshot::Sender<()>),
 }
 
-impl Conductor {
+impl ConductorHandle {
     /// The handle, and the commands that it is given.
-    pub(super) fn new() -> (Conductor, mpsc::Receiver<Command>) {
+    pub(super) fn new() -> (ConductorHandle, mpsc::Receiver<Command>) {
         let (commands, inbox) = mpsc::channel(16);
-        (Conductor { commands }, inbox)
+        (ConductorHandle { commands }, inbox)
     }
 
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
@@ -34,7 +34,7 @@ impl Conductor {
     }
 
     /// Puts a configuration in force.
-    pub(super) async fn apply(&self, config: Config) -> Applied {
+    pub(super) async fn apply(&self, config: Config) -> BackendChanges {
         self.ask(|answer| Command::Apply(Box::new(config), answer)).await.unwrap_or_default()
     }
 

@@ -13,12 +13,12 @@ use vmcp_embed::Embedder;
 use vmcp_model::discovered::Discovered;
 use vmcp_search::Vectors;
 
-use super::commands::{Command, Conductor};
-use super::definition_changes::{self, Listing};
+use super::commands::{Command, ConductorHandle};
 use super::embedding::configured;
-use super::embedding::provider::{Provider, progress};
+use super::embedding::provider::{MonitoredProvider, progress};
 use super::embedding::worker::Worker;
-use super::fleet::{self, Applied, Fleet, Plan};
+use super::fleet::{self, BackendChanges, Fleet, FleetPlan};
+use super::recorder::{self, BackendNames, RecorderEntry};
 use super::shared::Shared;
 use super::snapshot::{Snapshot, build};
 
@@ -26,19 +26,18 @@ use super::snapshot::{Snapshot, build};
 /// takes more than half of the time.
 const DEBOUNCE: Duration = Duration::from_millis(20);
 /// The longest stretch (R022-43: a change shows within two seconds).
-const LONGEST_DEBOUNCE: Duration = Duration::from_secs(1);
+const MAX_DEBOUNCE: Duration = Duration::from_secs(1);
 
 /// Starts the task; `stop` ends it at once.
 pub(super) fn start(
     shared: Arc<Shared>,
-    options: Behavior,
+    options: ConductorOptions,
     fleet: Fleet,
     stop: CancellationToken,
-) -> Conductor {
-    let (handle, inbox) = Conductor::new();
-    let (recorder, listings) = mpsc::channel(64);
-    tokio::spawn(keep_records(Arc::clone(&shared), listings));
-    let task = Task {
+) -> ConductorHandle {
+    let (handle, inbox) = ConductorHandle::new();
+    let recorder = recorder::start(Arc::clone(&shared));
+    let task = Conductor {
         handle: handle.clone(),
         shared,
         options,
@@ -54,7 +53,7 @@ pub(super) fn start(
 }
 
 /// What a task does and does not do.
-pub(super) struct Behavior {
+pub(super) struct ConductorOptions {
     /// Embeds tools in the background.
     pub(super) embed: bool,
     /// Begins with the definitions that were saved last time.
@@ -63,13 +62,13 @@ pub(super) struct Behavior {
     pub(super) embedder: Option<Arc<dyn Embedder>>,
 }
 
-struct Task {
-    handle: Conductor,
+struct Conductor {
+    handle: ConductorHandle,
     shared: Arc<Shared>,
-    options: Behavior,
+    options: ConductorOptions,
     fleet: Fleet,
     stop: CancellationToken,
-    recorder: mpsc::Sender<Listing>,
+    recorder: mpsc::Sender<RecorderEntry>,
     /// What the present provider was made of.
     embeddings: Option<vmcp_config::Embeddings>,
     /// The background embedding; dropped to end it.
@@ -77,7 +76,7 @@ struct Task {
     build_again_after: Instant,
 }
 
-impl Task {
+impl Conductor {
     async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
         let (mut dirty, stop, news) = (false, self.stop.clone(), self.fleet.news());
         loop {
@@ -112,9 +111,9 @@ impl Task {
         self.stop.cancel();
     }
 
-    async fn apply(&mut self, config: Config) -> Applied {
+    async fn apply(&mut self, config: Config) -> BackendChanges {
         let before = self.shared.snapshot.load_full();
-        let Plan { applied, start, stop } = self.fleet.change(&before.config, &config);
+        let FleetPlan { applied, start, stop } = self.fleet.change(&before.config, &config);
         let unknown = start.iter().filter(|(_, offered)| offered.is_none()).map(|(spec, _)| spec);
         let mut saved = self.saved(&config, unknown).await;
         for (spec, offered) in start {
@@ -122,6 +121,13 @@ impl Task {
             self.fleet.start(spec, &config, offered);
         }
         self.rebuild(Some(config)).await;
+        let now = self.shared.snapshot.load_full();
+        // When no snapshot could be built, the configuration before is still in force, and its backends are wanted.
+        if !Arc::ptr_eq(&now.config, &before.config) {
+            let names = BackendNames::new(&before.config, &now.config);
+            // The recorder ends only with this task.
+            let _ = self.recorder.send(RecorderEntry::Configuration(names)).await;
+        }
         self.shared.configured.send_replace(());
         // What the first backend brings is shown at once.
         self.build_again_after = Instant::now();
@@ -158,14 +164,14 @@ impl Task {
 
     /// Publishes what the backends offer now, under a new configuration if there is one.
     async fn rebuild(&mut self, config: Option<Config>) {
-        let sources = self.fleet.sources();
+        let listings = self.fleet.listings();
         let before = self.shared.snapshot.load_full();
         let started = Instant::now();
         let (store, model) = (self.shared.open_store(), self.model());
         let config = config.map_or_else(|| Arc::clone(&before.config), Arc::new);
         let build = {
-            let sources = sources.clone();
-            move || build::snapshot(&before, config, sources, &store, model.as_deref())
+            let listings = listings.clone();
+            move || build::snapshot(&before, config, listings, &store, model.as_deref())
         };
         let Ok(mut snapshot) = tokio::task::spawn_blocking(build).await else {
             // The runtime is going down, or building has a fault; the snapshot before stays in force.
@@ -180,13 +186,13 @@ impl Task {
             ?took,
             "snapshot published"
         );
-        self.build_again_after = Instant::now() + took.clamp(DEBOUNCE, LONGEST_DEBOUNCE);
+        self.build_again_after = Instant::now() + took.clamp(DEBOUNCE, MAX_DEBOUNCE);
         if let Some(provider) = self.shared.provider.load_full() {
             provider.wake();
         }
-        for listing in self.fleet.unrecorded(&sources) {
+        for listing in self.fleet.unrecorded(&listings) {
             // The recorder ends only with this task.
-            let _ = self.recorder.send(listing).await;
+            let _ = self.recorder.send(RecorderEntry::Listing(listing)).await;
         }
     }
 
@@ -239,7 +245,7 @@ impl Task {
             None
         });
         let name = configured::provider_name(&config);
-        let provider = embedder.map(|embedder| Arc::new(Provider::new(name, embedder)));
+        let provider = embedder.map(|embedder| Arc::new(MonitoredProvider::new(name, embedder)));
         self.shared.provider.store(provider.clone());
         // Vectors of one model say nothing to another.
         let before = self.shared.snapshot.load_full();
@@ -251,17 +257,6 @@ impl Task {
             let worker =
                 Worker { provider, shared: Arc::clone(&self.shared), conductor: self.handle.clone() };
             self.worker = Some(AbortOnDropHandle::new(tokio::spawn(worker.run())));
-        }
-    }
-}
-
-/// Compares listings with the store one after another, behind the back of everybody who waits for a snapshot.
-async fn keep_records(shared: Arc<Shared>, mut listings: mpsc::Receiver<Listing>) {
-    while let Some(listing) = listings.recv().await {
-        let (backend, metrics) = (Arc::clone(&listing.backend), Arc::clone(&shared.metrics));
-        let recorded = shared.store(move |store| definition_changes::record(store, &listing, &metrics)).await;
-        if let Some(changes) = recorded {
-            shared.note(backend, changes);
         }
     }
 }

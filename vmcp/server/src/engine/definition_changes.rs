@@ -12,29 +12,29 @@ use crate::telemetry::metrics::{ChangeLabels, Metrics};
 
 /// A listing to be compared with the stored hashes and to be stored.
 #[derive(Clone)]
-pub(super) struct Listing {
+pub(super) struct ChangedListing {
     pub(super) backend: Arc<str>,
     pub(super) fingerprint: String,
     pub(super) discovered: Arc<Discovered>,
 }
 
-impl Listing {
+impl ChangedListing {
     fn hashes(&self) -> HashMap<&str, String> {
         self.discovered.tools.iter().map(|tool| (tool.name.as_str(), tool.hash.to_string())).collect()
     }
 }
 
 /// The hashes that the store remembers of a backend's tools, by the backend's names.
-pub(super) type Known = HashMap<String, String>;
+pub(super) type KnownHashes = HashMap<String, String>;
 
-pub(super) fn known(store: &Store, backend: &str) -> Result<Known, StoreError> {
+pub(super) fn known(store: &Store, backend: &str) -> Result<KnownHashes, StoreError> {
     Ok(store.schema_hashes(backend)?.into_iter().map(|known| (known.tool, known.hash)).collect())
 }
 
 /// How a listing differs from what was known: the events, sorted by tool, and their number.
 pub(super) fn compare(
-    known: &Known,
-    listing: &Listing,
+    known: &KnownHashes,
+    listing: &ChangedListing,
     at: SystemTime,
 ) -> (Vec<RecordedChange>, DefinitionChanges) {
     let hashes = listing.hashes();
@@ -74,10 +74,10 @@ pub(super) fn compare(
 /// the store remember the listing. Blocks.
 pub(super) fn record(
     store: &Store,
-    listing: &Listing,
+    listing: &ChangedListing,
     metrics: &Metrics,
 ) -> Result<DefinitionChanges, StoreError> {
-    let Listing { backend, fingerprint, discovered } = listing;
+    let ChangedListing { backend, fingerprint, discovered } = listing;
     let known = known(store, backend)?;
     let at = SystemTime::now();
     let (events, changes) = compare(&known, listing, at);
@@ -117,21 +117,21 @@ pub(super) fn milliseconds(at: SystemTime) -> i64 {
 mod tests {
     use super::*;
     use serde_json::value::RawValue;
-    use vmcp_model::discovered::Listing as RawListing;
+    use vmcp_model::discovered::Listing;
 
-    fn listing(tools: &[(&str, &str)]) -> Listing {
+    fn listing(tools: &[(&str, &str)]) -> ChangedListing {
         let tool = |(name, description): &(&str, &str)| {
             RawValue::from_string(format!(r#"{{"name":"{name}","description":"{description}"}}"#)).unwrap()
         };
         let tools = tools.iter().map(tool).collect();
-        let discovered = Arc::new(Discovered::read(RawListing { tools, ..RawListing::default() }));
-        Listing { backend: "jira".into(), fingerprint: "f".into(), discovered }
+        let discovered = Arc::new(Discovered::read(Listing { tools, ..Listing::default() }));
+        ChangedListing { backend: "jira".into(), fingerprint: "f".into(), discovered }
     }
 
     #[test]
     fn counts_follow_from_the_stored_hashes() {
         let (store, metrics) = (Store::in_memory().unwrap(), Metrics::new());
-        let counts = |listing: &Listing| {
+        let counts = |listing: &ChangedListing| {
             let changes = record(&store, listing, &metrics).unwrap();
             (changes.added, changes.updated, changes.removed, changes.unchanged)
         };

@@ -12,15 +12,15 @@ use vmcp_backend::{Backend, Downstream, HttpClient, Settings, breaker};
 use vmcp_config::Config;
 use vmcp_model::discovered::Discovered;
 
-use super::definition_changes::Listing;
-use super::snapshot::declarations::Sources;
+use super::definition_changes::ChangedListing;
+use super::snapshot::declarations::BackendListings;
 
 /// Requests that began just before a backend was replaced still reach it within this time.
-const OVERLAP: Duration = Duration::from_secs(1);
+const RETIRE_DELAY: Duration = Duration::from_secs(1);
 
 /// All enabled backends, running.
 pub(super) struct Fleet {
-    running: BTreeMap<Arc<str>, Running>,
+    running: BTreeMap<Arc<str>, RunningBackend>,
     /// A backend offers something else than before.
     news: Arc<Notify>,
     http: HttpClient,
@@ -30,7 +30,7 @@ pub(super) struct Fleet {
     bridge: bool,
 }
 
-struct Running {
+struct RunningBackend {
     spec: vmcp_config::Backend,
     backend: Backend,
     /// What was last compared with the store.
@@ -40,7 +40,7 @@ struct Running {
 
 /// What putting a configuration in force did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Applied {
+pub struct BackendChanges {
     /// Backends that were started.
     pub added: Vec<Arc<str>>,
     /// Backends that were started anew, because something about them changed.
@@ -53,8 +53,8 @@ pub struct Applied {
 
 /// What is left to do after [`Fleet::change`].
 #[derive(Default)]
-pub(super) struct Plan {
-    pub(super) applied: Applied,
+pub(super) struct FleetPlan {
+    pub(super) applied: BackendChanges,
     /// Backends to start, and what they are known to offer.
     pub(super) start: Vec<(vmcp_config::Backend, Option<Arc<Discovered>>)>,
     /// Backends to stop once nobody is sent to them any more.
@@ -74,9 +74,9 @@ impl Fleet {
     }
 
     /// Takes out the backends that another configuration does not want as they are.
-    pub(super) fn change(&mut self, before: &Config, after: &Config) -> Plan {
+    pub(super) fn change(&mut self, before: &Config, after: &Config) -> FleetPlan {
         let keeps_settings = same_settings(before, after);
-        let mut plan = Plan::default();
+        let mut plan = FleetPlan::default();
         let enabled = after.backends.iter().filter(|spec| spec.enabled);
         let mut wanted: BTreeMap<_, _> = enabled.map(|spec| (Arc::clone(&spec.name), spec.clone())).collect();
         for (name, old) in std::mem::take(&mut self.running) {
@@ -119,7 +119,7 @@ impl Fleet {
         };
         let follower = AbortOnDropHandle::new(tokio::spawn(follow));
         let name = Arc::clone(&spec.name);
-        self.running.insert(name, Running { spec, backend, recorded: cached, _follower: follower });
+        self.running.insert(name, RunningBackend { spec, backend, recorded: cached, _follower: follower });
     }
 
     /// The handles by name.
@@ -128,30 +128,30 @@ impl Fleet {
     }
 
     /// What all backends offer now.
-    pub(super) fn sources(&self) -> Sources {
-        let offered = |running: &Running| running.backend.discovered().borrow().clone();
+    pub(super) fn listings(&self) -> BackendListings {
+        let offered = |running: &RunningBackend| running.backend.discovered().borrow().clone();
         self.running
             .iter()
             .filter_map(|(name, running)| Some((Arc::clone(name), offered(running)?)))
             .collect()
     }
 
-    /// Those of the sources that were not asked for before, to be compared with the store.
-    pub(super) fn unrecorded(&mut self, sources: &Sources) -> Vec<Listing> {
-        let mut listings = Vec::new();
-        for (name, discovered) in sources {
+    /// Those of the listings that were not asked for before, to be compared with the store.
+    pub(super) fn unrecorded(&mut self, listings: &BackendListings) -> Vec<ChangedListing> {
+        let mut changed = Vec::new();
+        for (name, discovered) in listings {
             let Some(running) = self.running.get_mut(name) else { continue };
             if running.recorded.as_ref().is_some_and(|recorded| Arc::ptr_eq(recorded, discovered)) {
                 continue;
             }
             running.recorded = Some(Arc::clone(discovered));
-            listings.push(Listing {
+            changed.push(ChangedListing {
                 backend: Arc::clone(name),
                 fingerprint: running.spec.fingerprint(),
                 discovered: Arc::clone(discovered),
             });
         }
-        listings
+        changed
     }
 
     /// Stops all backends. Calls in flight have `grace` to end.
@@ -195,7 +195,7 @@ pub(super) fn retire(backends: Vec<Backend>) {
         return;
     }
     tokio::spawn(async move {
-        tokio::time::sleep(OVERLAP).await;
+        tokio::time::sleep(RETIRE_DELAY).await;
         join_all(backends.into_iter().map(Backend::stop)).await;
     });
 }

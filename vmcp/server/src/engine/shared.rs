@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use vmcp_config::status::DefinitionChanges;
 use vmcp_store::{Store, StoreError};
 
-use super::embedding::provider::Provider;
+use super::embedding::provider::MonitoredProvider;
 use super::generation::Generation;
 use super::snapshot::Snapshot;
 use crate::telemetry::metrics::Metrics;
@@ -20,7 +20,7 @@ pub(super) struct Shared {
     pub(super) generation: watch::Sender<Generation>,
     /// Sent to when a configuration has come into force.
     pub(super) configured: watch::Sender<()>,
-    pub(super) provider: ArcSwapOption<Provider>,
+    pub(super) provider: ArcSwapOption<MonitoredProvider>,
     pub(super) changes: Mutex<BTreeMap<Arc<str>, DefinitionChanges>>,
     pub(super) metrics: Arc<Metrics>,
     store: ArcSwap<Store>,

@@ -23,8 +23,8 @@ use vmcp_wire::handshake::server_capabilities::ServerCapabilities;
 
 use crate::identity::Identity;
 use crate::schema::ArgumentCheck;
-use declarations::{Offers, Sources};
-use task_owners::TaskHomes;
+use declarations::{BackendDeclarations, BackendListings};
+use task_owners::TaskOwners;
 use view::View;
 
 /// Our `Implementation`.
@@ -49,11 +49,11 @@ pub struct Snapshot {
     /// The enabled backends by name.
     pub backends: Arc<BTreeMap<Arc<str>, Backend>>,
     /// What each backend offered when this was built.
-    pub(super) sources: Arc<Sources>,
+    pub(super) listings: Arc<BackendListings>,
     /// What the backends declare.
-    pub(super) offers: Arc<Offers>,
+    pub(super) declarations: Arc<BackendDeclarations>,
     /// Which backend has which task; the same in all snapshots.
-    pub tasks: Arc<TaskHomes>,
+    pub tasks: Arc<TaskOwners>,
     /// What is embedded, by position in [`Catalog::tools`]; empty for a tool that nobody may find.
     pub(super) texts: Arc<Vec<String>>,
     /// By position in [`Catalog::tools`].
@@ -72,8 +72,8 @@ impl Snapshot {
             catalog,
             index: Arc::new(Index::new(&[])),
             backends: Arc::default(),
-            sources: Arc::default(),
-            offers: Arc::new(Offers::new(&Vec::new(), config)),
+            listings: Arc::default(),
+            declarations: Arc::new(BackendDeclarations::new(&Vec::new(), config)),
             tasks: Arc::default(),
             texts: Arc::default(),
             checks: Arc::default(),
@@ -104,9 +104,9 @@ impl Snapshot {
         }
     }
 
-    /// The program whose place we take, once it has said what it offers.
+    /// The program whose place we take, once it has said what it declarations.
     pub fn stands_for(&self) -> Option<&Discovered> {
-        self.sources.first().filter(|_| self.bridge).map(|(_, discovered)| &**discovered)
+        self.listings.first().filter(|_| self.bridge).map(|(_, discovered)| &**discovered)
     }
 
     /// What all backends offer, whoever may see it. For operators only.
@@ -117,19 +117,22 @@ impl Snapshot {
     /// `ServerCapabilities` for clients of a revision, as JSON: what is really relayed to them.
     pub fn declaration(&self, identity: Identity, revision: Revision) -> &str {
         match identity {
-            Identity::Anonymous => self.offers.declaration(revision),
+            Identity::Anonymous => self.declarations.declaration(revision),
         }
     }
 
     /// What the backends declare that an identity may see, sorted by name.
-    pub fn offers(&self, identity: Identity) -> impl Iterator<Item = (&Arc<str>, &ServerCapabilities)> {
+    pub fn declared_capabilities(
+        &self,
+        identity: Identity,
+    ) -> impl Iterator<Item = (&Arc<str>, &ServerCapabilities)> {
         let view = self.view(identity);
-        self.offers.iter().filter(|(name, _)| view.has_backend(name))
+        self.declarations.iter().filter(|(name, _)| view.has_backend(name))
     }
 
     /// What a backend declares.
-    pub fn offer(&self, backend: &str) -> Option<&ServerCapabilities> {
-        self.offers.iter().find(|(name, _)| &***name == backend).map(|(_, offer)| offer)
+    pub fn capabilities_of(&self, backend: &str) -> Option<&ServerCapabilities> {
+        self.declarations.iter().find(|(name, _)| &***name == backend).map(|(_, offer)| offer)
     }
 
     /// The argument check of a tool of this snapshot.

@@ -137,6 +137,49 @@ async fn embeddings_and_definitions_survive_a_restart() {
 }
 
 #[tokio::test]
+async fn a_removed_backend_is_forgotten_and_a_disabled_one_is_not() {
+    let server = two_tools().await;
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { storage: Storage::Dir(dir.path().to_owned()), ..Options::default() };
+    let both = [("kept", server.url.as_str()), ("gone", server.url.as_str())];
+    let engine = Engine::start(config(&backends(&both, KEYWORDS)), options).await.unwrap();
+    let known = |backend: &str| !engine.store().schema_hashes(backend).unwrap().is_empty();
+    eventually("both are recorded", || known("kept") && known("gone")).await;
+
+    let disabled = format!("backends: [{{ name: kept, url: '{}', enabled: false }}]\n{KEYWORDS}", server.url);
+    engine.apply(config(&disabled)).await;
+    eventually("the removed backend is forgotten", || !known("gone")).await;
+    let saved = both.map(|(name, url)| {
+        let spec = config(&backends(&[(name, url)], KEYWORDS)).backends[0].clone();
+        engine.store().definitions(name, &spec.fingerprint()).unwrap().is_some()
+    });
+    assert!(known("kept") && saved == [true, false], "{saved:?}");
+    assert!(!engine.changes().contains_key("gone"));
+}
+
+#[tokio::test]
+async fn a_start_forgets_what_no_process_has_used_for_a_month() {
+    let server = two_tools().await;
+    let dir = tempfile::tempdir().unwrap();
+    let store = vmcp_store::Store::open(dir.path()).unwrap();
+    let now = definition_changes::milliseconds(std::time::SystemTime::now());
+    for (backend, at) in [("s", 1), ("long-unused", 1), ("of-another-process", now)] {
+        store.set_schema_hashes(backend, [("t", "1")], at).unwrap();
+    }
+    let known = |backend: &str| !store.schema_hashes(backend).unwrap().is_empty();
+    let start = async |yaml: &str| {
+        let options = Options { storage: Storage::Dir(dir.path().to_owned()), ..Options::default() };
+        Engine::start(config(yaml), options).await.unwrap()
+    };
+    let empty = start(KEYWORDS).await;
+    empty.shutdown(Duration::from_secs(5)).await;
+    assert!(known("long-unused"), "a configuration without backends is no reason to forget any");
+    let _engine = start(&backends(&[("s", &server.url)], KEYWORDS)).await;
+    eventually("the unused backend is forgotten", || !known("long-unused")).await;
+    assert!(known("s") && known("of-another-process"));
+}
+
+#[tokio::test]
 async fn searches_degrade_while_the_provider_is_down_and_recover() {
     let (server, mut service) = (two_tools().await, FakeService::start().await.unwrap());
     service.stop().await;

@@ -45,7 +45,7 @@ impl OptimTool {
 
 /// What a called name means among our own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Own {
+pub enum OwnName {
     /// One of our tools, under a reserved name.
     Reserved(OptimTool),
     /// One of our tools by its bare name, which holds only while no backend tool has that name.
@@ -55,19 +55,19 @@ pub enum Own {
 }
 
 /// Looks a name up among ours; `None` when it can only be a backend's.
-pub fn own(name: &str) -> Option<Own> {
+pub fn own_name(name: &str) -> Option<OwnName> {
     let tool = |bare: &str| match bare {
         FIND_TOOL => Some(OptimTool::Find),
         CALL_TOOL => Some(OptimTool::Call),
         _ => None,
     };
     if let Some(bare) = name.strip_prefix("optim.") {
-        return Some(tool(bare).map_or(Own::Unknown, Own::Reserved));
+        return Some(tool(bare).map_or(OwnName::Unknown, OwnName::Reserved));
     }
     if let Some(found) = name.strip_prefix("optim_").and_then(tool) {
-        return Some(Own::Reserved(found));
+        return Some(OwnName::Reserved(found));
     }
-    tool(name).map(Own::Bare)
+    tool(name).map(OwnName::Bare)
 }
 
 #[cfg(test)]
@@ -76,11 +76,11 @@ mod tests {
 
     #[test]
     fn every_spelling_is_understood() {
-        assert_eq!(own("optim.find_tool"), Some(Own::Reserved(OptimTool::Find)));
-        assert_eq!(own("optim_call_tool"), Some(Own::Reserved(OptimTool::Call)));
-        assert_eq!(own("find_tool"), Some(Own::Bare(OptimTool::Find)));
-        assert_eq!(own("optim.other"), Some(Own::Unknown));
-        assert_eq!(own("optim_other"), None, "a backend called `optim` may have it");
-        assert_eq!(own("jira_find_tool"), None);
+        assert_eq!(own_name("optim.find_tool"), Some(OwnName::Reserved(OptimTool::Find)));
+        assert_eq!(own_name("optim_call_tool"), Some(OwnName::Reserved(OptimTool::Call)));
+        assert_eq!(own_name("find_tool"), Some(OwnName::Bare(OptimTool::Find)));
+        assert_eq!(own_name("optim.other"), Some(OwnName::Unknown));
+        assert_eq!(own_name("optim_other"), None, "a backend called `optim` may have it");
+        assert_eq!(own_name("jira_find_tool"), None);
     }
 }

@@ -30,9 +30,9 @@ fn backend<'a>(snapshot: &'a Snapshot, caller: &Caller, method: &str, params: &R
         return None;
     }
     let client = ClientExtensions::read(caller.client.capabilities.as_deref());
-    let offers = snapshot.offers(caller.identity);
-    let candidates = offers.filter(|(_, offer)| offer.shared(&client).next().is_some());
-    let candidates: Vec<_> = candidates.map(|(name, offer)| (&**name, offer)).collect();
+    let declared = snapshot.declared_capabilities(caller.identity);
+    let candidates = declared.filter(|(_, capabilities)| capabilities.shared(&client).next().is_some());
+    let candidates: Vec<_> = candidates.map(|(name, capabilities)| (&**name, capabilities)).collect();
     let uri = Object::parse(params).ok().and_then(|params| params.get_str("uri"));
     let view = snapshot.view(caller.identity);
     if uri.as_deref().is_some_and(|uri| view.hides(uri)) {
@@ -45,7 +45,7 @@ fn backend<'a>(snapshot: &'a Snapshot, caller: &Caller, method: &str, params: &R
     }
     let topic = method.split('/').next().unwrap_or_default();
     let named = |id: &str| id.rsplit('/').next() == Some(topic);
-    let named = candidates.iter().filter(|(_, offer)| offer.shared(&client).any(named));
+    let named = candidates.iter().filter(|(_, capabilities)| capabilities.shared(&client).any(named));
     let named: Vec<_> = named.map(|(name, _)| *name).collect();
     match (named.as_slice(), candidates.as_slice()) {
         ([only], _) | ([], [(only, _)]) => Some(only),

@@ -12,8 +12,8 @@ use vmcp_json::text::empty_object;
 use super::answer::Answer;
 use super::caller::Caller;
 use crate::engine::{Engine, Snapshot, View};
-use crate::optim::names::{OptimTool, Own, own};
-use audit::Record;
+use crate::optim::names::{OptimTool, OwnName, own_name};
+use audit::AuditRecord;
 
 pub(super) use tool_result::failed_call;
 
@@ -21,10 +21,10 @@ pub(super) use tool_result::failed_call;
 /// only while no backend's tool has them (R022-45).
 pub(super) fn called(snapshot: &Snapshot, view: &View, name: &str) -> Option<OptimTool> {
     let optimizer = &snapshot.config.optimizer;
-    match own(name).filter(|_| optimizer.enabled)? {
-        Own::Reserved(tool) => Some(tool),
-        Own::Bare(tool) => (optimizer.legacy_aliases && view.tool(name).is_none()).then_some(tool),
-        Own::Unknown => None,
+    match own_name(name).filter(|_| optimizer.enabled)? {
+        OwnName::Reserved(tool) => Some(tool),
+        OwnName::Bare(tool) => (optimizer.legacy_aliases && view.tool(name).is_none()).then_some(tool),
+        OwnName::Unknown => None,
     }
 }
 
@@ -38,7 +38,7 @@ pub(super) async fn run(
 ) -> Answer {
     let given = params.get("arguments").filter(|raw| raw.get() != "null");
     let arguments = given.unwrap_or(empty_object());
-    let mut record = Record::start(tool);
+    let mut record = AuditRecord::start(tool);
     let answer = match tool {
         OptimTool::Find => Answer::own(find_tool::run(engine, snapshot, caller, arguments).await),
         OptimTool::Call => call_tool::run(engine, snapshot, caller, params, arguments, &mut record).await,

@@ -34,8 +34,10 @@ fn unlisted<'a>(snapshot: &'a Snapshot, view: &'a View, caller: &Caller, uri: &s
     if let Some(backend) = view.interface(uri) {
         return Some(backend);
     }
-    let mut offers = snapshot.offers(caller.identity).filter(|(_, offer)| offer.has_resources());
-    match (offers.next(), offers.next()) {
+    let mut declared = snapshot
+        .declared_capabilities(caller.identity)
+        .filter(|(_, capabilities)| capabilities.has_resources());
+    match (declared.next(), declared.next()) {
         (Some((only, _)), None) => Some(only),
         _ => None,
     }

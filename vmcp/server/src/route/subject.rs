@@ -25,10 +25,10 @@ impl<'a> Subject<'a> {
 
 /// A name that a client sent, short enough for a message.
 pub(super) fn shown(name: &str) -> String {
-    const MOST: usize = 200;
-    if name.chars().nth(MOST).is_none() {
+    const MAX_SHOWN_CHARS: usize = 200;
+    if name.chars().nth(MAX_SHOWN_CHARS).is_none() {
         name.to_owned()
     } else {
-        name.chars().take(MOST).chain(['…']).collect()
+        name.chars().take(MAX_SHOWN_CHARS).chain(['…']).collect()
     }
 }

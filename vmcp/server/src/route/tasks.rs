@@ -24,7 +24,7 @@ use super::subject::{Subject, shown};
 use crate::engine::{Engine, Snapshot};
 
 /// How long each backend may take to say whether it has a task, or to list its tasks.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TASK_LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 const NEXT_CURSOR: &str = "nextCursor";
 
 /// `tasks/get`, `tasks/result`, `tasks/update`, `tasks/cancel`. `params` as the client sent them.
@@ -37,7 +37,7 @@ pub async fn relay(engine: &Engine, caller: &Caller, method: &str, params: &RawV
         Ok(params) => params.subject,
         Err(error) => return Answer::error(&error),
     };
-    let found = match home(engine, caller, &task).await {
+    let found = match find_owner(engine, caller, &task).await {
         Ok(found) => found,
         Err(error) => return Answer::error(&error),
     };
@@ -63,7 +63,10 @@ pub async fn relay(engine: &Engine, caller: &Caller, method: &str, params: &RawV
 
 /// Whether this client can be served here at all.
 fn served(snapshot: &Snapshot, caller: &Caller, method: &str) -> Result<(), RpcError> {
-    if !snapshot.offers(caller.identity).any(|(_, offer)| offer.has_tasks(caller.era)) {
+    if !snapshot
+        .declared_capabilities(caller.identity)
+        .any(|(_, capabilities)| capabilities.has_tasks(caller.era))
+    {
         return Err(RpcError::method_not_found(method));
     }
     if caller.era == Era::Modern && !takes_tasks(caller) {
@@ -74,7 +77,7 @@ fn served(snapshot: &Snapshot, caller: &Caller, method: &str) -> Result<(), RpcE
 
 /// Where a task is.
 #[derive(Debug)]
-pub struct Home {
+pub struct TaskOwner {
     /// The backend that has it.
     pub backend: Arc<str>,
     /// What it answered to `tasks/get`, if it was asked.
@@ -83,16 +86,18 @@ pub struct Home {
 
 /// Finds the backend of a task: the one it was learnt of, the only one there is, or the one that knows it. An error when
 /// nobody does, or when that cannot be told.
-pub async fn home(engine: &Engine, caller: &Caller, task: &str) -> Result<Home, RpcError> {
+pub async fn find_owner(engine: &Engine, caller: &Caller, task: &str) -> Result<TaskOwner, RpcError> {
     let snapshot = engine.snapshot();
-    let candidates = snapshot.offers(caller.identity).filter(|(_, offer)| offer.has_tasks(caller.era));
+    let candidates = snapshot
+        .declared_capabilities(caller.identity)
+        .filter(|(_, capabilities)| capabilities.has_tasks(caller.era));
     let candidates: Vec<Arc<str>> = candidates.map(|(name, _)| Arc::clone(name)).collect();
     let known = snapshot.tasks.get(caller.identity, task);
     if let Some(backend) = known.filter(|known| candidates.contains(known)) {
-        return Ok(Home { backend, answer: None });
+        return Ok(TaskOwner { backend, answer: None });
     }
     if let [only] = candidates.as_slice() {
-        return Ok(Home { backend: Arc::clone(only), answer: None });
+        return Ok(TaskOwner { backend: Arc::clone(only), answer: None });
     }
     let params = RawValue::from_string(format!("{{\"{}\":{}}}", tasks::TASK_ID, text::quoted(task)));
     let params = params.map_err(|error| RpcError::new(codes::INVALID_PARAMS, error.to_string()))?;
@@ -105,7 +110,7 @@ pub async fn home(engine: &Engine, caller: &Caller, task: &str) -> Result<Home, 
             method: methods::TASKS_GET,
             subject: Some(task),
             param_headers: Vec::new(),
-            deadline: PATIENCE,
+            deadline: TASK_LOOKUP_TIMEOUT,
             idempotent: true,
         };
         let answer = request::send(snapshot, caller, engine.metrics(), target, params).await;
@@ -117,7 +122,7 @@ pub async fn home(engine: &Engine, caller: &Caller, task: &str) -> Result<Home, 
         match answer {
             Ok(answer @ Response { outcome: Outcome::Result(_), .. }) => {
                 snapshot.tasks.learn(caller.identity, task, &backend);
-                return Ok(Home { backend, answer: Some(answer) });
+                return Ok(TaskOwner { backend, answer: Some(answer) });
             }
             Ok(_) => {}
             Err(_) => silent = true,
@@ -136,7 +141,9 @@ pub async fn home(engine: &Engine, caller: &Caller, task: &str) -> Result<Home, 
 /// `tasks/list`: the tasks of one backend after those of the other, each page as its backend wrote it.
 pub async fn list(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer {
     let snapshot = engine.snapshot();
-    let backends = snapshot.offers(caller.identity).filter(|(_, offer)| offer.lists_tasks());
+    let backends = snapshot
+        .declared_capabilities(caller.identity)
+        .filter(|(_, capabilities)| capabilities.lists_tasks());
     let backends: Vec<Arc<str>> = backends.map(|(name, _)| Arc::clone(name)).collect();
     if backends.is_empty() {
         return Answer::error(&RpcError::method_not_found(methods::TASKS_LIST));
@@ -195,7 +202,7 @@ async fn page(
     }
     let params =
         edit.finish().into_raw().map_err(|error| CallError::Protocol { reason: error.to_string() })?;
-    let deadline = PATIENCE.min(snapshot.tool_timeout(backend));
+    let deadline = TASK_LOOKUP_TIMEOUT.min(snapshot.tool_timeout(backend));
     let target = Target {
         backend,
         method: methods::TASKS_LIST,

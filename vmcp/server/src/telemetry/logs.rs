@@ -19,7 +19,7 @@ pub(super) const BACKENDS: &str = "vmcp_backend";
 
 /// How lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Style {
+pub enum LogStyle {
     /// For people on a terminal, JSON otherwise.
     #[default]
     Auto,
@@ -31,15 +31,15 @@ pub enum Style {
 
 /// What is logged, and how.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct LogSettings {
     /// A level or an `EnvFilter` directive list; `info` when empty.
     pub filter: String,
     /// How lines look.
-    pub style: Style,
+    pub style: LogStyle,
 }
 
 /// The layer that writes lines. Standard output is left alone: it belongs to results and to the stdio transport.
-pub fn layer<S>(settings: &Settings) -> Result<Box<dyn Layer<S> + Send + Sync>, TelemetryError>
+pub fn layer<S>(settings: &LogSettings) -> Result<Box<dyn Layer<S> + Send + Sync>, TelemetryError>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
@@ -52,7 +52,7 @@ where
     let filter =
         filter.and(filter_fn(|metadata| metadata.is_event() || metadata.target().starts_with(BACKENDS)));
     let terminal = std::io::stderr().is_terminal();
-    let json = settings.style == Style::Json || (settings.style == Style::Auto && !terminal);
+    let json = settings.style == LogStyle::Json || (settings.style == LogStyle::Auto && !terminal);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(terminal && !json);
     let format = tracing_subscriber::fmt::format();
     Ok(if json {

@@ -30,7 +30,7 @@ const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where spans go.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct TraceSettings {
     /// `http://host:4318`, with or without `/v1/traces`; without a scheme, `http` is meant.
     pub endpoint: String,
     /// `service.name` of the resource.
@@ -49,7 +49,7 @@ pub struct Exporter {
 
 impl Exporter {
     /// Connects lazily: a collector that is down costs spans, nothing else.
-    pub fn new(settings: &Settings) -> Result<Self, TelemetryError> {
+    pub fn new(settings: &TraceSettings) -> Result<Self, TelemetryError> {
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
             .with_protocol(Protocol::HttpBinary)
@@ -95,21 +95,21 @@ pub fn continue_trace(span: &Span, caller: &TraceContext) {
         return;
     }
     // An error means that the span has begun already, which a span made for this request cannot have.
-    let _ = span.set_parent(TraceContextPropagator::new().extract(&Incoming(caller)));
+    let _ = span.set_parent(TraceContextPropagator::new().extract(&IncomingContext(caller)));
 }
 
 /// What to send on from inside `span`: its own context when it is exported, else what the caller sent.
 pub fn outgoing(span: &Span, caller: &TraceContext) -> TraceContext {
     let mut context = caller.clone();
     if !span.is_disabled() {
-        TraceContextPropagator::new().inject_context(&span.context(), &mut Outgoing(&mut context));
+        TraceContextPropagator::new().inject_context(&span.context(), &mut OutgoingContext(&mut context));
     }
     context
 }
 
-struct Incoming<'a>(&'a TraceContext);
+struct IncomingContext<'a>(&'a TraceContext);
 
-impl Extractor for Incoming<'_> {
+impl Extractor for IncomingContext<'_> {
     fn get(&self, key: &str) -> Option<&str> {
         match key {
             "traceparent" => self.0.traceparent.as_deref(),
@@ -123,9 +123,9 @@ impl Extractor for Incoming<'_> {
     }
 }
 
-struct Outgoing<'a>(&'a mut TraceContext);
+struct OutgoingContext<'a>(&'a mut TraceContext);
 
-impl Injector for Outgoing<'_> {
+impl Injector for OutgoingContext<'_> {
     fn set(&mut self, key: &str, value: String) {
         let slot = match key {
             "traceparent" => &mut self.0.traceparent,

@@ -107,7 +107,8 @@ pub(crate) async fn accept(
         }
     }));
     let tasks = wanted.tasks.into_iter().map(async |id| {
-        let home = timeout(CONFIRM_TIMEOUT, tasks::home(&push.engine, &caller, &id)).await.ok()?.ok()?;
+        let home =
+            timeout(CONFIRM_TIMEOUT, tasks::find_owner(&push.engine, &caller, &id)).await.ok()?.ok()?;
         let backend = snapshot.backends.get(&home.backend)?;
         let topic = Topic { kind: TopicKind::Task, backend: home.backend, name: (&*id).into() };
         let reservation = topics.reserve(&mailbox, topic).ok()??;

@@ -11,37 +11,37 @@ use vmcp_embed::{EmbedError, Embedder};
 use crate::engine::snapshot::Snapshot;
 
 /// The longest pause between two attempts.
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+const MAX_RETRY_PAUSE: Duration = Duration::from_mins(1);
 /// A missing model is looked for more often: somebody is probably fetching it, and looking costs nothing.
-const MODEL_PAUSE: Duration = Duration::from_secs(3);
+const MAX_MODEL_RETRY_PAUSE: Duration = Duration::from_secs(3);
 
 /// One provider and how it is doing. Another configuration makes another one.
-pub(in crate::engine) struct Provider {
+pub(in crate::engine) struct MonitoredProvider {
     pub(in crate::engine) name: &'static str,
     pub(in crate::engine) embedder: Arc<dyn Embedder>,
-    state: Mutex<State>,
+    state: Mutex<ProviderState>,
     /// There may be something to embed, or the provider has just failed a query.
     wake: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct ProviderState {
     /// The model that the vectors of the present snapshot are of.
     model: Option<String>,
-    down: Option<Down>,
+    outage: Option<Outage>,
     failures: u32,
 }
 
 /// The provider failed.
 #[derive(Clone)]
-pub(in crate::engine) struct Down {
+pub(in crate::engine) struct Outage {
     pub(in crate::engine) error: EmbedError,
     pub(in crate::engine) retry_at: Instant,
 }
 
-impl Provider {
-    pub(in crate::engine) fn new(name: &'static str, embedder: Arc<dyn Embedder>) -> Provider {
-        Provider { name, embedder, state: Mutex::default(), wake: Notify::new() }
+impl MonitoredProvider {
+    pub(in crate::engine) fn new(name: &'static str, embedder: Arc<dyn Embedder>) -> MonitoredProvider {
+        MonitoredProvider { name, embedder, state: Mutex::default(), wake: Notify::new() }
     }
 
     /// The model, once known.
@@ -55,8 +55,8 @@ impl Provider {
     }
 
     /// Why the provider should not be asked at present.
-    pub(in crate::engine) fn down(&self) -> Option<Down> {
-        self.lock().down.clone()
+    pub(in crate::engine) fn outage(&self) -> Option<Outage> {
+        self.lock().outage.clone()
     }
 
     /// Looks for something to embed, soon.
@@ -64,7 +64,7 @@ impl Provider {
         self.wake.notify_one();
     }
 
-    /// Waits for [`Provider::wake`].
+    /// Waits for [`MonitoredProvider::wake`].
     pub(super) async fn woken(&self) {
         self.wake.notified().await;
     }
@@ -72,48 +72,48 @@ impl Provider {
     /// A query failed. Searches leave the provider alone until the background task has had an answer from it. While it
     /// is down already, each of them reports the known failure, which must not put the next attempt off.
     pub(in crate::engine) fn query_failed(&self, error: EmbedError) {
-        if self.down().is_none() {
+        if self.outage().is_none() {
             self.failed(error);
             self.wake();
         }
     }
 
-    pub(super) fn failed(&self, error: EmbedError) -> Down {
+    pub(super) fn failed(&self, error: EmbedError) -> Outage {
         let mut state = self.lock();
         // Once, not with every attempt.
-        if state.down.is_none() {
+        if state.outage.is_none() {
             let hint = hint(&error).unwrap_or_default();
             tracing::warn!(provider = self.name, reason = %error, hint, "embeddings degraded");
         }
         let pause = pause(&error, state.failures);
         state.failures = state.failures.saturating_add(1);
-        let down = Down { error, retry_at: Instant::now() + pause };
-        state.down = Some(down.clone());
+        let down = Outage { error, retry_at: Instant::now() + pause };
+        state.outage = Some(down.clone());
         down
     }
 
     pub(super) fn recovered(&self) {
         let mut state = self.lock();
         state.failures = 0;
-        if state.down.take().is_some() {
+        if state.outage.take().is_some() {
             tracing::info!(provider = self.name, "embedding provider answers again");
         }
     }
 
-    fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
+    fn lock(&self) -> parking_lot::MutexGuard<'_, ProviderState> {
         self.state.lock()
     }
 
     pub(in crate::engine) fn status(&self, snapshot: &Snapshot) -> EmbeddingStatus {
         let (wanted, embedded) = progress(snapshot);
-        let (model, down) = (self.model(), self.down());
+        let (model, down) = (self.model(), self.outage());
         let hint = down.as_ref().and_then(|down| hint(&down.error));
         let state = match down {
             Some(_) => EmbeddingState::Degraded,
             None if embedded < wanted => EmbeddingState::Working,
             None => EmbeddingState::Ready,
         };
-        let retry_in = |down: &Down| down.retry_at.saturating_duration_since(Instant::now()).as_secs();
+        let retry_in = |down: &Outage| down.retry_at.saturating_duration_since(Instant::now()).as_secs();
         EmbeddingStatus {
             provider: self.name.to_owned(),
             model,
@@ -147,8 +147,8 @@ fn hint(error: &EmbedError) -> Option<String> {
 
 fn pause(error: &EmbedError, failures: u32) -> Duration {
     let longest = match error {
-        EmbedError::ModelMissing { .. } | EmbedError::ModelCorrupt { .. } => MODEL_PAUSE,
-        _ => LONGEST_PAUSE,
+        EmbedError::ModelMissing { .. } | EmbedError::ModelCorrupt { .. } => MAX_MODEL_RETRY_PAUSE,
+        _ => MAX_RETRY_PAUSE,
     };
     Duration::from_secs(1_u64 << failures.min(6)).min(longest)
 }

@@ -11,23 +11,23 @@ use vmcp_embed::EmbedError;
 use vmcp_search::TEXT_VERSION;
 use vmcp_store::{ContentKey, ToolVector};
 
-use super::provider::{Provider, progress};
-use crate::engine::commands::Conductor;
+use super::provider::{MonitoredProvider, progress};
+use crate::engine::commands::ConductorHandle;
 use crate::engine::definition_changes::milliseconds;
 use crate::engine::shared::Shared;
 use crate::engine::snapshot::Snapshot;
 use crate::telemetry::metrics::EmbeddingLabels;
 
 /// How often a remote service is asked whether it still serves the same model.
-const MODEL_CHECK: Duration = Duration::from_secs(15);
+const MODEL_CHECK_INTERVAL: Duration = Duration::from_secs(15);
 /// How often a long run shows what it has so far.
-const PROGRESS: Duration = Duration::from_secs(2);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The background task of one provider.
 pub(in crate::engine) struct Worker {
-    pub(in crate::engine) provider: Arc<Provider>,
+    pub(in crate::engine) provider: Arc<MonitoredProvider>,
     pub(in crate::engine) shared: Arc<Shared>,
-    pub(in crate::engine) conductor: Conductor,
+    pub(in crate::engine) conductor: ConductorHandle,
 }
 
 impl Worker {
@@ -50,7 +50,7 @@ impl Worker {
                     }
                     tokio::select! {
                         () = self.provider.woken() => {}
-                        () = tokio::time::sleep(MODEL_CHECK) => {}
+                        () = tokio::time::sleep(MODEL_CHECK_INTERVAL) => {}
                     }
                 }
                 Err(error) => {
@@ -64,7 +64,7 @@ impl Worker {
     /// Brings every tool of the newest snapshot to a vector of the provider's present model. `seen` are the texts of the
     /// last pass, which are counted as hits and misses only once.
     async fn pass(&self, seen: &mut Arc<Vec<String>>) -> Result<(), EmbedError> {
-        if let Some(down) = self.provider.down() {
+        if let Some(down) = self.provider.outage() {
             tokio::time::sleep_until(down.retry_at.into()).await;
         }
         let model = self.provider.embedder.model_id().await?;
@@ -84,13 +84,13 @@ impl Worker {
             return self.probe(&snapshot).await;
         }
         // While the provider is down this is tried again and again; that it is down has been said.
-        if self.provider.down().is_none() {
+        if self.provider.outage().is_none() {
             tracing::info!(tools = missing.len(), of = snapshot.texts.len(), model, "embedding tools");
         }
         let mut shown = Instant::now();
         for batch in missing.chunks(self.provider.embedder.batch_size().max(1)) {
             self.embed(&snapshot, &model, batch).await?;
-            if shown.elapsed() > PROGRESS {
+            if shown.elapsed() > PROGRESS_INTERVAL {
                 self.conductor.load_vectors().await;
                 shown = Instant::now();
             }
@@ -138,7 +138,7 @@ impl Worker {
 
     /// After a failure, with nothing left to embed: has the provider come back?
     async fn probe(&self, snapshot: &Snapshot) -> Result<(), EmbedError> {
-        if self.provider.down().is_none() {
+        if self.provider.outage().is_none() {
             return Ok(());
         }
         match snapshot.texts.iter().find(|text| !text.is_empty()) {

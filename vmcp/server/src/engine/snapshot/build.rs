@@ -9,7 +9,7 @@ use vmcp_search::{Document, Index, TEXT_VERSION, Vectors, vector_text};
 use vmcp_store::{ContentKey, Store, StoreError};
 
 use super::Snapshot;
-use super::declarations::{Offers, Sources};
+use super::declarations::{BackendDeclarations, BackendListings};
 use super::index_document::document;
 use super::view::View;
 use crate::identity::Identity;
@@ -20,11 +20,11 @@ use crate::schema::ArgumentCheck;
 pub(in crate::engine) fn snapshot(
     before: &Snapshot,
     config: Arc<Config>,
-    sources: Sources,
+    listings: BackendListings,
     store: &Store,
     model: Option<&str>,
 ) -> Snapshot {
-    let catalog = Arc::new(Catalog::build(&sources, &config.aggregation));
+    let catalog = Arc::new(Catalog::build(&listings, &config.aggregation));
     let anonymous = View::new(Identity::Anonymous, &catalog, &config, Some(&before.anonymous));
     let searchable = config.optimizer.enabled;
     let documents = catalog.tools.iter().filter(|_| searchable);
@@ -37,10 +37,10 @@ pub(in crate::engine) fn snapshot(
         checks: Arc::new(checks(before, &catalog)),
         anonymous: Arc::new(anonymous),
         backends: Arc::clone(&before.backends),
-        offers: Arc::new(Offers::new(&sources, &config)),
+        declarations: Arc::new(BackendDeclarations::new(&listings, &config)),
         tasks: Arc::clone(&before.tasks),
         texts: Arc::new(texts),
-        sources: Arc::new(sources),
+        listings: Arc::new(listings),
         bridge: before.bridge,
         catalog,
         config,

@@ -7,12 +7,12 @@ use vmcp_model::discovered::Discovered;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::handshake::{server_capabilities, server_capabilities::ServerCapabilities};
 
-/// What backends offer, by name.
-pub(in crate::engine) type Sources = Vec<(Arc<str>, Arc<Discovered>)>;
+/// What backends capabilities, by name.
+pub(in crate::engine) type BackendListings = Vec<(Arc<str>, Arc<Discovered>)>;
 
 /// What every backend declares, and our own declarations made of it.
 #[derive(Debug)]
-pub(in crate::engine) struct Offers {
+pub(in crate::engine) struct BackendDeclarations {
     /// Sorted by name.
     backends: Vec<(Arc<str>, ServerCapabilities)>,
     modern: String,
@@ -20,17 +20,17 @@ pub(in crate::engine) struct Offers {
     earlier: String,
 }
 
-impl Offers {
-    /// The offers of `sources`. A backend that is configured and was never listed is expected to have what most have: a
+impl BackendDeclarations {
+    /// The declared of `listings`. A backend that is configured and was never listed is expected to have what most have: a
     /// client asks once what there is, and may do so before we know.
-    pub(super) fn new(sources: &Sources, config: &Config) -> Self {
+    pub(super) fn new(listings: &BackendListings, config: &Config) -> Self {
         let backends: Vec<_> =
-            sources.iter().map(|(name, discovered)| (Arc::clone(name), read(discovered))).collect();
+            listings.iter().map(|(name, discovered)| (Arc::clone(name), read(discovered))).collect();
         let known = |name: &str| backends.iter().any(|(known, _)| &**known == name);
         let unknown = config.backends.iter().any(|backend| backend.enabled && !known(&backend.name));
         let expected = unknown.then(ServerCapabilities::unknown);
         let declaration = |revision| {
-            let known = backends.iter().map(|(_, offer)| offer);
+            let known = backends.iter().map(|(_, capabilities)| capabilities);
             server_capabilities::declaration(known.chain(&expected), revision)
         };
         Self {
@@ -52,7 +52,7 @@ impl Offers {
 
     /// The backends whose declarations are known.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &ServerCapabilities)> {
-        self.backends.iter().map(|(name, offer)| (name, offer))
+        self.backends.iter().map(|(name, capabilities)| (name, capabilities))
     }
 }
 

@@ -11,24 +11,24 @@ use vmcp_wire::lists::{pages, pages::PageFrame};
 use vmcp_wire::translate::{self, Hints};
 
 /// The most entries on a page. Few clients follow cursors for tools, and even this many are far beyond what a model can use.
-const MOST_ENTRIES: usize = 1000;
+const MAX_PAGE_ENTRIES: usize = 1000;
 /// The most bytes of entries on a page, unless it has only one.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
+const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 
 /// Entries of a list, sorted by key, so that a page can begin behind any key.
 #[derive(Debug)]
-pub struct List {
+pub struct PagedList {
     kind: pages::List,
-    entries: Vec<Entry>,
+    entries: Vec<ListEntry>,
     /// How long a modern client may keep a page, and for whom.
     hints: Hints,
     /// The pages that are kept, by where they begin; at least one.
-    pages: Vec<Written>,
+    pages: Vec<PageSlot>,
 }
 
 /// One entry of a list.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct ListEntry {
     /// The name or URI.
     pub key: String,
     /// The entry as it is sent.
@@ -42,25 +42,25 @@ pub type Page = [Bytes; 2];
 
 /// A page, as far as somebody has asked for it.
 #[derive(Debug, Default)]
-struct Written {
+struct PageSlot {
     /// The position of its first entry.
     start: usize,
     modern: OnceLock<Page>,
     legacy: OnceLock<Page>,
 }
 
-impl Entry {
+impl ListEntry {
     /// An entry that is the same for all clients.
-    pub(super) fn new(key: &str, raw: Arc<RawValue>) -> Entry {
-        Entry { key: key.to_owned(), raw, legacy: None }
+    pub(super) fn new(key: &str, raw: Arc<RawValue>) -> ListEntry {
+        ListEntry { key: key.to_owned(), raw, legacy: None }
     }
 
     /// A tool, which legacy clients may have to be given without its output schema.
-    pub(super) fn tool(key: &str, raw: Arc<RawValue>) -> Entry {
+    pub(super) fn tool(key: &str, raw: Arc<RawValue>) -> ListEntry {
         let legacy = translate::tool(&raw, Era::Legacy).ok().map(JsonRope::into_cow);
         let legacy = legacy.filter(|text| text.as_ref() != raw.get());
         let legacy = legacy.and_then(|text| RawValue::from_string(text.into_owned()).ok()).map(Arc::from);
-        Entry { legacy, ..Entry::new(key, raw) }
+        ListEntry { legacy, ..ListEntry::new(key, raw) }
     }
 
     /// The entry for clients of an era.
@@ -70,23 +70,23 @@ impl Entry {
     }
 }
 
-impl List {
-    pub(super) fn new(kind: pages::List, mut entries: Vec<Entry>, hints: Hints) -> List {
+impl PagedList {
+    pub(super) fn new(kind: pages::List, mut entries: Vec<ListEntry>, hints: Hints) -> PagedList {
         entries.sort_by(|one, other| one.key.cmp(&other.key));
-        let mut pages = vec![Written::default()];
+        let mut pages = vec![PageSlot::default()];
         let (mut start, mut bytes) = (0, 0);
         for (position, entry) in entries.iter().enumerate() {
             bytes += entry.raw.get().len();
-            if position - start == MOST_ENTRIES || (bytes > MOST_BYTES && position > start) {
+            if position - start == MAX_PAGE_ENTRIES || (bytes > MAX_PAGE_BYTES && position > start) {
                 (start, bytes) = (position, entry.raw.get().len());
-                pages.push(Written { start, ..Written::default() });
+                pages.push(PageSlot { start, ..PageSlot::default() });
             }
         }
-        List { kind, entries, hints, pages }
+        PagedList { kind, entries, hints, pages }
     }
 
     /// All entries.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[ListEntry] {
         &self.entries
     }
 
@@ -130,8 +130,8 @@ impl List {
     }
 
     /// This list, or the one before where that is the same: with it, pages survive a new snapshot.
-    pub(super) fn or_same(self, before: &Arc<List>) -> Arc<List> {
-        let same = |one: &Entry, other: &Entry| {
+    pub(super) fn or_same(self, before: &Arc<PagedList>) -> Arc<PagedList> {
+        let same = |one: &ListEntry, other: &ListEntry| {
             Arc::ptr_eq(&one.raw, &other.raw) || (one.key == other.key && one.raw.get() == other.raw.get())
         };
         let is_same = self.hints == before.hints
@@ -141,7 +141,7 @@ impl List {
     }
 }
 
-impl Written {
+impl PageSlot {
     fn get_or_write(&self, era: Era, write: impl FnOnce(Option<&Page>) -> Page) -> Page {
         let (own, other) = match era {
             Era::Modern => (&self.modern, &self.legacy),
@@ -157,21 +157,21 @@ mod tests {
 
     use super::*;
 
-    fn tool(name: &str, more: &str) -> Entry {
+    fn tool(name: &str, more: &str) -> ListEntry {
         let raw = RawValue::from_string(format!(r#"{{"name":"{name}","inputSchema":{{}}{more}}}"#)).unwrap();
-        Entry::tool(name, raw.into())
+        ListEntry::tool(name, raw.into())
     }
 
-    fn list(entries: Vec<Entry>) -> Arc<List> {
-        Arc::new(List::new(pages::List::Tools, entries, Hints::default()))
+    fn list(entries: Vec<ListEntry>) -> Arc<PagedList> {
+        Arc::new(PagedList::new(pages::List::Tools, entries, Hints::default()))
     }
 
-    fn many(names: impl Iterator<Item = usize>) -> Arc<List> {
+    fn many(names: impl Iterator<Item = usize>) -> Arc<PagedList> {
         list(names.map(|number| tool(&format!("t{number:05}"), "")).collect())
     }
 
     /// The names on the page behind a cursor, and the next cursor.
-    fn page(list: &List, cursor: Option<&str>, era: Era) -> (Vec<String>, Option<String>) {
+    fn page(list: &PagedList, cursor: Option<&str>, era: Era) -> (Vec<String>, Option<String>) {
         let after = cursor.map(|cursor| Cursor::decode(cursor, pages::List::Tools).unwrap().after);
         let page: Value =
             serde_json::from_slice(&list.page(after.as_deref(), era, "{}").concat()).expect("JSON");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     /// All pages from a cursor on.
-    fn walk(list: &List, mut cursor: Option<String>) -> Vec<String> {
+    fn walk(list: &PagedList, mut cursor: Option<String>) -> Vec<String> {
         let mut all = Vec::new();
         loop {
             let (names, next) = page(list, cursor.as_deref(), Era::Modern);
@@ -210,7 +210,7 @@ mod tests {
             let all = walk(&list, None);
             assert_eq!(all.len(), count);
             assert!(all.is_sorted());
-            assert_eq!(list.pages.len(), count.div_ceil(MOST_ENTRIES).max(1));
+            assert_eq!(list.pages.len(), count.div_ceil(MAX_PAGE_ENTRIES).max(1));
             assert!(list.pages.iter().all(|page| page.legacy.get().is_none()), "nobody asked for these");
             let (modern, legacy) = (list.page(None, Era::Modern, "{}"), list.page(None, Era::Legacy, "{}"));
             assert_eq!(modern[0].as_ptr(), list.page(None, Era::Modern, "{}")[0].as_ptr());
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_page_of_large_entries_ends_early() {
-        let large = format!(r#","x":"{}""#, "x".repeat(MOST_BYTES / 2));
+        let large = format!(r#","x":"{}""#, "x".repeat(MAX_PAGE_BYTES / 2));
         let entries = (0..5).map(|number| tool(&format!("t{number}"), &large)).collect();
         let list = list(entries);
         assert_eq!(list.pages.len(), 5);

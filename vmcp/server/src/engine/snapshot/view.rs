@@ -12,7 +12,7 @@ use vmcp_search::Visible;
 use vmcp_wire::lists::pages;
 use vmcp_wire::translate::{Hints, Scope};
 
-use super::list::{Entry, List};
+use super::list::{ListEntry, PagedList};
 use super::user_interfaces::interfaces;
 use crate::identity::Identity;
 use crate::optim::definitions::{Definition, definitions};
@@ -27,7 +27,7 @@ const LIST_TTL_MS: u64 = 1000;
     dead_code,
     reason = "nobody is denied any of them yet; whoever denies needs to know what is asked for"
 )]
-enum Item<'a> {
+enum CatalogItem<'a> {
     Backend(&'a str),
     Tool(&'a CatalogTool),
     Prompt(&'a CatalogPrompt),
@@ -35,10 +35,13 @@ enum Item<'a> {
 }
 
 /// Whether an identity may see something: the one place that says so.
-fn admits(identity: Identity, item: Item<'_>) -> bool {
+fn admits(identity: Identity, item: CatalogItem<'_>) -> bool {
     match (identity, item) {
-        (Identity::Anonymous, Item::Tool(tool)) => tool.listed,
-        (Identity::Anonymous, Item::Backend(_) | Item::Prompt(_) | Item::Resource(_)) => true,
+        (Identity::Anonymous, CatalogItem::Tool(tool)) => tool.listed,
+        (
+            Identity::Anonymous,
+            CatalogItem::Backend(_) | CatalogItem::Prompt(_) | CatalogItem::Resource(_),
+        ) => true,
     }
 }
 
@@ -48,12 +51,12 @@ pub struct View {
     identity: Identity,
     catalog: Arc<Catalog>,
     /// `tools/list` with our own tools spelled `optim.find_tool`.
-    dotted: Arc<List>,
+    dotted: Arc<PagedList>,
     /// `tools/list` with our own tools spelled `optim_find_tool`.
-    underscore: Arc<List>,
-    prompts: Arc<List>,
-    resources: Arc<List>,
-    templates: Arc<List>,
+    underscore: Arc<PagedList>,
+    prompts: Arc<PagedList>,
+    resources: Arc<PagedList>,
+    templates: Arc<PagedList>,
     /// The backends of tools' user interfaces, by URI.
     interfaces: HashMap<Box<str>, Arc<str>>,
     /// Tools that may be found and called, by position in [`Catalog::tools`]; the lists may show fewer.
@@ -75,7 +78,7 @@ impl View {
         before: Option<&View>,
     ) -> View {
         let sees = |item| admits(identity, item);
-        let usable = || catalog.tools.iter().enumerate().filter(|(_, tool)| sees(Item::Tool(tool)));
+        let usable = || catalog.tools.iter().enumerate().filter(|(_, tool)| sees(CatalogItem::Tool(tool)));
         let visible: Visible = usable().map(|(position, _)| position).collect();
         let optimizer = &config.optimizer;
         let own = |style| if optimizer.enabled { Vec::from(definitions(style, config)) } else { Vec::new() };
@@ -92,21 +95,23 @@ impl View {
             };
         let shows = |tool: &CatalogTool| lists_everything || optimizer.pinned_tools.contains(&tool.name);
         let tools = |own: &[Definition]| {
-            let own = own.iter().map(|own| Entry::new(&own.name, own.raw.clone().into()));
+            let own = own.iter().map(|own| ListEntry::new(&own.name, own.raw.clone().into()));
             let backends = usable().filter(|(_, tool)| shows(tool));
-            let backends = backends.map(|(_, tool)| Entry::tool(&tool.name, Arc::clone(&tool.raw)));
+            let backends = backends.map(|(_, tool)| ListEntry::tool(&tool.name, Arc::clone(&tool.raw)));
             own.chain(backends).collect()
         };
-        let entry = |key: &str, raw: &RawValue| Entry::new(key, raw.to_owned().into());
-        let prompts = catalog.prompts.iter().filter(|prompt| sees(Item::Prompt(prompt)));
+        let entry = |key: &str, raw: &RawValue| ListEntry::new(key, raw.to_owned().into());
+        let prompts = catalog.prompts.iter().filter(|prompt| sees(CatalogItem::Prompt(prompt)));
         let resources = catalog.resources.iter();
-        let resources = resources.filter(|resource| sees(Item::Resource(ResourceTarget::Resource(resource))));
+        let resources =
+            resources.filter(|resource| sees(CatalogItem::Resource(ResourceTarget::Resource(resource))));
         let templates = catalog.templates.iter();
-        let templates = templates.filter(|template| sees(Item::Resource(ResourceTarget::Template(template))));
+        let templates =
+            templates.filter(|template| sees(CatalogItem::Resource(ResourceTarget::Template(template))));
         // What nobody in particular sees may be shared by everybody.
         let scope = if identity == Identity::Anonymous { Scope::Public } else { Scope::Private };
-        let list = |kind, entries, before: Option<&Arc<List>>| {
-            let list = List::new(kind, entries, Hints { ttl_ms: LIST_TTL_MS, scope });
+        let list = |kind, entries, before: Option<&Arc<PagedList>>| {
+            let list = PagedList::new(kind, entries, Hints { ttl_ms: LIST_TTL_MS, scope });
             match before {
                 Some(before) => list.or_same(before),
                 None => Arc::new(list),
@@ -117,7 +122,7 @@ impl View {
             underscore: list(pages::List::Tools, tools(&underscore), before.map(|before| &before.underscore)),
             prompts: list(
                 pages::List::Prompts,
-                prompts.map(|prompt| Entry::new(&prompt.name, Arc::clone(&prompt.raw))).collect(),
+                prompts.map(|prompt| ListEntry::new(&prompt.name, Arc::clone(&prompt.raw))).collect(),
                 before.map(|before| &before.prompts),
             ),
             resources: list(
@@ -141,7 +146,7 @@ impl View {
     }
 
     /// A list, with our own tools spelled as this client can take them.
-    pub fn list(&self, kind: pages::List, style: NameStyle) -> &List {
+    pub fn list(&self, kind: pages::List, style: NameStyle) -> &PagedList {
         match (kind, style) {
             (pages::List::Tools, NameStyle::Dotted) => &self.dotted,
             (pages::List::Tools, NameStyle::Underscore) => &self.underscore,
@@ -153,19 +158,19 @@ impl View {
 
     /// The tool with this name.
     pub fn tool(&self, name: &str) -> Option<&Arc<CatalogTool>> {
-        self.catalog.tool(name).filter(|tool| self.sees(Item::Tool(tool)))
+        self.catalog.tool(name).filter(|tool| self.sees(CatalogItem::Tool(tool)))
     }
 
     /// The tools whose name differs from this one at most in case (GMT-21).
     pub fn tools_like(&self, name: &str) -> Vec<&Arc<CatalogTool>> {
         let like = self.catalog.tools.iter().filter(|tool| tool.name.eq_ignore_ascii_case(name));
-        like.filter(|tool| self.sees(Item::Tool(tool))).collect()
+        like.filter(|tool| self.sees(CatalogItem::Tool(tool))).collect()
     }
 
     /// The tools that `backend` may mean by `name`: one, unless several differ only in case.
     pub fn tools_of(&self, backend: &str, name: &str) -> Vec<&Arc<CatalogTool>> {
         let found = self.catalog.tool_of(backend, name);
-        found.into_iter().filter(|tool| self.sees(Item::Tool(tool))).collect()
+        found.into_iter().filter(|tool| self.sees(CatalogItem::Tool(tool))).collect()
     }
 
     /// The tool that the index has under this number.
@@ -175,12 +180,12 @@ impl View {
 
     /// The prompt with this name.
     pub fn prompt(&self, name: &str) -> Option<&Arc<CatalogPrompt>> {
-        self.catalog.prompt(name).filter(|prompt| self.sees(Item::Prompt(prompt)))
+        self.catalog.prompt(name).filter(|prompt| self.sees(CatalogItem::Prompt(prompt)))
     }
 
     /// Who serves a URI.
     pub fn resource(&self, uri: &str) -> Option<ResourceTarget<'_>> {
-        self.catalog.resources_for(uri).find(|target| self.sees(Item::Resource(*target)))
+        self.catalog.resources_for(uri).find(|target| self.sees(CatalogItem::Resource(*target)))
     }
 
     /// Whether somebody serves a URI, but not for this identity: then nobody may be asked for it in another way either.
@@ -196,21 +201,21 @@ impl View {
     /// Who serves a resource template.
     pub fn template(&self, template: &str) -> Option<ResourceTarget<'_>> {
         let template = self.catalog.templates.iter().find(|t| t.definition.uri_template == template)?;
-        Some(ResourceTarget::Template(template)).filter(|target| self.sees(Item::Resource(*target)))
+        Some(ResourceTarget::Template(template)).filter(|target| self.sees(CatalogItem::Resource(*target)))
     }
 
     /// Whether there may be a backend of this name.
     pub fn has_backend(&self, name: &str) -> bool {
-        self.sees(Item::Backend(name))
+        self.sees(CatalogItem::Backend(name))
     }
 
-    fn sees(&self, item: Item<'_>) -> bool {
+    fn sees(&self, item: CatalogItem<'_>) -> bool {
         admits(self.identity, item)
     }
 
     /// Which lists differ from those of `before`: tools, resources (or templates), prompts.
     pub(in crate::engine) fn changed_since(&self, before: &View) -> [bool; 3] {
-        let is_new = |list: fn(&View) -> &Arc<List>| !Arc::ptr_eq(list(self), list(before));
+        let is_new = |list: fn(&View) -> &Arc<PagedList>| !Arc::ptr_eq(list(self), list(before));
         [is_new(|v| &v.dotted), is_new(|v| &v.resources) || is_new(|v| &v.templates), is_new(|v| &v.prompts)]
     }
 }

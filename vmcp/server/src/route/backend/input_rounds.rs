@@ -21,9 +21,9 @@ use vmcp_wire::translate::{ResultType, payload_type};
 use crate::route::caller::Caller;
 
 /// How often a request is repeated before its backend is given up.
-const MOST_ROUNDS: usize = 10;
+const MAX_ROUNDS: usize = 10;
 /// Questions in one round.
-const MOST_QUESTIONS: usize = 32;
+const MAX_QUESTIONS: usize = 32;
 /// A backend that asks nothing but wants its request again is given this time, and twice as much each time.
 const STATE_ONLY_PAUSE: Duration = Duration::from_millis(100);
 
@@ -37,30 +37,29 @@ pub(super) async fn run<F>(
     caller: &Caller,
     params: &RawValue,
     mut response: Response,
-    patience: Duration,
+    answer_timeout: Duration,
     send: impl Fn(Box<RawValue>) -> F,
 ) -> Result<Response, CallError>
 where
     F: Future<Output = Result<Response, CallError>>,
 {
-    for round in 0..MOST_ROUNDS {
+    for round in 0..MAX_ROUNDS {
         let Some(question) = question(&response) else { return Ok(response) };
         let answered = tokio::select! {
-            answered = timeout(patience, answer(caller, params, question, round)) => answered,
+            answered = timeout(answer_timeout, answer(caller, params, question, round)) => answered,
             () = caller.cancel.cancelled() => return Err(CallError::Cancelled),
         };
         let repeated = match answered {
             Ok(Ok(repeated)) => repeated,
             Ok(Err(ended)) => return Ok(Response { outcome: Outcome::error(&ended), era: Era::Legacy }),
-            Err(_) => return Err(CallError::Timeout { after: patience }),
+            Err(_) => return Err(CallError::Timeout { after: answer_timeout }),
         };
         response = send(repeated).await?;
     }
     if !asks(&response) {
         return Ok(response);
     }
-    let ended =
-        refused(format!("the backend asked for input {MOST_ROUNDS} times and did not come to an end"));
+    let ended = refused(format!("the backend asked for input {MAX_ROUNDS} times and did not come to an end"));
     Ok(Response { outcome: Outcome::error(&ended), era: Era::Legacy })
 }
 
@@ -87,8 +86,8 @@ async fn answer(
     let requests = question.get(INPUT_REQUESTS);
     let requests = requests.map(Object::parse).transpose().map_err(|error| unreadable(&error.to_string()))?;
     let requests = requests.unwrap_or_default();
-    if requests.len() > MOST_QUESTIONS {
-        return Err(refused(format!("the backend asks more than {MOST_QUESTIONS} questions at once")));
+    if requests.len() > MAX_QUESTIONS {
+        return Err(refused(format!("the backend asks more than {MAX_QUESTIONS} questions at once")));
     }
     if requests.is_empty() {
         if question.text(REQUEST_STATE).is_none() {
@@ -223,7 +222,7 @@ mod tests {
         let yes = Outcome::result(&raw("{}"));
         let (text, sent) = run_with(&[ASKS], Some(yes)).await;
         assert!(text.contains("10 times"), "{text}");
-        assert_eq!(sent.len(), MOST_ROUNDS);
+        assert_eq!(sent.len(), MAX_ROUNDS);
         let (text, _) = run_with(&[r#"{"resultType":"input_required"}"#], None).await;
         assert!(text.contains("neither"), "{text}");
     }

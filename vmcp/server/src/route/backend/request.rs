@@ -89,11 +89,11 @@ pub(in crate::route) async fn send(
     let response = send_once(snapshot, caller, metrics, &target, params).await?;
     match caller.era {
         Era::Legacy if input_rounds::asks(&response) => {
-            let (patience, target) = (snapshot.config.proxy.max_tool_timeout, &target);
+            let (answer_timeout, target) = (snapshot.config.proxy.max_tool_timeout, &target);
             let again = |params: Box<RawValue>| async move {
                 send_once(snapshot, caller, metrics, target, &params).await
             };
-            Box::pin(input_rounds::run(caller, params, response, patience, again)).await
+            Box::pin(input_rounds::run(caller, params, response, answer_timeout, again)).await
         }
         Era::Legacy => Ok(response),
         Era::Modern => Ok(visit_first(caller, &target, response)),

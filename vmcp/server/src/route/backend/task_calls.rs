@@ -19,7 +19,8 @@ pub(crate) fn takes_tasks(caller: &Caller) -> bool {
 
 /// Whether a call of a tool of `backend` may ask for a task by the rules of 2025-11-25.
 pub(super) fn may_ask(snapshot: &Snapshot, caller: &Caller, backend: &str) -> bool {
-    caller.era == Era::Legacy && snapshot.offer(backend).is_some_and(ServerCapabilities::takes_task_calls)
+    caller.era == Era::Legacy
+        && snapshot.capabilities_of(backend).is_some_and(ServerCapabilities::takes_task_calls)
 }
 
 /// Learns of the task that a call of a tool has become, if it has; `asked` is whether it was asked to by the rules of

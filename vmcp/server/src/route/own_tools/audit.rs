@@ -12,16 +12,16 @@ const TARGET: &str = "vmcp::audit";
 const ANONYMOUS: &str = "anonymous";
 
 /// A call under way.
-pub(super) struct Record {
+pub(super) struct AuditRecord {
     started: Instant,
     tool: OptimTool,
     /// The tool that call_tool really called, once it is known.
     pub(super) target: Option<String>,
 }
 
-impl Record {
-    pub(super) fn start(tool: OptimTool) -> Record {
-        Record { started: Instant::now(), tool, target: None }
+impl AuditRecord {
+    pub(super) fn start(tool: OptimTool) -> AuditRecord {
+        AuditRecord { started: Instant::now(), tool, target: None }
     }
 
     /// Writes the line.

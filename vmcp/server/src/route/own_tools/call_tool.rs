@@ -9,12 +9,12 @@ use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::payload::Payload;
 
-use super::audit::Record;
+use super::audit::AuditRecord;
 use super::response_limit;
-use super::tool_result::{self, Envelope, ErrorType, Failure};
+use super::tool_result::{self, CallFailure, Envelope, ErrorType};
 use crate::engine::{Engine, Snapshot, View};
 use crate::optim::call_arguments::{CallArguments, ResponseFormat};
-use crate::optim::names::{CALL_TOOL, NameStyle, Own, own};
+use crate::optim::names::{CALL_TOOL, NameStyle, OwnName, own_name};
 use crate::route::answer::Answer;
 use crate::route::backend::tool_call;
 use crate::route::caller::Caller;
@@ -27,7 +27,7 @@ pub(super) async fn run(
     caller: &Caller,
     params: &Object<'_>,
     arguments: &RawValue,
-    record: &mut Record,
+    record: &mut AuditRecord,
 ) -> Answer {
     let metrics = engine.metrics();
     let started = Instant::now();
@@ -47,7 +47,7 @@ async fn call(
     caller: &Caller,
     params: &Object<'_>,
     arguments: &RawValue,
-    record: &mut Record,
+    record: &mut AuditRecord,
 ) -> Answer {
     let config = &snapshot.config;
     let call = match CallArguments::parse(arguments, &config.optimizer.limits, config.proxy.max_tool_timeout)
@@ -55,7 +55,7 @@ async fn call(
         Ok(call) => call,
         Err(error) => {
             let own = NameStyle::Dotted.listed(CALL_TOOL);
-            let failure = Failure::new(None, &own, ErrorType::InvalidInput, error.to_string());
+            let failure = CallFailure::new(None, &own, ErrorType::InvalidInput, error.to_string());
             return Answer::own(failure.to_result());
         }
     };
@@ -96,13 +96,13 @@ fn resolve<'a>(
     snapshot: &'a Snapshot,
     view: &'a View,
     call: &'a CallArguments,
-) -> Result<&'a CatalogTool, Failure<'a>> {
+) -> Result<&'a CatalogTool, CallFailure<'a>> {
     let server = call.server.as_deref();
-    let fail = |kind, error: String| Failure::new(server, &call.tool, kind, error);
+    let fail = |kind, error: String| CallFailure::new(server, &call.tool, kind, error);
     // The same words for a tool that there is not and for one that this caller may not see (R022-14).
     let not_found = || fail(ErrorType::NotFound, format!("tool not found: {}", call.tool));
-    let meant = own(&call.tool);
-    if matches!(meant, Some(Own::Reserved(_) | Own::Unknown)) {
+    let meant = own_name(&call.tool);
+    if matches!(meant, Some(OwnName::Reserved(_) | OwnName::Unknown)) {
         let error = "optimizer tools cannot be invoked through optim.call_tool";
         return Err(fail(ErrorType::InvalidInput, error.to_owned()));
     }
@@ -133,8 +133,8 @@ fn resolve<'a>(
     }
 }
 
-fn failure(tool: &CatalogTool, kind: ErrorType, error: String) -> Failure<'_> {
-    Failure::new(Some(&tool.backend), &tool.definition.name, kind, error)
+fn failure(tool: &CatalogTool, kind: ErrorType, error: String) -> CallFailure<'_> {
+    CallFailure::new(Some(&tool.backend), &tool.definition.name, kind, error)
 }
 
 /// The answer in the shape that was asked for.

@@ -10,13 +10,13 @@ use vmcp_embed::EmbedError;
 use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_model::tokens;
-use vmcp_search::{Explanation, Outcome, QueryTerm, SearchMode};
+use vmcp_search::{Explanation, QueryTerm, Ranking, SearchMode};
 
 use super::tool_result;
 use crate::engine::{Engine, Snapshot, View};
 use crate::optim::find_arguments::FindArguments;
 use crate::route::caller::Caller;
-use crate::search::{Degraded, Found, Request, search};
+use crate::search::{Degraded, SearchRequest, SearchResult, search};
 use crate::telemetry::metrics::{EmbeddingLabels, Metrics};
 
 /// Searches, and answers with a `CallToolResult`.
@@ -50,7 +50,7 @@ async fn find(
     let config = &snapshot.config.optimizer;
     let arguments = FindArguments::parse(arguments, &config.limits).map_err(|error| error.to_string())?;
     let searcher = engine.searcher(snapshot);
-    let request = Request {
+    let request = SearchRequest {
         description: &arguments.description,
         keywords: &arguments.keywords,
         limit: arguments.limit,
@@ -87,7 +87,7 @@ fn report(engine: &Engine, degraded: &Degraded) {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct FindToolAnswer<'a> {
     tools: Vec<FoundTool<'a>>,
     token_metrics: TokenMetrics,
     search_mode: SearchMode,
@@ -96,7 +96,7 @@ struct Answer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     degraded_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    explain: Option<Explain<'a>>,
+    explain: Option<SearchExplanation<'a>>,
 }
 
 #[derive(Serialize)]
@@ -118,7 +118,7 @@ struct FoundTool<'a> {
 
 /// What the search did, for people who wonder (R022-02 `explain`).
 #[derive(Serialize)]
-struct Explain<'a> {
+struct SearchExplanation<'a> {
     /// Tools that this caller may see; all others had no part.
     tools_searched: usize,
     keyword_matches: usize,
@@ -159,19 +159,19 @@ impl TokenMetrics {
 fn answer(
     settings: &vmcp_config::Search,
     view: &View,
-    found: &Found,
+    found: &SearchResult,
     explain: bool,
     metrics: &Metrics,
 ) -> Result<Box<RawValue>, serde_json::Error> {
-    let outcome = &found.outcome;
+    let ranking = &found.ranking;
     let returned: Vec<&CatalogTool> =
-        outcome.hits.iter().filter_map(|hit| Some(view.document(hit.document)?.as_ref())).collect();
+        ranking.hits.iter().filter_map(|hit| Some(view.document(hit.document)?.as_ref())).collect();
     let token_metrics = TokenMetrics::new(view, &returned);
     metrics.find_tool_results.observe(returned.len() as f64);
     metrics.token_savings.observe(token_metrics.savings_percent);
     let listed: Vec<Object<'_>> =
         returned.iter().map(|tool| Object::parse(&tool.raw).unwrap_or_default()).collect();
-    let tools = returned.iter().zip(&listed).zip(&outcome.hits).map(|((tool, listed), hit)| FoundTool {
+    let tools = returned.iter().zip(&listed).zip(&ranking.hits).map(|((tool, listed), hit)| FoundTool {
         name: &tool.name,
         backend_id: &tool.backend,
         description: &tool.description,
@@ -182,24 +182,24 @@ fn answer(
         output_schema: listed.get("outputSchema"),
         explanation: hit.explanation.as_ref(),
     });
-    to_raw_value(&Answer {
+    to_raw_value(&FindToolAnswer {
         tools: tools.collect(),
         token_metrics,
-        search_mode: outcome.mode,
+        search_mode: ranking.mode,
         degraded: found.degraded.as_ref().map(|_| true),
         degraded_reason: found.degraded.as_ref().map(ToString::to_string),
-        explain: explain.then(|| explanation(outcome, settings)),
+        explain: explain.then(|| explanation(ranking, settings)),
     })
 }
 
-fn explanation<'a>(outcome: &'a Outcome, settings: &vmcp_config::Search) -> Explain<'a> {
-    Explain {
-        tools_searched: outcome.visible,
-        keyword_matches: outcome.keyword_matches,
-        without_vector: outcome.without_vector,
+fn explanation<'a>(ranking: &'a Ranking, settings: &vmcp_config::Search) -> SearchExplanation<'a> {
+    SearchExplanation {
+        tools_searched: ranking.visible,
+        keyword_matches: ranking.keyword_matches,
+        without_vector: ranking.without_vector,
         semantic_ratio: settings.hybrid_semantic_ratio,
         distance_threshold: settings.semantic_distance_threshold,
-        terms: &outcome.terms,
-        clauses: &outcome.clauses,
+        terms: &ranking.terms,
+        clauses: &ranking.clauses,
     }
 }

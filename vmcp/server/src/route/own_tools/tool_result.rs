@@ -62,7 +62,7 @@ pub(super) enum ErrorType {
 
 /// A call that did not come to its tool, or not back.
 #[derive(Debug, Serialize)]
-pub(super) struct Failure<'a> {
+pub(super) struct CallFailure<'a> {
     success: bool,
     /// The server: as resolved, or as the caller gave it.
     pub(super) server: Option<&'a str>,
@@ -77,7 +77,7 @@ pub(super) struct Failure<'a> {
     pub(super) available_servers: Option<Vec<&'a str>>,
 }
 
-impl<'a> Failure<'a> {
+impl<'a> CallFailure<'a> {
     /// A failure of a call of this tool.
     pub(super) fn new(
         server: Option<&'a str>,
@@ -85,7 +85,7 @@ impl<'a> Failure<'a> {
         error_type: ErrorType,
         error: impl Into<String>,
     ) -> Self {
-        Failure { success: false, server, tool, error: error.into(), error_type, available_servers: None }
+        CallFailure { success: false, server, tool, error: error.into(), error_type, available_servers: None }
     }
 
     /// A call that its backend did not answer.
@@ -99,7 +99,7 @@ impl<'a> Failure<'a> {
             CallError::CircuitOpen { .. } => (ErrorType::CircuitOpen, error.to_string()),
             _ => (ErrorType::BackendError, error.to_string()),
         };
-        Failure::new(Some(server), tool, kind, text)
+        CallFailure::new(Some(server), tool, kind, text)
     }
 
     /// The failure as a result: a sentence for the model, then the same as JSON.
@@ -111,7 +111,7 @@ impl<'a> Failure<'a> {
 
 /// The result of a call that its backend did not answer, for the model that made it.
 pub(in crate::route) fn failed_call(tool: &CatalogTool, error: &CallError) -> Box<RawValue> {
-    Failure::of_call(&tool.backend, &tool.definition.name, error).to_result()
+    CallFailure::of_call(&tool.backend, &tool.definition.name, error).to_result()
 }
 
 /// `{success, server, tool, result}` (GMT-19).
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_timeout_reads_as_required() {
         let error = CallError::Timeout { after: Duration::from_millis(1012) };
-        let result = value(&Failure::of_call("s", "t", &error).to_result());
+        let result = value(&CallFailure::of_call("s", "t", &error).to_result());
         assert_eq!(result["isError"], true);
         assert_eq!(result["content"][0]["text"], "Tool call timed out after 1 seconds");
         let expected = json!({"success": false, "server": "s", "tool": "t",
