@@ -1,7 +1,8 @@
-//! Median time of a search without the query's embedding, by number of tools (R022-50: 500 tools within 1 ms).
+//! Benchmark: median time of a search without the query's embedding, by number of tools. 500 tools must take
+//! no more than 1 ms.
 //!
-//! `cargo bench -p vmcp-search --bench search`. The last column relates the hybrid search to a plain scan of the same
-//! vectors (`iter().sum()` dot products, nothing else), run in the same go.
+//! `cargo bench -p vmcp-search --bench search`. The last column relates the hybrid search to a plain scan of
+//! the same vectors (`iter().sum()` dot products, nothing else), run in the same go.
 
 #![expect(clippy::print_stdout, reason = "printing is what a benchmark is for")]
 

@@ -7,8 +7,8 @@
 //! score(q, d) = Σ_t∈q  ln(1 + (N − n_t + ½) / (n_t + ½)) · tf(t, d) / (k1 + tf(t, d))
 //! ```
 //!
-//! `N`, `n_t` and the mean lengths are taken over the *visible* documents, so that what a caller may not see cannot
-//! influence, and so not be inferred from, what they get.
+//! `N`, `n_t` and the mean lengths are taken over the *visible* documents, so that what a caller may not see
+//! cannot influence, and so not be inferred from, what they get.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -16,36 +16,39 @@ use std::ops::Range;
 
 use rust_stemmers::Stemmer;
 
-use crate::analysis::{content_words, stem, stemmer, terms};
 use crate::document::Document;
 use crate::query::QueryTerm;
+use crate::text::analysis::{content_words, stem, stemmer, terms};
 use crate::visible::Visible;
 
+// Term frequency saturation, the usual value.
 const K1: f32 = 1.2;
 
 /// Number of fields: name, server, description, parameter names, parameter descriptions.
 const FIELDS: usize = 5;
-/// Weights of the fields and their length normalization `b`, as measured on the development sets of the reference.
+/// Weights of the fields and their length normalization `b`, as measured on the development sets of the
+/// reference.
 const WEIGHTS: [f32; FIELDS] = [3.0, 1.0, 1.0, 0.5, 0.25];
 const LENGTH_NORMALIZATION: [f32; FIELDS] = [0.3, 0.3, 0.6, 0.6, 0.6];
 
-/// An inverted index: the postings of all terms in one array, those of a term side by side in document order.
+/// An inverted index: the postings of all terms in one array, the postings of one term side by side in
+/// document order.
 pub(crate) struct Bm25f {
-    /// A term's stretch of `postings`.
+    /// Each term's range of `postings`.
     terms: HashMap<String, Range<usize>>,
     postings: Vec<Posting>,
     lengths: Vec<[u32; FIELDS]>,
 }
 
-/// How often one document has one term, by field.
+/// The frequency of one term in one document, by field.
 struct Posting {
     document: usize,
     counts: [u16; FIELDS],
 }
 
-/// What the keyword arm says to one text.
+/// The keyword arm's scores for one text.
 pub(crate) struct Matches {
-    /// By document number; 0 for those that share no term or are not visible.
+    /// BM25F by document number; 0 for a document that shares no term or is not visible.
     pub(crate) scores: Vec<f32>,
     /// The text's distinct terms.
     pub(crate) terms: Vec<QueryTerm>,
@@ -85,7 +88,7 @@ impl Bm25f {
         self.lengths.len()
     }
 
-    /// What normalizes a field's length, over the visible documents: `(1 − b, b / mean length)`.
+    /// Returns each field's length normalization over the visible documents: `(1 − b, b / mean length)`.
     pub(crate) fn norms(&self, visible: &[usize]) -> Norms {
         let mut totals = [0_u64; FIELDS];
         for lengths in visible.iter().filter_map(|document| self.lengths.get(*document)) {
@@ -126,7 +129,7 @@ impl Bm25f {
     }
 }
 
-/// See [`Bm25f::norms`].
+/// Length normalization over the visible documents, made by [`Bm25f::norms`].
 pub(crate) struct Norms {
     documents: usize,
     by_field: [(f32, f32); FIELDS],
@@ -143,8 +146,8 @@ impl Norms {
     }
 }
 
-/// Numbers terms in the order of their appearance, and remembers which word has which: stemming costs much more than
-/// looking up, and the words of a collection repeat.
+/// Numbers terms in the order of their appearance and memoizes the stem of each word: stemming costs much
+/// more than a look-up, and the words of a collection repeat.
 struct Vocabulary {
     stemmer: Stemmer,
     words: HashMap<String, usize>,

@@ -1,13 +1,13 @@
-//! What is searched: one tool as text, and the short text of it that is embedded.
+//! One tool as text: the fields that are searched by words, and the short text that is embedded.
 
-use crate::analysis::split_identifier;
-use crate::sentence::first_sentence;
+use crate::text::analysis::split_identifier;
+use crate::text::first_sentence;
 
-/// Version of [`vector_text`]'s format and of the tokenization behind it. It is part of the embedding cache's key, so
-/// that a change here re-embeds every tool instead of mixing two kinds of vector.
+/// Version of the text that [`vector_text`] makes and of the tokenization behind it. The key of a cached
+/// embedding includes it: a new version embeds every tool anew instead of mixing two kinds of vector.
 pub const TEXT_VERSION: u32 = 1;
 
-/// One tool as the index sees it. Texts are expected to be sanitized and bounded already (R022-38).
+/// One tool as the index reads it. The caller sanitizes the texts and bounds their length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document {
     /// The backend's name.
@@ -20,9 +20,22 @@ pub struct Document {
     pub parameters: Vec<(String, String)>,
 }
 
-/// The text of a tool that is embedded: `{server} {split name}: {first sentence of the description}`.
+/// Returns the text of a tool that is embedded: `{server} {split name}: {first sentence of the description}`.
 ///
-/// The best of four texts measured alone; after fusion the differences all but vanish, and short texts embed fast.
+/// The best of four texts measured alone; after fusion the differences all but vanish, and short texts embed
+/// fast.
+///
+/// ```
+/// use vmcp_search::{Document, vector_text};
+///
+/// let document = Document {
+///     server: "github".into(),
+///     name: "create_pullRequest".into(),
+///     description: "Opens a pull request. Needs a token.".into(),
+///     ..Document::default()
+/// };
+/// assert_eq!(vector_text(&document), "github create pull Request: Opens a pull request.");
+/// ```
 pub fn vector_text(document: &Document) -> String {
     let name = split_identifier(&document.name).join(" ");
     let sentence = first_sentence(&document.description);

@@ -1,24 +1,25 @@
-//! What both arms say about the visible documents for one text: the whole query or one clause of it.
+//! Evidence: the scores of both arms for one text, which is the whole query or one clause of it.
 
 use crate::fusion::{blend, normalize};
 use crate::query::{Explanation, QueryTerm};
 
-/// Values by position in the list of visible documents.
+/// Scores of one text, each by position in the list of visible documents.
 pub(crate) struct Evidence {
     /// The text's terms.
     pub(crate) terms: Vec<QueryTerm>,
-    /// Cosine of the text and each document; none where either has no vector.
+    /// Cosine similarity of the text and each document; `None` where either has no vector.
     pub(crate) cosine: Vec<Option<f32>>,
-    /// BM25F; `Some(0)` where text and document share no term.
+    /// BM25F of the text and each document; `Some(0)` where they share no term.
     pub(crate) bm25: Vec<Option<f32>>,
     cosine_normalized: Vec<f32>,
     bm25_normalized: Vec<f32>,
-    /// Both arms together.
+    /// The weighted sum of both arms, each normalized.
     pub(crate) fused: Vec<f32>,
 }
 
 impl Evidence {
-    /// Weighs the arms. Without any cosine the keywords have all the weight.
+    /// Normalizes and blends the arms; `ratio` is the cosine's weight. Without any cosine the keywords have
+    /// all the weight.
     pub(crate) fn new(
         terms: Vec<QueryTerm>,
         cosine: Vec<Option<f32>>,
@@ -31,12 +32,12 @@ impl Evidence {
         Evidence { terms, cosine, bm25, cosine_normalized, bm25_normalized, fused }
     }
 
-    /// BM25F at a position; none where no term is shared.
+    /// Returns BM25F at a position, or `None` where text and document share no term.
     pub(crate) fn keyword_match(&self, position: usize) -> Option<f32> {
         at(&self.bm25, position).flatten().filter(|bm25| *bm25 > 0.0)
     }
 
-    /// Why the document at a position has its place.
+    /// Explains the place of the document at a position.
     pub(crate) fn explain(
         &self,
         position: usize,
@@ -62,7 +63,7 @@ fn at<T: Copy>(values: &[T], position: usize) -> Option<T> {
     values.get(position).copied()
 }
 
-/// Rank of a value among those present, from 1; equals share a rank.
+/// Returns the rank of a value among the present ones, from 1; equal values share a rank.
 fn rank(values: &[Option<f32>], value: f32) -> usize {
     1 + values.iter().flatten().filter(|other| **other > value).count()
 }

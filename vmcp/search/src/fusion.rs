@@ -1,14 +1,22 @@
-//! Making the arms comparable and adding them up.
+//! Score fusion: brings cosine and BM25F to a common scale and adds them, weighted.
+//!
+//! ```text
+//! fused = ratio · normalize(cosine) + (1 − ratio) · normalize(BM25F)
+//! normalize(x) = (x − mean) / standard deviation      over all visible documents (z-score)
+//!              = (x − min) / (max − min)              in a small set (min-max)
+//! ```
 
-/// Fewer visible tools than this have no meaningful spread: they are scaled by their extremes instead of by z-score.
+/// Sets of fewer visible documents than this have no meaningful spread: they are scaled by min-max instead of
+/// z-score.
 pub const SMALL_SET: usize = 20;
 
-/// Share of the whole query in a query of several clauses; the best clause has the rest.
+/// Weight of the whole query against its best clause.
 const WHOLE_WEIGHT: f32 = 0.7;
 
-/// Brings one arm's values over all visible documents to a common scale: z-score, or min-max for a
-/// [small set](SMALL_SET). A missing value becomes the mean of the known ones, which speaks neither for nor against the
-/// document. Values without spread make no difference: all are 0, or 1 if they are the positive maximum of a small set.
+/// Normalizes one arm's values over all visible documents: z-score, or min-max in a [small set](SMALL_SET). A
+/// missing value becomes the mean of the known ones, which speaks neither for nor against the document.
+/// Values without spread make no difference: all become 0, or 1 if they are the positive maximum of a small
+/// set.
 pub(crate) fn normalize(values: &[Option<f32>]) -> Vec<f32> {
     let known = || values.iter().flatten().copied().map(f64::from);
     let count = known().count().max(1) as f64;
@@ -36,9 +44,9 @@ pub(crate) fn with_best_clause(whole: f32, best: f32) -> f32 {
     WHOLE_WEIGHT * whole + (1.0 - WHOLE_WEIGHT) * best
 }
 
-/// The score that is shown, of a fused value among `visible` documents. In a small set the value is a score already. A
-/// sum of z-scores goes through the logistic function at half its slope: the average tool has ½, and the values 2 to 8
-/// that good hits reach stay apart (.73 to .98).
+/// Returns the score that is shown for a fused value among `visible` documents. In a small set the value is a
+/// score already. A sum of z-scores goes through the logistic function at half its slope: the average tool
+/// has ½, and the values 2 to 8 that good hits reach stay apart (.73 to .98).
 pub(crate) fn score(fused: f32, visible: usize) -> f32 {
     if visible < SMALL_SET { fused.clamp(0.0, 1.0) } else { 1.0 / (1.0 + (-fused / 2.0).exp()) }
 }

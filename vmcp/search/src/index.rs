@@ -1,18 +1,34 @@
-//! The index and the way of one search through it.
+//! The search index, and the path of one query through it: gather evidence, fuse, filter, rank.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::bm25f::Bm25f;
-use crate::clauses::MAX_CLAUSES;
 use crate::document::Document;
 use crate::evidence::Evidence;
 use crate::fusion;
 use crate::query::{Clause, DEFAULT_SEMANTIC_RATIO, Hit, Query, Ranking, SearchMode};
+use crate::text::MAX_CLAUSES;
 use crate::vectors::Vectors;
 use crate::visible::Visible;
 
-/// All tools of a process, searchable. Immutable; shared by every caller.
+/// All tools of a process, searchable. Immutable and cheap to clone; every caller shares it.
+///
+/// ```
+/// use vmcp_search::{Document, Index, Query, SearchMode, Vectors, Visible};
+///
+/// let tool = |name: &str| Document { name: name.into(), ..Document::default() };
+/// let index = Index::new(&[tool("read_file"), tool("read_mail"), tool("add_user")]);
+/// let visible: Visible = [0, 2].into_iter().collect();
+/// let ranking = index.search(&Query { text: "read", ..Query::default() }, Some(&visible));
+/// assert_eq!(ranking.hits.len(), 1, "a document that is not visible is not found");
+///
+/// // With vectors, both arms decide.
+/// let rows = [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]].map(|row| Some(row.to_vec()));
+/// let index = index.with_vectors(Vectors::from_rows(2, rows));
+/// let query = Query { text: "read", vector: Some(&[0.0, 1.0]), ..Query::default() };
+/// assert_eq!(index.search(&query, None).mode, SearchMode::Hybrid);
+/// ```
 #[derive(Clone)]
 pub struct Index {
     keywords: Arc<Bm25f>,
@@ -20,12 +36,13 @@ pub struct Index {
 }
 
 impl Index {
-    /// Indexes the documents' text. Their positions are their numbers, and decide ties.
+    /// Indexes the documents' text. A document's position is its number, and breaks ties.
     pub fn new(documents: &[Document]) -> Index {
         Index { keywords: Arc::new(Bm25f::new(documents)), vectors: Arc::default() }
     }
 
-    /// The same text with these vectors, row by document number. The text arm is shared, not copied.
+    /// Returns an index of the same text with these vectors, row by document number. The text arm is shared,
+    /// not copied.
     #[must_use]
     pub fn with_vectors(&self, vectors: Vectors) -> Index {
         Index { keywords: Arc::clone(&self.keywords), vectors: Arc::new(vectors) }
@@ -36,7 +53,7 @@ impl Index {
         self.keywords.len()
     }
 
-    /// Whether there are no documents.
+    /// True if there are no documents.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -46,8 +63,9 @@ impl Index {
         &self.vectors
     }
 
-    /// Finds the best visible documents (`None`: all are visible). Never fails: whatever is missing or unfit silences an
-    /// arm, and the ranking says which arms spoke. What is not visible has no influence whatever.
+    /// Ranks the visible documents for a query (`None`: all are visible). Never fails: missing or unfit input
+    /// silences an arm, and [`Ranking::mode`] says which arms decided. A document that is not visible has no
+    /// influence on the scores of others.
     pub fn search(&self, query: &Query<'_>, visible: Option<&Visible>) -> Ranking {
         let is_visible = |document: &usize| visible.is_none_or(|visible| visible.contains(*document));
         let documents: Vec<usize> = (0..self.len()).filter(is_visible).collect();
@@ -116,7 +134,7 @@ struct QueryEvidence {
 }
 
 impl QueryEvidence {
-    /// What the document at a position is ranked by.
+    /// The value that ranks the document at a position.
     fn fused(&self, position: usize) -> f32 {
         let whole = self.whole.fused.get(position).copied().unwrap_or_default();
         self.best_clause(position).map_or(whole, |(_, best)| fusion::with_best_clause(whole, best))
@@ -128,8 +146,8 @@ impl QueryEvidence {
         values.enumerate().max_by(|(_, left), (_, right)| left.total_cmp(right))
     }
 
-    /// Whether the document at a position may be a hit at all: keywords alone find only what shares a term, and beyond
-    /// the distance threshold only keywords find anything.
+    /// True if the document at a position may be a hit at all: keywords alone find only documents that share
+    /// a term, and beyond the distance threshold only keywords find anything.
     fn qualifies(&self, position: usize, mode: SearchMode, threshold: Option<f32>) -> bool {
         let by_keyword = mode != SearchMode::Semantic && self.whole.keyword_match(position).is_some();
         let near = || match threshold.filter(|threshold| *threshold < 2.0) {
@@ -150,6 +168,7 @@ impl QueryEvidence {
         let by_value_then_position =
             |left: &(f32, usize), right: &(f32, usize)| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1));
         if query.limit < ranked.len() {
+            // Partial selection before the sort: linear in the documents, and only the hits are sorted.
             ranked.select_nth_unstable_by(query.limit, by_value_then_position);
             ranked.truncate(query.limit);
         }

@@ -1,4 +1,9 @@
-//! Hybrid tool retrieval: text analysis, BM25F, vector scan, fusion; pure.
+//! Hybrid retrieval of tools: BM25F over words and cosine similarity over embeddings, fused into one ranking.
+//! Pure computation: no I/O, no locks, no clock.
+//!
+//! A [`Document`] is the text of one tool. An [`Index`] of all documents is immutable and shared;
+//! [`Index::search`] takes a [`Query`] and the [`Visible`] documents of one caller, and returns a
+//! [`Ranking`].
 //!
 //! ```
 //! use vmcp_search::{Document, Index, Query};
@@ -13,27 +18,23 @@
 //! assert_eq!(ranking.hits[0].document, 1);
 //! ```
 
-mod analysis;
 mod bm25f;
-mod clauses;
 mod document;
 mod evidence;
 mod fusion;
 mod index;
 pub mod measures;
 mod query;
-mod sentence;
-mod stopwords;
+mod text;
 mod vectors;
 mod visible;
 
-pub use clauses::{MAX_CLAUSES, split_clauses};
 pub use document::{Document, TEXT_VERSION, vector_text};
 pub use fusion::SMALL_SET;
 pub use index::Index;
 pub use query::{
     Clause, DEFAULT_LIMIT, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Query, QueryTerm, Ranking, SearchMode,
 };
-pub use sentence::first_sentence;
+pub use text::{MAX_CLAUSES, first_sentence, split_clauses};
 pub use vectors::Vectors;
 pub use visible::Visible;

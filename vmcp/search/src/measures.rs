@@ -1,7 +1,7 @@
-//! Measures of retrieval quality, for `vmcp eval`.
+//! Measures of retrieval quality, for `vmcp eval`: recall, completeness, mean reciprocal rank and NDCG.
 //!
-//! A query needs one or more tools. Each need is a *group* of interchangeable tools; the first hit that is in a group
-//! satisfies it. With `r_g` the rank, from 1, at which group `g` of `G` is satisfied:
+//! A query needs one or more tools. Each need is a *group* of interchangeable tools; the first hit that is in
+//! a group satisfies it. With `r_g` the rank, from 1, at which group `g` of `G` is satisfied:
 //!
 //! ```text
 //! recall@k   = |{g : r_g ≤ k}| / G
@@ -10,17 +10,27 @@
 //! NDCG@k     = Σ_{g : r_g ≤ k} 1 / log2(1 + r_g)  /  Σ_{i = 1..min(G, k)} 1 / log2(1 + i)
 //! ```
 //!
-//! So a second member of a satisfied group gains nothing. NDCG is cut at 1, which a hit that is in several groups at
-//! once could exceed.
+//! So a second member of a satisfied group gains nothing. NDCG is cut at 1, which a hit that is in several
+//! groups at once could exceed.
+//!
+//! ```
+//! use vmcp_search::measures::Judgment;
+//!
+//! let needs = [vec!["get_issue", "read_issue"], vec!["send_mail"]];
+//! let judgment = Judgment::new(&["read_issue", "list_users", "send_mail"], &needs);
+//! assert_eq!((judgment.recall(1), judgment.recall(3)), (0.5, 1.0));
+//! assert_eq!(judgment.reciprocal_rank(), 1.0);
+//! ```
 
-/// At which rank each group of one query was satisfied.
+/// The rank at which each group of one query was satisfied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgment {
     ranks: Vec<Option<usize>>,
 }
 
 impl Judgment {
-    /// Judges a ranking, best first, by the query's groups. A group without members is no need and does not count.
+    /// Judges a ranking, best first, by the query's groups. A group without members is no need and does not
+    /// count.
     pub fn new<T: PartialEq>(ranking: &[T], groups: &[Vec<T>]) -> Judgment {
         let rank =
             |group: &Vec<T>| ranking.iter().position(|hit| group.contains(hit)).map(|position| position + 1);
@@ -31,22 +41,22 @@ impl Judgment {
         self.ranks.iter().flatten().copied().filter(move |rank| *rank <= k)
     }
 
-    /// Share of the groups satisfied within the first `k` hits; 0 without groups.
+    /// Returns the share of the groups that the first `k` hits satisfy; 0 without groups.
     pub fn recall(&self, k: usize) -> f64 {
         self.satisfied(k).count() as f64 / self.ranks.len().max(1) as f64
     }
 
-    /// Whether the first `k` hits satisfy every group.
+    /// True if the first `k` hits satisfy every group.
     pub fn complete(&self, k: usize) -> bool {
         !self.ranks.is_empty() && self.satisfied(k).count() == self.ranks.len()
     }
 
-    /// Reciprocal of the rank of the first hit that satisfies a group, 0 if none does.
+    /// Returns the reciprocal of the rank of the first hit that satisfies a group, 0 if none does.
     pub fn reciprocal_rank(&self) -> f64 {
         self.satisfied(usize::MAX).min().map_or(0.0, |rank| 1.0 / rank as f64)
     }
 
-    /// Normalized discounted cumulative gain of the first `k` hits.
+    /// Returns the normalized discounted cumulative gain (NDCG) of the first `k` hits.
     pub fn ndcg(&self, k: usize) -> f64 {
         let discount = |rank: usize| 1.0 / (1.0 + rank as f64).log2();
         let ideal: f64 = (1..=self.ranks.len().min(k)).map(discount).sum();
@@ -54,12 +64,12 @@ impl Judgment {
     }
 }
 
-/// Arithmetic mean; 0 of nothing.
+/// Returns the arithmetic mean; 0 of nothing.
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The value that `percent` of all values do not exceed (nearest rank); none of nothing.
+/// Returns the value that `percent` of all values do not exceed (nearest rank); `None` of nothing.
 pub fn percentile(values: &[f64], percent: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -1,30 +1,31 @@
-//! What is asked of the index and what it answers.
+//! Queries, and the rankings that answer them.
 
 use serde::Serialize;
 
 /// Hits returned when the caller names no limit.
 pub const DEFAULT_LIMIT: usize = 8;
-/// Weight of the cosine arm when nothing else is configured. The optimum is flat: .5 and .7 are within .005 NDCG@10.
+/// Weight of the cosine arm when nothing else is configured. The optimum is flat: .5 and .7 are within .005
+/// NDCG@10.
 pub const DEFAULT_SEMANTIC_RATIO: f32 = 0.6;
 
-/// One search.
+/// One search: texts, their embeddings, and how to rank.
 #[derive(Clone, Debug)]
 pub struct Query<'a> {
     /// Description and keywords together.
     pub text: &'a str,
-    /// Embedding of [`text`](Query::text). Without it (or when it is of another width than the tools' vectors, or not
-    /// finite) the keyword arm answers alone.
+    /// Embedding of [`text`](Query::text). Without one, or with one of another width than the tools' vectors
+    /// or with a value that is not finite, the keyword arm answers alone.
     pub vector: Option<&'a [f32]>,
-    /// What [`split_clauses`](crate::split_clauses) gave; fewer than two change nothing.
+    /// Clauses from [`split_clauses`](crate::split_clauses); fewer than two change nothing.
     pub clauses: &'a [Clause<'a>],
     /// Most hits to return.
     pub limit: usize,
     /// Weight of the cosine arm, 0 (keywords only) to 1 (cosine only).
     pub semantic_ratio: f32,
-    /// Cosine distance (0 to 2) beyond which a tool is no semantic result, as ToolHive means it: such a tool is a hit
-    /// only if the keyword arm matches it. 2 or `None` filter nothing.
+    /// Cosine distance (0 to 2) beyond which a tool is no semantic result, as in ToolHive: such a tool is a
+    /// hit only if the keyword arm matches it. 2 or `None` filter nothing.
     pub distance_threshold: Option<f32>,
-    /// Whether each hit shall carry its [`Explanation`].
+    /// Adds an [`Explanation`] to each hit.
     pub explain: bool,
 }
 
@@ -47,11 +48,11 @@ impl Default for Query<'_> {
 pub struct Clause<'a> {
     /// Its text.
     pub text: &'a str,
-    /// Embedding of its text; without it the keyword arm speaks for this clause.
+    /// Embedding of its text; without one the keyword arm alone ranks this clause.
     pub vector: Option<&'a [f32]>,
 }
 
-/// Which arms decided the order.
+/// The arms that decided the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchMode {
@@ -63,16 +64,16 @@ pub enum SearchMode {
     Keyword,
 }
 
-/// What a search found and why.
+/// The ranked hits of a search, and the counts that explain them.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ranking {
     /// Best first; ties in document order.
     pub hits: Vec<Hit>,
-    /// Which arms decided the order.
+    /// The arms that decided the order.
     pub mode: SearchMode,
     /// Documents that the caller may see.
     pub visible: usize,
-    /// Visible documents that have no vector (yet). The cosine arm holds them to be average.
+    /// Visible documents that have no vector (yet). The cosine arm takes them for average.
     pub without_vector: usize,
     /// Visible documents that share a term with the query.
     pub keyword_matches: usize,
@@ -103,11 +104,11 @@ pub struct Hit {
     pub explanation: Option<Explanation>,
 }
 
-/// How one hit got its place. "Normalized" is the z-score over the visible tools, or their min-max scale when they are
-/// fewer than [`SMALL_SET`](crate::SMALL_SET).
+/// Explains the place of one hit. "Normalized" is the z-score over the visible tools, or their min-max scale
+/// when they are fewer than [`SMALL_SET`](crate::SMALL_SET).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Explanation {
-    /// Cosine of query and tool; none when either has no vector.
+    /// Cosine similarity of query and tool; `None` when either has no vector.
     pub cosine: Option<f32>,
     /// Rank by cosine among the visible tools, from 1.
     pub cosine_rank: Option<usize>,
@@ -115,12 +116,12 @@ pub struct Explanation {
     pub cosine_normalized: f32,
     /// BM25F of query and tool, 0 when they share no term.
     pub bm25: f32,
-    /// Rank by BM25F among the visible tools, from 1; none when they share no term.
+    /// Rank by BM25F among the visible tools, from 1; `None` when they share no term.
     pub bm25_rank: Option<usize>,
     /// BM25F, normalized.
     pub bm25_normalized: f32,
-    /// The best clause's fused value, and which clause it is, when clauses took part.
+    /// Number of the best clause and its fused value, when clauses took part.
     pub best_clause: Option<(usize, f32)>,
-    /// What the order is by.
+    /// The fused value that orders the hits.
     pub fused: f32,
 }

@@ -1,12 +1,20 @@
-//! The tools' embeddings: one flat table, scanned linearly.
+//! The tools' embeddings: one flat table of unit vectors, scanned linearly.
 //!
-//! A linear scan in `f32` is cheaper than embedding the query up to some 50,000 tools, so there is no graph index.
+//! A linear scan in `f32` is cheaper than embedding the query up to some 50,000 tools, so there is no graph
+//! index.
 
-/// Partial sums kept apart in a dot product. Float addition is not associative, so a plain sum cannot be vectorised;
-/// sixteen independent sums can, and fill the registers of SSE2 as of AVX-512.
+/// Partial sums kept apart in a dot product. Float addition is not associative, so a plain sum cannot be
+/// vectorized; sixteen independent sums can, and fill the registers of SSE2 as of AVX-512.
 const LANES: usize = 16;
 
-/// A table of unit vectors, one row a document; rows may be missing.
+/// A table of unit vectors, one row per document; rows may be missing.
+///
+/// ```
+/// use vmcp_search::Vectors;
+///
+/// let vectors = Vectors::from_rows(2, [Some(vec![3.0, 4.0]), None, Some(vec![1.0])]);
+/// assert_eq!((vectors.count(), vectors.has(0), vectors.has(2)), (1, true, false));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Vectors {
     dims: usize,
@@ -15,8 +23,8 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    /// Builds the table. Rows are L2-normalized (P3-14), so that a dot product is a cosine. A row of another width, of
-    /// length zero or with a value that is not finite counts as missing.
+    /// Builds the table. Rows are normalized to unit length (L2), so that a dot product is a cosine. A row of
+    /// another width, of length zero or with a value that is not finite counts as missing.
     pub fn from_rows(dims: usize, rows: impl IntoIterator<Item = Option<Vec<f32>>>) -> Vectors {
         let mut table = Vectors { dims, ..Vectors::default() };
         for row in rows {
@@ -40,7 +48,7 @@ impl Vectors {
         self.present.iter().filter(|present| **present).count()
     }
 
-    /// Whether a document has a vector.
+    /// True if a document has a vector.
     pub fn has(&self, document: usize) -> bool {
         self.present.get(document).copied().unwrap_or(false)
     }
@@ -50,13 +58,13 @@ impl Vectors {
         self.rows.get(start..start.checked_add(self.dims)?).filter(|_| self.has(document))
     }
 
-    /// A query's vector made fit for [`scan`](Vectors::scan): none when its width is not the table's.
+    /// Normalizes a query's vector for [`scan`](Vectors::scan); `None` when its width is not the table's.
     pub(crate) fn query(&self, vector: &[f32]) -> Option<Vec<f32>> {
         normalized(vector, self.dims)
     }
 
-    /// Cosines of every query with every listed document; none where either has no vector. Each row is read once for all
-    /// queries: from some thousand tools on, the scan costs memory bandwidth.
+    /// Returns the cosine of every query with every listed document; `None` where either has no vector. Each
+    /// row is read once for all queries: from some thousand tools on, the scan costs memory bandwidth.
     pub(crate) fn scan(&self, queries: &[Option<Vec<f32>>], documents: &[usize]) -> Vec<Vec<Option<f32>>> {
         let mut cosines: Vec<_> = queries.iter().map(|_| Vec::with_capacity(documents.len())).collect();
         for document in documents {
@@ -69,7 +77,7 @@ impl Vectors {
     }
 }
 
-/// The vector at unit length, if it has the width `dims` and a direction.
+/// Returns the vector at unit length, if it has the width `dims` and a direction.
 fn normalized(vector: &[f32], dims: usize) -> Option<Vec<f32>> {
     let norm = vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
     let fit = vector.len() == dims && norm.is_finite() && norm > 0.0;

@@ -1,6 +1,6 @@
-//! Which documents a caller may see (R022-08).
+//! The set of documents that one caller may see, as a bitmap.
 
-/// A set of document numbers, as a bitmap. Numbers that the index does not have are ignored by it.
+/// A set of document numbers, as a bitmap of 64 to a word. The index ignores numbers that it does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Visible {
     words: Vec<u64>,
@@ -18,18 +18,18 @@ impl Visible {
         }
     }
 
-    /// Whether a document is in the set.
+    /// True if a document is in the set.
     pub fn contains(&self, document: usize) -> bool {
         let (word, bit) = split(document);
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
-    /// How many documents are in the set.
+    /// Number of documents in the set.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether the set has no document.
+    /// True if the set has no document.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }

@@ -1,4 +1,4 @@
-//! What holds of every search, whatever is indexed and asked.
+//! Properties of every search, whatever is indexed and asked.
 
 use proptest::collection::vec;
 use proptest::option;

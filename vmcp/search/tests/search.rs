@@ -69,7 +69,8 @@ fn both_arms_reach_one_answer() {
         Query { text: "write", vector: Some(&MOCK_QUERY), limit: 2, explain: true, ..Query::default() };
     let ranking = mock_index().search(&query, None);
     assert_eq!(ranking.mode, SearchMode::Hybrid);
-    // Five tools: min-max. db_query has cosine scale 1 and no keyword: .6. file_write: .4 and .6 · (.0127 − .0058) / .9925.
+    // Five tools: min-max. db_query has cosine scale 1 and no keyword: .6. file_write: .4 and .6 · (.0127 −
+    // .0058) / .9925.
     let fused: Vec<(usize, f32)> =
         ranking.hits.iter().filter_map(|hit| Some((hit.document, hit.explanation?.fused))).collect();
     assert_eq!(fused[0], (3, 0.6));

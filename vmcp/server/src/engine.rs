@@ -1,5 +1,8 @@
-//! Keeps the one [`Snapshot`] that every request reads: connects backends, aggregates what they offer, indexes it at once
-//! and embeds it in the background. See `conductor.rs` for the only task that changes anything.
+//! The engine keeps the one [`Snapshot`] that every request reads: it connects backends, aggregates their
+//! definitions into a catalog, indexes the catalog at once and embeds it in the background.
+//!
+//! One task, the conductor, makes all changes and publishes each as a new snapshot by an atomic swap; readers
+//! take no lock and never wait. [`Engine`] is the handle to the conductor and to the present snapshot.
 
 mod commands;
 mod conductor;
@@ -42,10 +45,11 @@ use embedding::configured;
 use fleet::Fleet;
 use shared::Shared;
 
-/// How often [`Engine::settled`] looks.
+/// Interval at which [`Engine::settled`] polls.
 const SETTLED_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The running system behind the edge. A cheap handle; when the last one is dropped, everything stops.
+/// Handle to the running system behind the edge. Cheap to clone; everything stops when the last handle is
+/// dropped.
 #[derive(Clone)]
 pub struct Engine(Arc<Inner>);
 
@@ -56,7 +60,7 @@ struct Inner {
 }
 
 impl Engine {
-    /// Starts everything and waits for nothing: no backend, no model, no embedding service. Needs a tokio runtime.
+    /// Starts everything and waits for no backend, model or embedding service. Needs a tokio runtime.
     pub async fn start(config: Config, options: Options) -> Result<Engine, StartError> {
         let dir = match options.storage {
             _ if !config.optimizer.enabled => None,
@@ -76,28 +80,28 @@ impl Engine {
         Ok(Engine(Arc::new(Inner { shared, conductor, _stop: stop.drop_guard() })))
     }
 
-    /// Puts another configuration in force. Backends that are configured as before keep running; others finish their calls
-    /// in flight and stop.
+    /// Puts another configuration in force. Backends whose configuration is unchanged keep running; the
+    /// others finish their calls in flight and stop.
     pub async fn apply(&self, config: Config) -> BackendChanges {
         self.0.conductor.apply(config).await
     }
 
-    /// What a request works with, from its begin to its end.
+    /// Returns the snapshot in force. A request loads one snapshot and uses it from its begin to its end.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.0.shared.snapshot.load_full()
     }
 
-    /// Moves when what clients may list changes.
+    /// Watches the [`Generation`], which changes with the lists that clients see.
     pub fn generations(&self) -> watch::Receiver<Generation> {
         self.0.shared.generation.subscribe()
     }
 
-    /// Moves when another configuration is in force, and with it perhaps other backends.
+    /// Watches for configurations that come into force, and with each perhaps other backends.
     pub fn configurations(&self) -> watch::Receiver<()> {
         self.0.shared.configured.subscribe()
     }
 
-    /// How each backend is doing, disabled ones included, sorted by name.
+    /// Returns the status of each backend, disabled ones included, sorted by name.
     pub fn backend_status(&self) -> Vec<Status> {
         let snapshot = self.snapshot();
         let disabled = snapshot.config.backends.iter().filter(|spec| !spec.enabled).map(disabled);
@@ -111,7 +115,7 @@ impl Engine {
         status
     }
 
-    /// How the last listing of each backend differed from the one before.
+    /// Returns how the last changed listing of each backend differed from the one before.
     pub fn changes(&self) -> BTreeMap<String, DefinitionChanges> {
         self.0
             .shared
@@ -121,7 +125,7 @@ impl Engine {
             .collect()
     }
 
-    /// How embedding is doing.
+    /// Returns the state of embedding: provider, model, progress, and the reason for an outage.
     pub fn embedding_status(&self) -> EmbeddingStatus {
         let snapshot = self.snapshot();
         match self.0.shared.provider.load_full() {
@@ -139,15 +143,15 @@ impl Engine {
         self.0.shared.open_store()
     }
 
-    /// Where the engine counts.
+    /// The metrics of this process.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.0.shared.metrics
     }
 
-    /// All metrics as text, for `GET /metrics`.
+    /// Returns all metrics in OpenMetrics text format, for `GET /metrics`.
     pub fn render_metrics(&self) -> String {
         let metrics = self.metrics();
-        // Backends that were removed leave no gauge behind.
+        // The family is rebuilt, so that removed backends leave no gauge behind.
         metrics.backend_up.clear();
         for status in self.backend_status() {
             let up = i64::from(status.state == State::Connected);
@@ -156,7 +160,8 @@ impl Engine {
         metrics.encode()
     }
 
-    /// Lists a backend anew, soon; all of them without a name. Returns whether there is such a backend.
+    /// Makes a backend list its definitions anew in the background; all backends if no name is given. Returns
+    /// true if there is such a backend.
     pub fn refresh(&self, backend: Option<&str>) -> bool {
         let snapshot = self.snapshot();
         let mut chosen = snapshot
@@ -169,7 +174,7 @@ impl Engine {
         any
     }
 
-    /// Waits until every enabled backend was connected and listed, or has failed, and the snapshot shows it.
+    /// Waits until every enabled backend has been listed, or has failed, and the snapshot shows it.
     pub async fn settled(&self) {
         while !self.is_settled() {
             tokio::time::sleep(SETTLED_POLL_INTERVAL).await;
@@ -187,12 +192,13 @@ impl Engine {
         })
     }
 
-    /// Stops all backends. Calls in flight have `grace` to end.
+    /// Shuts down gracefully: stops all backends. Calls in flight have `grace` to end; later ones are cut
+    /// off.
     pub async fn shutdown(&self, grace: Duration) {
         self.0.conductor.shutdown(grace).await;
     }
 
-    /// What searches a snapshot, with the embedding provider as it is now.
+    /// Returns a searcher of a snapshot that embeds queries with the provider, unless the provider is down.
     pub(crate) fn searcher(&self, snapshot: &Snapshot) -> Searcher {
         let vectors = match self.0.shared.provider.load_full() {
             None => QueryVectors::Off,
@@ -208,7 +214,8 @@ impl Engine {
         }
     }
 
-    /// Notes that a query could not be embedded: until the provider answers again, searches do not wait for it.
+    /// Reports that a query could not be embedded. Until the provider answers the background task again,
+    /// searches do not wait for it.
     pub(crate) fn query_failed(&self, error: vmcp_embed::EmbedError) {
         if let Some(provider) = self.0.shared.provider.load_full() {
             provider.query_failed(error);
@@ -216,12 +223,12 @@ impl Engine {
     }
 }
 
-/// Whether there is no point in waiting: no connection after all attempts, or none of use.
+/// True if the backend failed to connect, or connected but could not be listed: waiting longer is pointless.
 fn has_failed(status: &Status) -> bool {
     status.state == State::Failed || (status.state == State::Connected && status.last_error.is_some())
 }
 
-/// The status of a backend that is configured and switched off (GMT-15).
+/// Returns the status of a backend that is configured and disabled.
 fn disabled(spec: &Backend) -> Status {
     Status { name: spec.name.to_string(), transport: spec.transport.kind().to_owned(), ..Status::default() }
 }

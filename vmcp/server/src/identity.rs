@@ -1,15 +1,16 @@
-//! Who asks. Everybody is the same until there is authentication.
+//! The identity of a client. All clients are one identity until there is authentication.
 
-/// Somebody with rights of their own. What they may see is decided in [`crate::engine::View`], and nowhere else.
+/// An identity with rights of its own. [`crate::engine::View`] alone decides which items it may see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Identity {
-    /// Nobody in particular.
+    /// A client without credentials.
     #[default]
     Anonymous,
 }
 
 impl Identity {
-    /// What sealed tokens are bound to: a session or a state belongs to whoever it was made for.
+    /// Returns the value that sealed tokens are bound to: a session or a state is of use only to the identity
+    /// it was made for.
     pub fn digest(self) -> [u8; 32] {
         match self {
             Identity::Anonymous => [0; 32],

@@ -1,9 +1,12 @@
-//! The virtual MCP server and its command line.
+//! The virtual MCP server and its command line. Arrows point from a room to the rooms that it imports:
 //!
 //! ```text
-//! edge (MCP over HTTP and stdio) ──► route ──► optim handlers ──► one search index
-//!                                      └─────► backend
-//! engine: backends, catalog, embeddings ──► Snapshot, swapped whole
+//! cli ──► edge (MCP over HTTP and stdio) ──► route ──► engine ──► optim (own tools' signatures)
+//!                                              │          ├─────► search, schema
+//!                                              │          └─────► telemetry, identity
+//!                                              └─────► backends, at one seam for every tool call
+//!
+//! engine: backends, catalog, embeddings ──► Snapshot, immutable and swapped whole
 //! ```
 
 pub mod cli;

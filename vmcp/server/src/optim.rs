@@ -1,5 +1,5 @@
-//! The signatures of our own tools, find_tool and call_tool: names, definitions and arguments. What they do is in
-//! [`crate::route`].
+//! Signatures of vmcp's own tools, find_tool and call_tool: their names, their definitions for `tools/list`,
+//! and the arguments that clients pass. The handlers are in [`crate::route`].
 
 pub mod call_arguments;
 pub mod definitions;

@@ -1,7 +1,7 @@
-//! From a name to whoever answers for it: the one seam for every way of reaching a tool (invariant 4).
+//! Routing: from the name or URI in a request to the backend, or the own tool, that answers it.
 //!
-//! A direct call and a call through call_tool meet in [`backend::tool_call`]; what authorizes a call one day belongs
-//! there, in front of the target that will really run.
+//! A direct call and a call through call_tool meet in [`backend::tool_call`], the one seam of every tool
+//! call. Authorization and audit of a call belong there, in front of the tool that really runs.
 
 pub(crate) mod answer;
 pub(crate) mod backend;

@@ -1,4 +1,5 @@
-//! Input schemas of tools: what they cost to evaluate, and the check of a call's arguments against them.
+//! Input schemas of tools: a bound of what they cost to evaluate, and the check of a call's arguments against
+//! them.
 
 mod check;
 mod cost;

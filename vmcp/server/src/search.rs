@@ -1,4 +1,8 @@
-//! The one search: find_tool, `vmcp find` and `vmcp eval` all come here.
+//! The one search behind find_tool, `vmcp find` and `vmcp eval`: embeds the query, scans the index and
+//! reports a degraded search.
+//!
+//! A missing or slow embedding provider never fails a search: keywords answer alone, and
+//! [`SearchResult::degraded`] gives the reason.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,43 +13,44 @@ use tracing::{Instrument, Span, info_span};
 use vmcp_embed::{EmbedError, Embedder};
 use vmcp_search::{Clause, Index, Query, Ranking, SearchMode, Visible, split_clauses};
 
-/// How long a search waits for the embedding of its query before it goes on without.
+/// Time that a search waits for the embedding of its query; then keywords answer alone.
 const QUERY_EMBEDDING_TIMEOUT: Duration = Duration::from_secs(2);
-/// From this many tools on, a search takes long enough to be kept off the threads that serve connections.
+/// From this many tools on, a scan runs on a blocking thread: it takes long enough to delay the connections
+/// of an async thread.
 const MIN_OFFLOADED_TOOLS: usize = 1000;
 
-/// What is searched, and how. Cheap to clone.
+/// An index, the source of query vectors and the ranking settings. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Searcher {
     /// The tools.
     pub(crate) index: Arc<Index>,
-    /// Who embeds the query.
+    /// Source of the query's vector.
     pub(crate) vectors: QueryVectors,
     /// Ranking.
     pub(crate) settings: SearchSettings,
 }
 
-/// Where the vector of a query comes from.
+/// Source of a query's vector.
 #[derive(Clone)]
 pub(crate) enum QueryVectors {
-    /// Nowhere, by choice: keywords alone.
+    /// None, by configuration: keywords alone.
     Off,
-    /// Nowhere at present: the provider has failed of late.
+    /// None at present: the provider is down.
     Down(EmbedError),
     /// The model that embedded the tools.
     From(Arc<dyn Embedder>),
 }
 
-/// Ranking, as configured.
+/// Ranking settings.
 #[derive(Debug, Clone)]
 pub(crate) struct SearchSettings {
-    /// Hits when the caller names no number.
+    /// Most hits if the request names no limit.
     pub(crate) limit: usize,
-    /// Weight of the vectors against the words.
+    /// Weight of the vectors, 0 (keywords only) to 1 (vectors only).
     pub(crate) semantic_ratio: f32,
     /// Cosine distance beyond which a tool is not found by its vector.
     pub(crate) distance_threshold: Option<f32>,
-    /// How long to wait for the embedding of the query.
+    /// Time to wait for the embedding of the query.
     pub(crate) query_deadline: Duration,
 }
 
@@ -60,33 +65,33 @@ impl From<&vmcp_config::Search> for SearchSettings {
     }
 }
 
-/// What is looked for.
+/// A search request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SearchRequest<'a> {
-    /// What the tool shall do.
+    /// Task that the tool should do.
     pub(crate) description: &'a str,
     /// Terms; may be empty.
     pub(crate) keywords: &'a str,
-    /// Most hits.
+    /// Most hits; the configured number if absent.
     pub(crate) limit: Option<usize>,
-    /// The tools that the caller may see; `None`: all.
+    /// Tools that the caller may see; `None`: all.
     pub(crate) visible: Option<&'a Arc<Visible>>,
-    /// Whether hits shall explain themselves.
+    /// Adds an explanation to each hit.
     pub(crate) explain: bool,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug)]
 pub(crate) struct SearchResult {
-    /// The hits and what decided them.
+    /// The ranked hits.
     pub(crate) ranking: Ranking,
-    /// Why the search was less than it could be.
+    /// Reason, if the search had to do without something.
     pub(crate) degraded: Option<Degraded>,
-    /// How long the provider was asked for the query's vectors, if it was.
+    /// Time that the provider took for the query's vectors, if it was asked.
     pub(crate) embedding_took: Option<Duration>,
 }
 
-/// Why a search had to do without something.
+/// Reasons for a degraded search.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Degraded {
     /// No tool has a vector yet.
@@ -111,7 +116,7 @@ pub(crate) enum Degraded {
     OtherModel,
 }
 
-/// Searches. Never fails: whatever is missing, the other arm answers, and the result says so.
+/// Searches. Never fails: if one arm has no input, the other answers, and the result says so.
 pub(crate) async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> SearchResult {
     let description = request.description.trim();
     let whole = match request.keywords.trim() {
@@ -155,20 +160,20 @@ pub(crate) async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> S
 }
 
 impl Searcher {
-    /// Whether vectors would have a say.
+    /// True if vectors would influence the ranking.
     fn wants_vectors(&self) -> bool {
         let off = matches!(self.vectors, QueryVectors::Off);
         !off && self.settings.semantic_ratio > 0.0 && !self.index.is_empty()
     }
 
-    /// Whether a search asks the provider for anything.
+    /// True if a search asks the provider for anything.
     fn asks_provider(&self) -> bool {
         let reachable = matches!(self.vectors, QueryVectors::From(_));
         reachable && self.wants_vectors() && self.index.vectors().count() > 0
     }
 }
 
-/// The vectors of the query's texts; none when they would have no say.
+/// Embeds the query's texts; returns no vectors if they would not influence the ranking.
 async fn embed(searcher: &Searcher, texts: &[String]) -> Result<Vec<Vec<f32>>, Degraded> {
     let embedder = match &searcher.vectors {
         _ if !searcher.wants_vectors() => return Ok(Vec::new()),
@@ -186,13 +191,13 @@ async fn embed(searcher: &Searcher, texts: &[String]) -> Result<Vec<Vec<f32>>, D
     }
 }
 
-/// The part of a search that computes and does not wait.
+/// The computing part of a search, which does not wait.
 struct Scan {
     index: Arc<Index>,
     visible: Option<Arc<Visible>>,
     /// The whole query, then its clauses.
     texts: Vec<String>,
-    /// As many as texts, or none.
+    /// One for each text, or none.
     vectors: Vec<Vec<f32>>,
     limit: usize,
     settings: SearchSettings,

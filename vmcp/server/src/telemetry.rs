@@ -1,4 +1,4 @@
-//! What the server says about itself: logs, traces, metrics.
+//! Telemetry: logs on standard error, traces over OTLP, metrics for Prometheus.
 
 pub mod logs;
 pub mod metrics;
@@ -7,13 +7,13 @@ pub mod traces;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Keeps the exporter alive; dropping it flushes what was not sent yet.
+/// Running telemetry; dropping it flushes the spans that were not sent yet.
 #[derive(Debug, Default)]
 pub struct Telemetry {
     traces: Option<traces::Exporter>,
 }
 
-/// Why telemetry cannot start.
+/// Errors of a start.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// The log filter does not parse.
@@ -24,13 +24,13 @@ pub enum TelemetryError {
     /// The exporter cannot be built.
     #[error("telemetry.endpoint: {0}")]
     Exporter(String),
-    /// Somebody installed a subscriber before.
+    /// A subscriber is installed already.
     #[error("logging is set up already")]
     AlreadyInstalled,
 }
 
-/// Installs logs, and traces when `traces` is given. Call once per process, before the runtime starts threads of
-/// its own that log.
+/// Installs logs, and traces when `traces` is given. Call once per process, before the runtime starts threads
+/// that log.
 pub fn init(
     logs: &logs::LogSettings,
     traces: Option<&traces::TraceSettings>,
@@ -45,7 +45,7 @@ pub fn init(
 }
 
 impl Telemetry {
-    /// Sends what is still queued. Blocks for at most the exporter's timeout.
+    /// Flushes the queued spans. Blocks for at most the exporter's timeout.
     pub fn flush(self) {
         if let Some(exporter) = self.traces {
             exporter.shutdown();

@@ -1,4 +1,4 @@
-//! For tests: configurations from YAML, and a scripted MCP server over HTTP.
+//! Helpers of tests: configurations from YAML, and a scripted MCP server over HTTP.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -63,8 +63,8 @@ pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
     panic!("waited in vain: {what}");
 }
 
-/// An MCP server of 2025-11-25 with tools that can be changed. Tools called `slow`, `fail`, `refuse` and `long` do what
-/// they say; all others answer with the parameters of the call.
+/// An MCP server of 2025-11-25 with tools that can be changed. Tools called `slow`, `fail`, `refuse` and
+/// `long` do as they are called; all others answer with the parameters of the call.
 #[derive(Clone)]
 pub(crate) struct Scripted {
     /// Its URL.

@@ -1,4 +1,4 @@
-//! How others reach the conductor.
+//! Commands to the conductor: a handle that sends a command and waits for its answer (actor pattern).
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use vmcp_config::Config;
 
 use super::fleet::BackendChanges;
 
-/// How others reach the task.
+/// Handle to the conductor. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct ConductorHandle {
     commands: mpsc::Sender<Command>,
 }
 
-/// What the conductor is told to do, and where it answers.
+/// A command to the conductor, with the channel for its answer.
 pub(super) enum Command {
     Apply(Box<Config>, oneshot::Sender<BackendChanges>),
     LoadVectors(oneshot::Sender<()>),
@@ -21,7 +21,7 @@ pub(super) enum Command {
 }
 
 impl ConductorHandle {
-    /// The handle, and the commands that it is given.
+    /// Returns the handle and the receiver of its commands, of which 16 may wait.
     pub(super) fn new() -> (ConductorHandle, mpsc::Receiver<Command>) {
         let (commands, inbox) = mpsc::channel(16);
         (ConductorHandle { commands }, inbox)
@@ -33,7 +33,7 @@ impl ConductorHandle {
         answered.await.ok()
     }
 
-    /// Puts a configuration in force.
+    /// Puts a configuration in force; returns which backends were started, replaced and stopped.
     pub(super) async fn apply(&self, config: Config) -> BackendChanges {
         self.ask(|answer| Command::Apply(Box::new(config), answer)).await.unwrap_or_default()
     }

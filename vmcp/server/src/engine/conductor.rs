@@ -1,5 +1,8 @@
-//! The one task that changes anything: it starts and stops backends, follows what they offer, and publishes snapshots.
-//! Everybody else reads.
+//! The conductor: the one task that changes anything. It starts and stops backends, follows their listings,
+//! and publishes snapshots; all other tasks read.
+//!
+//! Listings are debounced: changes within [`DEBOUNCE`] of each other make one snapshot. Snapshots are built
+//! on a blocking thread, so that a large catalog stalls no connection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,13 +25,13 @@ use super::recorder::{self, BackendNames, RecorderEntry};
 use super::shared::Shared;
 use super::snapshot::{Snapshot, build};
 
-/// Changes that come within this time of each other make one snapshot; a long build stretches it, so that building never
-/// takes more than half of the time.
+/// Debounce of listings: changes within this time of each other make one snapshot. A build that takes longer
+/// stretches it to its own duration, so that building never takes more than half of the time.
 const DEBOUNCE: Duration = Duration::from_millis(20);
-/// The longest stretch (R022-43: a change shows within two seconds).
+/// Upper bound of the stretched debounce, so that a change shows within two seconds.
 const MAX_DEBOUNCE: Duration = Duration::from_secs(1);
 
-/// Starts the task; `stop` ends it at once.
+/// Starts the conductor; cancelling `stop` ends it at once.
 pub(super) fn start(
     shared: Arc<Shared>,
     options: ConductorOptions,
@@ -52,11 +55,11 @@ pub(super) fn start(
     handle
 }
 
-/// What a task does and does not do.
+/// Behavior of a conductor beside the configuration.
 pub(super) struct ConductorOptions {
     /// Embeds tools in the background.
     pub(super) embed: bool,
-    /// Begins with the definitions that were saved last time.
+    /// Starts backends with the definitions that were saved last time.
     pub(super) cached: bool,
     /// Embeds in place of the configured provider.
     pub(super) embedder: Option<Arc<dyn Embedder>>,
@@ -69,9 +72,9 @@ struct Conductor {
     fleet: Fleet,
     stop: CancellationToken,
     recorder: mpsc::Sender<RecorderEntry>,
-    /// What the present provider was made of.
+    /// The configuration that the present provider was made of.
     embeddings: Option<vmcp_config::Embeddings>,
-    /// The background embedding; dropped to end it.
+    /// The background embedding task; dropped to end it.
     worker: Option<AbortOnDropHandle<()>>,
     build_again_after: Instant,
 }
@@ -85,7 +88,7 @@ impl Conductor {
                 command = inbox.recv() => match command {
                     Some(Command::Apply(config, answer)) => {
                         let applied = self.apply(*config).await;
-                        // Whoever asked may have gone.
+                        // The caller may have gone.
                         let _ = answer.send(applied);
                     }
                     Some(Command::LoadVectors(answer)) => {
@@ -122,21 +125,24 @@ impl Conductor {
         }
         self.rebuild(Some(config)).await;
         let now = self.shared.snapshot.load_full();
-        // When no snapshot could be built, the configuration before is still in force, and its backends are wanted.
+        // If no snapshot could be built, the configuration before is still in force, and its backends are
+        // wanted.
         if !Arc::ptr_eq(&now.config, &before.config) {
             let names = BackendNames::new(&before.config, &now.config);
             // The recorder ends only with this task.
             let _ = self.recorder.send(RecorderEntry::Configuration(names)).await;
         }
         self.shared.configured.send_replace(());
-        // What the first backend brings is shown at once.
+        // No debounce: the first listing after a new configuration is shown at once.
         self.build_again_after = Instant::now();
+        // Only now: the published snapshot no longer names the replaced backends, so that no new request
+        // reaches them.
         fleet::retire(stop);
         self.change_provider();
         applied
     }
 
-    /// What backends offered last time, for those about to start.
+    /// Reads the saved definitions of backends about to start.
     async fn saved(
         &self,
         config: &Config,
@@ -162,7 +168,7 @@ impl Conductor {
         read.await.unwrap_or_default()
     }
 
-    /// Publishes what the backends offer now, under a new configuration if there is one.
+    /// Builds and publishes a snapshot of the present listings, under a new configuration if there is one.
     async fn rebuild(&mut self, config: Option<Config>) {
         let listings = self.fleet.listings();
         let before = self.shared.snapshot.load_full();
@@ -178,6 +184,8 @@ impl Conductor {
             tracing::error!("no snapshot could be built");
             return;
         };
+        // Handles are taken after the build: they are cheap, and a backend that started meanwhile is usable
+        // at once.
         snapshot.backends = Arc::new(self.fleet.handles());
         self.publish(snapshot);
         let took = started.elapsed();
@@ -227,7 +235,7 @@ impl Conductor {
         self.shared.generation.send_if_modified(|generation| generation.advance(changed));
     }
 
-    /// Follows the configured provider: another one embeds everything anew, from the cache where it can.
+    /// Follows the configured provider: another one embeds every tool anew, from the cache where it can.
     fn change_provider(&mut self) {
         let config = Arc::clone(&self.shared.snapshot.load().config);
         let wanted = config.optimizer.enabled.then(|| config.optimizer.embeddings.clone());
@@ -247,7 +255,7 @@ impl Conductor {
         let name = configured::provider_name(&config);
         let provider = embedder.map(|embedder| Arc::new(MonitoredProvider::new(name, embedder)));
         self.shared.provider.store(provider.clone());
-        // Vectors of one model say nothing to another.
+        // Vectors of one model are not comparable to those of another.
         let before = self.shared.snapshot.load_full();
         if before.index.vectors().count() > 0 {
             let index = Arc::new(before.index.with_vectors(Vectors::default()));

@@ -1,4 +1,8 @@
-//! Changed definitions as events with a before and an after (GOB-41…48, invariant 8).
+//! Change events: compares each new listing of a backend with the stored hashes of its tools, and logs,
+//! counts and records every added, updated and removed definition.
+//!
+//! The first listing of a backend is no change. A rug pull, a tool whose definition changes after it was
+//! trusted, shows up here as an update with the hash before and after.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +14,7 @@ use vmcp_store::{ChangeKind, RecordedChange, Store, StoreError};
 
 use crate::telemetry::metrics::{ChangeLabels, Metrics};
 
-/// A listing to be compared with the stored hashes and to be stored.
+/// A listing that is not compared with the store yet.
 #[derive(Clone)]
 pub(super) struct ChangedListing {
     pub(super) backend: Arc<str>,
@@ -24,14 +28,14 @@ impl ChangedListing {
     }
 }
 
-/// The hashes that the store remembers of a backend's tools, by the backend's names.
+/// Stored hashes of a backend's tools, by the backend's own tool names.
 pub(super) type KnownHashes = HashMap<String, String>;
 
 pub(super) fn known(store: &Store, backend: &str) -> Result<KnownHashes, StoreError> {
     Ok(store.schema_hashes(backend)?.into_iter().map(|known| (known.tool, known.hash)).collect())
 }
 
-/// How a listing differs from what was known: the events, sorted by tool, and their number.
+/// Compares a listing with the stored hashes; returns the events, sorted by tool, and their counts.
 pub(super) fn compare(
     known: &KnownHashes,
     listing: &ChangedListing,
@@ -70,8 +74,8 @@ pub(super) fn compare(
     )
 }
 
-/// Compares a listing with what the store remembers of its backend, tells the log and the metrics what changed, and makes
-/// the store remember the listing. Blocks.
+/// Compares a listing with the stored hashes of its backend, reports the changes to log and metrics, and
+/// stores the listing. Blocks.
 pub(super) fn record(
     store: &Store,
     listing: &ChangedListing,
@@ -83,7 +87,7 @@ pub(super) fn record(
     let (events, changes) = compare(&known, listing, at);
     let now = milliseconds(at);
     if known.is_empty() {
-        // A backend that was never seen before did not change.
+        // The first listing: nothing to compare with.
         tracing::info!(backend = %backend, tools = changes.added, "tools discovered");
     } else {
         announce(&events, metrics);
@@ -107,7 +111,7 @@ fn announce(changes: &[RecordedChange], metrics: &Metrics) {
     }
 }
 
-/// Milliseconds since the Unix epoch.
+/// Returns milliseconds since the Unix epoch.
 pub(super) fn milliseconds(at: SystemTime) -> i64 {
     at.duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
@@ -143,7 +147,7 @@ mod tests {
         assert!(kinds.contains(&("b".into(), ChangeKind::Updated)), "{kinds:?}");
         assert_eq!(kinds.len(), 3);
         assert_eq!(counts(&listing(&[("a", "1"), ("b", "2"), ("d", "1")])), (0, 0, 0, 3));
-        assert!(store.schema_hash("jira", "c").unwrap().is_none(), "removed tools are forgotten (GOB-48)");
+        assert!(store.schema_hash("jira", "c").unwrap().is_none(), "removed tools are forgotten");
         assert!(store.definitions("jira", "f").unwrap().is_some());
         assert!(
             metrics.encode().contains(r#"vmcp_catalog_changes_total{backend="jira",change="updated"} 1"#)

@@ -1,4 +1,4 @@
-//! Embedding: the configured provider, how it is doing, and the task that embeds tools in the background.
+//! Embedding: the configured provider, its health, and the background task that embeds tools.
 
 pub mod configured;
 pub(super) mod provider;

@@ -1,4 +1,4 @@
-//! The running backends, and what a change of the configuration means to each.
+//! The running backends, and the plan that leads from one configuration to the next.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,49 +15,49 @@ use vmcp_model::discovered::Discovered;
 use super::definition_changes::ChangedListing;
 use super::snapshot::declarations::BackendListings;
 
-/// Requests that began just before a backend was replaced still reach it within this time.
+/// Delay before a replaced backend stops: requests that loaded the snapshot just before still reach it.
 const RETIRE_DELAY: Duration = Duration::from_secs(1);
 
 /// All enabled backends, running.
 pub(super) struct Fleet {
     running: BTreeMap<Arc<str>, RunningBackend>,
-    /// A backend offers something else than before.
+    /// Notified when a backend has another listing than before.
     news: Arc<Notify>,
     http: HttpClient,
-    /// Takes what backends send outside of requests.
+    /// Receives messages that backends send outside of requests.
     downstream: Option<Arc<dyn Downstream>>,
-    /// See [`super::Options::bridge`].
+    /// [`super::Options::bridge`].
     bridge: bool,
 }
 
 struct RunningBackend {
     spec: vmcp_config::Backend,
     backend: Backend,
-    /// What was last compared with the store.
+    /// The listing that was last compared with the store.
     recorded: Option<Arc<Discovered>>,
     _follower: AbortOnDropHandle<()>,
 }
 
-/// What putting a configuration in force did.
+/// Backends that another configuration added, changed and removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct BackendChanges {
     /// Backends that were started.
     pub added: Vec<Arc<str>>,
-    /// Backends that were started anew, because something about them changed.
+    /// Backends that were restarted, because their configuration changed.
     pub changed: Vec<Arc<str>>,
     /// Backends that were stopped.
     pub removed: Vec<Arc<str>>,
-    /// Backends that went on as they were.
+    /// Number of backends that keep running unchanged.
     pub unchanged: usize,
 }
 
-/// What is left to do after [`Fleet::change`].
+/// The work that is left after [`Fleet::change`].
 #[derive(Default)]
 pub(super) struct FleetPlan {
     pub(super) applied: BackendChanges,
-    /// Backends to start, and what they are known to offer.
+    /// Backends to start, with their last known listing.
     pub(super) start: Vec<(vmcp_config::Backend, Option<Arc<Discovered>>)>,
-    /// Backends to stop once nobody is sent to them any more.
+    /// Backends to stop once no snapshot names them.
     pub(super) stop: Vec<Backend>,
 }
 
@@ -68,12 +68,13 @@ impl Fleet {
         Fleet { running: BTreeMap::new(), news: Arc::default(), http, downstream, bridge }
     }
 
-    /// Told when a backend offers something else than before.
+    /// Notified when a backend has another listing than before.
     pub(super) fn news(&self) -> Arc<Notify> {
         Arc::clone(&self.news)
     }
 
-    /// Takes out the backends that another configuration does not want as they are.
+    /// Removes the backends that another configuration does not keep as they are, and plans their
+    /// replacement.
     pub(super) fn change(&mut self, before: &Config, after: &Config) -> FleetPlan {
         let keeps_settings = same_settings(before, after);
         let mut plan = FleetPlan::default();
@@ -87,7 +88,8 @@ impl Fleet {
                     continue;
                 }
                 Some(new) => {
-                    // Where only a token or a limit changed, the offer is the same until the backend says otherwise.
+                    // Where only a token or a limit changed, the listing stays valid until the backend sends
+                    // another one.
                     let same = new.fingerprint() == old.spec.fingerprint();
                     let offered = old.backend.discovered().borrow().clone().filter(|_| same);
                     plan.start.push((new, offered));
@@ -111,7 +113,7 @@ impl Fleet {
     ) {
         let backend = Backend::start(spec.clone(), self.settings(config), cached.clone());
         let (mut discovered, news) = (backend.discovered(), self.news());
-        // What is cached is in the snapshot that follows; only what comes later is news.
+        // The cached listing is in the snapshot that follows; only later ones are news.
         let follow = async move {
             while discovered.changed().await.is_ok() {
                 news.notify_one();
@@ -122,12 +124,12 @@ impl Fleet {
         self.running.insert(name, RunningBackend { spec, backend, recorded: cached, _follower: follower });
     }
 
-    /// The handles by name.
+    /// Returns the handles by name.
     pub(super) fn handles(&self) -> BTreeMap<Arc<str>, Backend> {
         self.running.iter().map(|(name, running)| (Arc::clone(name), running.backend.clone())).collect()
     }
 
-    /// What all backends offer now.
+    /// Returns the present listing of each backend that has one.
     pub(super) fn listings(&self) -> BackendListings {
         let offered = |running: &RunningBackend| running.backend.discovered().borrow().clone();
         self.running
@@ -136,7 +138,7 @@ impl Fleet {
             .collect()
     }
 
-    /// Those of the listings that were not asked for before, to be compared with the store.
+    /// Listings that changed since this was last called; the caller compares them with the store.
     pub(super) fn unrecorded(&mut self, listings: &BackendListings) -> Vec<ChangedListing> {
         let mut changed = Vec::new();
         for (name, discovered) in listings {
@@ -158,7 +160,7 @@ impl Fleet {
     pub(super) async fn stop_all(&mut self, grace: Duration) {
         let running = std::mem::take(&mut self.running);
         let stopping = join_all(running.into_values().map(|running| running.backend.stop()));
-        // Those that are not done by then are cut off when their handles are dropped.
+        // Backends that are not done by then are cut off when their handles are dropped.
         if tokio::time::timeout(grace, stopping).await.is_err() && !grace.is_zero() {
             tracing::warn!("some backends did not stop in time");
         }
@@ -171,7 +173,7 @@ impl Fleet {
             max_connection_retries: proxy.max_connection_retries,
             lazy_connect: proxy.lazy_connect,
             breaker: breaker::Settings {
-                // The breaker's own way to say "off" is 0.
+                // A threshold of 0 disables the circuit breaker.
                 failure_threshold: if breaker.enabled { breaker.failure_threshold } else { 0 },
                 reset_timeout: breaker.timeout,
             },
@@ -189,7 +191,7 @@ impl Fleet {
     }
 }
 
-/// Stops backends that no snapshot names any more; they finish their calls while the rest goes on.
+/// Stops backends that no snapshot names any more, in the background; their calls in flight finish.
 pub(super) fn retire(backends: Vec<Backend>) {
     if backends.is_empty() {
         return;
@@ -200,7 +202,8 @@ pub(super) fn retire(backends: Vec<Backend>) {
     });
 }
 
-/// Whether backends can keep running under the other configuration. The deadline of a call is not theirs to know.
+/// True if backends can keep running under the other configuration. The deadline of a call is passed with
+/// each call, so it may differ.
 fn same_settings(one: &Config, other: &Config) -> bool {
     let proxy = |config: &Config| vmcp_config::Proxy { tool_timeout: Duration::ZERO, ..config.proxy.clone() };
     proxy(one) == proxy(other) && one.operational.circuit_breaker == other.operational.circuit_breaker

@@ -1,10 +1,10 @@
-//! Numbers that say which lists changed since when.
+//! Generations: numbers from which a reader tells which lists changed since it last looked.
 
-/// What clients may list, as of some moment. Each kind holds the number of the generation in which it last changed, so
-/// that a reader who missed some generations still knows which kinds changed since.
+/// The state of the lists that clients see. Each kind holds the number of the generation in which it last
+/// changed, so that a reader who missed some generations still knows which kinds changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Generation {
-    /// Counts changes of any kind.
+    /// Number of changes of any kind so far.
     pub number: u64,
     /// Last change of `tools/list`.
     pub tools: u64,
@@ -15,7 +15,7 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// Notes which of tools, resources and prompts changed; returns whether any did.
+    /// Records which of tools, resources and prompts changed; returns true if any did.
     pub(super) fn advance(&mut self, [tools, resources, prompts]: [bool; 3]) -> bool {
         let any = tools || resources || prompts;
         self.number += u64::from(any);

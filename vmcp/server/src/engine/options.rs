@@ -1,4 +1,4 @@
-//! How an engine is started.
+//! Options of an engine: everything about a run that is not in the configuration file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,23 +9,24 @@ use vmcp_store::StoreError;
 
 use crate::telemetry::metrics::Metrics;
 
-/// How an engine is run, beside its configuration.
+/// Options of a run beside the configuration.
 #[derive(Clone)]
 pub struct Options {
-    /// Where the cache is.
+    /// Place of the cache.
     pub storage: Storage,
-    /// Whether tools are embedded in the background.
+    /// Embeds tools in the background.
     pub embed: bool,
-    /// Whether to begin with the definitions that were saved last time.
+    /// Starts with the definitions that were saved last time.
     pub cached: bool,
-    /// Who embeds in place of the configured provider, for benchmarks that leave the model's own time out.
+    /// Embeds in place of the configured provider; for benchmarks that leave the model's own time out.
     pub embedder: Option<Arc<dyn Embedder>>,
-    /// Where to count.
+    /// Metrics of the process.
     pub metrics: Arc<Metrics>,
-    /// Takes what backends send outside of requests; without it nobody does.
+    /// Receives messages that backends send outside of requests; without a receiver they are dropped.
     pub downstream: Option<Arc<dyn Downstream>>,
-    /// The one backend is a program whose place this process takes: it is introduced in its own words, its environment
-    /// and its standard error are ours, and a call does not wait for its return.
+    /// Bridge mode: this process takes the place of the one backend, a local program. It is introduced in the
+    /// program's own words, shares its environment and standard error with it, and fails calls at once
+    /// instead of waiting for a program that ended to come back.
     pub bridge: bool,
 }
 
@@ -43,7 +44,7 @@ impl Default for Options {
     }
 }
 
-/// Where the cache is.
+/// Place of the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Storage {
     /// In the configured folder, or the default one.
@@ -54,10 +55,10 @@ pub enum Storage {
     Memory,
 }
 
-/// Why an engine cannot start. A backend, a model or a disk is never the reason.
+/// Errors of a start. No backend, model or disk is ever the reason.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Not even a cache in memory.
+    /// Even a cache in memory failed.
     #[error("no cache: {0}")]
     Store(#[from] StoreError),
 }

@@ -1,4 +1,4 @@
-//! The recorder: one task that writes to the cache what the conductor learns, one entry after another, so that no
+//! The recorder: one task that writes the conductor's news to the cache, one entry after another, so that no
 //! snapshot waits for the disk.
 
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use super::shared::Shared;
 
 /// Entries that wait for the disk; beyond it the conductor waits.
 const MAX_WAITING: usize = 64;
-/// A backend that this process does not know is forgotten once no process has listed or embedded it for this long:
-/// several processes with different configurations may share the cache.
+/// A backend that is not configured here is forgotten once no process has listed or embedded it for this
+/// long: several processes with different configurations may share the cache.
 const UNUSED_RETENTION: Duration = Duration::from_hours(30 * 24);
 
 /// An entry for the recorder.
@@ -55,7 +55,7 @@ async fn run(shared: Arc<Shared>, mut records: mpsc::Receiver<RecorderEntry>) {
     while let Some(record) = records.recv().await {
         match record {
             RecorderEntry::Listing(listing) => record_listing(&shared, listing).await,
-            // Listings of a removed backend were sent before this, so that none brings its rows back.
+            // Listings of a removed backend were sent before this entry, so that none brings its rows back.
             RecorderEntry::Configuration(names) => forget_backends(&shared, names).await,
         }
     }
@@ -69,7 +69,8 @@ async fn record_listing(shared: &Arc<Shared>, listing: ChangedListing) {
     }
 }
 
-/// Deletes from the cache the backends that this process was told to drop, and those that no process uses any more.
+/// Deletes from the cache the backends that the new configuration dropped, and those that no process uses any
+/// more.
 async fn forget_backends(shared: &Arc<Shared>, names: BackendNames) {
     shared.changes().retain(|backend, _| !names.removed.contains(backend));
     let unused_since = milliseconds(SystemTime::now() - UNUSED_RETENTION);

@@ -1,8 +1,8 @@
-//! Settings that take a restart.
+//! Settings that take effect at the next start only.
 
 use vmcp_config::Config;
 
-/// Settings that are read at start only and differ from what they were then.
+/// Returns the settings that are read at start only and differ from their value then.
 pub fn needs_restart(at_start: &Config, now: &Config) -> Vec<&'static str> {
     let (server, new) = (&at_start.server, &now.server);
     let fixed = [

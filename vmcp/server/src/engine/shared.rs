@@ -1,4 +1,4 @@
-//! What the engine's handle and its tasks share.
+//! State that the engine's handle and its tasks share.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::telemetry::metrics::Metrics;
 pub(super) struct Shared {
     pub(super) snapshot: ArcSwap<Snapshot>,
     pub(super) generation: watch::Sender<Generation>,
-    /// Sent to when a configuration has come into force.
+    /// Notified when a configuration has come into force.
     pub(super) configured: watch::Sender<()>,
     pub(super) provider: ArcSwapOption<MonitoredProvider>,
     pub(super) changes: Mutex<BTreeMap<Arc<str>, DefinitionChanges>>,
@@ -39,13 +39,14 @@ impl Shared {
         }
     }
 
-    /// The store, for blocking threads.
+    /// Returns the store; its calls block.
     pub(super) fn open_store(&self) -> Arc<Store> {
         self.store.load_full()
     }
 
-    /// Works on the store on a blocking thread. When the file fails, the work is done once more in memory, where the cache
-    /// lives from then on: nothing may depend on a disk (invariant 9).
+    /// Runs `work` on the store on a blocking thread. When the file fails, `work` is run once more in memory,
+    /// where the cache lives from then on: no request depends on a disk. Returns `None` if `work` failed
+    /// there too, or the file was busy.
     pub(super) async fn store<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl Fn(&Store) -> Result<T, StoreError> + Send + 'static,
@@ -73,7 +74,8 @@ impl Shared {
         blocking.await.ok().flatten()
     }
 
-    /// Notes how a listing differed, unless it did not: what counts is the last change.
+    /// Records how a listing differed. An unchanged listing is recorded only if it is the first: the last
+    /// change is what counts.
     pub(super) fn note(&self, backend: Arc<str>, changes: DefinitionChanges) {
         let mut noted = self.changes();
         if changes.any() || !noted.contains_key(&backend) {
@@ -86,7 +88,7 @@ impl Shared {
     }
 }
 
-/// Opens the store in a folder, or in memory when that fails, and says so.
+/// Opens the store in a folder, or in memory if `dir` is `None` or the folder cannot be used.
 pub(super) fn open(dir: Option<&Path>) -> Result<Store, StoreError> {
     let Some(dir) = dir else { return Store::in_memory() };
     Store::open(dir).or_else(|error| {

@@ -1,4 +1,5 @@
-//! Everything that a request needs, as of one moment (invariant 1).
+//! The snapshot: everything that a request needs, as of one moment. Immutable and swapped whole, so that a
+//! request never sees a catalog of one moment and an index of another.
 
 pub(crate) mod build;
 pub(super) mod declarations;
@@ -27,7 +28,7 @@ use declarations::{BackendDeclarations, BackendListings};
 use task_owners::TaskOwners;
 use view::View;
 
-/// Our `Implementation`.
+/// `Implementation` of vmcp, sent in the handshake.
 const SERVER_INFO: &str =
     concat!(r#"{"name":"vmcp","title":"vmcp","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 const WITH_SEARCH: &str = "This server stands for many MCP servers. When the tool you need is not listed, describe the task to find_tool: \
@@ -36,34 +37,35 @@ const WITH_SEARCH: &str = "This server stands for many MCP servers. When the too
 /// Catalog, index, views and connections that belong together. Immutable; swapped whole.
 #[derive(Clone)]
 pub struct Snapshot {
-    /// Counts snapshots.
+    /// Number of snapshots published before this one.
     pub generation: u64,
     /// The configuration in force.
     pub config: Arc<Config>,
-    /// What all backends offer, hidden things too: for operators. Whatever acts for a client asks [`Snapshot::view`].
+    /// Every definition of all backends, hidden ones included: for operators. Code that acts for a client
+    /// asks [`Snapshot::view`].
     pub(super) catalog: Arc<Catalog>,
     /// The tools, searchable; documents are numbered by position in [`Catalog::tools`].
     pub index: Arc<Index>,
-    /// What somebody without an identity may see of it.
+    /// The view of a client without an identity.
     pub(super) anonymous: Arc<View>,
     /// The enabled backends by name.
     pub backends: Arc<BTreeMap<Arc<str>, Backend>>,
-    /// What each backend offered when this was built.
+    /// The listing of each backend that this was built of.
     pub(super) listings: Arc<BackendListings>,
-    /// What the backends declare.
+    /// The capabilities that the backends declare.
     pub(super) declarations: Arc<BackendDeclarations>,
-    /// Which backend has which task; the same in all snapshots.
+    /// The owners of tasks; shared by all snapshots.
     pub tasks: Arc<TaskOwners>,
-    /// What is embedded, by position in [`Catalog::tools`]; empty for a tool that nobody may find.
+    /// Text to embed, by position in [`Catalog::tools`]; empty for a tool that no client may find.
     pub(super) texts: Arc<Vec<String>>,
-    /// By position in [`Catalog::tools`].
+    /// Argument checks, by position in [`Catalog::tools`].
     pub(super) checks: Arc<Vec<ArgumentCheck>>,
-    /// See [`super::Options::bridge`].
+    /// [`super::Options::bridge`].
     pub bridge: bool,
 }
 
 impl Snapshot {
-    /// What there is before any backend has started.
+    /// The snapshot before any backend has started.
     pub(super) fn empty(config: &Config, bridge: bool) -> Snapshot {
         let catalog = Arc::default();
         Snapshot {
@@ -82,20 +84,20 @@ impl Snapshot {
         }
     }
 
-    /// What an identity may list, find and call.
+    /// Returns the part of the catalog that an identity may list, find and call.
     pub fn view(&self, identity: Identity) -> &Arc<View> {
         match identity {
             Identity::Anonymous => &self.anonymous,
         }
     }
 
-    /// Our `Implementation`, or that of the program whose place we take.
+    /// Returns the `Implementation` of vmcp, or in bridge mode of the program behind it.
     pub fn server_info(&self) -> &str {
         let theirs = self.stands_for().and_then(|program| program.server_info.as_deref());
         theirs.map_or(SERVER_INFO, RawValue::get)
     }
 
-    /// Our advice for the model, or that of the program whose place we take.
+    /// Returns instructions for the model: those of vmcp, or in bridge mode of the program behind it.
     pub fn instructions(&self) -> Option<&str> {
         if self.bridge {
             self.stands_for()?.instructions.as_deref()
@@ -104,24 +106,26 @@ impl Snapshot {
         }
     }
 
-    /// The program whose place we take, once it has said what it declarations.
+    /// Returns the listing of the program behind the bridge, once there is one; `None` outside of bridge
+    /// mode.
     pub fn stands_for(&self) -> Option<&Discovered> {
         self.listings.first().filter(|_| self.bridge).map(|(_, discovered)| &**discovered)
     }
 
-    /// What all backends offer, whoever may see it. For operators only.
+    /// Returns every definition of all backends, regardless of views. For operators only.
     pub fn unfiltered(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// `ServerCapabilities` for clients of a revision, as JSON: what is really relayed to them.
+    /// Returns `ServerCapabilities` for clients of a revision, as JSON: exactly the capabilities that are
+    /// relayed.
     pub fn declaration(&self, identity: Identity, revision: Revision) -> &str {
         match identity {
             Identity::Anonymous => self.declarations.declaration(revision),
         }
     }
 
-    /// What the backends declare that an identity may see, sorted by name.
+    /// Returns the capabilities of each backend that an identity may see, sorted by name.
     pub fn declared_capabilities(
         &self,
         identity: Identity,
@@ -130,18 +134,18 @@ impl Snapshot {
         self.declarations.iter().filter(|(name, _)| view.has_backend(name))
     }
 
-    /// What a backend declares.
+    /// Returns the capabilities that a backend declares.
     pub fn capabilities_of(&self, backend: &str) -> Option<&ServerCapabilities> {
         self.declarations.iter().find(|(name, _)| &***name == backend).map(|(_, offer)| offer)
     }
 
-    /// The argument check of a tool of this snapshot.
+    /// Returns the argument check of a tool of this snapshot.
     pub(crate) fn check(&self, tool: &CatalogTool) -> ArgumentCheck {
         let position = self.catalog.tools.binary_search_by(|other| other.name.cmp(&tool.name));
         position.ok().and_then(|position| self.checks.get(position)).cloned().unwrap_or_default()
     }
 
-    /// How long a call of a tool of this backend may take unless the caller says otherwise.
+    /// Returns the deadline of a call to this backend, unless the caller sets another one.
     pub fn tool_timeout(&self, backend: &str) -> Duration {
         let own = self.config.backends.iter().find(|other| &*other.name == backend);
         own.and_then(|own| own.timeout).unwrap_or(self.config.proxy.tool_timeout)

@@ -1,4 +1,5 @@
-//! The arguments of call_tool: one signature that covers all that are in use (X-03, GMT-19).
+//! Arguments of call_tool: parses and checks them. One signature accepts every name of a field that clients
+//! use: `server_name` or `backend_id`, `parameters` or `arguments`.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use vmcp_json::text::empty_object;
 
 use super::input::{InputError, at_most_chars, string};
 
-/// A call of another tool.
+/// Parsed arguments of call_tool: a call of another tool.
 #[derive(Debug)]
 pub struct CallArguments {
     /// The tool's listed name, or with `server` the name that the backend gave it.
@@ -21,7 +22,7 @@ pub struct CallArguments {
     pub server: Option<String>,
     /// The tool's arguments, a JSON object.
     pub parameters: Box<RawValue>,
-    /// How long this call may take.
+    /// Deadline of this call; the backend's configured one if absent.
     pub timeout: Option<Duration>,
     /// The shape of the answer.
     pub format: ResponseFormat,
@@ -31,10 +32,10 @@ pub struct CallArguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResponseFormat {
-    /// The tool's own `CallToolResult`, untouched (R022-12).
+    /// The tool's own `CallToolResult`, untouched.
     #[default]
     Mcp,
-    /// `{success, server, tool, result}` (GMT-19).
+    /// An envelope around the result: `{success, server, tool, result}`.
     Envelope,
 }
 
@@ -94,7 +95,7 @@ impl CallArguments {
     }
 }
 
-/// A name, unless it is absent or blank.
+/// Returns a name, or `None` if it is absent or blank.
 fn name(
     field: &'static str,
     value: Option<&RawValue>,
@@ -139,8 +140,8 @@ fn same(first: &RawValue, second: &RawValue) -> bool {
     first.get() == second.get() || value(first) == value(second)
 }
 
-/// Models sometimes put `tool_name` inside `parameters`. Only when it is absent above, it is taken from there, and out
-/// of there, so that one name decides what is authorized and what is run (R022-16).
+/// Takes `tool_name` out of `parameters`, where models sometimes put it. Called only if `tool_name` is absent
+/// where it belongs; removed from there, so that a single name decides which tool is authorized and run.
 fn hoist(
     parameters: Option<&RawValue>,
     max_chars: usize,

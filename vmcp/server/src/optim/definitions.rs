@@ -1,4 +1,5 @@
-//! What `tools/list` says about our own tools, written for the model that reads it (R022-17).
+//! Definitions of find_tool and call_tool for `tools/list`, written for the model that reads them. Limits and
+//! defaults come from the configuration.
 
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -8,18 +9,18 @@ use vmcp_model::tokens;
 use super::find_arguments::MAX_LIMIT;
 use super::names::{CALL_TOOL, FIND_TOOL, NameStyle};
 
-/// One of our tools, ready to be listed.
+/// An own tool, ready to be listed.
 #[derive(Debug, Clone)]
 pub struct Definition {
     /// The listed name.
     pub name: String,
     /// The entry of `tools/list`.
     pub raw: Box<RawValue>,
-    /// Its share of a token estimate, see [`tokens::size`].
+    /// Size in a token estimate; see [`tokens::size`].
     pub size: u32,
 }
 
-/// The definitions of call_tool and find_tool (the order of a list) under names of this style.
+/// Returns the definitions of call_tool and find_tool (in the order of a list) under names of this style.
 pub fn definitions(style: NameStyle, config: &Config) -> [Definition; 2] {
     let (find, call) = (style.listed(FIND_TOOL), style.listed(CALL_TOOL));
     [definition(&call, &call_tool(&call, &find, config)), definition(&find, &find_tool(&find, &call, config))]

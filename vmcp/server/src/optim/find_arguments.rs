@@ -1,4 +1,4 @@
-//! The arguments of find_tool (R022-02).
+//! Arguments of find_tool: parses and checks them.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -6,19 +6,19 @@ use vmcp_config::Limits;
 
 use super::input::{InputError, at_most_chars, string};
 
-/// Largest `limit` (R022-02).
+/// Largest `limit`; a larger one is refused.
 pub const MAX_LIMIT: usize = 50;
 
-/// What is looked for.
+/// Parsed arguments of find_tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FindArguments {
-    /// What the tool shall do.
+    /// Task that the tool should do, in plain words.
     pub description: String,
     /// Terms separated by blanks; empty when none were given.
     pub keywords: String,
     /// Most tools to return; the configured number when absent.
     pub limit: Option<usize>,
-    /// Whether the answer shall explain itself.
+    /// Adds an explanation of the ranking to the answer.
     pub explain: bool,
 }
 

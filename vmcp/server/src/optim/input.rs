@@ -1,10 +1,11 @@
-//! Reading arguments that a model wrote: every mistake names the field and the limit (R022-37).
+//! Reads arguments that a model wrote. Every error names the field, and the limit where there is one, so that
+//! the model can mend its call.
 
 use std::fmt::Display;
 
 use serde_json::value::RawValue;
 
-/// Why arguments were refused. The text is for the model that wrote them.
+/// Errors in arguments. The text is for the model that wrote them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InputError {
     /// A required field is absent or blank.
@@ -15,7 +16,7 @@ pub enum InputError {
     Invalid {
         /// The field.
         field: &'static str,
-        /// What it must be.
+        /// The accepted values.
         expected: String,
     },
     /// A field is too large.
@@ -27,7 +28,7 @@ pub enum InputError {
         actual: usize,
         /// The largest size.
         limit: usize,
-        /// What is counted.
+        /// Unit of `actual` and `limit`.
         unit: &'static str,
     },
     /// Two names of one field were given with different values.
@@ -46,13 +47,13 @@ pub enum InputError {
 }
 
 impl InputError {
-    /// A field that must be `expected`.
+    /// Returns the error of a field that must be `expected`.
     pub fn invalid(field: &'static str, expected: impl Display) -> InputError {
         InputError::Invalid { field, expected: expected.to_string() }
     }
 }
 
-/// The field as a string; `null` was dropped by the caller.
+/// Returns the field as a string; the caller has dropped `null`.
 pub fn string(field: &'static str, value: &RawValue) -> Result<String, InputError> {
     serde_json::from_str(value.get()).map_err(|_| InputError::invalid(field, "a string"))
 }

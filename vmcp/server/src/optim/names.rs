@@ -1,11 +1,23 @@
-//! The names of our own tools: how they are listed, and what is understood (design.md "Names", R022-18, R022-45).
+//! Names of vmcp's own tools: how they are listed, and which called names mean them.
+//!
+//! Names under `optim.` are reserved; a backend's tool never gets one. The bare names `find_tool` and
+//! `call_tool` are accepted while no backend's tool has them.
+//!
+//! ```
+//! use vmcp::optim::names::{NameStyle, OptimTool, OwnName, own_name};
+//!
+//! assert_eq!(NameStyle::Underscore.listed("find_tool"), "optim_find_tool");
+//! assert_eq!(own_name("optim.find_tool"), Some(OwnName::Reserved(OptimTool::Find)));
+//! assert_eq!(own_name("call_tool"), Some(OwnName::Bare(OptimTool::Call)));
+//! assert_eq!(own_name("github_create_issue"), None);
+//! ```
 
-/// The tool that searches, without a prefix.
+/// Name of the tool that searches, without a prefix.
 pub const FIND_TOOL: &str = "find_tool";
-/// The tool that calls, without a prefix.
+/// Name of the tool that calls, without a prefix.
 pub const CALL_TOOL: &str = "call_tool";
 
-/// How our names are listed.
+/// Style of the listed names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NameStyle {
     /// `optim.find_tool`.
@@ -15,7 +27,7 @@ pub enum NameStyle {
 }
 
 impl NameStyle {
-    /// The listed name of one of our tools.
+    /// Returns the listed name of an own tool.
     pub fn listed(self, bare: &str) -> String {
         match self {
             NameStyle::Dotted => format!("optim.{bare}"),
@@ -24,12 +36,12 @@ impl NameStyle {
     }
 }
 
-/// One of our tools.
+/// An own tool of vmcp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptimTool {
-    /// Searches.
+    /// Searches the tools of all backends.
     Find,
-    /// Calls another tool.
+    /// Calls a tool of a backend.
     Call,
 }
 
@@ -43,18 +55,18 @@ impl OptimTool {
     }
 }
 
-/// What a called name means among our own.
+/// Meaning of a called name among the own tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnName {
-    /// One of our tools, under a reserved name.
+    /// An own tool, by a reserved name.
     Reserved(OptimTool),
-    /// One of our tools by its bare name, which holds only while no backend tool has that name.
+    /// An own tool by its bare name, which counts only while no backend's tool has that name.
     Bare(OptimTool),
-    /// A name under `optim.` that means nothing; it is never a backend's.
+    /// A name under `optim.` without a tool; it is never a backend's.
     Unknown,
 }
 
-/// Looks a name up among ours; `None` when it can only be a backend's.
+/// Looks a name up among the own tools; returns `None` if it can only be a backend's.
 pub fn own_name(name: &str) -> Option<OwnName> {
     let tool = |bare: &str| match bare {
         FIND_TOOL => Some(OptimTool::Find),

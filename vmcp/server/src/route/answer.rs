@@ -1,4 +1,4 @@
-//! An answer on its way to the client.
+//! Answers of routes, in the era that wrote them; the edge translates them for the client.
 
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -11,25 +11,25 @@ use vmcp_wire::translate::{ResultType, payload_type};
 
 use super::subject::shown;
 
-/// What a request came to.
+/// The answer to a request: a result or an error, from vmcp or from a backend.
 #[derive(Debug)]
 pub struct Answer {
     /// The `result` or the `error` object; a backend's are as the backend wrote them.
     pub outcome: Result<Payload, Payload>,
-    /// The era in whose terms it is written; the edge translates.
+    /// Era of the answer's format; the edge translates.
     pub era: Era,
-    /// The backend that said so, when it is no complete result but a question or a task.
+    /// The backend, if its answer is a question or a task and no complete result.
     pub pending: Option<Box<str>>,
 }
 
 impl Answer {
-    /// A result of our own. It has no key that differs between the eras, and says that it is of the older one, so that
-    /// translation adds what the newer one wants.
+    /// Makes a result of vmcp's own. It has no key that differs between the eras, and counts as legacy, so
+    /// that translation adds the keys that a modern client wants.
     pub fn own(result: Box<RawValue>) -> Answer {
         Answer { outcome: Ok(result.into()), era: Era::Legacy, pending: None }
     }
 
-    /// An error of our own.
+    /// Makes an error of vmcp's own.
     pub fn error(error: &RpcError) -> Answer {
         let error = RawValue::from_string(error.to_json()).unwrap_or_default();
         Answer { outcome: Err(error.into()), era: Era::Modern, pending: None }
@@ -39,14 +39,14 @@ impl Answer {
         Answer::error(&RpcError::new(codes::INVALID_PARAMS, message))
     }
 
-    /// Written as the newer revision wants it; translation gives an older client the older code.
+    /// Written for the modern era; translation gives a legacy client the legacy code.
     pub(super) fn no_resource(uri: &str) -> Answer {
         let uri = shown(uri);
         let error = RpcError::new(codes::INVALID_PARAMS, format!("Resource not found: {uri}"));
         Answer::error(&error.with_data(json!({ "uri": uri }).to_string()))
     }
 
-    /// What a backend answered.
+    /// Relays a backend's response.
     pub(super) fn relayed(backend: &str, response: Response) -> Answer {
         let era = response.era;
         let (outcome, complete) = match response.outcome {
@@ -59,7 +59,7 @@ impl Answer {
         Answer { outcome, era, pending: (!complete).then(|| backend.into()) }
     }
 
-    /// A backend that did not answer.
+    /// Makes the error for a request that its backend did not answer.
     pub(crate) fn unanswered(backend: &str, error: &CallError) -> Answer {
         let data = json!({ "category": error.category() }).to_string();
         Answer::error(

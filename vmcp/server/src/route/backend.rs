@@ -1,4 +1,5 @@
-//! One request to one backend.
+//! Requests to a single backend: sending, rounds of input, the one seam of tool calls, and calls that become
+//! tasks.
 
 pub(super) mod input_rounds;
 pub(super) mod request;

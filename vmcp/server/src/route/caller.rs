@@ -1,4 +1,4 @@
-//! A client and its request, as routes need to know them.
+//! The client of a request, as routes need to know it.
 
 use std::sync::Arc;
 
@@ -10,23 +10,24 @@ use vmcp_wire::era::Era;
 use crate::identity::Identity;
 use crate::telemetry::traces::TraceContext;
 
-/// Who asks, and how to reach them while their request runs.
+/// The client of a request, and the way to reach it while the request runs.
 #[derive(Clone, Default)]
 pub struct Caller {
-    /// Whose view of the catalog counts.
+    /// The identity whose view of the catalog counts.
     pub identity: Identity,
-    /// How it is asked for input: a modern client by the result, an older one while its request is under way.
+    /// The client's era: a modern client is asked for input by the result, a legacy one while its request is
+    /// under way.
     pub era: Era,
-    /// What a backend may be told about the client.
+    /// Facts about the client that a backend may be told.
     pub client: ClientFacts,
     /// The trace that the request belongs to.
     pub trace: TraceContext,
     /// The session, in the legacy era.
     pub session: Option<SessionId>,
-    /// Receives what a backend sends before its answer. `None`: the caller cannot take anything.
+    /// Receives a backend's messages before its answer; `None`: the client cannot take any.
     pub events: Option<mpsc::Sender<Event>>,
     /// Cancels the request.
     pub cancel: CancellationToken,
-    /// The backend that this request goes on with, when it carries that backend's state.
+    /// The backend whose sealed state this request carries; the request may go to no other one.
     pub continues: Option<Arc<str>>,
 }

@@ -1,4 +1,4 @@
-//! `completion/complete`.
+//! `completion/complete`: completes an argument of a prompt or of a resource template.
 
 use serde_json::value::RawValue;
 use vmcp_backend::CallError;
@@ -11,7 +11,7 @@ use super::caller::Caller;
 use super::subject::shown;
 use crate::engine::Engine;
 
-/// `completion/complete`: goes to the backend of the prompt or resource template that it refers to.
+/// Handles `completion/complete`: asks the backend of the prompt or resource template that `ref` names.
 pub async fn complete(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer {
     let snapshot = engine.snapshot();
     let view = snapshot.view(caller.identity);

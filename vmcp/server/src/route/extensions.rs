@@ -1,4 +1,5 @@
-//! Methods of extensions, which the protocol itself does not define.
+//! Routes methods of extensions, which the protocol itself does not define, to the one backend that declares
+//! the extension.
 
 use serde_json::value::RawValue;
 use vmcp_json::object::Object;
@@ -11,7 +12,8 @@ use super::backend::request::{self, Target};
 use super::caller::Caller;
 use crate::engine::{Engine, Snapshot};
 
-/// A request of an extension: goes untouched to the one backend that declares an extension which the client declares too.
+/// Relays a request of an extension, untouched, to the one backend that declares an extension which the
+/// client declares too.
 pub async fn relay(engine: &Engine, caller: &Caller, method: &str, params: &RawValue) -> Answer {
     let snapshot = engine.snapshot();
     let Some(backend) = backend(&snapshot, caller, method, params) else {
@@ -23,8 +25,9 @@ pub async fn relay(engine: &Engine, caller: &Caller, method: &str, params: &RawV
     request::relay(engine, &snapshot, caller, target, params).await
 }
 
-/// The backend that a method of an extension belongs to, if that is certain: the one that has the URI which it is about,
-/// else the only one whose extension is called like the method, else the only one at all.
+/// Returns the backend of an extension's method, if it is certain: the one that has the URI in the
+/// parameters, else the only one whose extension is named like the method, else the only one with an
+/// extension at all.
 fn backend<'a>(snapshot: &'a Snapshot, caller: &Caller, method: &str, params: &RawValue) -> Option<&'a str> {
     if methods::is_core(method) {
         return None;

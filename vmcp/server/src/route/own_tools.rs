@@ -1,4 +1,5 @@
-//! Our own tools at work: find_tool searches all others, call_tool calls any of them.
+//! Handlers of vmcp's own tools: find_tool searches all other tools, call_tool calls any of them. Each call
+//! leaves one audit line.
 
 mod audit;
 mod call_tool;
@@ -17,8 +18,8 @@ use audit::AuditRecord;
 
 pub(super) use tool_result::failed_call;
 
-/// Which of our tools a called name means, if any. Reserved names are ours whatever a backend offers (CARD-04); bare ones
-/// only while no backend's tool has them (R022-45).
+/// Returns the own tool that a called name means, if any. A reserved name is never a backend's; a bare one is
+/// an own tool's only while no backend's tool has it.
 pub(super) fn called(snapshot: &Snapshot, view: &View, name: &str) -> Option<OptimTool> {
     let optimizer = &snapshot.config.optimizer;
     match own_name(name).filter(|_| optimizer.enabled)? {
@@ -28,7 +29,7 @@ pub(super) fn called(snapshot: &Snapshot, view: &View, name: &str) -> Option<Opt
     }
 }
 
-/// Runs one of our tools. `params` are those of `tools/call`.
+/// Runs an own tool. `params` are those of `tools/call`.
 pub(super) async fn run(
     engine: &Engine,
     snapshot: &Snapshot,

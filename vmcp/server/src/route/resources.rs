@@ -1,4 +1,4 @@
-//! `resources/read`, of listed resources and of those that are on no list.
+//! `resources/read`, of listed resources and of unlisted ones whose backend is certain.
 
 use serde_json::value::RawValue;
 use vmcp_wire::methods;
@@ -25,8 +25,8 @@ pub async fn read_resource(engine: &Engine, caller: &Caller, params: &RawValue) 
     request::relay(engine, &snapshot, caller, target, params).await
 }
 
-/// Who may have a resource that is on no list: the backend whose tool names it as its user interface, else the only one
-/// that has resources.
+/// Returns the backend of a resource that is on no list: the one whose tool names it as its user interface,
+/// else the only backend that has resources.
 fn unlisted<'a>(snapshot: &'a Snapshot, view: &'a View, caller: &Caller, uri: &str) -> Option<&'a str> {
     if view.hides(uri) {
         return None;

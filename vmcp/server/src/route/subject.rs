@@ -1,4 +1,4 @@
-//! What a request is about: its parameters and the name or URI in them.
+//! The subject of a request: the name or URI that its parameters carry.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use vmcp_json::object::Object;
 use vmcp_wire::codes;
 use vmcp_wire::rpc::RpcError;
 
-/// Parameters and what they name.
+/// Parameters, and the name or URI in them.
 pub(super) struct Subject<'a> {
     pub(super) object: Object<'a>,
     pub(super) subject: Cow<'a, str>,
@@ -23,8 +23,9 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// A name that a client sent, short enough for a message.
+/// Returns a client's name or URI, shortened for a message.
 pub(super) fn shown(name: &str) -> String {
+    // Characters of a name in a message; a longer one is cut and ends in an ellipsis.
     const MAX_SHOWN_CHARS: usize = 200;
     if name.chars().nth(MAX_SHOWN_CHARS).is_none() {
         name.to_owned()

@@ -1,4 +1,5 @@
-//! Tasks: to the backend that has them. Which one that is, is learnt from what it answers, and else found by asking all.
+//! Routes requests about tasks to the backend that owns the task. The owner is known from the answer that
+//! created the task, and else found by asking all backends at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,11 +24,11 @@ use super::caller::Caller;
 use super::subject::{Subject, shown};
 use crate::engine::{Engine, Snapshot};
 
-/// How long each backend may take to say whether it has a task, or to list its tasks.
+/// Time that a backend has to say if it owns a task, or to list its tasks.
 const TASK_LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 const NEXT_CURSOR: &str = "nextCursor";
 
-/// `tasks/get`, `tasks/result`, `tasks/update`, `tasks/cancel`. `params` as the client sent them.
+/// Handles `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`. `params` as the client sent them.
 pub async fn relay(engine: &Engine, caller: &Caller, method: &str, params: &RawValue) -> Answer {
     let snapshot = engine.snapshot();
     if let Err(error) = served(&snapshot, caller, method) {
@@ -45,7 +46,7 @@ pub async fn relay(engine: &Engine, caller: &Caller, method: &str, params: &RawV
         return Answer::relayed(&found.backend, answer);
     }
     let deadline = match method {
-        // Waits for the task.
+        // `tasks/result` waits until the task is done.
         methods::TASKS_RESULT => snapshot.config.proxy.max_tool_timeout,
         _ => snapshot.tool_timeout(&found.backend),
     };
@@ -61,7 +62,7 @@ pub async fn relay(engine: &Engine, caller: &Caller, method: &str, params: &RawV
     request::relay(engine, &snapshot, caller, target, params).await
 }
 
-/// Whether this client can be served here at all.
+/// Checks that a backend has tasks, and that the client takes them.
 fn served(snapshot: &Snapshot, caller: &Caller, method: &str) -> Result<(), RpcError> {
     if !snapshot
         .declared_capabilities(caller.identity)
@@ -75,17 +76,17 @@ fn served(snapshot: &Snapshot, caller: &Caller, method: &str) -> Result<(), RpcE
     Ok(())
 }
 
-/// Where a task is.
+/// The owner of a task.
 #[derive(Debug)]
 pub struct TaskOwner {
-    /// The backend that has it.
+    /// The backend that has the task.
     pub backend: Arc<str>,
-    /// What it answered to `tasks/get`, if it was asked.
+    /// Its answer to `tasks/get`, if it was asked to find the owner.
     answer: Option<Response>,
 }
 
-/// Finds the backend of a task: the one it was learnt of, the only one there is, or the one that knows it. An error when
-/// nobody does, or when that cannot be told.
+/// Finds the backend of a task: the recorded one, the only one with tasks, or the one that answers for it.
+/// Returns an error if no backend knows the task, or if one that may know it does not answer.
 pub async fn find_owner(engine: &Engine, caller: &Caller, task: &str) -> Result<TaskOwner, RpcError> {
     let snapshot = engine.snapshot();
     let candidates = snapshot
@@ -101,7 +102,7 @@ pub async fn find_owner(engine: &Engine, caller: &Caller, task: &str) -> Result<
     }
     let params = RawValue::from_string(format!("{{\"{}\":{}}}", tasks::TASK_ID, text::quoted(task)));
     let params = params.map_err(|error| RpcError::new(codes::INVALID_PARAMS, error.to_string()))?;
-    // What a backend has to say besides concerns nobody.
+    // The look-up is vmcp's own; messages of asked backends have no receiver.
     let caller = &Caller { events: None, ..caller.clone() };
     let (snapshot, params) = (&*snapshot, &*params);
     let ask = |backend: Arc<str>| async move {
@@ -138,7 +139,8 @@ pub async fn find_owner(engine: &Engine, caller: &Caller, task: &str) -> Result<
     })
 }
 
-/// `tasks/list`: the tasks of one backend after those of the other, each page as its backend wrote it.
+/// Handles `tasks/list`: the tasks of one backend after those of the other, each page as its backend wrote
+/// it.
 pub async fn list(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer {
     let snapshot = engine.snapshot();
     let backends = snapshot
@@ -176,13 +178,14 @@ pub async fn list(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer
                     pending: None,
                 };
             }
-            // That cursor was none of this backend's, or no longer.
+            // The backend refuses its own cursor, which may have expired.
             Ok(answer) if own.is_some() => return Answer::relayed(backend, answer),
             Ok(_) => tracing::warn!(%backend, "the backend refuses to list its tasks"),
             Err(error) => failure = Some(Answer::unanswered(backend, &error)),
         }
     }
-    // Who has been told of some tasks is not denied them because of those that cannot be listed.
+    // A client that has got some pages gets an end of the list, not an error for the backends that cannot be
+    // listed.
     let nothing = || Answer::own(RawValue::from_string(r#"{"tasks":[]}"#.to_owned()).unwrap_or_default());
     failure.filter(|_| start.is_none()).unwrap_or_else(nothing)
 }
@@ -214,7 +217,7 @@ async fn page(
     request::send(snapshot, caller, engine.metrics(), target, &params).await
 }
 
-/// A backend's page with our cursor in place of its own; `next` is the backend that comes after it.
+/// Replaces the cursor of a backend's page with one of vmcp's own; `next` is the backend that comes after it.
 fn paged(
     snapshot: &Snapshot,
     caller: &Caller,

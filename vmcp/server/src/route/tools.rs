@@ -1,4 +1,4 @@
-//! `tools/call`, on a tool of our own or of a backend.
+//! `tools/call`: dispatches to an own tool or to a backend's tool.
 
 use serde_json::value::RawValue;
 
@@ -9,7 +9,7 @@ use super::own_tools;
 use super::subject::{Subject, shown};
 use crate::engine::Engine;
 
-/// `tools/call`: one of our tools, or a backend's. `params` as the client sent them.
+/// Handles `tools/call`, of an own tool or a backend's. `params` as the client sent them.
 pub async fn call_tool(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer {
     let params = match Subject::parse(params, "name") {
         Ok(params) => params,

@@ -1,8 +1,8 @@
-//! Checks a call's arguments against the tool's input schema before the backend sees them (R022-13).
+//! Checks a call's arguments against the tool's input schema before the backend sees them.
 //!
-//! A schema is compiled when its tool is first called and kept as long as the definition's hash stays. A schema that we
-//! cannot or dare not use is logged once and skips the check: the backend still checks for itself. (Its size and depth are
-//! bounded by `vmcp_model::definition`.)
+//! A schema is compiled when its tool is first called, and kept as long as the definition's hash stays. A
+//! schema that does not compile, or that would cost too much to evaluate, is logged once and skips the check:
+//! the backend still checks for itself. (Size and depth of a schema are bounded by `vmcp_model::definition`.)
 
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -15,16 +15,16 @@ use vmcp_json::nesting;
 
 use super::cost::{Cost, CostError};
 
-/// Levels of an instance that the cost is worked out for: what `optimizer.limits.parametersDepth` may be at most.
+/// Deepest instance that costs are worked out for: the upper limit of `optimizer.limits.parametersDepth`.
 const MAX_DEPTH: usize = 127;
 /// Memory that one regular expression may compile to, in bytes.
 const MAX_PATTERN_BYTES: usize = 1024 * 1024;
-/// Violations that an error names.
+/// Most violations that an error names.
 const MAX_VIOLATIONS: usize = 5;
 /// Longest text of one violation, in characters; enumerations can be long.
 const MAX_VIOLATION_CHARS: usize = 300;
 
-/// Why a schema is not used.
+/// Reasons not to use a schema.
 #[derive(Debug, thiserror::Error)]
 enum Unusable {
     #[error("it is no JSON that we can read: {0}")]
@@ -42,15 +42,15 @@ struct Compiled {
     cost: Cost,
 }
 
-/// The input schema of one tool, compiled on first use. Clones share it.
+/// The input schema of a tool, compiled on first use. Clones share the compiled schema.
 #[derive(Clone, Default)]
 pub(crate) struct ArgumentCheck {
     compiled: Arc<OnceLock<Option<Compiled>>>,
 }
 
 impl ArgumentCheck {
-    /// Checks `arguments`, which must be valid JSON. `tool` is for the log. The error lists what is wrong by JSON pointer,
-    /// for the model that wrote the arguments.
+    /// Checks `arguments`, which must be valid JSON. `tool` is for the log. The error lists violations by
+    /// JSON pointer, for the model that wrote the arguments.
     pub(crate) fn check(
         &self,
         tool: &str,
@@ -75,7 +75,7 @@ impl ArgumentCheck {
         if validator.is_valid(&value) { Ok(()) } else { Err(describe(validator.iter_errors(&value))) }
     }
 
-    /// Whether the two share what is compiled.
+    /// True if the two share the compiled schema.
     #[cfg(test)]
     pub(crate) fn is(&self, other: &ArgumentCheck) -> bool {
         Arc::ptr_eq(&self.compiled, &other.compiled)
@@ -90,7 +90,7 @@ fn compile(schema: &str) -> Result<Compiled, Unusable> {
     }
     let validator = jsonschema::options()
         .offline()
-        // Linear in the text, unlike the default engine, whose backtracking a schema could abuse.
+        // This regex engine is linear in the text; a schema could abuse the backtracking of the default one.
         .with_pattern_options(
             PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES),
         )
@@ -104,13 +104,13 @@ fn describe<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> String {
     for error in errors.take(MAX_VIOLATIONS) {
         let mut pointer = error.instance_path().to_string();
         let message = match error.kind() {
-            // The pointer shall name what is missing, not where it is missing.
+            // The pointer names the missing property, not the object that misses it.
             ValidationErrorKind::Required { property } => {
                 let name = property.as_str().unwrap_or_default().replace('~', "~0").replace('/', "~1");
                 let _ = write!(pointer, "/{name}");
                 "is required".to_owned()
             }
-            // The value may be large, and its writer knows it.
+            // The value is masked: it may be large, and the model knows it.
             _ => shortened(error.masked_with("the value").to_string()),
         };
         if !text.is_empty() {

@@ -1,6 +1,6 @@
-//! How much work a schema can cause. Backends write schemas and clients write instances; together they could keep a core
-//! busy for hours (`allOf` of two references to an `allOf` of two references …) or recurse without end (`$ref: "#"`).
-//! This bounds the work before anything is compiled or validated.
+//! Bounds the work that a schema can cause, before anything is compiled or validated. Backends write schemas
+//! and clients write instances; together they could keep a core busy for hours (`allOf` of two references to
+//! an `allOf` of two references …) or recurse without end (`$ref: "#"`).
 
 use std::collections::HashMap;
 
@@ -10,11 +10,11 @@ use serde_json::Value;
 const MAX_SUBSCHEMAS: usize = 20_000;
 /// Most subschema evaluations that one call may cost: about a second of one core.
 const MAX_EVALUATIONS: u64 = 20_000_000;
-/// Most subschemas that may be under evaluation inside each other. The validator recurses; in a debug build, 2,000 fit on
-/// the 2 MiB stack of a thread and 5,000 do not.
+/// Most subschemas that may be under evaluation inside each other. The validator recurses; in a debug build,
+/// 2,000 fit on the 2 MiB stack of a thread and 5,000 do not.
 const MAX_HEIGHT: u32 = 1000;
 
-/// Why a schema is not used.
+/// Reasons that a schema has no bounded cost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CostError {
     /// It refers to something outside itself, or in a way that we do not follow.
@@ -34,7 +34,7 @@ pub(super) struct Cost {
     by_depth: Vec<Work>,
 }
 
-/// What evaluating one subschema takes, with all that it applies.
+/// The work of evaluating one subschema, with all that it applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Work {
     evaluations: u64,
@@ -42,7 +42,7 @@ struct Work {
 }
 
 impl Cost {
-    /// Analyses a schema for instances of at most `max_depth` levels.
+    /// Analyzes a schema for instances of at most `max_depth` levels.
     pub(super) fn of(schema: &Value, max_depth: usize) -> Result<Cost, CostError> {
         let graph = Graph::of(schema)?;
         let order = graph.order()?;
@@ -60,7 +60,8 @@ impl Cost {
         Ok(Cost { by_depth })
     }
 
-    /// Whether an instance of this depth and of so many bytes can be afforded; every two bytes may be a value.
+    /// True if an instance of this depth and of so many bytes can be afforded; every two bytes may be a
+    /// value.
     pub(super) fn allows(&self, depth: usize, bytes: usize) -> bool {
         let work = self.by_depth.get(depth).or(self.by_depth.last()).copied().unwrap_or_default();
         let evaluations = work.evaluations.saturating_mul(bytes as u64 / 2 + 1);
@@ -68,8 +69,8 @@ impl Cost {
     }
 }
 
-/// What a subschema applies to the same value, and to the values inside it. Of the `one_of_below` only one is applied to
-/// each inner value.
+/// Subschemas that a subschema applies to the same value, and to the values inside it. Of the `one_of_below`
+/// only one is applied to each inner value.
 #[derive(Default)]
 struct Node {
     in_place: Vec<usize>,

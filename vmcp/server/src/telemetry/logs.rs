@@ -1,4 +1,4 @@
-//! Log lines on standard error, as JSON or for people, each with the trace it belongs to.
+//! Log lines on standard error, as JSON or as text, each with the id of its trace.
 
 use std::fmt;
 use std::io::IsTerminal as _;
@@ -14,13 +14,13 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use super::TelemetryError;
 
-/// Whose lines name the backend that they are about by a span.
+/// Target prefix of lines whose span names the backend.
 pub(super) const BACKENDS: &str = "vmcp_backend";
 
-/// How lines look.
+/// Format of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogStyle {
-    /// For people on a terminal, JSON otherwise.
+    /// Text on a terminal, JSON otherwise.
     #[default]
     Auto,
     /// One readable line per event.
@@ -29,16 +29,16 @@ pub enum LogStyle {
     Json,
 }
 
-/// What is logged, and how.
+/// Filter and format of the log.
 #[derive(Debug, Clone, Default)]
 pub struct LogSettings {
     /// A level or an `EnvFilter` directive list; `info` when empty.
     pub filter: String,
-    /// How lines look.
+    /// Format of the lines.
     pub style: LogStyle,
 }
 
-/// The layer that writes lines. Standard output is left alone: it belongs to results and to the stdio transport.
+/// Makes the layer that writes the lines. Standard output belongs to results and to the stdio transport.
 pub fn layer<S>(settings: &LogSettings) -> Result<Box<dyn Layer<S> + Send + Sync>, TelemetryError>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -47,8 +47,8 @@ where
     let filter = EnvFilter::builder()
         .parse(directives)
         .map_err(|_| TelemetryError::Filter(settings.filter.clone()))?;
-    // The one span that lines show is a backend's, which lives as long as its task. Without an exporter nobody then wants
-    // the spans of requests, and one costs an atomic load.
+    // The only spans shown in lines are the backends', which live as long as their tasks. All others are
+    // disabled here, so that without an exporter the span of a request costs an atomic load.
     let filter =
         filter.and(filter_fn(|metadata| metadata.is_event() || metadata.target().starts_with(BACKENDS)));
     let terminal = std::io::stderr().is_terminal();
@@ -65,17 +65,17 @@ where
     })
 }
 
-/// The trace that the current span belongs to, as 32 hex digits, when traces are exported.
+/// Returns the trace id of the current span, as 32 hex digits, when traces are exported.
 fn trace_id() -> Option<String> {
     let context = tracing::Span::current().context();
     let span = context.span().span_context().clone();
     span.is_valid().then(|| span.trace_id().to_string())
 }
 
-/// Writes a line together with the id of its trace.
+/// Writes a line with the id of its trace.
 type Join = fn(&mut Writer<'_>, &str, &str) -> fmt::Result;
 
-/// A format whose lines name their trace.
+/// A format that adds the trace id to the lines of another format.
 struct Traced<F> {
     format: F,
     join: Join,

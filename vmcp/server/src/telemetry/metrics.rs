@@ -1,7 +1,7 @@
-//! Every metric of the server in one place: names, help and labels (R022-36).
+//! Every metric of the server, in one place: names, help and labels.
 //!
-//! Labels are bounded: backend names come from the configuration, all other values are fixed words. Nothing that a caller
-//! writes is ever a label. The encoder appends `_total` to counters.
+//! Cardinality is bounded: backend names come from the configuration, all other label values are fixed words.
+//! No text of a client is ever a label. The encoder appends `_total` to counters.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Upper bounds of every duration histogram, in seconds. They begin below a millisecond because find_tool and the relay
-/// live there.
+/// Upper bounds of every duration histogram, in seconds. They begin below a millisecond because find_tool and
+/// the relay live there.
 const SECONDS: [f64; 16] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 /// Upper bounds of the number of tools in an answer; 50 is the largest limit.
@@ -26,7 +26,7 @@ const PERCENT: [f64; 9] = [0.0, 25.0, 50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 100.0]
 /// The outcome of a call that went well.
 const OK: &str = "ok";
 
-/// Labels of what is kept for each backend.
+/// Labels of metrics by backend.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct BackendLabels {
     /// The backend's configured name.
@@ -42,7 +42,7 @@ pub struct CallLabels {
     pub outcome: &'static str,
 }
 
-/// Labels of a changed tool definition (GOB-47).
+/// Labels of a changed tool definition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ChangeLabels {
     /// The backend's configured name.
@@ -54,7 +54,7 @@ pub struct ChangeLabels {
 /// Labels of a piece of embedding work.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct EmbeddingLabels {
-    /// `query` while somebody waits, `tools` in the background.
+    /// `query` while a client waits, `tools` in the background.
     pub kind: &'static str,
 }
 
@@ -128,7 +128,7 @@ metrics! {
     /// Duration of a request to a backend, in seconds.
     backend_duration: Family<BackendLabels, Histogram, fn() -> Histogram> =
         "vmcp_backend_call_duration_seconds", Family::new_with_constructor(|| Histogram::new(SECONDS));
-    /// Whether a backend is connected, 1 or 0.
+    /// 1 if a backend is connected, else 0.
     backend_up: Family<BackendLabels, Gauge> = "vmcp_backend_up", Family::default();
     /// Tools that are searchable.
     catalog_tools: Gauge = "vmcp_catalog_tools", Gauge::default();
@@ -148,7 +148,7 @@ metrics! {
     config_reloads: Family<ReloadLabels, Counter> = "vmcp_config_reloads", Family::default();
 }
 
-/// Where the calls of one backend are counted, found once.
+/// The metrics of one backend, looked up once.
 #[derive(Clone, Debug)]
 struct BackendCalls {
     duration: Histogram,
@@ -187,7 +187,7 @@ impl Metrics {
     /// The metrics in OpenMetrics text format, for `GET /metrics`.
     pub fn encode(&self) -> String {
         let mut out = String::new();
-        // Writing to a `String` cannot fail; what is there is still the best answer if it ever did.
+        // Writing to a `String` cannot fail; should it, the metrics written so far are the best answer.
         if let Err(error) = text::encode(&mut out, &self.registry) {
             tracing::error!(%error, "metrics could not be encoded");
         }

@@ -1,6 +1,6 @@
-//! Spans over OTLP/HTTP, and W3C trace context in and out (CARD-07).
+//! Exports spans over OTLP/HTTP, and carries W3C trace context in and out.
 //!
-//! Only the exporter wants spans: without one, a span costs an atomic load.
+//! Only the exporter enables spans: without one, a span costs an atomic load.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,31 +24,32 @@ use super::logs::BACKENDS;
 /// A W3C trace context that owns its parts.
 pub type TraceContext = Trace<'static>;
 
-/// What the targets of our own spans begin with; those of libraries are not exported.
+/// Target prefix of vmcp's own spans; those of libraries are not exported.
 const OWN: &str = "vmcp";
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where spans go.
+/// Settings of the exporter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceSettings {
     /// `http://host:4318`, with or without `/v1/traces`; without a scheme, `http` is meant.
     pub endpoint: String,
     /// `service.name` of the resource.
     pub service_name: String,
-    /// Share of the traces that start here and are kept, 0 to 1. A caller's decision is always followed.
+    /// Share of the traces that start here and are sampled, 0 to 1. A client's sampling decision is always
+    /// followed.
     pub sampling_rate: f64,
     /// Sent with each export, e.g. an API key.
     pub headers: HashMap<String, String>,
 }
 
-/// A running exporter.
+/// A running batch exporter.
 #[derive(Debug)]
 pub struct Exporter {
     provider: SdkTracerProvider,
 }
 
 impl Exporter {
-    /// Connects lazily: a collector that is down costs spans, nothing else.
+    /// Connects lazily: a collector that is down costs spans and nothing else.
     pub fn new(settings: &TraceSettings) -> Result<Self, TelemetryError> {
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
@@ -98,7 +99,8 @@ pub fn continue_trace(span: &Span, caller: &TraceContext) {
     let _ = span.set_parent(TraceContextPropagator::new().extract(&IncomingContext(caller)));
 }
 
-/// What to send on from inside `span`: its own context when it is exported, else what the caller sent.
+/// Returns the trace context to send on from inside `span`: the span's own when it is exported, else the
+/// client's.
 pub fn outgoing(span: &Span, caller: &TraceContext) -> TraceContext {
     let mut context = caller.clone();
     if !span.is_disabled() {

@@ -1,4 +1,4 @@
-//! From the configuration to an embedding provider.
+//! Makes the embedding provider that the configuration names.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use vmcp_embed::{EmbedError, Embedder, EmbedderSettings, OpenAiSettings, TeiSett
 
 use crate::engine::folders::model_dir;
 
-/// The provider's name, as written in the configuration.
+/// Returns the provider's name as written in the configuration; `none` while the optimizer is disabled.
 pub fn provider_name(config: &Config) -> &'static str {
     match &config.optimizer.embeddings.provider {
         _ if !config.optimizer.enabled => "none",
@@ -19,7 +19,7 @@ pub fn provider_name(config: &Config) -> &'static str {
     }
 }
 
-/// The configured provider; `None` when there shall be none. Nothing is contacted or loaded yet.
+/// Makes the configured provider; `None` when there is none. Contacts no service and loads no model yet.
 pub fn embedder(config: &Config) -> Result<Option<Arc<dyn Embedder>>, EmbedError> {
     let headers = |headers: &Headers| {
         headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect::<Vec<_>>()

@@ -1,4 +1,5 @@
-//! One embedding provider and how it is doing.
+//! An embedding provider with its health: while it is down, searches skip it, and the background task retries
+//! with exponential backoff.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -10,29 +11,30 @@ use vmcp_embed::{EmbedError, Embedder};
 
 use crate::engine::snapshot::Snapshot;
 
-/// The longest pause between two attempts.
+/// Longest pause between two attempts.
 const MAX_RETRY_PAUSE: Duration = Duration::from_mins(1);
-/// A missing model is looked for more often: somebody is probably fetching it, and looking costs nothing.
+/// Longest pause while the local model is missing: the user is probably fetching it, and a look costs
+/// nothing.
 const MAX_MODEL_RETRY_PAUSE: Duration = Duration::from_secs(3);
 
-/// One provider and how it is doing. Another configuration makes another one.
+/// An embedding provider and its health. Another configuration makes another one.
 pub(in crate::engine) struct MonitoredProvider {
     pub(in crate::engine) name: &'static str,
     pub(in crate::engine) embedder: Arc<dyn Embedder>,
     state: Mutex<ProviderState>,
-    /// There may be something to embed, or the provider has just failed a query.
+    /// Notified when there may be something to embed, or the provider has just failed a query.
     wake: Notify,
 }
 
 #[derive(Default)]
 struct ProviderState {
-    /// The model that the vectors of the present snapshot are of.
+    /// Id of the model that made the vectors of the present snapshot.
     model: Option<String>,
     outage: Option<Outage>,
     failures: u32,
 }
 
-/// The provider failed.
+/// A failure of the provider, and the time of the next attempt.
 #[derive(Clone)]
 pub(in crate::engine) struct Outage {
     pub(in crate::engine) error: EmbedError,
@@ -44,22 +46,22 @@ impl MonitoredProvider {
         MonitoredProvider { name, embedder, state: Mutex::default(), wake: Notify::new() }
     }
 
-    /// The model, once known.
+    /// Returns the model's id, once known.
     pub(in crate::engine) fn model(&self) -> Option<String> {
         self.lock().model.clone()
     }
 
-    /// Learns the model; returns whether it is another one than before.
+    /// Stores the model's id; returns true if it is another one than before.
     pub(super) fn learn_model(&self, model: &str) -> bool {
         self.lock().model.replace(model.to_owned()).as_deref() != Some(model)
     }
 
-    /// Why the provider should not be asked at present.
+    /// Returns the outage, while the provider should not be asked.
     pub(in crate::engine) fn outage(&self) -> Option<Outage> {
         self.lock().outage.clone()
     }
 
-    /// Looks for something to embed, soon.
+    /// Wakes the background task to look for something to embed.
     pub(in crate::engine) fn wake(&self) {
         self.wake.notify_one();
     }
@@ -69,8 +71,8 @@ impl MonitoredProvider {
         self.wake.notified().await;
     }
 
-    /// A query failed. Searches leave the provider alone until the background task has had an answer from it. While it
-    /// is down already, each of them reports the known failure, which must not put the next attempt off.
+    /// Reports a failed query. Searches skip the provider until the background task has had an answer from
+    /// it. Each search of an ongoing outage reports the known failure; it must not put the next attempt off.
     pub(in crate::engine) fn query_failed(&self, error: EmbedError) {
         if self.outage().is_none() {
             self.failed(error);
@@ -80,7 +82,7 @@ impl MonitoredProvider {
 
     pub(super) fn failed(&self, error: EmbedError) -> Outage {
         let mut state = self.lock();
-        // Once, not with every attempt.
+        // Logged once per outage, not with every attempt.
         if state.outage.is_none() {
             let hint = hint(&error).unwrap_or_default();
             tracing::warn!(provider = self.name, reason = %error, hint, "embeddings degraded");
@@ -127,7 +129,7 @@ impl MonitoredProvider {
     }
 }
 
-/// Tools that want a vector, and those that have one.
+/// Returns the number of tools that want a vector, and of those that have one.
 pub(in crate::engine) fn progress(snapshot: &Snapshot) -> (usize, usize) {
     (snapshot.texts.iter().filter(|text| !text.is_empty()).count(), snapshot.index.vectors().count())
 }

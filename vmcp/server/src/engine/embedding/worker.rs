@@ -1,8 +1,9 @@
-//! Embeds tools in the background and watches over the provider (R022-24, -26, -27, -42).
+//! The background embedding task, one per process: embeds the tools of the newest snapshot that have no
+//! vector, stores their vectors, and asks the conductor for a snapshot with them.
 //!
-//! One task a process: it looks at the newest snapshot, embeds what has no vector, stores it and asks the conductor for a
-//! snapshot with the vectors. While the provider fails, it tries again after 1, 2, 4, … 60 seconds, and searches do not
-//! ask the provider at all.
+//! While the provider fails, the task retries with exponential backoff (1, 2, 4, … 60 seconds), and searches
+//! skip the provider. A remote service is asked every [`MODEL_CHECK_INTERVAL`] for its model; another model
+//! embeds every tool anew.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -18,9 +19,9 @@ use crate::engine::shared::Shared;
 use crate::engine::snapshot::Snapshot;
 use crate::telemetry::metrics::EmbeddingLabels;
 
-/// How often a remote service is asked whether it still serves the same model.
+/// Interval at which a remote service is asked for its present model.
 const MODEL_CHECK_INTERVAL: Duration = Duration::from_secs(15);
-/// How often a long run shows what it has so far.
+/// Interval at which a long run publishes the vectors it has so far.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The background task of one provider.
@@ -31,7 +32,7 @@ pub(in crate::engine) struct Worker {
 }
 
 impl Worker {
-    /// Runs until it is dropped.
+    /// Runs until the task is aborted.
     pub(in crate::engine) async fn run(self) {
         let mut cold_start = Some(Instant::now());
         let mut seen = Arc::default();
@@ -61,8 +62,8 @@ impl Worker {
         }
     }
 
-    /// Brings every tool of the newest snapshot to a vector of the provider's present model. `seen` are the texts of the
-    /// last pass, which are counted as hits and misses only once.
+    /// Embeds every tool of the newest snapshot that has no vector of the provider's present model. `seen`
+    /// holds the texts of the last pass, so that each is counted as a cache hit or miss once.
     async fn pass(&self, seen: &mut Arc<Vec<String>>) -> Result<(), EmbedError> {
         if let Some(down) = self.provider.outage() {
             tokio::time::sleep_until(down.retry_at.into()).await;
@@ -83,7 +84,7 @@ impl Worker {
         if missing.is_empty() {
             return self.probe(&snapshot).await;
         }
-        // While the provider is down this is tried again and again; that it is down has been said.
+        // During an outage every retry comes here; the outage itself was logged.
         if self.provider.outage().is_none() {
             tracing::info!(tools = missing.len(), of = snapshot.texts.len(), model, "embedding tools");
         }
@@ -136,7 +137,7 @@ impl Worker {
         Ok(())
     }
 
-    /// After a failure, with nothing left to embed: has the provider come back?
+    /// Probes a provider that was down when nothing is left to embed: only an answer ends the outage.
     async fn probe(&self, snapshot: &Snapshot) -> Result<(), EmbedError> {
         if self.provider.outage().is_none() {
             return Ok(());

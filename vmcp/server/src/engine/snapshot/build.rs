@@ -1,4 +1,5 @@
-//! Makes the parts of a snapshot from what backends offer. Computes and reads the store; run it off the async threads.
+//! Builds a snapshot of the backends' listings: catalog, view, index and argument checks. Computes and reads
+//! the store; run it on a blocking thread.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use super::view::View;
 use crate::identity::Identity;
 use crate::schema::ArgumentCheck;
 
-/// The snapshot that follows `before`, without a generation of its own yet. `model` is the embedding model in use; with
-/// it, the index has the vectors that the store knows.
+/// Builds the snapshot that follows `before`; its generation is set when it is published. `model` is the
+/// embedding model in use; with it, the index gets the vectors that the store has.
 pub(in crate::engine) fn snapshot(
     before: &Snapshot,
     config: Arc<Config>,
@@ -54,12 +55,13 @@ pub(in crate::engine) fn snapshot(
     after
 }
 
-/// The vectors that the store knows for these texts, by position.
+/// Reads the stored vectors of these texts, by position.
 pub(crate) fn vectors(texts: &[String], store: &Store, model: &str) -> Result<Vectors, StoreError> {
     let key = |text: &String| (!text.is_empty()).then(|| ContentKey::new(TEXT_VERSION, model, text));
     let keys: Vec<_> = texts.iter().map(key).collect();
     let wanted: Vec<_> = keys.iter().flatten().copied().collect();
     let mut known = store.vectors(&wanted)?;
+    // Rows of one model have one width; should some differ, the majority is right.
     let dims = most_frequent(known.values().map(Vec::len)).unwrap_or_default();
     Ok(Vectors::from_rows(dims, keys.into_iter().map(|key| known.remove(&key?))))
 }
@@ -70,7 +72,7 @@ fn most_frequent(widths: impl Iterator<Item = usize>) -> Option<usize> {
     counts.into_iter().max_by_key(|(width, count)| (*count, *width)).map(|(width, _)| width)
 }
 
-/// A compiled schema stays with its tool while the definition's hash stays.
+/// Carries compiled schemas over: a check stays with its tool as long as the definition's hash stays.
 fn checks(before: &Snapshot, catalog: &Catalog) -> Vec<ArgumentCheck> {
     let check = |tool: &vmcp_model::catalog::CatalogTool| {
         let same = before

@@ -1,4 +1,5 @@
-//! What the backends declare: what clients are told of it, and who may be asked for what is on no list.
+//! Capabilities that the backends declare in their handshakes, and the declaration for clients that is made
+//! of them.
 
 use std::sync::Arc;
 
@@ -7,10 +8,10 @@ use vmcp_model::discovered::Discovered;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::handshake::{server_capabilities, server_capabilities::ServerCapabilities};
 
-/// What backends capabilities, by name.
+/// The last listing of each backend, by name.
 pub(in crate::engine) type BackendListings = Vec<(Arc<str>, Arc<Discovered>)>;
 
-/// What every backend declares, and our own declarations made of it.
+/// The capabilities of every backend, and their union as it is declared to clients of each revision.
 #[derive(Debug)]
 pub(in crate::engine) struct BackendDeclarations {
     /// Sorted by name.
@@ -21,8 +22,9 @@ pub(in crate::engine) struct BackendDeclarations {
 }
 
 impl BackendDeclarations {
-    /// The declared of `listings`. A backend that is configured and was never listed is expected to have what most have: a
-    /// client asks once what there is, and may do so before we know.
+    /// Reads the capabilities in `listings`. A backend that is configured and was never listed is assumed to
+    /// have those that most servers have: a client asks once for capabilities, perhaps before the backend has
+    /// answered.
     pub(super) fn new(listings: &BackendListings, config: &Config) -> Self {
         let backends: Vec<_> =
             listings.iter().map(|(name, discovered)| (Arc::clone(name), read(discovered))).collect();
@@ -50,7 +52,7 @@ impl BackendDeclarations {
         }
     }
 
-    /// The backends whose declarations are known.
+    /// Returns the backends whose capabilities are known.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &ServerCapabilities)> {
         self.backends.iter().map(|(name, capabilities)| (name, capabilities))
     }

@@ -1,4 +1,4 @@
-//! A tool as text, as the index reads it.
+//! Makes the search index's document of a tool: server, name, description and parameters, sanitized.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -7,11 +7,12 @@ use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_search::Document;
 
-/// Parameters of one tool that are indexed; schemas with more are generated, and say little with each.
+/// Parameters of one tool that are indexed; further ones are left out. Larger schemas are generated, and each
+/// of their parameters says little.
 const MAX_PARAMETERS: usize = 200;
 
-/// A catalogd tool as the index sees it. Its name is the one before prefixes and shortening: the prefix is the server's
-/// name, which has a field to itself.
+/// Makes the document of a tool. Its name is the one before prefixes and shortening: the prefix is the
+/// server's name, which has a field to itself.
 pub fn document(tool: &CatalogTool) -> Document {
     let schema = tool.definition.input_schema.as_deref();
     Document {
@@ -22,7 +23,7 @@ pub fn document(tool: &CatalogTool) -> Document {
     }
 }
 
-/// Names and descriptions of the top-level parameters of an input schema, made fit to be indexed (R022-38).
+/// Returns the sanitized names and descriptions of an input schema's top-level parameters.
 pub fn parameters(schema: &RawValue) -> Vec<(String, String)> {
     #[derive(Deserialize)]
     struct Parameter {

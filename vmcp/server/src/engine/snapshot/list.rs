@@ -1,4 +1,7 @@
-//! A list as clients get it: entries, and the pages that were written of them so far.
+//! Paginated lists as clients get them: entries sorted by key, and a cache of the pages written so far.
+//!
+//! A page is written when it is first asked for and then shared by all clients; a list that did not change
+//! keeps its pages across snapshots.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,9 +13,9 @@ use vmcp_wire::lists::cursor::Cursor;
 use vmcp_wire::lists::{pages, pages::PageFrame};
 use vmcp_wire::translate::{self, Hints};
 
-/// The most entries on a page. Few clients follow cursors for tools, and even this many are far beyond what a model can use.
+/// Most entries on a page. Few clients follow cursors for tools, and a model cannot use even this many.
 const MAX_PAGE_ENTRIES: usize = 1000;
-/// The most bytes of entries on a page, unless it has only one.
+/// Most bytes of entries on a page; a single larger entry has a page to itself.
 const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 
 /// Entries of a list, sorted by key, so that a page can begin behind any key.
@@ -20,9 +23,9 @@ const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 pub struct PagedList {
     kind: pages::List,
     entries: Vec<ListEntry>,
-    /// How long a modern client may keep a page, and for whom.
+    /// Lifetime and scope for the caches of modern clients.
     hints: Hints,
-    /// The pages that are kept, by where they begin; at least one.
+    /// The page cache, by first entry; at least one slot.
     pages: Vec<PageSlot>,
 }
 
@@ -33,29 +36,30 @@ pub struct ListEntry {
     pub key: String,
     /// The entry as it is sent.
     pub raw: Arc<RawValue>,
-    /// The entry for clients of earlier revisions, where those would refuse it as it is.
+    /// The entry for clients of earlier revisions, where those would refuse `raw`.
     legacy: Option<Arc<RawValue>>,
 }
 
-/// The `result` of a list request: two pieces, to be sent one behind the other.
+/// The `result` of a list request: two pieces, to be sent one behind the other. Pages of both eras share the
+/// first, which is the large one.
 pub type Page = [Bytes; 2];
 
-/// A page, as far as somebody has asked for it.
+/// A page in each era, once it has been asked for.
 #[derive(Debug, Default)]
 struct PageSlot {
-    /// The position of its first entry.
+    /// Position of the first entry.
     start: usize,
     modern: OnceLock<Page>,
     legacy: OnceLock<Page>,
 }
 
 impl ListEntry {
-    /// An entry that is the same for all clients.
+    /// Makes an entry that is the same for all clients.
     pub(super) fn new(key: &str, raw: Arc<RawValue>) -> ListEntry {
         ListEntry { key: key.to_owned(), raw, legacy: None }
     }
 
-    /// A tool, which legacy clients may have to be given without its output schema.
+    /// Makes the entry of a tool; legacy clients may have to get it without its output schema.
     pub(super) fn tool(key: &str, raw: Arc<RawValue>) -> ListEntry {
         let legacy = translate::tool(&raw, Era::Legacy).ok().map(JsonRope::into_cow);
         let legacy = legacy.filter(|text| text.as_ref() != raw.get());
@@ -63,7 +67,7 @@ impl ListEntry {
         ListEntry { legacy, ..ListEntry::new(key, raw) }
     }
 
-    /// The entry for clients of an era.
+    /// Returns the entry's text for clients of an era.
     fn text(&self, era: Era) -> &str {
         let legacy = self.legacy.as_ref().filter(|_| era == Era::Legacy);
         legacy.unwrap_or(&self.raw).get()
@@ -90,8 +94,8 @@ impl PagedList {
         &self.entries
     }
 
-    /// The page behind the key `after`, from the start without one. The key need not exist any more: then the page ends
-    /// where the next one that is kept begins.
+    /// Returns the page behind the key `after`, or the first page without a key. The key need not exist any
+    /// more: then the page ends where the next cached one begins.
     pub fn page(&self, after: Option<&str>, era: Era, server_info: &str) -> Page {
         let start =
             after.map_or(0, |after| self.entries.partition_point(|entry| entry.key.as_str() <= after));
@@ -103,7 +107,8 @@ impl PagedList {
         }
     }
 
-    /// The entries from `start` to `end`. `same`: a page that may have the same entries, and is shared if it does.
+    /// Writes the page of the entries from `start` to `end`. `same`: this page in the other era, whose
+    /// entries are shared unless they differ.
     fn write(
         &self,
         start: usize,
@@ -129,7 +134,7 @@ impl PagedList {
         [entries, pages::tail(&frame).into()]
     }
 
-    /// This list, or the one before where that is the same: with it, pages survive a new snapshot.
+    /// Returns `before` if it has the same entries, so that its pages survive the new snapshot.
     pub(super) fn or_same(self, before: &Arc<PagedList>) -> Arc<PagedList> {
         let same = |one: &ListEntry, other: &ListEntry| {
             Arc::ptr_eq(&one.raw, &other.raw) || (one.key == other.key && one.raw.get() == other.raw.get())
@@ -170,7 +175,7 @@ mod tests {
         list(names.map(|number| tool(&format!("t{number:05}"), "")).collect())
     }
 
-    /// The names on the page behind a cursor, and the next cursor.
+    /// Returns the names on the page behind a cursor, and the next cursor.
     fn page(list: &PagedList, cursor: Option<&str>, era: Era) -> (Vec<String>, Option<String>) {
         let after = cursor.map(|cursor| Cursor::decode(cursor, pages::List::Tools).unwrap().after);
         let page: Value =
@@ -180,7 +185,7 @@ mod tests {
         (names, page["nextCursor"].as_str().map(str::to_owned))
     }
 
-    /// All pages from a cursor on.
+    /// Walks all pages from a cursor on.
     fn walk(list: &PagedList, mut cursor: Option<String>) -> Vec<String> {
         let mut all = Vec::new();
         loop {

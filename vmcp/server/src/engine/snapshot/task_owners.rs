@@ -1,4 +1,5 @@
-//! Which backend has which task. Task ids are the backends' own; who has one that is not known here can be found by asking.
+//! Owners of tasks: a bounded map from task ids to backends. Backends assign the ids, so the owner of an id
+//! that is not in the map is found by asking the backends.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
@@ -6,12 +7,12 @@ use std::sync::Arc;
 
 use crate::identity::Identity;
 
-/// Tasks that are known; beyond it those that were learnt first are forgotten first, and found again by asking.
+/// Most tasks in the map; beyond it the oldest is dropped (FIFO), and found again by asking.
 const MAX_TASKS: usize = 10_000;
-/// Longer ids are always asked for, in bytes.
+/// Most bytes of an id in the map; owners of longer ids are always found by asking.
 const MAX_TASK_ID_BYTES: usize = 512;
 
-/// The backends of tasks, by who may know of a task and by its id.
+/// The backends of tasks, by the identity that may know of a task and by its id.
 #[derive(Debug, Default)]
 pub struct TaskOwners(Mutex<OwnerTable>);
 
@@ -24,7 +25,7 @@ struct OwnerTable {
 }
 
 impl TaskOwners {
-    /// Learns that a task is a backend's. Ids that two backends give out belong to the one that did so last.
+    /// Records the backend of a task. An id that two backends assign belongs to the later one.
     pub fn learn(&self, identity: Identity, task: &str, backend: &Arc<str>) {
         if task.len() > MAX_TASK_ID_BYTES {
             return;
@@ -41,7 +42,7 @@ impl TaskOwners {
         }
     }
 
-    /// The backend of a task, if it is known here.
+    /// Returns the backend of a task, if it is in the map.
     pub fn get(&self, identity: Identity, task: &str) -> Option<Arc<str>> {
         self.lock().owners.get(&(identity, task.into())).cloned()
     }

@@ -1,4 +1,5 @@
-//! MCP Apps: tools that name a resource as their user interface. Servers need not list such resources.
+//! User interfaces of MCP Apps: resources that tools name in their definitions. Servers need not list such
+//! resources, so their backend is found through the tool.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::meta::META;
 
-/// The backends of user interfaces, by URI. Where two tools name the same one, the first counts.
+/// Returns the backends of user interfaces, by URI. Where two tools name the same URI, the first counts.
 pub(super) fn interfaces<'a>(
     tools: impl Iterator<Item = &'a Arc<CatalogTool>>,
 ) -> HashMap<Box<str>, Arc<str>> {
@@ -21,9 +22,10 @@ pub(super) fn interfaces<'a>(
     backends
 }
 
-/// The URI of a tool's user interface: `_meta.ui.resourceUri`, or `_meta["ui/resourceUri"]` as it was called before.
+/// Returns the URI of a tool's user interface: `_meta.ui.resourceUri`, or `_meta["ui/resourceUri"]` as
+/// earlier drafts have it.
 fn interface(definition: &RawValue) -> Option<String> {
-    // Few tools have one, and there may be thousands of tools.
+    // A substring search spares parsing: few tools have one, and there may be thousands of tools.
     if !definition.get().contains("resourceUri") {
         return None;
     }

@@ -1,5 +1,5 @@
-//! What somebody may list, find and call. Whatever acts for a client goes through a view: an identity's rights narrow it
-//! in [`admits`] and nowhere else.
+//! Views: the part of the catalog that one identity may list, find and call. Code that acts for a client goes
+//! through a view; [`admits`] alone decides what a view contains.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,10 +18,11 @@ use crate::identity::Identity;
 use crate::optim::definitions::{Definition, definitions};
 use crate::optim::names::NameStyle;
 
-/// A client that follows `list_changed` drops its copy at once; one that does not is behind by no more than this.
+/// Lifetime of a list in a client's cache, in milliseconds. A client that follows `list_changed` drops its
+/// copy at once; any other is behind by no more than this.
 const LIST_TTL_MS: u64 = 1000;
 
-/// Something that an identity may or may not see.
+/// An item of the catalog that an identity may or may not see.
 #[derive(Debug, Clone, Copy)]
 #[expect(
     dead_code,
@@ -34,7 +35,7 @@ enum CatalogItem<'a> {
     Resource(ResourceTarget<'a>),
 }
 
-/// Whether an identity may see something: the one place that says so.
+/// True if an identity may see an item. The only place of this decision.
 fn admits(identity: Identity, item: CatalogItem<'_>) -> bool {
     match (identity, item) {
         (Identity::Anonymous, CatalogItem::Tool(tool)) => tool.listed,
@@ -45,7 +46,7 @@ fn admits(identity: Identity, item: CatalogItem<'_>) -> bool {
     }
 }
 
-/// The lists as an identity gets them, and what it may find and call.
+/// The lists that an identity gets, and the tools that it may find and call.
 #[derive(Debug)]
 pub struct View {
     identity: Identity,
@@ -57,7 +58,7 @@ pub struct View {
     prompts: Arc<PagedList>,
     resources: Arc<PagedList>,
     templates: Arc<PagedList>,
-    /// The backends of tools' user interfaces, by URI.
+    /// Backends of tools' user interfaces, by URI.
     interfaces: HashMap<Box<str>, Arc<str>>,
     /// Tools that may be found and called, by position in [`Catalog::tools`]; the lists may show fewer.
     pub visible: Arc<Visible>,
@@ -70,7 +71,7 @@ pub struct View {
 }
 
 impl View {
-    /// What `identity` may see of a catalog. Lists that are as they were `before` are shared with it.
+    /// Builds the view of `identity` on a catalog. Lists that are the same as in `before` are shared with it.
     pub(super) fn new(
         identity: Identity,
         catalog: &Arc<Catalog>,
@@ -108,7 +109,7 @@ impl View {
         let templates = catalog.templates.iter();
         let templates =
             templates.filter(|template| sees(CatalogItem::Resource(ResourceTarget::Template(template))));
-        // What nobody in particular sees may be shared by everybody.
+        // A list for anonymous clients is the same for everyone, so shared caches may keep it.
         let scope = if identity == Identity::Anonymous { Scope::Public } else { Scope::Private };
         let list = |kind, entries, before: Option<&Arc<PagedList>>| {
             let list = PagedList::new(kind, entries, Hints { ttl_ms: LIST_TTL_MS, scope });
@@ -145,7 +146,7 @@ impl View {
         }
     }
 
-    /// A list, with our own tools spelled as this client can take them.
+    /// Returns a list, with our own tools spelled as the client can take them.
     pub fn list(&self, kind: pages::List, style: NameStyle) -> &PagedList {
         match (kind, style) {
             (pages::List::Tools, NameStyle::Dotted) => &self.dotted,
@@ -156,55 +157,56 @@ impl View {
         }
     }
 
-    /// The tool with this name.
+    /// Returns the tool with this name.
     pub fn tool(&self, name: &str) -> Option<&Arc<CatalogTool>> {
         self.catalog.tool(name).filter(|tool| self.sees(CatalogItem::Tool(tool)))
     }
 
-    /// The tools whose name differs from this one at most in case (GMT-21).
+    /// Returns the tools whose name is this one but for letter case.
     pub fn tools_like(&self, name: &str) -> Vec<&Arc<CatalogTool>> {
         let like = self.catalog.tools.iter().filter(|tool| tool.name.eq_ignore_ascii_case(name));
         like.filter(|tool| self.sees(CatalogItem::Tool(tool))).collect()
     }
 
-    /// The tools that `backend` may mean by `name`: one, unless several differ only in case.
+    /// Returns the tools of `backend` that `name` may mean: one, unless several differ only in letter case.
     pub fn tools_of(&self, backend: &str, name: &str) -> Vec<&Arc<CatalogTool>> {
         let found = self.catalog.tool_of(backend, name);
         found.into_iter().filter(|tool| self.sees(CatalogItem::Tool(tool))).collect()
     }
 
-    /// The tool that the index has under this number.
+    /// Returns the tool that the index has under this number.
     pub fn document(&self, number: usize) -> Option<&Arc<CatalogTool>> {
         self.catalog.tools.get(number).filter(|_| self.visible.contains(number))
     }
 
-    /// The prompt with this name.
+    /// Returns the prompt with this name.
     pub fn prompt(&self, name: &str) -> Option<&Arc<CatalogPrompt>> {
         self.catalog.prompt(name).filter(|prompt| self.sees(CatalogItem::Prompt(prompt)))
     }
 
-    /// Who serves a URI.
+    /// Returns the resource or template that serves a URI.
     pub fn resource(&self, uri: &str) -> Option<ResourceTarget<'_>> {
         self.catalog.resources_for(uri).find(|target| self.sees(CatalogItem::Resource(*target)))
     }
 
-    /// Whether somebody serves a URI, but not for this identity: then nobody may be asked for it in another way either.
+    /// True if a backend serves a URI, but not for this identity. Then no other way to this URI may be tried
+    /// either.
     pub fn hides(&self, uri: &str) -> bool {
         self.catalog.resources_for(uri).next().is_some() && self.resource(uri).is_none()
     }
 
-    /// The backend whose tool names a URI as its user interface.
+    /// Returns the backend whose tool names a URI as its user interface.
     pub fn interface(&self, uri: &str) -> Option<&str> {
         self.interfaces.get(uri).map(AsRef::as_ref)
     }
 
-    /// Who serves a resource template.
+    /// Returns the resource template with this URI template.
     pub fn template(&self, template: &str) -> Option<ResourceTarget<'_>> {
         let template = self.catalog.templates.iter().find(|t| t.definition.uri_template == template)?;
         Some(ResourceTarget::Template(template)).filter(|target| self.sees(CatalogItem::Resource(*target)))
     }
 
-    /// Whether there may be a backend of this name.
+    /// True if this identity may know of the backend.
     pub fn has_backend(&self, name: &str) -> bool {
         self.sees(CatalogItem::Backend(name))
     }
@@ -213,7 +215,7 @@ impl View {
         admits(self.identity, item)
     }
 
-    /// Which lists differ from those of `before`: tools, resources (or templates), prompts.
+    /// Returns which lists differ from those of `before`: tools, resources (or templates), prompts.
     pub(in crate::engine) fn changed_since(&self, before: &View) -> [bool; 3] {
         let is_new = |list: fn(&View) -> &Arc<PagedList>| !Arc::ptr_eq(list(self), list(before));
         [is_new(|v| &v.dotted), is_new(|v| &v.resources) || is_new(|v| &v.templates), is_new(|v| &v.prompts)]

@@ -1,5 +1,8 @@
-//! A modern backend that needs input answers with questions (`input_required`). A client of an earlier revision is asked
-//! them one by one on its stream, and the request is repeated with its answers until the backend has what it needs.
+//! Input rounds: bridges a modern backend's questions to a legacy client.
+//!
+//! A modern backend that needs input answers with questions (`input_required`) instead of waiting. A legacy
+//! client is asked them on its stream, and the request is repeated with its answers, until the backend has
+//! what it needs or [`MAX_ROUNDS`] are over.
 
 use std::time::Duration;
 
@@ -20,19 +23,21 @@ use vmcp_wire::translate::{ResultType, payload_type};
 
 use crate::route::caller::Caller;
 
-/// How often a request is repeated before its backend is given up.
+/// Most repetitions of a request; then the request fails.
 const MAX_ROUNDS: usize = 10;
-/// Questions in one round.
+/// Most questions in one round; a backend that asks more fails the request.
 const MAX_QUESTIONS: usize = 32;
-/// A backend that asks nothing but wants its request again is given this time, and twice as much each time.
+/// Pause before the request is repeated for a backend that asks no question but wants its state back. Doubles
+/// with each round, up to 64 times.
 const STATE_ONLY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Whether a response asks.
+/// True if a response asks for input.
 pub(super) fn asks(response: &Response) -> bool {
     question(response).is_some()
 }
 
-/// Answers `response`, which is to a request with `params`, and repeats the request with `send` until it asks no more.
+/// Puts the questions of `response` to the client and repeats the request with `send`, until the backend asks
+/// no more.
 pub(super) async fn run<F>(
     caller: &Caller,
     params: &RawValue,
@@ -72,8 +77,8 @@ fn question(response: &Response) -> Option<&Payload> {
     }
 }
 
-/// The parameters of the next round: those of the first one, with the answers and the backend's own state. An error
-/// object where the client does not answer.
+/// Returns the parameters of the next round: those of the first, with the client's answers and the backend's
+/// own state. The error object says why the client gave no answer.
 async fn answer(
     caller: &Caller,
     params: &RawValue,
@@ -99,9 +104,10 @@ async fn answer(
     for (key, request) in requests.iter() {
         open.push((text::quoted(key), ask(caller, request).await?));
     }
+    // All questions were sent before any answer is awaited, so that the client may answer them in any order.
     let answers = try_join_all(open.into_iter().map(async |(key, answered)| match answered.await {
         Ok(Outcome::Result(result)) => Ok(format!("{key}:{}", result.get())),
-        // What the client says instead of an answer is what its request comes to.
+        // A client's error instead of an answer becomes the answer to its own request.
         Ok(Outcome::Error(error)) => Err(error.into_raw()),
         Err(_) => Err(refused("the backend needs input, and the client could not be asked".to_owned())),
     }));
@@ -118,7 +124,7 @@ async fn answer(
     edit.finish().into_raw().map_err(|error| refused(error.to_string()))
 }
 
-/// Puts one question to the client.
+/// Puts one question to the client; returns the receiver of its answer.
 async fn ask(caller: &Caller, request: &RawValue) -> Result<oneshot::Receiver<Outcome>, Box<RawValue>> {
     let request = Object::parse(request).unwrap_or_default();
     let method = request.get_str("method").unwrap_or_default();
@@ -158,8 +164,8 @@ mod tests {
         Response { outcome: Outcome::result(&raw(result)), era: Era::Modern }
     }
 
-    /// Runs a request whose backend gives `results` one after another; the client answers `answer` to everything. What
-    /// came out, and what the backend was sent.
+    /// Runs a request whose backend gives `results` one after another; the client answers `answer` to
+    /// everything. Returns the outcome, and the parameters that the backend was sent.
     async fn run_with(results: &[&str], answer: Option<Outcome>) -> (String, Vec<String>) {
         let (events, mut asked) = mpsc::channel(8);
         let capabilities = Some(Arc::from(raw(r#"{"elicitation":{}}"#)));

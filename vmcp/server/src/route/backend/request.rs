@@ -1,4 +1,5 @@
-//! One request to one backend: names as the backend knows them, headers, deadline, trace, metrics.
+//! Sends one request to one backend: names as the backend knows them, headers, deadline, trace context and
+//! metrics.
 
 use std::time::{Duration, Instant};
 
@@ -17,24 +18,24 @@ use crate::route::caller::Caller;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces;
 
-/// Where a request goes.
+/// The target of a request, and how it may be sent.
 pub(in crate::route) struct Target<'a> {
     /// The backend's name.
     pub(in crate::route) backend: &'a str,
-    /// The method.
+    /// The MCP method.
     pub(in crate::route) method: &'a str,
-    /// What the request names, in the backend's spelling.
+    /// The name or URI that the request is about, in the backend's spelling.
     pub(in crate::route) subject: Option<&'a str>,
-    /// Arguments that travel as headers too.
+    /// Arguments that are repeated as HTTP headers (`x-mcp-header`).
     pub(in crate::route) param_headers: Vec<(String, String)>,
-    /// How long the backend may take.
+    /// Time that the backend has to answer.
     pub(in crate::route) deadline: Duration,
-    /// Whether asking twice does no harm.
+    /// True if the request may be repeated after a lost connection.
     pub(in crate::route) idempotent: bool,
 }
 
 impl<'a> Target<'a> {
-    /// A request that only reads, and may be repeated.
+    /// Makes the target of a request that only reads, and so may be repeated.
     pub(in crate::route) fn read(
         snapshot: &Snapshot,
         backend: &'a str,
@@ -46,7 +47,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Sends a request whose answer the client gets as the backend wrote it.
+/// Sends a request and relays the answer as the backend wrote it.
 pub(in crate::route) async fn relay(
     engine: &Engine,
     snapshot: &Snapshot,
@@ -61,7 +62,7 @@ pub(in crate::route) async fn relay(
     }
 }
 
-/// The parameters with the subject as the backend spells it.
+/// Returns the parameters with the subject as the backend spells it; all other bytes stay.
 pub(in crate::route) fn renamed(
     params: &Object<'_>,
     key: &str,
@@ -74,7 +75,8 @@ pub(in crate::route) fn renamed(
     edit.finish().into_raw().map_err(|error| CallError::Protocol { reason: error.to_string() })
 }
 
-/// Sends a request, and again with the client's answers as long as the backend asks and the client can be asked meanwhile.
+/// Sends a request. For a legacy client, questions of a modern backend are answered in input rounds; a modern
+/// client gets them as the result.
 pub(in crate::route) async fn send(
     snapshot: &Snapshot,
     caller: &Caller,
@@ -100,7 +102,8 @@ pub(in crate::route) async fn send(
     }
 }
 
-/// A legacy backend's demand to visit a URL first, as the question that a modern client understands.
+/// Turns a legacy backend's demand to visit a URL first (an error) into the question that a modern client
+/// understands.
 fn visit_first(caller: &Caller, target: &Target<'_>, response: Response) -> Response {
     let Response { outcome: Outcome::Error(error), era: Era::Legacy } = &response else { return response };
     let declared = caller.client.capabilities.as_deref();
@@ -124,7 +127,7 @@ async fn send_once(
     target: &Target<'_>,
     params: &RawValue,
 ) -> Result<Response, CallError> {
-    // The catalog outlives a removed backend by one snapshot at most.
+    // The backend was removed after this snapshot was loaded.
     let Some(backend) = snapshot.backends.get(target.backend) else {
         return Err(CallError::Unavailable { reason: "it is being removed".to_owned() });
     };

@@ -1,4 +1,4 @@
-//! Calls of tools that become tasks.
+//! Calls of tools that become tasks: who may ask for one, and which backend owns it.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use vmcp_wire::translate::{ResultType, payload_type};
 use crate::engine::Snapshot;
 use crate::route::caller::Caller;
 
-/// Whether a modern client takes a task instead of a result.
+/// True if a modern client declared that it takes a task instead of a result.
 pub(crate) fn takes_tasks(caller: &Caller) -> bool {
     ClientExtensions::read(caller.client.capabilities.as_deref()).has_tasks()
 }
 
-/// Whether a call of a tool of `backend` may ask for a task by the rules of 2025-11-25.
+/// True if a call of a tool of `backend` may ask for a task by the rules of 2025-11-25.
 pub(super) fn may_ask(snapshot: &Snapshot, caller: &Caller, backend: &str) -> bool {
     caller.era == Era::Legacy
         && snapshot.capabilities_of(backend).is_some_and(ServerCapabilities::takes_task_calls)
 }
 
-/// Learns of the task that a call of a tool has become, if it has; `asked` is whether it was asked to by the rules of
-/// 2025-11-25. An error when the client cannot be given one.
+/// Records the owner of the task that a tool call has become, if it has. `asked`: the call asked for a task
+/// by the rules of 2025-11-25. Returns an error if the client does not take tasks.
 pub(super) fn learn(
     snapshot: &Snapshot,
     caller: &Caller,

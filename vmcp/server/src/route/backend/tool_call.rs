@@ -1,4 +1,4 @@
-//! The call of a tool: where every way of reaching one ends.
+//! The one seam of tool calls: direct calls and calls through call_tool both end in [`call_tool`].
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::engine::Snapshot;
 use crate::route::caller::Caller;
 use crate::telemetry::metrics::Metrics;
 
-/// Calls a tool. `params` are those of `tools/call` for this tool under any name; its name and nothing else is replaced.
-/// This is where every way of reaching a tool ends.
+/// Calls a tool of a backend. `params` are those of `tools/call` for this tool under any name; only the name
+/// is replaced, and the request for a task where the backend takes none.
 pub(in crate::route) async fn call_tool(
     snapshot: &Snapshot,
     caller: &Caller,
@@ -44,7 +44,7 @@ pub(in crate::route) async fn call_tool(
     Ok(response)
 }
 
-/// The parameters without what asks for a task by the rules of 2025-11-25: other servers do not know it.
+/// Removes the request for a task by the rules of 2025-11-25, which other servers do not know.
 fn without_task(params: Box<RawValue>) -> Result<Box<RawValue>, CallError> {
     let object = Object::parse(&params).unwrap_or_default();
     if object.text(TASK).is_none() {

@@ -1,21 +1,21 @@
-//! One log line for each call of one of our tools (R022-35): who, what, how it ended, how long it took. Never the
-//! arguments and never the result. The line's trace is added by the log format.
+//! Audit log: one line for each call of an own tool, with subject, tool, outcome and latency. Neither
+//! arguments nor results are ever logged. The log format adds the trace id.
 
 use std::time::Instant;
 
 use crate::optim::names::{NameStyle, OptimTool};
 use crate::route::answer::Answer;
 
-/// The target of the lines, for those who route them to a place of their own.
+/// Log target of the audit lines, by which they can be filtered and routed.
 const TARGET: &str = "vmcp::audit";
-/// The subject while there is no authentication.
+/// Subject while there is no authentication.
 const ANONYMOUS: &str = "anonymous";
 
-/// A call under way.
+/// A call under way, to be logged when it ends.
 pub(super) struct AuditRecord {
     started: Instant,
     tool: OptimTool,
-    /// The tool that call_tool really called, once it is known.
+    /// The tool that call_tool called, once it is known.
     pub(super) target: Option<String>,
 }
 

@@ -1,4 +1,9 @@
-//! `optim.call_tool` (R022-10…16, GMT-19…23, X-03, X-04).
+//! The handler of call_tool: finds the tool that the arguments name, checks its arguments against its schema,
+//! calls it at the one seam of tool calls, and shapes the answer.
+//!
+//! The name may be the listed one, or with `server_name` the backend's own, in any letter case that is
+//! unambiguous. A tool outside of the caller's view is answered like one that does not exist. Failures are
+//! results with `isError`, which a model reads, not JSON-RPC errors.
 
 use std::time::Instant;
 
@@ -19,8 +24,8 @@ use crate::route::answer::Answer;
 use crate::route::backend::tool_call;
 use crate::route::caller::Caller;
 
-/// Calls the tool that the arguments name. `params` are those of the call of call_tool itself: what else they carry (the
-/// answers to a question of the backend, metadata) goes on to the tool.
+/// Calls the tool that the arguments name. `params` are those of the call of call_tool itself: its other keys
+/// (answers to a question of the backend, metadata) go on to the tool.
 pub(super) async fn run(
     engine: &Engine,
     snapshot: &Snapshot,
@@ -91,7 +96,7 @@ async fn call(
     }
 }
 
-/// The tool that is meant, if the caller may use it.
+/// Returns the one tool that the arguments name within the caller's view.
 fn resolve<'a>(
     snapshot: &'a Snapshot,
     view: &'a View,
@@ -99,7 +104,8 @@ fn resolve<'a>(
 ) -> Result<&'a CatalogTool, CallFailure<'a>> {
     let server = call.server.as_deref();
     let fail = |kind, error: String| CallFailure::new(server, &call.tool, kind, error);
-    // The same words for a tool that there is not and for one that this caller may not see (R022-14).
+    // Equal answers for a missing tool and for one that the caller may not see: the text must not tell them
+    // apart.
     let not_found = || fail(ErrorType::NotFound, format!("tool not found: {}", call.tool));
     let meant = own_name(&call.tool);
     if matches!(meant, Some(OwnName::Reserved(_) | OwnName::Unknown)) {
@@ -137,9 +143,9 @@ fn failure(tool: &CatalogTool, kind: ErrorType, error: String) -> CallFailure<'_
     CallFailure::new(Some(&tool.backend), &tool.definition.name, kind, error)
 }
 
-/// The answer in the shape that was asked for.
+/// Shapes a response: cuts it to the token limit, and wraps it if the caller asked for an envelope.
 fn shaped(snapshot: &Snapshot, tool: &CatalogTool, format: ResponseFormat, response: Response) -> Answer {
-    // A question to the client is no result yet; it must reach the client as it is.
+    // A question to the client is no result yet; it must reach the client unchanged.
     let answer = Answer::relayed(&tool.backend, response);
     if answer.pending.is_some() {
         return answer;
@@ -147,7 +153,7 @@ fn shaped(snapshot: &Snapshot, tool: &CatalogTool, format: ResponseFormat, respo
     let era = answer.era;
     let result = match answer.outcome {
         Ok(result) => result,
-        // The inner call failed, not the outer one: say so where a model reads it.
+        // A JSON-RPC error of the inner call becomes a result, where the model reads it.
         Err(error) => {
             return Answer::own(failure(tool, ErrorType::BackendError, message_of(&error)).to_result());
         }
@@ -172,7 +178,7 @@ fn shaped(snapshot: &Snapshot, tool: &CatalogTool, format: ResponseFormat, respo
     }
 }
 
-/// The text of a JSON-RPC error.
+/// Returns message and code of a JSON-RPC error.
 fn message_of(error: &RawValue) -> String {
     let object = Object::parse(error).unwrap_or_default();
     let message = object.get_str("message").unwrap_or_default();
@@ -180,7 +186,7 @@ fn message_of(error: &RawValue) -> String {
     format!("{message} ({code})")
 }
 
-/// The text of a failed result.
+/// Returns the first text of a failed result.
 fn first_text(result: &RawValue) -> String {
     #[derive(serde::Deserialize)]
     struct Content {

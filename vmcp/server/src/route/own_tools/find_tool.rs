@@ -1,4 +1,8 @@
-//! `optim.find_tool` (R022-01…09).
+//! The handler of find_tool: searches the caller's view of the catalog, and answers with the best tools,
+//! their schemas, and the tokens that this answer saves against listing every tool.
+//!
+//! A search without embeddings still answers, by keywords, and says so (`degraded`); with `onUnavailable:
+//! fail` it is an error instead.
 
 use std::time::Instant;
 
@@ -73,7 +77,8 @@ async fn find(
     answer(&config.search, view, &found, arguments.explain, metrics).map_err(|error| error.to_string())
 }
 
-/// A failed query tells the provider's keeper, so that the next searches do not wait for the same failure.
+/// Reports a failed query embedding to the engine, so that the next searches do not wait for the same
+/// failure.
 fn report(engine: &Engine, degraded: &Degraded) {
     let error = match degraded {
         Degraded::Provider(error) => error.clone(),
@@ -116,10 +121,10 @@ struct FoundTool<'a> {
     explanation: Option<&'a Explanation>,
 }
 
-/// What the search did, for people who wonder (R022-02 `explain`).
+/// Diagnosis of a search, for callers that set `explain`.
 #[derive(Serialize)]
 struct SearchExplanation<'a> {
-    /// Tools that this caller may see; all others had no part.
+    /// Tools that this caller may see; all others had no influence.
     tools_searched: usize,
     keyword_matches: usize,
     without_vector: usize,
@@ -130,7 +135,8 @@ struct SearchExplanation<'a> {
     clauses: &'a [String],
 }
 
-/// What the answer saves (R022-04). The optimizer's own definitions are on the other side of the scales.
+/// Tokens that the answer saves against listing every tool. The definitions of the own tools are given apart,
+/// as their cost.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct TokenMetrics {
     baseline_tokens: u64,

@@ -1,4 +1,5 @@
-//! The cap on what one call may put into a model's context (R022-46, `optimizer.maxToolResponseTokens`).
+//! Token limit of a call's result (`optimizer.maxToolResponseTokens`): protects a model's context from an
+//! oversized answer.
 
 use std::borrow::Cow;
 
@@ -7,10 +8,10 @@ use vmcp_json::object::Object;
 
 use super::tool_result::TextBlock;
 
-/// The result cut to `limit` tokens: whole content blocks in order, as many as fit, after a notice that says what is
-/// missing. `None` when the result fits, or is none that we understand.
+/// Cuts a result to `limit` tokens: keeps as many whole content blocks as fit, in order, after a notice that
+/// names the omission. Returns `None` if the result fits, or is not understood.
 pub(super) fn cut(result: &RawValue, limit: u64) -> Option<Box<RawValue>> {
-    // A token is about four characters, so a result of that many bytes fits without a look inside.
+    // A token is about four characters, so a result of at most four bytes per token fits without parsing.
     if (result.get().len() as u64).div_ceil(4) <= limit {
         return None;
     }
@@ -29,7 +30,7 @@ pub(super) fn cut(result: &RawValue, limit: u64) -> Option<Box<RawValue>> {
     };
     let kept: Vec<&RawValue> = blocks.iter().take_while(fits).copied().collect();
     let omitted = blocks.len() - kept.len();
-    // Structured content repeats the blocks, so it goes when one of them goes, and when it is too large itself.
+    // Structured content repeats the blocks: it goes with any of them, and when it is too large itself.
     let structured = object.get("structuredContent").filter(|json| omitted > 0 || size(json.get()) > limit);
     if omitted == 0 && structured.is_none() {
         return None;
@@ -50,7 +51,7 @@ pub(super) fn cut(result: &RawValue, limit: u64) -> Option<Box<RawValue>> {
     edit.finish().into_raw().ok()
 }
 
-/// What a model reads of a block: the text of a text block, all of any other.
+/// Returns the tokens of a block: of its text for a text block, of all its JSON for any other.
 fn tokens(block: &RawValue) -> u64 {
     let text = Object::parse(block).ok().and_then(|object| object.get_str("text"));
     size(&text.unwrap_or(Cow::Borrowed(block.get())))

@@ -1,4 +1,4 @@
-//! find_tool and call_tool from the request to the backend and back.
+//! Tests of find_tool and call_tool, from the client's request to the backend and back.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::identity::Identity;
 use crate::route::Caller;
 use crate::testing::{KEYWORDS, Scripted, backends, call, call_with, engine};
 
-/// Some of FX-JIRA, and tools that misbehave.
+/// Some tools of a Jira server, and tools that misbehave.
 async fn jira() -> Scripted {
     let key = json!({"issueKey": {"type": "string", "description": "Key of the issue"}});
     Scripted::start(&[
@@ -161,7 +161,7 @@ async fn what_the_call_carries_besides_goes_on_to_the_tool() {
     call_with(&engine, &Caller::default(), params).await.unwrap();
     let [call] = &*jira.calls() else { panic!("one call") };
     assert_eq!((&call["_meta"]["com.example/x"], &call["vendor"]), (&json!(1), &json!([1])));
-    // The backend is of the legacy era, where these mean nothing.
+    // The backend is of the legacy era, where these keys mean nothing.
     assert!(call.get("requestState").is_none() && call.get("inputResponses").is_none(), "{call}");
 }
 

@@ -1,4 +1,5 @@
-//! Results of our own tools, as `CallToolResult` (R022-03, X-04, GMT-20).
+//! Results of own tools, as `CallToolResult`: a structured success, a mistake in the arguments, a failed
+//! call, an envelope.
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -35,17 +36,17 @@ fn result(content: &[TextBlock<'_>], structured_content: Option<&RawValue>, is_e
     to_raw_value(&CallToolResult { content, structured_content, is_error }).unwrap_or_default()
 }
 
-/// A success: the JSON as `structuredContent`, and the same text as a block for clients that do not read that.
+/// Makes a success: the JSON as `structuredContent`, and as a text block for clients that do not read that.
 pub(super) fn structured(json: &RawValue) -> Box<RawValue> {
     result(&[TextBlock::new(json.get())], Some(json), false)
 }
 
-/// A mistake in the arguments of one of our tools.
+/// Makes the result for a mistake in the arguments of an own tool.
 pub(super) fn error(message: &str) -> Box<RawValue> {
     result(&[TextBlock::new(message)], None, true)
 }
 
-/// What kind of failure a call ended in (GMT-20).
+/// Kinds of failure of a call, as the model reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) enum ErrorType {
     /// The backend did not answer in time.
@@ -56,29 +57,29 @@ pub(super) enum ErrorType {
     NotFound,
     /// The backend failed, or cannot be reached.
     BackendError,
-    /// The backend failed too often of late; nothing was sent.
+    /// The circuit breaker is open: the backend failed too often of late, and nothing was sent.
     CircuitOpen,
 }
 
-/// A call that did not come to its tool, or not back.
+/// A failed call: it did not reach its tool, or its answer did not come back.
 #[derive(Debug, Serialize)]
 pub(super) struct CallFailure<'a> {
     success: bool,
     /// The server: as resolved, or as the caller gave it.
     pub(super) server: Option<&'a str>,
-    /// The tool, likewise.
+    /// The tool: as resolved, or as the caller gave it.
     pub(super) tool: &'a str,
-    /// What went wrong.
+    /// Description for the model.
     pub(super) error: String,
-    /// What kind of failure it is.
+    /// Kind of the failure.
     pub(super) error_type: ErrorType,
-    /// When the server is unknown: those there are.
+    /// Known servers, if the named one is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) available_servers: Option<Vec<&'a str>>,
 }
 
 impl<'a> CallFailure<'a> {
-    /// A failure of a call of this tool.
+    /// Makes the failure of a call of this tool.
     pub(super) fn new(
         server: Option<&'a str>,
         tool: &'a str,
@@ -88,11 +89,11 @@ impl<'a> CallFailure<'a> {
         CallFailure { success: false, server, tool, error: error.into(), error_type, available_servers: None }
     }
 
-    /// A call that its backend did not answer.
+    /// Makes the failure of a call that its backend did not answer.
     pub(super) fn of_call(server: &'a str, tool: &'a str, error: &CallError) -> Self {
         let (kind, text) = match error {
             CallError::Timeout { after } => {
-                // What was measured is a little more than what was allowed.
+                // Rounded to a tenth: the measured time is a little more than the deadline.
                 let seconds = (after.as_secs_f64() * 10.0).round() / 10.0;
                 (ErrorType::TimeoutError, format!("Tool call timed out after {seconds} seconds"))
             }
@@ -102,22 +103,22 @@ impl<'a> CallFailure<'a> {
         CallFailure::new(Some(server), tool, kind, text)
     }
 
-    /// The failure as a result: a sentence for the model, then the same as JSON.
+    /// Makes the result: a sentence for the model, then the failure as JSON.
     pub(super) fn to_result(&self) -> Box<RawValue> {
         let json = to_raw_value(self).unwrap_or_default();
         result(&[TextBlock::new(&self.error), TextBlock::new(json.get())], Some(&json), true)
     }
 }
 
-/// The result of a call that its backend did not answer, for the model that made it.
+/// Makes the result of a call that its backend did not answer, for the model that made the call.
 pub(in crate::route) fn failed_call(tool: &CatalogTool, error: &CallError) -> Box<RawValue> {
     CallFailure::of_call(&tool.backend, &tool.definition.name, error).to_result()
 }
 
-/// `{success, server, tool, result}` (GMT-19).
+/// A successful result in an envelope: `{success, server, tool, result}`.
 #[derive(Serialize)]
 pub(super) struct Envelope<'a> {
-    /// Whether the tool says that it succeeded.
+    /// True if the tool reports success.
     pub(super) success: bool,
     /// The backend's name.
     pub(super) server: &'a str,
@@ -128,7 +129,7 @@ pub(super) struct Envelope<'a> {
 }
 
 impl Envelope<'_> {
-    /// The envelope as a result.
+    /// Makes the result.
     pub(super) fn to_result(&self) -> Box<RawValue> {
         let json = to_raw_value(self).unwrap_or_default();
         result(&[TextBlock::new(json.get())], Some(&json), !self.success)

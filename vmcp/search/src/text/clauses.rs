@@ -1,17 +1,30 @@
-//! A query that asks for several things, taken apart.
+//! Query decomposition: takes a query that asks for several things apart, so that each clause is searched by
+//! itself.
 
-use crate::analysis::content_words;
-use crate::stopwords::is_stop_word;
+use super::analysis::content_words;
+use super::stopwords::is_stop_word;
 
-/// Clauses that are looked at. Each costs one embedding while someone waits.
+/// The most clauses of a query that are searched; further ones are dropped. Each costs one embedding while a
+/// client waits.
 pub const MAX_CLAUSES: usize = 8;
-/// A fragment with fewer words that say something belongs to the clause before it: `by title, label and author`.
+/// Content words that a fragment needs to be a clause; a shorter one joins the clause before it: `by title,
+/// label and author`.
 const MIN_CONTENT_WORDS: usize = 2;
 
-/// The clauses of a query, at most [`MAX_CLAUSES`]; empty when there is just one.
+/// Splits a query into clauses, at most [`MAX_CLAUSES`]; returns an empty list for a query of a single
+/// clause.
 ///
-/// Several sentences (or lines, or parts between semicolons) are the clauses. A single sentence is taken apart at its
-/// commas and before `and`, `then`, `plus` and `also`. Split the task's description only: keywords have no clauses.
+/// Several sentences (or lines, or parts between semicolons) are the clauses. A single sentence is split at
+/// its commas and before `and`, `then`, `plus` and `also`. Pass the task's description only: keywords have no
+/// clauses.
+///
+/// ```
+/// use vmcp_search::split_clauses;
+///
+/// let clauses = split_clauses("find the open issues of the project, then send a summary to the team");
+/// assert_eq!(clauses, ["find the open issues of the project", "send a summary to the team"]);
+/// assert!(split_clauses("list the issues by title and author").is_empty());
+/// ```
 pub fn split_clauses(query: &str) -> Vec<String> {
     let mut clauses = join_short(&fragments(query, Separators::Sentences));
     if clauses.len() < 2 {
@@ -27,7 +40,7 @@ enum Separators {
     Conjunctions,
 }
 
-/// Pieces of the query, without the punctuation and the words between them.
+/// Cuts the query at the separators; neither they nor the punctuation are part of a fragment.
 fn fragments(query: &str, cut: Separators) -> Vec<String> {
     let fine = cut == Separators::Conjunctions;
     let mut fragments = vec![String::new()];
@@ -58,7 +71,7 @@ fn fragments(query: &str, cut: Separators) -> Vec<String> {
     fragments
 }
 
-/// Joins fragments that say too little to stand alone.
+/// Joins each fragment of fewer than [`MIN_CONTENT_WORDS`] words to its neighbor.
 fn join_short(fragments: &[String]) -> Vec<String> {
     let is_short =
         |text: &str| content_words(text).filter(|word| !is_stop_word(word)).count() < MIN_CONTENT_WORDS;

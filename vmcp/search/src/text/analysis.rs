@@ -1,46 +1,51 @@
-//! From text to terms: words are split at identifier boundaries, lower-cased, freed of stop words and stemmed.
+//! Text analysis: splits words at identifier boundaries, lower-cases them, drops stop words and stems the
+//! rest.
 //!
-//! The same analysis serves documents and queries. Nothing in a text is an operator or a phrase.
+//! Documents and queries take the same way, so that their terms meet: `create_pullRequest` and "creating a
+//! pull request" share `creat`, `pull` and `request`. No character of a text is an operator or a phrase mark.
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-use crate::stopwords::is_stop_word;
+use super::stopwords::is_stop_word;
 
-/// Longer words are keys and hashes, no English; the stemmer's time grows with the square of the length.
+/// Words longer than this, in bytes, are not stemmed: they are keys and hashes, no English, and the stemmer's
+/// time grows with the square of the length.
 const MAX_STEMMED_BYTES: usize = 48;
 
-/// The terms of a text in order, repeated as often as they occur.
+/// Returns the terms of a text in order, repeated as often as they occur.
 pub(crate) fn terms(text: &str) -> impl Iterator<Item = String> {
     let stemmer = stemmer();
     content_words(text).map(move |word| stem(&stemmer, word))
 }
 
-/// The stemmer of all terms.
+/// Returns the Snowball stemmer for English that makes all terms.
 pub(crate) fn stemmer() -> Stemmer {
     Stemmer::create(Algorithm::English)
 }
 
-/// The stem of an English word. Other words stay as they are: the stemmer is made for ASCII and may panic on the rest.
+/// Returns the stem of an English word. Words beyond ASCII stay as they are: the stemmer is made for ASCII
+/// and may panic on the rest.
 pub(crate) fn stem(stemmer: &Stemmer, word: String) -> String {
     if word.is_ascii() && word.len() <= MAX_STEMMED_BYTES { stemmer.stem(&word).into_owned() } else { word }
 }
 
-/// The words of a text that say something, lower-case. A text of stop words alone keeps them: `who_am_i` shall be found
-/// by its name.
+/// Returns the lower-case words of a text without stop words. A text of stop words alone keeps them, so that
+/// `who_am_i` is found by its name.
 pub(crate) fn content_words(text: &str) -> impl Iterator<Item = String> {
     let words = words(text);
     let only_stop_words = words.iter().all(|word| is_stop_word(word));
     words.into_iter().filter(move |word| only_stop_words || !is_stop_word(word))
 }
 
-/// The words of an identifier, in their own case: `create_pullRequest` gives `create`, `pull`, `Request`.
+/// Splits an identifier into words that keep their case: `create_pullRequest` gives `create`, `pull`,
+/// `Request`.
 pub(crate) fn split_identifier(identifier: &str) -> Vec<&str> {
     runs(identifier).into_iter().flat_map(split_run).collect()
 }
 
-/// Lower-case words. A compound in camel case also yields its whole, since people write `github` and `postgresql` for
-/// what a description calls `GitHub` and `PostgreSQL`. Scripts that write no spaces yield overlapping pairs of
-/// characters.
+/// Returns lower-case words. A compound in camel case yields its parts and its whole, since people write
+/// `github` and `postgresql` for `GitHub` and `PostgreSQL`. Scripts that write no spaces yield overlapping
+/// pairs of characters (bigrams).
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for run in runs(text) {
@@ -79,8 +84,9 @@ fn split_run(run: &str) -> Vec<&str> {
     })
 }
 
-/// Whether `at` is an edge of the number in `md2pdf` or `text2image`. One letter on either side makes it an abbreviation
-/// (`k8s`, `i18n`, `e2e`); with no lower-case letter behind it, it belongs to the word (`sha256`, `base64Encode`).
+/// True if `at` is an edge of the number in `md2pdf` or `text2image`. One letter on either side makes an
+/// abbreviation (`k8s`, `i18n`, `e2e`); with no lower-case letter behind it, the number belongs to the word
+/// (`sha256`, `base64Encode`).
 fn is_infix_number(run: &str, at: usize) -> bool {
     let Some((before, after)) = run.split_at_checked(at) else { return false };
     if before.ends_with(char::is_numeric) == after.starts_with(char::is_numeric) {
@@ -114,7 +120,7 @@ fn is_unspaced(character: char) -> bool {
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Overlapping pairs of characters; a single character is itself.
+/// Returns overlapping pairs of characters; a single character is its own pair.
 fn pairs(run: &str) -> Vec<String> {
     let characters: Vec<char> = run.chars().collect();
     if characters.len() < 2 {

@@ -1,7 +1,7 @@
-//! English function words, and the words that requests to a search tool are padded with.
+//! Stop words: English function words, and the words that requests to a search tool are padded with.
 
-/// Sorted, so that a lookup is a binary search. Words that name things tools act on (`data`, `list`, `file`, `name`)
-/// are not here: their weight in the collection already says how little they tell.
+/// Sorted for binary search. Words that name things tools act on (`data`, `list`, `file`, `name`) are absent:
+/// BM25F's inverse document frequency already says how little they tell.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "because",
     "been", "before", "being", "between", "both", "but", "by", "can", "could", "d", "did", "do", "does",
@@ -15,7 +15,7 @@ const STOP_WORDS: &[&str] = &[
     "within", "would", "you", "your",
 ];
 
-/// Whether a lower-case word is one.
+/// True if a lower-case word is a stop word.
 pub(crate) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }

@@ -1,12 +1,13 @@
-//! The first sentence of a description: what is embedded of it, and what a table shows.
+//! The first sentence of a description: the part that is embedded, and that a table shows.
 
 /// Words whose full stop does not end a sentence. `etc.` is not among them: before a capital letter it does.
 const ABBREVIATIONS: [&str; 8] = ["e.g", "i.e", "vs", "cf", "approx", "incl", "resp", "viz"];
 
 /// Returns the first sentence of `text` on one line, its punctuation included.
 ///
-/// A sentence ends at a blank line, at a full-width stop, or at `.`, `!` or `?` before white space that no lower-case
-/// letter follows; the full stop of an abbreviation (`e.g.`, `vs.`, …) ends one only at the end of the paragraph.
+/// A sentence ends at a blank line, at a full-width stop, or at `.`, `!` or `?` before white space that no
+/// lower-case letter follows; the full stop of an abbreviation (`e.g.`, `vs.`, …) ends one only at the end of
+/// the paragraph.
 ///
 /// ```
 /// use vmcp_search::first_sentence;

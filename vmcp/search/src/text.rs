@@ -1,0 +1,9 @@
+//! Text as the index reads it: terms, stop words, clauses of a query, the first sentence of a description.
+
+pub(crate) mod analysis;
+mod clauses;
+mod sentence;
+mod stopwords;
+
+pub use clauses::{MAX_CLAUSES, split_clauses};
+pub use sentence::first_sentence;
