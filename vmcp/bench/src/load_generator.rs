@@ -7,21 +7,17 @@ use futures::TryStreamExt as _;
 use futures::stream::FuturesUnordered;
 use vmcp_wire::era::Era;
 
-use crate::client::http_connection::Connection;
-use crate::report::{Part, Report, Row, Unit, show};
-use crate::roles::backend::Counts;
+use crate::report::{Report, Row, Section, Unit, format_value};
 use crate::samples::Samples;
-use crate::testbed::Target;
+use crate::testbed::backend_counters::BackendCounters;
 use crate::testbed::process_usage;
+use crate::testbed::target::{BARE_PROXY, DIRECT, Target};
 
-/// The name of the backend itself, and of the proxy that is the yardstick of cost.
-pub(crate) const DIRECT: &str = "direct";
-pub(crate) const BARE: &str = "bare hyper proxy";
 const WARM_UP: Duration = Duration::from_millis(50);
 
 /// What one target did in all its rounds.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct LoadSamples {
     n: usize,
     p50: Samples,
     p99: Samples,
@@ -32,16 +28,16 @@ pub(crate) struct Tally {
 }
 
 /// A way to the backend, for clients of one era.
-pub(crate) struct Lane<'a, A> {
+pub(crate) struct TargetLoad<'a, A> {
     pub(crate) target: &'a Target,
     pub(crate) era: Era,
     pub(crate) clients: Vec<A>,
-    pub(crate) tally: Tally,
+    pub(crate) samples: LoadSamples,
 }
 
-/// By which figure two lanes are compared.
+/// ComparedFigure which figure two loads are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum ComparedFigure {
     P50,
     Cpu,
 }
@@ -49,101 +45,92 @@ pub(crate) enum By {
 /// How often, and for how long.
 pub(crate) type Rounds = (usize, Duration);
 
-impl<'a, A: Ask> Lane<'a, A> {
-    pub(crate) fn new(target: &'a Target, era: Era, clients: Vec<A>) -> Lane<'a, A> {
-        Lane { target, era, clients, tally: Tally::default() }
+impl<'a, A: Workload> TargetLoad<'a, A> {
+    pub(crate) fn new(target: &'a Target, era: Era, clients: Vec<A>) -> TargetLoad<'a, A> {
+        TargetLoad { target, era, clients, samples: LoadSamples::default() }
     }
 
-    fn figure(&self, by: By) -> f64 {
+    fn figure(&self, by: ComparedFigure) -> f64 {
         match by {
-            By::P50 => self.tally.p50.p50(),
-            By::Cpu => self.tally.cpu.p50(),
+            ComparedFigure::P50 => self.samples.p50.p50(),
+            ComparedFigure::Cpu => self.samples.cpu.p50(),
         }
     }
 }
 
-/// Lets the lanes ask in turns, round after round, so that what else the machine does befalls all alike.
-pub(crate) async fn in_turns<A: Ask>(
-    lanes: &mut [Lane<'_, A>],
+/// Lets the loads ask in turns, round after round, so that what else the machine does befalls all alike.
+pub(crate) async fn run_interleaved<A: Workload>(
+    loads: &mut [TargetLoad<'_, A>],
     (rounds, time): Rounds,
-    counters: &mut Counters,
+    counters: &mut BackendCounters,
 ) -> Result<()> {
-    for lane in &mut *lanes {
-        let about = || format!("{}, {} client", lane.target.name, lane.era.as_str());
-        Tally::default().round(&mut lane.clients, WARM_UP, None, counters).await.with_context(about)?;
+    for load in &mut *loads {
+        let about = || format!("{}, {} client", load.target.name, load.era.as_str());
+        LoadSamples::default().round(&mut load.clients, WARM_UP, None, counters).await.with_context(about)?;
     }
     for _ in 0..rounds {
-        for lane in &mut *lanes {
-            lane.tally.round(&mut lane.clients, time, lane.target.pid, counters).await?;
+        for load in &mut *loads {
+            load.samples.round(&mut load.clients, time, load.target.pid, counters).await?;
         }
         // Whoever comes after the slowest is not always the same.
-        lanes.rotate_left(1);
+        loads.rotate_left(1);
     }
-    lanes.sort_by_key(|lane| (lane.era == Era::Modern, lane.target.rank));
+    loads.sort_by_key(|load| (load.era == Era::Modern, load.target.rank));
     Ok(())
 }
 
 /// Rows of what has been measured, each but the first compared with the bare proxy, and that with the backend itself.
 /// Returns the ratios.
-pub(crate) fn rows<A: Ask>(
+pub(crate) fn report_rows<A: Workload>(
     report: &mut Report,
-    part: Part,
-    lanes: &[Lane<'_, A>],
+    section: Section,
+    loads: &[TargetLoad<'_, A>],
     what: &str,
-    by: By,
+    by: ComparedFigure,
 ) -> Vec<Option<f64>> {
     let mut ratios = Vec::new();
-    for lane in lanes {
-        let mut row = lane.tally.row(format!("{what}, {}: {}", lane.era.as_str(), lane.target.name));
+    for load in loads {
+        let mut row = load.samples.to_row(format!("{what}, {}: {}", load.era.as_str(), load.target.name));
         // The backend's own CPU time is not asked for; neither is that of a gateway whose process is unknown.
-        let (yardstick, by) = match (lane.target.pid, lane.target.name.as_str()) {
-            (_, BARE | DIRECT) => (DIRECT, By::P50),
-            (None, _) => (BARE, By::P50),
-            (Some(_), _) => (BARE, by),
+        let (yardstick, by) = match (load.target.pid, load.target.name.as_str()) {
+            (_, BARE_PROXY | DIRECT) => (DIRECT, ComparedFigure::P50),
+            (None, _) => (BARE_PROXY, ComparedFigure::P50),
+            (Some(_), _) => (BARE_PROXY, by),
         };
-        let peer = |other: &&Lane<'_, A>| other.era == lane.era && other.target.name == yardstick;
-        let other = lanes.iter().find(peer).filter(|_| lane.target.name != yardstick);
+        let peer = |other: &&TargetLoad<'_, A>| other.era == load.era && other.target.name == yardstick;
+        let other = loads.iter().find(peer).filter(|_| load.target.name != yardstick);
         if let Some(other) = other {
-            let word = if by == By::P50 { "p50" } else { "CPU" };
+            let word = if by == ComparedFigure::P50 { "p50" } else { "CPU" };
             row.yardstick = format!("{yardstick}, {word}");
-            row.compared = Some((show(other.figure(by), Unit::Seconds), lane.figure(by) / other.figure(by)));
+            row.compared =
+                Some((format_value(other.figure(by), Unit::Seconds), load.figure(by) / other.figure(by)));
         }
-        ratios.push(other.map(|other| lane.figure(by) / other.figure(by)));
-        report.add(part, row);
+        ratios.push(other.map(|other| load.figure(by) / other.figure(by)));
+        report.add(section, row);
     }
     ratios
 }
 
 /// Someone who asks once and checks the answer.
-pub(crate) trait Ask {
+pub(crate) trait Workload {
     /// Asks. What is timed.
-    async fn ask(&mut self) -> Result<()>;
+    async fn run_once(&mut self) -> Result<()>;
 }
 
-/// The backend's counters, over a connection of their own.
-pub(crate) struct Counters(pub(crate) Connection);
-
-impl Counters {
-    pub(crate) async fn read(&mut self) -> Result<Counts> {
-        let received = self.0.exchange(b"GET /counts HTTP/1.1\r\nhost: backend\r\n\r\n").await?;
-        Ok(serde_json::from_slice(received.body)?)
-    }
-}
-
-impl Tally {
+impl LoadSamples {
     /// Lets the clients ask for so long, all at once. `gateway` is the process between them and the backend.
-    async fn round<A: Ask>(
+    async fn round<A: Workload>(
         &mut self,
         clients: &mut [A],
         time: Duration,
         gateway: Option<u32>,
-        counters: &mut Counters,
+        counters: &mut BackendCounters,
     ) -> Result<()> {
         let before = counters.read().await?;
         let cpu = || gateway.map(process_usage::cpu).transpose();
         let (cpu_before, started) = (cpu()?, Instant::now());
         let until = started + time;
-        let asking: FuturesUnordered<_> = clients.iter_mut().map(|client| ask_until(client, until)).collect();
+        let asking: FuturesUnordered<_> = clients.iter_mut().map(|client| run_until(client, until)).collect();
         let took: Samples = asking.try_collect::<Vec<_>>().await?.into_iter().flatten().collect();
         let elapsed = started.elapsed();
         let cpu_after = cpu()?;
@@ -164,13 +151,13 @@ impl Tally {
     }
 
     /// The row without a comparison.
-    fn row(&self, what: String) -> Row {
+    fn to_row(&self, what: String) -> Row {
         let n = self.n as f64;
         Row {
             what,
             n: self.n,
-            p50: show(self.p50.p50(), Unit::Seconds),
-            p99: show(self.p99.p50(), Unit::Seconds),
+            p50: format_value(self.p50.p50(), Unit::Seconds),
+            p99: format_value(self.p99.p50(), Unit::Seconds),
             rate: Some(self.rate.p50()),
             cpu: (self.cpu.len() > 0).then(|| self.cpu.p50()),
             memory: self.memory,
@@ -185,11 +172,11 @@ impl Tally {
     }
 }
 
-async fn ask_until(client: &mut impl Ask, until: Instant) -> Result<Vec<f64>> {
+async fn run_until(client: &mut impl Workload, until: Instant) -> Result<Vec<f64>> {
     let mut took = Vec::new();
     let mut before = Instant::now();
     while before < until || took.is_empty() {
-        client.ask().await.context("asking")?;
+        client.run_once().await.context("asking")?;
         let after = Instant::now();
         took.push((after - before).as_secs_f64());
         before = after;

@@ -1,4 +1,5 @@
-//! `make bench`: what vmcp costs, in one table, each figure beside something named that was measured in the same go.
+//! `make bench`: measures what vmcp costs, in one table. Each figure stands beside a named peer that was measured in turns
+//! with it, so that a machine whose speed drifts does not decide.
 //!
 //! ```console
 //! cargo build --release -p vmcp -p vmcp-fixture
@@ -31,30 +32,32 @@ use tokio::runtime::Builder;
 use crate::options::{Options, Stage};
 use crate::progress::progress;
 use crate::report::Report;
-use crate::stages::find_tool::{Bed, tools};
 use crate::stages::{
-    calls, catalog, change_storm, embedding, idle_sessions, lists, memory, open_sessions, start,
+    calls, catalog, change_storm, embedding, find_tool, idle_sessions, lists, memory, open_sessions, start,
 };
+use crate::synthetic_tools::count_in_words;
+use crate::testbed::search_testbed::SearchTestbed;
 
-/// Sizes of the catalog.
+/// Numbers of tools in the catalogs of the stage `find-tool`.
 const SIZES: [usize; 4] = [100, 500, 5_000, 15_000];
 
 fn main() -> Result<()> {
     let options = Options::parse();
-    if let Some(role) = options.part.role {
-        return roles::play(role, options.part.listen, options.part.upstream);
+    if let Some(role) = options.process_role.role {
+        return roles::run(role, options.process_role.listen, options.role_options.upstream);
     }
     let mut report = Report::new(options.quick);
-    // Processes first, while nothing of this one runs in the background.
-    let second = on_one_thread(second_part(&mut report, &options));
-    let first = Builder::new_multi_thread().enable_all().build()?.block_on(first_part(&mut report, &options));
-    // What could be measured is shown, whatever could not.
+    // Processes first, while no task of this one runs in the background.
+    let overhead = on_one_thread(measure_overhead(&mut report, &options));
+    let alone =
+        Builder::new_multi_thread().enable_all().build()?.block_on(measure_alone(&mut report, &options));
+    // A stage that failed does not hide the rows of the others.
     report.print();
-    second.and(first)
+    overhead.and(alone)
 }
 
-/// What vmcp does by itself.
-async fn first_part(report: &mut Report, options: &Options) -> Result<()> {
+/// Measures vmcp by itself: start, memory, search, catalog, embedding.
+async fn measure_alone(report: &mut Report, options: &Options) -> Result<()> {
     if options.runs(Stage::Start) {
         start::measure(report).await?;
     }
@@ -62,15 +65,15 @@ async fn first_part(report: &mut Report, options: &Options) -> Result<()> {
         memory::measure(report).await?;
     }
     for size in SIZES.into_iter().filter(|_| options.runs(Stage::FindTool)) {
-        progress(&format!("{}: connecting, indexing, embedding", tools(size)));
-        let mut bed = Bed::new(size).await?;
-        progress(&format!("{}: find_tool and search", tools(size)));
-        bed.measure(report).await?;
+        progress(&format!("{}: connecting, indexing, embedding", count_in_words(size)));
+        let mut testbed = SearchTestbed::new(size).await?;
+        progress(&format!("{}: find_tool and search", count_in_words(size)));
+        find_tool::measure(&mut testbed, report).await?;
         if size == 500 || size == 15_000 {
-            progress(&format!("{}: building and reloading", tools(size)));
-            catalog::measure(&bed, report).await?;
+            progress(&format!("{}: building and reloading", count_in_words(size)));
+            catalog::measure(&testbed, report).await?;
         }
-        bed.end().await;
+        testbed.end().await;
     }
     if options.runs(Stage::Sessions) {
         open_sessions::measure(report).await?;
@@ -81,8 +84,8 @@ async fn first_part(report: &mut Report, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What it costs to have vmcp in between.
-async fn second_part(report: &mut Report, options: &Options) -> Result<()> {
+/// Measures the overhead of vmcp between client and backend: calls, lists, sessions, storms of changes.
+async fn measure_overhead(report: &mut Report, options: &Options) -> Result<()> {
     if options.runs(Stage::Calls) {
         calls::measure(report, options).await?;
     }
@@ -98,7 +101,7 @@ async fn second_part(report: &mut Report, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Runs clients on one thread: they must not take more of the machine than they need.
+/// Runs `work` on one thread: the clients must leave the other cores to the processes they measure.
 fn on_one_thread<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     Builder::new_current_thread().enable_all().build()?.block_on(work)
 }

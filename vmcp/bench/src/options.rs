@@ -40,12 +40,12 @@ pub(crate) struct Options {
     #[arg(long, default_value = "127.0.0.1:0")]
     pub(crate) backend_listen: SocketAddr,
     #[command(flatten)]
-    pub(crate) part: RolePlay,
+    pub(crate) process_role: RoleOptions,
 }
 
 /// This program as one of the processes that it starts.
 #[derive(Debug, Args)]
-pub(crate) struct RolePlay {
+pub(crate) struct RoleOptions {
     #[arg(long, hide = true, value_enum)]
     pub(crate) role: Option<Role>,
     #[arg(long, hide = true, default_value = "127.0.0.1:0")]

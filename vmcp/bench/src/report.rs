@@ -9,7 +9,7 @@ use crate::samples::Samples;
 
 /// Parts of the table, in the order in which they are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
+pub(crate) enum Section {
     FindTool,
     Search,
     Embedding,
@@ -58,7 +58,7 @@ pub(crate) struct Row {
 /// Collects rows, and promises.
 pub(crate) struct Report {
     quick: bool,
-    rows: Vec<(Part, Row)>,
+    rows: Vec<(Section, Row)>,
     targets: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl Report {
     /// Adds a row: what was measured, and what it is compared with.
     pub(crate) fn row(
         &mut self,
-        part: Part,
+        section: Section,
         unit: Unit,
         (what, samples): (impl Into<String>, &Samples),
         (yardstick, of_yardstick): (impl Into<String>, &Samples),
@@ -85,40 +85,40 @@ impl Report {
         let row = Row {
             what: what.into(),
             n: samples.len(),
-            p50: show(p50, unit),
-            p99: show(samples.p99(), unit),
+            p50: format_value(p50, unit),
+            p99: format_value(samples.p99(), unit),
             yardstick: yardstick.into(),
-            compared: Some((show(other, unit), p50 / other)),
+            compared: Some((format_value(other, unit), p50 / other)),
             ..Row::default()
         };
-        self.add(part, row);
+        self.add(section, row);
     }
 
     /// Adds a row of any kind.
-    pub(crate) fn add(&mut self, part: Part, row: Row) {
-        self.rows.push((part, row));
+    pub(crate) fn add(&mut self, section: Section, row: Row) {
+        self.rows.push((section, row));
     }
 
     /// Holds a median against what was promised.
-    pub(crate) fn target(&mut self, what: &str, unit: Unit, samples: &Samples, at_most: f64) {
-        self.promise(what, unit, samples.p50(), at_most);
+    pub(crate) fn check_median(&mut self, what: &str, unit: Unit, samples: &Samples, at_most: f64) {
+        self.check_target(what, unit, samples.p50(), at_most);
     }
 
     /// Holds a figure against what was promised.
-    pub(crate) fn promise(&mut self, what: &str, unit: Unit, figure: f64, at_most: f64) {
+    pub(crate) fn check_target(&mut self, what: &str, unit: Unit, figure: f64, at_most: f64) {
         let verdict = if figure <= at_most { "met" } else { "MISSED" };
-        let (figure, at_most) = (show(figure, unit), show(at_most, unit));
+        let (figure, at_most) = (format_value(figure, unit), format_value(at_most, unit));
         self.targets.push(format!("{verdict}: {what}: {figure}, promised {at_most}"));
     }
 
     /// Says beside the table what could not be measured, or only so.
-    pub(crate) fn remark(&mut self, what: &str) {
+    pub(crate) fn note(&mut self, what: &str) {
         self.targets.push(format!("note: {what}"));
     }
 
     /// Prints all of it.
     pub(crate) fn print(mut self) {
-        self.rows.sort_by_key(|(part, _)| *part);
+        self.rows.sort_by_key(|(section, _)| *section);
         let mut table = Table::new();
         table.load_style(ASCII_MARKDOWN);
         let titles = [
@@ -143,8 +143,8 @@ impl Report {
                 row.p50,
                 row.p99,
                 row.rate.map(significant).unwrap_or_default(),
-                row.cpu.map(|cpu| show(cpu, Unit::Seconds)).unwrap_or_default(),
-                row.memory.map(|memory| show(memory, Unit::Bytes)).unwrap_or_default(),
+                row.cpu.map(|cpu| format_value(cpu, Unit::Seconds)).unwrap_or_default(),
+                row.memory.map(|memory| format_value(memory, Unit::Bytes)).unwrap_or_default(),
                 row.upstream.map(|(requests, new)| format!("{requests:.2}, {new:.2}")).unwrap_or_default(),
                 row.yardstick,
                 other.unwrap_or_default(),
@@ -162,7 +162,7 @@ impl Report {
 }
 
 /// A value with its unit.
-pub(crate) fn show(value: f64, unit: Unit) -> String {
+pub(crate) fn format_value(value: f64, unit: Unit) -> String {
     let units: &[(f64, &str)] = match unit {
         Unit::Seconds => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")],
         Unit::Bytes => &[(1024.0 * 1024.0, "MiB"), (1024.0, "KiB")],

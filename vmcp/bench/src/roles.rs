@@ -24,7 +24,7 @@ pub(crate) enum Role {
 }
 
 /// Plays a role until killed. A proxy forwards to `upstream`.
-pub(crate) fn play(role: Role, listen: SocketAddr, upstream: Option<SocketAddr>) -> Result<()> {
+pub(crate) fn run(role: Role, listen: SocketAddr, upstream: Option<SocketAddr>) -> Result<()> {
     match (role, upstream) {
         (Role::Backend, _) => backend::run(listen),
         (Role::Axum, Some(upstream)) => proxies::axum(listen, upstream),

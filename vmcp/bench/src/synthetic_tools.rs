@@ -166,7 +166,7 @@ pub(crate) const QUERIES: [(&str, &str); 8] = [
 pub(crate) const COMPOUND_QUERY: &str = "find the open tickets of a customer; then create an invoice for the payment; and send a message to the employee who is responsible";
 
 /// One tool of one server.
-pub(crate) struct Definition {
+pub(crate) struct SyntheticTool {
     /// The server's name.
     pub(crate) server: String,
     /// The name the server gives it.
@@ -178,12 +178,12 @@ pub(crate) struct Definition {
 }
 
 /// So many tools, [`TOOLS_PER_SERVER`] to a server.
-pub(crate) fn definitions(count: usize) -> Vec<Definition> {
+pub(crate) fn generate(count: usize) -> Vec<SyntheticTool> {
     let mut random = Rng::with_seed(42);
-    (0..count).map(|number| definition(number, &mut random)).collect()
+    (0..count).map(|number| generate_one(number, &mut random)).collect()
 }
 
-fn definition(number: usize, random: &mut Rng) -> Definition {
+fn generate_one(number: usize, random: &mut Rng) -> SyntheticTool {
     let mut one_of = |words: &[&'static str]| random.choice(words.iter().copied()).unwrap_or_default();
     let (verb, noun, detail, advice) = (one_of(&VERBS), one_of(&NOUNS), one_of(&DETAILS), one_of(&ADVICE));
     let at = number / TOOLS_PER_SERVER;
@@ -198,18 +198,26 @@ fn definition(number: usize, random: &mut Rng) -> Definition {
     for (name, kind, description) in random.choose_multiple(PARAMETERS.iter(), 5) {
         properties.insert((*name).to_owned(), json!({"type": kind, "description": description}));
     }
-    let definition = json!({
+    let entry = json!({
         "name": name,
         "title": format!("{verb} {words}"),
         "description": description,
         "inputSchema": {"type": "object", "properties": properties, "required": [id], "additionalProperties": false},
         "annotations": {"readOnlyHint": matches!(verb, "get" | "list" | "search" | "compare")},
     });
-    Definition {
+    SyntheticTool {
         server: format!("{system}-{at}"),
         name,
         description,
-        raw: to_raw_value(&definition).unwrap_or_default(),
+        raw: to_raw_value(&entry).unwrap_or_default(),
+    }
+}
+
+/// Returns a count in words, such as `15,000 tools`.
+pub(crate) fn count_in_words(count: usize) -> String {
+    match (count / 1000, count % 1000) {
+        (0, rest) => format!("{rest} tools"),
+        (thousands, rest) => format!("{thousands},{rest:03} tools"),
     }
 }
 

@@ -1,8 +1,13 @@
 //! The backend and everything that is put before it.
 
+pub(crate) mod backend_counters;
+mod built_binaries;
 pub(crate) mod process_usage;
+pub(crate) mod search_testbed;
 pub(crate) mod sqlite_peer;
 pub(crate) mod synthetic_servers;
+pub(crate) mod target;
+pub(crate) mod test_backends;
 pub(crate) mod vmcp_process;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,121 +19,90 @@ use url::Url;
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
-use crate::client::http_connection::Connection;
-use crate::client::replay_client::{Caller, Endpoint, Exactness};
-use crate::load_generator::{BARE, Counters, DIRECT};
+use self::backend_counters::BackendCounters;
+use self::target::{BARE_PROXY, DIRECT, Target};
+use self::vmcp_process::VmcpProcess;
+use crate::client::http_connection::HttpConnection;
+use crate::client::replay_client::{Endpoint, ReplayClient};
 use crate::options::Options;
 use crate::progress::progress;
 use crate::report::Report;
 use crate::roles::Role;
-use crate::roles::role_process::Played;
+use crate::roles::role_process::RoleProcess;
 use crate::roles::served_content::{PAGE, RESULTS};
-use crate::testbed::vmcp_process::Vmcp;
 
 /// How long another gateway may take to list the backend's tools.
-const PATIENCE: Duration = Duration::from_mins(2);
+const GATEWAY_START_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Any port of this machine.
-pub(crate) const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-
-/// Something that clients ask.
-pub(crate) struct Target {
-    /// For the table.
-    pub(crate) name: String,
-    pub(crate) endpoint: Endpoint,
-    /// The process whose cost is measured.
-    pub(crate) pid: Option<u32>,
-    /// The era that the backend is spoken to in; none: that of the client.
-    upstream: Option<Era>,
-    /// Not ours: it may add to results.
-    foreign: bool,
-    /// Order in the table.
-    pub(crate) rank: usize,
-    /// Names of the backend's tools there.
-    tools: Vec<String>,
-    /// Clients that are served.
-    pub(crate) eras: Vec<Era>,
-}
-
-impl Target {
-    /// The name that a tool of the backend has here.
-    pub(crate) fn tool(&self, tool: &str) -> String {
-        self.tools.iter().find(|name| name.ends_with(tool)).map_or(tool, |name| name).to_owned()
-    }
-
-    /// How like the backend's the answers to clients of this era must be.
-    pub(crate) fn exactness(&self, era: Era) -> Exactness {
-        match self.upstream {
-            _ if self.foreign => Exactness::Content,
-            Some(upstream) if upstream != era => Exactness::Translated,
-            _ => Exactness::Same,
-        }
-    }
-
-    /// Whether it is what this is all about.
-    pub(crate) fn is_vmcp(&self) -> bool {
-        self.name.starts_with("vmcp")
-    }
-}
+pub(crate) const ANY_LOCAL_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// The backend, and processes before it.
-pub(crate) struct Bed {
+pub(crate) struct Testbed {
     pub(crate) backend: SocketAddr,
-    pub(crate) counters: Counters,
+    pub(crate) counters: BackendCounters,
     pub(crate) targets: Vec<Target>,
-    vmcp: Option<Vmcp>,
+    vmcp: Option<VmcpProcess>,
     /// The others, that they may live.
-    played: Vec<Played>,
+    role_processes: Vec<RoleProcess>,
 }
 
-impl Bed {
+impl Testbed {
     /// A backend with nothing before it.
-    pub(crate) async fn new(listen: SocketAddr) -> Result<Bed> {
-        let backend = Played::start(Role::Backend, listen, None).await?;
+    pub(crate) async fn new(listen: SocketAddr) -> Result<Testbed> {
+        let backend = RoleProcess::start(Role::Backend, listen, None).await?;
         let address = backend.address;
-        let counters = Counters(Connection::open(address).await?);
-        Ok(Bed { backend: address, counters, targets: Vec::new(), vmcp: None, played: vec![backend] })
+        let counters = BackendCounters(HttpConnection::open(address).await?);
+        Ok(Testbed {
+            backend: address,
+            counters,
+            targets: Vec::new(),
+            vmcp: None,
+            role_processes: vec![backend],
+        })
     }
 
     /// For calls: a backend of both eras, and the same of 2025-11-25 only, which vmcp shows too.
-    pub(crate) async fn for_calls(report: &mut Report, options: &Options) -> Result<Bed> {
-        let mut bed = Bed::new(options.backend_listen).await?;
-        bed.add_bare("/dual/mcp", options).await?;
+    pub(crate) async fn for_calls(report: &mut Report, options: &Options) -> Result<Testbed> {
+        let mut testbed = Testbed::new(options.backend_listen).await?;
+        testbed.add_bare("/dual/mcp", options).await?;
         if options.wants_target("vmcp") {
-            let backends = json!([bed.entry("dual"), bed.entry("legacy")]);
-            bed.start_vmcp(json!({"backends": backends, "optimizer": {"embeddings": {"provider": "none"}}}))?;
-            bed.vmcp()?.complete_list(2 * RESULTS.len()).await?;
-            progress(&format!("calls: vmcp is process {}", bed.vmcp()?.pid()?));
-            bed.add_vmcp("vmcp", Era::Modern, "dual_")?;
-            bed.add_vmcp("vmcp, backend of 2025-11-25", Era::Legacy, "legacy_")?;
+            let backends = json!([testbed.entry("dual"), testbed.entry("legacy")]);
+            testbed.start_vmcp(
+                json!({"backends": backends, "optimizer": {"embeddings": {"provider": "none"}}}),
+            )?;
+            testbed.vmcp()?.complete_list(2 * RESULTS.len()).await?;
+            progress(&format!("calls: vmcp is process {}", testbed.vmcp()?.pid()?));
+            testbed.add_vmcp("vmcp", Era::Modern, "dual_")?;
+            testbed.add_vmcp("vmcp, backend of 2025-11-25", Era::Legacy, "legacy_")?;
         }
         for (name, url) in options.gateway.iter().filter(|(name, _)| options.wants_target(name)) {
             let pid = options.gateway_pid.iter().find(|(of, _)| of == name).map(|(_, pid)| pid.parse());
             let pid = pid.transpose().context("--gateway-pid")?;
             if pid.is_none() {
-                report.remark(&format!(
+                report.note(&format!(
                     "{name}: without --gateway-pid {name}=PID its CPU and memory are not measured"
                 ));
             }
-            progress(&format!("calls: waiting for {name} before http://{}/dual/mcp", bed.backend));
-            bed.add_gateway(report, name, url, pid).await?;
+            progress(&format!("calls: waiting for {name} before http://{}/dual/mcp", testbed.backend));
+            testbed.add_gateway(report, name, url, pid).await?;
         }
-        Ok(bed)
+        Ok(testbed)
     }
 
     /// For lists: a backend with so many tools, which vmcp shows as they are.
-    pub(crate) async fn for_lists(tools: usize, options: &Options) -> Result<Bed> {
-        let mut bed = Bed::new(ANY).await?;
+    pub(crate) async fn for_lists(tools: usize, options: &Options) -> Result<Testbed> {
+        let mut testbed = Testbed::new(ANY_LOCAL_PORT).await?;
         let server = format!("tools-{tools}");
-        bed.add_bare(&format!("/{server}/mcp"), options).await?;
-        bed.start_vmcp(json!({
-            "backends": [bed.entry(&server)],
+        testbed.add_bare(&format!("/{server}/mcp"), options).await?;
+        testbed.start_vmcp(json!({
+            "backends": [testbed.entry(&server)],
             "aggregation": {"conflictResolution": "passthrough"},
             "optimizer": {"enabled": false},
         }))?;
-        bed.vmcp()?.complete_list(tools.min(PAGE)).await?;
-        bed.add_vmcp("vmcp", Era::Modern, "")?;
-        Ok(bed)
+        testbed.vmcp()?.complete_list(tools.min(PAGE)).await?;
+        testbed.add_vmcp("vmcp", Era::Modern, "")?;
+        Ok(testbed)
     }
 
     /// The backend itself, and both bare proxies.
@@ -137,12 +111,12 @@ impl Bed {
             self.add(DIRECT, (self.backend, path), None, None, "");
         }
         for (word, role, name) in
-            [("hyper", Role::Hyper, BARE), ("axum", Role::Axum, "bare axum + reqwest proxy")]
+            [("hyper", Role::Hyper, BARE_PROXY), ("axum", Role::Axum, "bare axum + reqwest proxy")]
         {
             if options.wants_target(word) {
-                let proxy = Played::start(role, ANY, Some(self.backend)).await?;
+                let proxy = RoleProcess::start(role, ANY_LOCAL_PORT, Some(self.backend)).await?;
                 self.add(name, (proxy.address, path), Some(proxy.pid()?), None, "");
-                self.played.push(proxy);
+                self.role_processes.push(proxy);
             }
         }
         Ok(())
@@ -150,12 +124,12 @@ impl Bed {
 
     /// Starts vmcp.
     pub(crate) fn start_vmcp(&mut self, config: Value) -> Result<()> {
-        self.vmcp = Some(Vmcp::configured(config)?);
+        self.vmcp = Some(VmcpProcess::configured(config)?);
         Ok(())
     }
 
     /// The one that was started.
-    pub(crate) fn vmcp(&self) -> Result<&Vmcp> {
+    pub(crate) fn vmcp(&self) -> Result<&VmcpProcess> {
         self.vmcp.as_ref().context("vmcp was not started")
     }
 
@@ -208,7 +182,11 @@ impl Bed {
         for era in [Era::Legacy, Era::Modern] {
             let found = loop {
                 match names(&endpoint, era).await {
-                    Err(_) if eras.is_empty() && era == Era::Legacy && started.elapsed() < PATIENCE => {
+                    Err(_)
+                        if eras.is_empty()
+                            && era == Era::Legacy
+                            && started.elapsed() < GATEWAY_START_TIMEOUT =>
+                    {
                         tokio::time::sleep(Duration::from_millis(200)).await;
                     }
                     found => break found,
@@ -220,7 +198,7 @@ impl Bed {
                     tools = found;
                 }
                 Err(error) => {
-                    report.remark(&format!("{name} does not serve {} clients: {error:#}", era.as_str()));
+                    report.note(&format!("{name} does not serve {} clients: {error:#}", era.as_str()));
                 }
             }
         }
@@ -242,9 +220,9 @@ impl Bed {
 
 /// Names of the backend's tools; an error unless all are there.
 async fn names(endpoint: &Endpoint, era: Era) -> Result<Vec<String>> {
-    let mut caller = Caller::connect(endpoint, era, 0).await?;
-    let mut request = caller.prepare(methods::TOOLS_LIST, "{}")?;
-    let received = caller.ask(&mut request).await?;
+    let mut client = ReplayClient::connect(endpoint, era, 0).await?;
+    let mut request = client.prepare(methods::TOOLS_LIST, "{}")?;
+    let received = client.send(&mut request).await?;
     let answer: Value = serde_json::from_slice(received.document()?)?;
     let Some(listed) = answer.pointer("/result/tools").and_then(Value::as_array) else { bail!("{answer}") };
     let names: Vec<String> =

@@ -11,10 +11,10 @@ use tokio::net::TcpStream;
 const ROOM: usize = 16 << 10;
 
 /// A connection that carries one request at a time.
-pub(crate) struct Connection {
+pub(crate) struct HttpConnection {
     stream: TcpStream,
     input: Vec<u8>,
-    /// Bytes of it that [`Connection::line`] handed out.
+    /// Bytes of it that [`HttpConnection::line`] handed out.
     taken: usize,
     /// A body that came in chunks, put together.
     joined: Vec<u8>,
@@ -22,13 +22,13 @@ pub(crate) struct Connection {
 
 /// A response.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Received<'a> {
+pub(crate) struct HttpResponse<'a> {
     pub(crate) status: u16,
     pub(crate) head: &'a [u8],
     pub(crate) body: &'a [u8],
 }
 
-impl<'a> Received<'a> {
+impl<'a> HttpResponse<'a> {
     /// A header's value.
     pub(crate) fn header(&self, name: &str) -> Option<&'a str> {
         header(self.head, name)
@@ -46,16 +46,16 @@ impl<'a> Received<'a> {
     }
 }
 
-impl Connection {
+impl HttpConnection {
     /// Connects.
-    pub(crate) async fn open(address: SocketAddr) -> Result<Connection> {
+    pub(crate) async fn open(address: SocketAddr) -> Result<HttpConnection> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Connection { stream, input: Vec::with_capacity(ROOM), taken: 0, joined: Vec::new() })
+        Ok(HttpConnection { stream, input: Vec::with_capacity(ROOM), taken: 0, joined: Vec::new() })
     }
 
     /// Sends a request and reads the whole response to it.
-    pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<Received<'_>> {
+    pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<HttpResponse<'_>> {
         let head = self.begin(request).await?;
         let text = self.input.get(..head).unwrap_or_default();
         let status = status(text)?;
@@ -65,7 +65,7 @@ impl Connection {
             while let Some(next) = self.chunk(at).await? {
                 at = next;
             }
-            return Ok(Received {
+            return Ok(HttpResponse {
                 status,
                 head: self.input.get(..head).unwrap_or_default(),
                 body: &self.joined,
@@ -80,7 +80,7 @@ impl Connection {
         self.fill(whole).await?;
         ensure!(self.input.len() == whole, "more than one response");
         let (head, body) = self.input.split_at(head);
-        Ok(Received { status, head, body })
+        Ok(HttpResponse { status, head, body })
     }
 
     /// Sends a request and reads the head of the response.

@@ -19,20 +19,20 @@ const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
 
 /// A client of one server.
-pub(crate) struct Client {
+pub(crate) struct McpClient {
     connection: SendRequest<Full<Bytes>>,
     address: SocketAddr,
     session: Option<String>,
 }
 
-impl Client {
+impl McpClient {
     /// Connects. Until it opens a session it is a client of 2026-07-28.
-    pub(crate) async fn connect(address: SocketAddr) -> Result<Client> {
+    pub(crate) async fn connect(address: SocketAddr) -> Result<McpClient> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let (connection, driver) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(driver);
-        Ok(Client { connection, address, session: None })
+        Ok(McpClient { connection, address, session: None })
     }
 
     /// The status of a GET.

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use vmcp_wire::era::Era;
 use vmcp_wire::{headers, methods};
 
-use super::http_connection::{Connection, Received};
+use super::http_connection::{HttpConnection, HttpResponse};
 
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
@@ -25,8 +25,8 @@ pub(crate) struct Endpoint {
 }
 
 /// A client with one connection.
-pub(crate) struct Caller {
-    pub(crate) connection: Connection,
+pub(crate) struct ReplayClient {
+    pub(crate) connection: HttpConnection,
     endpoint: Endpoint,
     era: Era,
     session: Option<String>,
@@ -34,16 +34,16 @@ pub(crate) struct Caller {
 }
 
 /// A request that is sent again and again with a new id.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedRequest {
     bytes: Vec<u8>,
     id_at: usize,
-    /// The first answer, once it was found to be right, and where its id is.
-    right: Option<(Vec<u8>, usize)>,
+    /// The first answer, once it was found to be reference, and where its id is.
+    reference: Option<(Vec<u8>, usize)>,
 }
 
 /// What an answer must be.
 #[derive(Debug, Clone)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedResult {
     /// The result as the backend sends it to a client of this era.
     pub(crate) result: String,
     /// How like it an answer must be.
@@ -70,16 +70,16 @@ struct Response<'a> {
 
 type Members<'a> = BTreeMap<&'a str, &'a RawValue>;
 
-impl Caller {
+impl ReplayClient {
     /// Connects; a legacy client opens its session. `number` tells its ids from those of others.
-    pub(crate) async fn connect(endpoint: &Endpoint, era: Era, number: u64) -> Result<Caller> {
-        let connection = Connection::open(endpoint.address).await?;
+    pub(crate) async fn connect(endpoint: &Endpoint, era: Era, number: u64) -> Result<ReplayClient> {
+        let connection = HttpConnection::open(endpoint.address).await?;
         let next_id = FIRST_ID + number % 800 * 1_000_000;
-        let mut caller = Caller { connection, endpoint: endpoint.clone(), era, session: None, next_id };
+        let mut client = ReplayClient { connection, endpoint: endpoint.clone(), era, session: None, next_id };
         if era == Era::Legacy {
-            caller.open_session().await?;
+            client.open_session().await?;
         }
-        Ok(caller)
+        Ok(client)
     }
 
     /// Opens a session; from now on this client's requests belong to it.
@@ -89,7 +89,7 @@ impl Caller {
             r#"{{"protocolVersion":"{LEGACY}","capabilities":{{}},"clientInfo":{{"name":"bench","version":"1"}}}}"#
         );
         let mut initialize = self.prepare(methods::INITIALIZE, &hello)?;
-        let received = self.ask(&mut initialize).await?;
+        let received = self.send(&mut initialize).await?;
         ensure!(received.status == 200, "initialize: {}", text(received.body));
         self.session = received.header(headers::SESSION_ID).map(str::to_owned);
         let body = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, methods::INITIALIZED);
@@ -100,7 +100,7 @@ impl Caller {
     }
 
     /// A request with these parameters, an object.
-    pub(crate) fn prepare(&self, method: &str, params: &str) -> Result<Prepared> {
+    pub(crate) fn prepare(&self, method: &str, params: &str) -> Result<PreparedRequest> {
         let params = match self.era {
             Era::Legacy => params.to_owned(),
             Era::Modern => {
@@ -117,11 +117,11 @@ impl Caller {
         let name = named.get("name").map(|name| serde_json::from_str::<String>(name.get())).transpose()?;
         let bytes = self.post(method, name.as_deref(), &body);
         let id_at = bytes.len() - body.len() + before.len();
-        Ok(Prepared { bytes, id_at, right: None })
+        Ok(PreparedRequest { bytes, id_at, reference: None })
     }
 
     /// Sends it with the next id.
-    pub(crate) async fn ask(&mut self, request: &mut Prepared) -> Result<Received<'_>> {
+    pub(crate) async fn send(&mut self, request: &mut PreparedRequest) -> Result<HttpResponse<'_>> {
         self.next_id += 1;
         let id = self.next_id.to_string();
         let place = request.bytes.get_mut(request.id_at..request.id_at + DIGITS).context("an id")?;
@@ -131,13 +131,17 @@ impl Caller {
 
     /// Sends it with the next id and checks the answer byte for byte: the first against what the backend sends, the
     /// others against the first, ids apart.
-    pub(crate) async fn call(&mut self, request: &mut Prepared, expected: &Expected) -> Result<()> {
+    pub(crate) async fn send_checked(
+        &mut self,
+        request: &mut PreparedRequest,
+        expected: &ExpectedResult,
+    ) -> Result<()> {
         let asked = self.next_id + 1;
-        let mut right = request.right.take();
-        let received = self.ask(request).await?;
+        let mut reference = request.reference.take();
+        let received = self.send(request).await?;
         ensure!(received.status == 200, "HTTP {}: {}", received.status, text(received.body));
         let document = received.document()?;
-        if let Some((first, id_at)) = &right {
+        if let Some((first, id_at)) = &reference {
             let (before, rest) = document.split_at_checked(*id_at).context("a shorter answer")?;
             let (id, after) = rest.split_at_checked(DIGITS).context("a shorter answer")?;
             let (as_before, as_after) = (first.get(..*id_at), first.get(id_at + DIGITS..));
@@ -148,16 +152,16 @@ impl Caller {
             let first = document.to_vec();
             expected.check(&first, asked)?;
             let id_at = memchr::memmem::find(&first, asked.to_string().as_bytes()).context("an id")?;
-            right = Some((first, id_at));
+            reference = Some((first, id_at));
         }
-        request.right = right;
+        request.reference = reference;
         Ok(())
     }
 
     /// Asks for a result whose content does not matter.
-    pub(crate) async fn result(&mut self, method: &str, params: &str) -> Result<Vec<u8>> {
+    pub(crate) async fn request_result(&mut self, method: &str, params: &str) -> Result<Vec<u8>> {
         let mut request = self.prepare(method, params)?;
-        let received = self.ask(&mut request).await?;
+        let received = self.send(&mut request).await?;
         let document = received.document()?;
         let fine = received.status == 200 && memchr::memmem::find(document, br#""result":"#).is_some();
         ensure!(fine, "{method}: HTTP {} {}", received.status, text(document));
@@ -165,7 +169,7 @@ impl Caller {
     }
 
     /// Opens the stream that tells of changes: the connection serves nothing else from now on.
-    pub(crate) async fn follow(&mut self) -> Result<()> {
+    pub(crate) async fn open_change_stream(&mut self) -> Result<()> {
         let request = match &self.session {
             Some(session) => {
                 let Endpoint { address, path } = &self.endpoint;
@@ -182,7 +186,7 @@ impl Caller {
     }
 
     /// Waits until the stream tells of a change.
-    pub(crate) async fn told(&mut self) -> Result<()> {
+    pub(crate) async fn next_change(&mut self) -> Result<()> {
         loop {
             let line = self.connection.line().await?;
             if line.starts_with(b"data:") && memchr::memmem::find(line, b"list_changed").is_some() {
@@ -218,7 +222,7 @@ impl Caller {
     }
 }
 
-impl Expected {
+impl ExpectedResult {
     /// Whether a document is the response to request `id` with this result. Members may be in another order.
     fn check(&self, document: &[u8], id: u64) -> Result<()> {
         let response: Response<'_> = serde_json::from_slice(document)?;

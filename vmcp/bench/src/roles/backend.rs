@@ -42,7 +42,7 @@ const UNREAD: usize = 4096;
 
 /// How often it was asked.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(crate) struct Counts {
+pub(crate) struct RequestCounts {
     /// Messages by POST.
     pub(crate) requests: u64,
     /// Connections.
@@ -51,7 +51,7 @@ pub(crate) struct Counts {
 
 /// When a storm changed something for the last time, and what it is now.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Calm {
+pub(crate) struct StormSummary {
     /// Nanoseconds since 1970.
     pub(crate) last_change: u128,
     /// The version of the tools.
@@ -61,7 +61,7 @@ pub(crate) struct Calm {
 }
 
 #[derive(Default)]
-struct Backend {
+struct SyntheticBackend {
     requests: AtomicU64,
     connections: AtomicU64,
     sessions: AtomicU64,
@@ -93,7 +93,7 @@ struct Params<'a> {
 /// Serves until killed.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn run(listen: SocketAddr) -> Result<()> {
-    let backend = Arc::new(Backend::default());
+    let backend = Arc::new(SyntheticBackend::default());
     let listener = role_process::announce(TcpListener::bind(listen).await?)?;
     loop {
         let (stream, _) = listener.accept().await?;
@@ -108,13 +108,13 @@ pub(crate) async fn run(listen: SocketAddr) -> Result<()> {
     }
 }
 
-async fn serve(backend: Arc<Backend>, request: Request<Incoming>) -> Result<Response<PrebuiltBody>> {
+async fn serve(backend: Arc<SyntheticBackend>, request: Request<Incoming>) -> Result<Response<PrebuiltBody>> {
     let (parts, body) = request.into_parts();
     match (&parts.method, parts.uri.path()) {
         (&Method::GET, "/counts") => {
             let requests = backend.requests.load(Ordering::Relaxed);
             let connections = backend.connections.load(Ordering::Relaxed);
-            respond(StatusCode::OK, plain(&Counts { requests, connections })?)
+            respond(StatusCode::OK, plain(&RequestCounts { requests, connections })?)
         }
         (&Method::POST, "/storm") => {
             let query = parts.uri.query().unwrap_or_default();
@@ -139,7 +139,7 @@ async fn serve(backend: Arc<Backend>, request: Request<Incoming>) -> Result<Resp
     }
 }
 
-impl Backend {
+impl SyntheticBackend {
     fn message(&self, server: &str, headers: &HeaderMap, body: &[u8]) -> Result<Response<PrebuiltBody>> {
         let message: Message<'_> = serde_json::from_slice(body)?;
         let Some(id) = message.id.map(RawValue::get) else {
@@ -216,7 +216,7 @@ impl Backend {
         Ok(response)
     }
 
-    async fn storm(&self, changes: u32, rate: u32) -> Calm {
+    async fn storm(&self, changes: u32, rate: u32) -> StormSummary {
         let mut ticks = interval(Duration::from_secs(1) / rate.max(1));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
         let mut last_change = 0;
@@ -228,7 +228,7 @@ impl Backend {
             self.listeners.lock().retain(|(listener, told)| listener.try_send(told.clone()).is_ok());
         }
         let version = self.version.load(Ordering::Relaxed);
-        Calm { last_change, version, listeners: self.listeners.lock().len() }
+        StormSummary { last_change, version, listeners: self.listeners.lock().len() }
     }
 }
 

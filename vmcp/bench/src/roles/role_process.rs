@@ -14,19 +14,19 @@ use tokio::process::{Child, Command};
 use super::Role;
 
 /// A process in a role; killed when dropped.
-pub(crate) struct Played {
+pub(crate) struct RoleProcess {
     child: Child,
     /// Where it listens.
     pub(crate) address: SocketAddr,
 }
 
-impl Played {
+impl RoleProcess {
     /// Starts it, and waits until it listens.
     pub(crate) async fn start(
         role: Role,
         listen: SocketAddr,
         upstream: Option<SocketAddr>,
-    ) -> Result<Played> {
+    ) -> Result<RoleProcess> {
         let mut command = Command::new(env::current_exe()?);
         let name = role.to_possible_value().context("a role")?;
         command.arg("--role").arg(name.get_name()).arg("--listen").arg(listen.to_string());
@@ -36,7 +36,7 @@ impl Played {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
         let mut lines = BufReader::new(child.stdout.take().context("its output")?).lines();
         let Some(address) = lines.next_line().await? else { bail!("the {} ended", name.get_name()) };
-        Ok(Played { child, address: address.parse()? })
+        Ok(RoleProcess { child, address: address.parse()? })
     }
 
     /// Its number.

@@ -6,64 +6,67 @@ use anyhow::{Context as _, Result};
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
-use crate::client::replay_client::{Caller, Expected, Prepared};
-use crate::load_generator::{Ask, BARE, By, Lane, Rounds, in_turns, rows};
+use crate::client::replay_client::{ExpectedResult, PreparedRequest, ReplayClient};
+use crate::load_generator::{ComparedFigure, Rounds, TargetLoad, Workload, report_rows, run_interleaved};
 use crate::options::Options;
 use crate::progress::progress;
-use crate::report::{Part, Report, Unit};
+use crate::report::{Report, Section, Unit};
 use crate::roles::served_content;
-use crate::testbed::{Bed, Target};
+use crate::testbed::Testbed;
+use crate::testbed::target::{BARE_PROXY, Target};
 
 /// Rounds, and how long each target is asked in one.
 const ROUNDS: Rounds = (5, Duration::from_millis(350));
 const QUICK_ROUNDS: Rounds = (3, Duration::from_millis(170));
 
 /// A client and its call.
-struct Call {
-    caller: Caller,
-    request: Prepared,
-    expected: Expected,
+struct CallWorkload {
+    client: ReplayClient,
+    request: PreparedRequest,
+    expected: ExpectedResult,
 }
 
-impl Ask for Call {
-    async fn ask(&mut self) -> Result<()> {
-        self.caller.call(&mut self.request, &self.expected).await
+impl Workload for CallWorkload {
+    async fn run_once(&mut self) -> Result<()> {
+        self.client.send_checked(&mut self.request, &self.expected).await
     }
 }
 
 /// The rows.
 pub(crate) async fn measure(report: &mut Report, options: &Options) -> Result<()> {
-    let mut bed = Bed::for_calls(report, options).await?;
+    let mut testbed = Testbed::for_calls(report, options).await?;
     for (tool, bytes, size) in served_content::RESULTS {
         for clients in [1, if bytes < 1 << 20 { 16 } else { 4 }] {
             if options.wants(size, clients) {
                 progress(&format!("calls: results of {size}, {clients} at once"));
-                cell(report, options, &mut bed, (tool, bytes, size), clients).await?;
+                cell(report, options, &mut testbed, (tool, bytes, size), clients).await?;
             }
         }
     }
-    bed.end().await
+    testbed.end().await
 }
 
 /// All ways, with one size and number of clients.
 async fn cell(
     report: &mut Report,
     options: &Options,
-    bed: &mut Bed,
+    testbed: &mut Testbed,
     (tool, bytes, size): (&str, usize, &str),
     clients: usize,
 ) -> Result<()> {
-    let mut lanes = Vec::new();
-    for target in &bed.targets {
+    let mut loads = Vec::new();
+    for target in &testbed.targets {
         for era in target.eras.iter().copied().filter(|era| options.wants_era(*era)) {
-            let expected =
-                Expected { result: served_content::result(bytes, era), exactness: target.exactness(era) };
+            let expected = ExpectedResult {
+                result: served_content::result(bytes, era),
+                exactness: target.exactness(era),
+            };
             let mut calls = Vec::new();
             for number in 0..clients as u64 {
-                let call = Call::connect(target, era, number, tool, expected.clone()).await;
+                let call = CallWorkload::connect(target, era, number, tool, expected.clone()).await;
                 calls.push(call.with_context(|| format!("{}, {} client", target.name, era.as_str()))?);
             }
-            lanes.push(Lane::new(target, era, calls));
+            loads.push(TargetLoad::new(target, era, calls));
         }
     }
     let rounds = match options.seconds {
@@ -71,15 +74,18 @@ async fn cell(
         None if options.quick => QUICK_ROUNDS,
         None => ROUNDS,
     };
-    in_turns(&mut lanes, rounds, &mut bed.counters).await?;
+    run_interleaved(&mut loads, rounds, &mut testbed.counters).await?;
     // One client tells the latency, many tell the cost.
-    let (at_once, by) =
-        if clients == 1 { ("1 client".to_owned(), By::P50) } else { (format!("{clients} clients"), By::Cpu) };
-    let ratios = rows(report, Part::Calls, &lanes, &format!("call, {size}, {at_once}"), by);
-    for (lane, ratio) in lanes.iter().zip(ratios) {
-        let what = format!("call, {size}, {at_once}, {}: {}", lane.era.as_str(), lane.target.name);
-        if let Some(ratio) = ratio.filter(|_| lane.target.is_vmcp()) {
-            promises(report, lane, &what, ratio, (bytes, clients));
+    let (at_once, by) = if clients == 1 {
+        ("1 client".to_owned(), ComparedFigure::P50)
+    } else {
+        (format!("{clients} clients"), ComparedFigure::Cpu)
+    };
+    let ratios = report_rows(report, Section::Calls, &loads, &format!("call, {size}, {at_once}"), by);
+    for (load, ratio) in loads.iter().zip(ratios) {
+        let what = format!("call, {size}, {at_once}, {}: {}", load.era.as_str(), load.target.name);
+        if let Some(ratio) = ratio.filter(|_| load.target.is_vmcp()) {
+            promises(report, load, &what, ratio, (bytes, clients));
         }
     }
     Ok(())
@@ -88,12 +94,12 @@ async fn cell(
 /// What vmcp promises.
 fn promises(
     report: &mut Report,
-    lane: &Lane<'_, Call>,
+    load: &TargetLoad<'_, CallWorkload>,
     what: &str,
     ratio: f64,
     (bytes, clients): (usize, usize),
 ) {
-    let at_most = match (clients, bytes, lane.era) {
+    let at_most = match (clients, bytes, load.era) {
         (1, 1024, _) => Some((1.62, "p50")),
         (1, ..) => None,
         (_, 1024, Era::Modern) => Some((2.0, "CPU")),
@@ -101,26 +107,32 @@ fn promises(
         _ => Some((1.5, "CPU")),
     };
     if let Some((at_most, figure)) = at_most {
-        report.promise(&format!("{what}: {figure} of the {BARE}"), Unit::Ratio, ratio, at_most);
+        report.check_target(&format!("{what}: {figure} of the {BARE_PROXY}"), Unit::Ratio, ratio, at_most);
     }
     if clients > 1 {
         // A connection that is listed anew meanwhile counts too.
-        report.promise(
+        report.check_target(
             &format!("{what}: upstream requests a call"),
             Unit::Ratio,
-            lane.tally.upstream(),
+            load.samples.upstream(),
             1.005,
         );
     }
 }
 
-impl Call {
-    async fn connect(target: &Target, era: Era, number: u64, tool: &str, expected: Expected) -> Result<Call> {
-        let caller = Caller::connect(&target.endpoint, era, number).await?;
+impl CallWorkload {
+    async fn connect(
+        target: &Target,
+        era: Era,
+        number: u64,
+        tool: &str,
+        expected: ExpectedResult,
+    ) -> Result<CallWorkload> {
+        let client = ReplayClient::connect(&target.endpoint, era, number).await?;
         let tool = target.tool(tool);
         let params =
             format!(r#"{{"name":"{tool}","arguments":{{"query":"records of last week","limit":10}}}}"#);
-        let request = caller.prepare(methods::TOOLS_CALL, &params)?;
-        Ok(Call { caller, request, expected })
+        let request = client.prepare(methods::TOOLS_CALL, &params)?;
+        Ok(CallWorkload { client, request, expected })
     }
 }

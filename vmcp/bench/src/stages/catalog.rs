@@ -1,4 +1,4 @@
-//! Building the catalog and its index, and putting another configuration in force.
+//! Rows of the stage `find-tool` about the catalog: building it with its index, and reloading the configuration.
 
 use std::sync::Arc;
 
@@ -10,16 +10,17 @@ use vmcp_model::catalog::Catalog;
 use vmcp_model::discovered::{Discovered, Listing};
 use vmcp_search::Index;
 
-use crate::report::{Part, Report, Unit};
+use crate::report::{Report, Section, Unit};
 use crate::samples::interleaved;
-use crate::stages::find_tool::{Bed, tools};
+use crate::synthetic_tools::count_in_words;
+use crate::testbed::search_testbed::SearchTestbed;
 
-/// The rows of one size.
-pub(crate) async fn measure(bed: &Bed, report: &mut Report) -> Result<()> {
-    let size = bed.definitions.len();
+/// Measures one size of the catalog, and adds the rows.
+pub(crate) async fn measure(testbed: &SearchTestbed, report: &mut Report) -> Result<()> {
+    let size = testbed.definitions.len();
     let runs = report.runs(if size > 1000 { 15 } else { 100 });
     let mut sources: Vec<(Arc<str>, Listing)> = Vec::new();
-    for definition in &bed.definitions {
+    for definition in &testbed.definitions {
         if sources.last().is_none_or(|(server, _)| **server != *definition.server) {
             sources.push((definition.server.as_str().into(), Listing::default()));
         }
@@ -39,30 +40,30 @@ pub(crate) async fn measure(bed: &Bed, report: &mut Report) -> Result<()> {
     };
     let parse = || {
         let values =
-            bed.definitions.iter().map(|definition| serde_json::from_str::<Value>(definition.raw.get()));
+            testbed.definitions.iter().map(|definition| serde_json::from_str::<Value>(definition.raw.get()));
         values.collect::<Result<Vec<_>, _>>()
     };
     let (built, parsed) = interleaved(runs, async |_| Ok(aggregate()), async |_| Ok(parse()?)).await?;
-    let what = format!("catalog and index of {}", tools(size));
+    let what = format!("catalog and index of {}", count_in_words(size));
     report.row(
-        Part::Catalog,
+        Section::Catalog,
         Unit::Seconds,
         (what.clone(), &built),
         ("parsing the definitions into JSON values", &parsed),
     );
 
-    // Every reload changes something, and no backend.
-    let (odd, even) = (bed.servers.config(7)?, bed.servers.config(8)?);
+    // Odd and even configurations differ in `maxTools`, so that every reload applies something, and no backend reconnects.
+    let (odd, even) = (testbed.servers.config(7)?, testbed.servers.config(8)?);
     let (reloaded, built) = interleaved(
         runs,
-        async |run| Ok(bed.engine.apply(if run % 2 == 0 { even.clone() } else { odd.clone() }).await),
+        async |run| Ok(testbed.engine.apply(if run % 2 == 0 { even.clone() } else { odd.clone() }).await),
         async |_| Ok(aggregate()),
     )
     .await?;
     report.row(
-        Part::Catalog,
+        Section::Catalog,
         Unit::Seconds,
-        (format!("another configuration in force, {} with vectors", tools(size)), &reloaded),
+        (format!("another configuration in force, {} with vectors", count_in_words(size)), &reloaded),
         (what, &built),
     );
     Ok(())

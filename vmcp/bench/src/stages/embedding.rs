@@ -9,9 +9,9 @@ use vmcp_embed::{Embedder, LocalEmbedder, LocalSettings, testing};
 use vmcp_search::{Document, vector_text};
 
 use crate::progress::progress;
-use crate::report::{Part, Report, Unit};
+use crate::report::{Report, Section, Unit};
 use crate::samples::{Samples, interleaved};
-use crate::synthetic_tools::{definitions, query};
+use crate::synthetic_tools::{generate, query};
 
 /// Tools whose texts are embedded.
 const TOOLS: usize = 500;
@@ -29,7 +29,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
         }
     };
     let embedder = Arc::new(LocalEmbedder::new(LocalSettings::new(folder)));
-    let definitions = definitions(TOOLS);
+    let definitions = generate(TOOLS);
     let texts: Vec<String> = definitions
         .iter()
         .map(|tool| {
@@ -52,7 +52,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     let (bulk, singly) = interleaved(report.runs(5), bulk, singly).await?;
     let what = format!("{TOOLS} tool texts in one call ({:.0} texts/s)", TOOLS as f64 / bulk.p50());
     let other = format!("one by one ({:.0} texts/s)", TOOLS as f64 / singly.p50());
-    report.row(Part::Embedding, Unit::Seconds, (what, &bulk), (other, &singly));
+    report.row(Section::Embedding, Unit::Seconds, (what, &bulk), (other, &singly));
 
     let [mut alone, mut beside] = [(); 2].map(|()| Samples::default());
     for _ in 0..BLOCKS {
@@ -67,9 +67,14 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     }
     let each: Samples = [bulk.p50() / TOOLS as f64].into_iter().collect();
     let query = "one query, local model";
-    report.row(Part::Embedding, Unit::Seconds, (query, &alone), ("one of the 500 texts in one call", &each));
+    report.row(
+        Section::Embedding,
+        Unit::Seconds,
+        (query, &alone),
+        ("one of the 500 texts in one call", &each),
+    );
     let what = format!("{query}, while tools are being embedded");
-    report.row(Part::Embedding, Unit::Seconds, (what, &beside), ("one query alone", &alone));
+    report.row(Section::Embedding, Unit::Seconds, (what, &beside), ("one query alone", &alone));
     Ok(())
 }
 

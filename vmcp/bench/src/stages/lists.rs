@@ -9,23 +9,24 @@ use serde_json::value::RawValue;
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
-use crate::client::replay_client::{Caller, Prepared, text};
-use crate::load_generator::{Ask, BARE, By, Lane, Rounds, in_turns, rows};
+use crate::client::replay_client::{PreparedRequest, ReplayClient, text};
+use crate::load_generator::{ComparedFigure, Rounds, TargetLoad, Workload, report_rows, run_interleaved};
 use crate::options::Options;
 use crate::progress::progress;
-use crate::report::{Part, Report, Unit};
+use crate::report::{Report, Section, Unit};
 use crate::roles::served_content;
-use crate::stages::find_tool::tools as in_words;
-use crate::testbed::Bed;
+use crate::synthetic_tools::count_in_words;
+use crate::testbed::Testbed;
+use crate::testbed::target::BARE_PROXY;
 
 /// Rounds, and how long each target is asked in one.
 const ROUNDS: Rounds = (5, Duration::from_millis(200));
 const QUICK_ROUNDS: Rounds = (3, Duration::from_millis(120));
 
 /// A client that lists.
-struct Listing {
-    caller: Caller,
-    first: Prepared,
+struct ListWorkload {
+    client: ReplayClient,
+    first: PreparedRequest,
     /// The entries of each page as the backend sends them.
     pages: Arc<Vec<String>>,
     /// How many pages it reads.
@@ -35,7 +36,7 @@ struct Listing {
 /// The rows.
 pub(crate) async fn measure(report: &mut Report, options: &Options) -> Result<()> {
     for tools in [500, 15_000] {
-        let mut bed = Bed::for_lists(tools, options).await?;
+        let mut testbed = Testbed::for_lists(tools, options).await?;
         let pages: Vec<String> = (0..tools)
             .step_by(served_content::PAGE)
             .map(|first| served_content::page(tools, first, 0).0)
@@ -46,13 +47,13 @@ pub(crate) async fn measure(report: &mut Report, options: &Options) -> Result<()
             for clients in [1, 4] {
                 progress(&format!(
                     "lists: {}, {depth} of {} pages, {clients} at once",
-                    in_words(tools),
+                    count_in_words(tools),
                     pages.len()
                 ));
-                cell(report, options, &mut bed, (tools, &pages, depth), clients).await?;
+                cell(report, options, &mut testbed, (tools, &pages, depth), clients).await?;
             }
         }
-        bed.end().await?;
+        testbed.end().await?;
     }
     Ok(())
 }
@@ -60,48 +61,49 @@ pub(crate) async fn measure(report: &mut Report, options: &Options) -> Result<()
 async fn cell(
     report: &mut Report,
     options: &Options,
-    bed: &mut Bed,
+    testbed: &mut Testbed,
     (tools, pages, depth): (usize, &Arc<Vec<String>>, usize),
     clients: usize,
 ) -> Result<()> {
-    let mut lanes = Vec::new();
-    for target in &bed.targets {
+    let mut loads = Vec::new();
+    for target in &testbed.targets {
         // The era makes little difference; at 500 tools both are looked at.
         for era in target.eras.iter().copied().filter(|era| tools == 500 || *era == Era::Modern) {
             let mut listings = Vec::new();
             for number in 0..clients as u64 {
-                let caller = Caller::connect(&target.endpoint, era, number).await?;
-                let first = caller.prepare(methods::TOOLS_LIST, "{}")?;
-                listings.push(Listing { caller, first, pages: Arc::clone(pages), depth });
+                let client = ReplayClient::connect(&target.endpoint, era, number).await?;
+                let first = client.prepare(methods::TOOLS_LIST, "{}")?;
+                listings.push(ListWorkload { client, first, pages: Arc::clone(pages), depth });
             }
-            lanes.push(Lane::new(target, era, listings));
+            loads.push(TargetLoad::new(target, era, listings));
         }
     }
-    in_turns(&mut lanes, if options.quick { QUICK_ROUNDS } else { ROUNDS }, &mut bed.counters).await?;
+    run_interleaved(&mut loads, if options.quick { QUICK_ROUNDS } else { ROUNDS }, &mut testbed.counters)
+        .await?;
     let which = match (depth, pages.len()) {
         (1, 1) => String::new(),
         (1, _) => " (first page)".to_owned(),
         (pages, _) => format!(" ({pages} pages)"),
     };
     let at_once = if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
-    let what = format!("tools/list, {}{which}, {at_once}", in_words(tools));
-    let ratios = rows(report, Part::Lists, &lanes, &what, By::Cpu);
-    for (lane, ratio) in lanes.iter().zip(ratios) {
-        if let Some(ratio) = ratio.filter(|_| lane.target.is_vmcp()) {
-            let what = format!("{what}, {}: CPU of the {BARE}", lane.era.as_str());
-            report.promise(&what, Unit::Ratio, ratio, 1.0);
+    let what = format!("tools/list, {}{which}, {at_once}", count_in_words(tools));
+    let ratios = report_rows(report, Section::Lists, &loads, &what, ComparedFigure::Cpu);
+    for (load, ratio) in loads.iter().zip(ratios) {
+        if let Some(ratio) = ratio.filter(|_| load.target.is_vmcp()) {
+            let what = format!("{what}, {}: CPU of the {BARE_PROXY}", load.era.as_str());
+            report.check_target(&what, Unit::Ratio, ratio, 1.0);
         }
     }
     Ok(())
 }
 
-impl Ask for Listing {
-    async fn ask(&mut self) -> Result<()> {
-        let mut cursor = check(self.caller.ask(&mut self.first).await?.document()?, self.pages.first())?;
+impl Workload for ListWorkload {
+    async fn run_once(&mut self) -> Result<()> {
+        let mut cursor = check(self.client.send(&mut self.first).await?.document()?, self.pages.first())?;
         for number in 1..self.depth {
             let params = format!(r#"{{"cursor":{}}}"#, cursor.context("a page is missing")?);
-            let mut next = self.caller.prepare(methods::TOOLS_LIST, &params)?;
-            cursor = check(self.caller.ask(&mut next).await?.document()?, self.pages.get(number))?;
+            let mut next = self.client.prepare(methods::TOOLS_LIST, &params)?;
+            cursor = check(self.client.send(&mut next).await?.document()?, self.pages.get(number))?;
         }
         ensure!(self.depth < self.pages.len() || cursor.is_none(), "a page too many");
         Ok(())

@@ -9,12 +9,12 @@ use vmcp::edge::port::serve::Ports;
 use vmcp::edge::{DownstreamRouter, Edge};
 use vmcp::engine::Engine;
 
-use crate::client::mcp_client::Client;
+use crate::client::mcp_client::McpClient;
 use crate::progress::progress;
-use crate::report::{Part, Report, Unit};
+use crate::report::{Report, Section, Unit};
 use crate::samples::interleaved;
-use crate::synthetic_tools::{definitions, find_arguments};
-use crate::testbed::synthetic_servers::Servers;
+use crate::synthetic_tools::{find_arguments, generate};
+use crate::testbed::synthetic_servers::SyntheticServers;
 
 const TOOLS: usize = 500;
 const SESSIONS: usize = 1000;
@@ -22,8 +22,8 @@ const SESSIONS: usize = 1000;
 /// The row.
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     progress("find_tool over HTTP with 1,000 sessions and with one");
-    let definitions = definitions(TOOLS);
-    let servers = Servers::start(&definitions).await?;
+    let definitions = generate(TOOLS);
+    let servers = SyntheticServers::start(&definitions).await?;
     // An engine each, so that nothing that many sessions may leave behind is shared.
     let (of_many, of_one) = (servers.engine(TOOLS).await?, servers.engine(TOOLS).await?);
     let (many, one) = (serve(&of_many, &servers).await?, serve(&of_one, &servers).await?);
@@ -43,7 +43,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     )
     .await?;
     report.row(
-        Part::FindTool,
+        Section::FindTool,
         Unit::Seconds,
         (format!("find_tool over HTTP, {TOOLS} tools, 1,000 sessions open"), &with),
         ("one session", &without),
@@ -51,20 +51,20 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-async fn serve(engine: &Engine, servers: &Servers) -> Result<Ports> {
+async fn serve(engine: &Engine, servers: &SyntheticServers) -> Result<Ports> {
     let config = servers.config(8)?;
     let edge = Edge::new(engine.clone(), DownstreamRouter::new(engine.metrics()))?;
     Ok(Ports::open(Arc::clone(&edge), Admin::new(engine.clone(), None), &config.server).await?)
 }
 
-async fn session(ports: &Ports) -> Result<Client> {
-    let mut client = Client::connect(ports.client).await?;
+async fn session(ports: &Ports) -> Result<McpClient> {
+    let mut client = McpClient::connect(ports.client).await?;
     client.open_session().await?;
     client.request("tools/list", json!({})).await?;
     Ok(client)
 }
 
-async fn find(client: &mut Client, run: usize) -> Result<()> {
+async fn find(client: &mut McpClient, run: usize) -> Result<()> {
     let call = json!({"name": "optim.find_tool", "arguments": find_arguments(run)});
     client.request("tools/call", call).await?;
     Ok(())

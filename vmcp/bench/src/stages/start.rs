@@ -4,11 +4,12 @@ use anyhow::{Context as _, Result};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::client::mcp_client::Client;
+use crate::client::mcp_client::McpClient;
 use crate::progress::progress;
-use crate::report::{Part, Report, Unit};
+use crate::report::{Report, Section, Unit};
 use crate::samples::{Samples, interleaved};
-use crate::testbed::vmcp_process::{Fixture, Hung, Vmcp};
+use crate::testbed::test_backends::{FixtureServer, HungBackend};
+use crate::testbed::vmcp_process::VmcpProcess;
 
 /// Tools of the backend.
 const TOOLS: usize = 20;
@@ -17,12 +18,12 @@ const TOOLS: usize = 20;
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     progress("starting vmcp again and again, with and without a backend that hangs");
     let toolset = format!("synthetic:{TOOLS}");
-    let (quick, hung) = (Fixture::start(&toolset).await?, Hung::start().await?);
+    let (quick, hung) = (FixtureServer::start(&toolset).await?, HungBackend::start().await?);
     let [mut fixture, mut ready, mut ready_hung, mut list, mut list_hung] =
         [(); 5].map(|()| Samples::default());
     for run in 0..=report.runs(25).max(7) {
         let started = Instant::now();
-        let mut other = Fixture::start(&toolset).await?;
+        let mut other = FixtureServer::start(&toolset).await?;
         let of_fixture = started.elapsed();
         other.child.kill().await?;
         let alone = start(&[&quick.backend]).await?;
@@ -37,20 +38,20 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
         }
     }
     let mut row = |what: &str, samples: &Samples, other: &str, of_other: &Samples| {
-        report.row(Part::Start, Unit::Seconds, (what, samples), (other, of_other));
+        report.row(Section::Start, Unit::Seconds, (what, samples), (other, of_other));
     };
     let listing = format!("start to a first complete tools/list ({TOOLS} tools)");
     row("start to /readyz", &ready, "start of the test server, 20 tools and no configuration", &fixture);
     row("start to /readyz, one more backend that never answers", &ready_hung, "without it", &ready);
     row(&listing, &list, "start to /readyz", &ready);
     row(&format!("{listing}, one more backend that never answers"), &list_hung, "without it", &list);
-    report.target("start to a first complete tools/list", Unit::Seconds, &list, 0.05);
-    report.target("the same beside a backend that hangs", Unit::Seconds, &list_hung, 0.05);
+    report.check_median("start to a first complete tools/list", Unit::Seconds, &list, 0.05);
+    report.check_median("the same beside a backend that hangs", Unit::Seconds, &list_hung, 0.05);
 
     progress("calling the healthy backend, with and without one that hangs");
-    let quick = Fixture::start("echo").await?;
-    let alone = Vmcp::spawn(&[&quick.backend])?;
-    let beside = Vmcp::spawn(&[&quick.backend, &hung.backend])?;
+    let quick = FixtureServer::start("echo").await?;
+    let alone = VmcpProcess::spawn(&[&quick.backend])?;
+    let beside = VmcpProcess::spawn(&[&quick.backend, &hung.backend])?;
     let (mut of_alone, mut of_beside) = (caller(&alone).await?, caller(&beside).await?);
     let (calls_beside, calls_alone) = interleaved(
         report.runs(2000),
@@ -59,7 +60,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     )
     .await?;
     report.row(
-        Part::Start,
+        Section::Start,
         Unit::Seconds,
         ("a call to a healthy backend beside one that never answers", &calls_beside),
         ("the same call without it", &calls_alone),
@@ -70,16 +71,16 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
 
 /// Times from start to readiness and to the complete list.
 async fn start(backends: &[&serde_json::Value]) -> Result<(std::time::Duration, std::time::Duration)> {
-    let vmcp = Vmcp::spawn(backends)?;
+    let vmcp = VmcpProcess::spawn(backends)?;
     let times = (vmcp.ready().await?, vmcp.complete_list(TOOLS).await?);
     vmcp.end().await?;
     Ok(times)
 }
 
 /// A client, once the backend's tools are there.
-async fn caller(vmcp: &Vmcp) -> Result<Client> {
+async fn caller(vmcp: &VmcpProcess) -> Result<McpClient> {
     vmcp.ready().await?;
-    let mut client = Client::connect(vmcp.clients).await?;
+    let mut client = McpClient::connect(vmcp.clients).await?;
     let started = Instant::now();
     while let Err(error) = echo(&mut client).await {
         if started.elapsed().as_secs() > 30 {
@@ -90,7 +91,7 @@ async fn caller(vmcp: &Vmcp) -> Result<Client> {
     Ok(client)
 }
 
-async fn echo(client: &mut Client) -> Result<()> {
+async fn echo(client: &mut McpClient) -> Result<()> {
     let call = json!({"name": "quick_echo", "arguments": {"message": "hello"}});
     let answer = client.request("tools/call", call).await?;
     let arrived = answer.windows(5).any(|window| window == b"hello");

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, anyhow};
 use rusqlite::{Connection, OpenFlags, params};
 use serde_json::{Value, json};
 
-use crate::synthetic_tools::{Definition, unit_vector};
+use crate::synthetic_tools::{SyntheticTool, unit_vector};
 
 /// Results of each arm: half of eight, the default.
 const PER_ARM: usize = 4;
@@ -73,7 +73,7 @@ pub(crate) struct SqlitePeer {
 
 impl SqlitePeer {
     /// Stores these tools, with their vectors.
-    pub(crate) fn new(definitions: &[Definition]) -> Result<SqlitePeer> {
+    pub(crate) fn new(definitions: &[SyntheticTool]) -> Result<SqlitePeer> {
         let uri = format!("file:bench-{}?mode=memory&cache=shared", definitions.len());
         let flags =
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_URI;

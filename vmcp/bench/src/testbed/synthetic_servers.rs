@@ -17,15 +17,15 @@ use tokio_util::task::AbortOnDropHandle;
 use vmcp::engine::{Engine, Options, Storage};
 use vmcp_config::Config;
 
-use crate::synthetic_tools::{Definition, InstantEmbedder};
+use crate::synthetic_tools::{InstantEmbedder, SyntheticTool};
 
 /// How long the largest catalog may take until every tool has its vector.
-const PATIENCE: Duration = Duration::from_mins(5);
+const EMBEDDING_TIMEOUT: Duration = Duration::from_mins(5);
 /// How often to look.
-const LOOK: Duration = Duration::from_millis(20);
+const EMBEDDING_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The servers, until dropped.
-pub(crate) struct Servers {
+pub(crate) struct SyntheticServers {
     names: Vec<String>,
     address: String,
     _serving: AbortOnDropHandle<()>,
@@ -34,9 +34,9 @@ pub(crate) struct Servers {
 /// Entries of `tools/list` by server.
 type Lists = Arc<BTreeMap<String, Vec<Box<RawValue>>>>;
 
-impl Servers {
+impl SyntheticServers {
     /// One server for each name among the definitions, all at one port.
-    pub(crate) async fn start(definitions: &[Definition]) -> Result<Servers> {
+    pub(crate) async fn start(definitions: &[SyntheticTool]) -> Result<SyntheticServers> {
         let mut lists: BTreeMap<String, Vec<Box<RawValue>>> = BTreeMap::new();
         for definition in definitions {
             lists.entry(definition.server.clone()).or_default().push(definition.raw.clone());
@@ -49,7 +49,7 @@ impl Servers {
             // It ends with the task.
             let _ = axum::serve(listener, app).await;
         });
-        Ok(Servers { names, address, _serving: AbortOnDropHandle::new(serving) })
+        Ok(SyntheticServers { names, address, _serving: AbortOnDropHandle::new(serving) })
     }
 
     /// A configuration with all of them; `maxTools` is there to be varied.
@@ -81,10 +81,10 @@ impl Servers {
             if (status.wanted, status.embedded) == (tools, tools) {
                 return Ok(engine);
             }
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > EMBEDDING_TIMEOUT {
                 bail!("{} of {tools} tools are embedded: {:?}", status.embedded, engine.backend_status());
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(EMBEDDING_POLL_INTERVAL).await;
         }
     }
 }

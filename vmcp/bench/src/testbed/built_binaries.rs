@@ -1,0 +1,34 @@
+//! Binaries that the benchmark starts: those that cargo built beside it, or those that the environment names.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::process::{Child, Command};
+
+/// Starts a process without standard streams but those that `command` asks for; killed when dropped.
+pub(super) fn spawn(command: &mut Command) -> Result<Child> {
+    let child = command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn();
+    child.with_context(|| format!("starting {}", command.as_std().get_program().display()))
+}
+
+/// Returns `VMCP_BIN`, else the `vmcp` beside this program.
+pub(super) fn vmcp_binary() -> Result<PathBuf> {
+    built_binary("VMCP_BIN", "vmcp")
+}
+
+/// Returns `VMCP_FIXTURE_BIN`, else the `vmcp-fixture` beside this program.
+pub(super) fn fixture_binary() -> Result<PathBuf> {
+    built_binary("VMCP_FIXTURE_BIN", "vmcp-fixture")
+}
+
+/// Returns the path in `variable`, else the binary of `package` that cargo built into this program's folder.
+fn built_binary(variable: &str, package: &str) -> Result<PathBuf> {
+    let path = match env::var_os(variable) {
+        Some(path) => path.into(),
+        None => env::current_exe()?.with_file_name(package),
+    };
+    ensure!(path.exists(), "{} is missing: run cargo build --release -p {package}", path.display());
+    Ok(path)
+}
