@@ -1,5 +1,5 @@
-//! From JSON schemas to those of CustomResourceDefinitions, which must be *structural*: every node has one type, and nothing
-//! but types decides what a value may hold.
+//! Writes CustomResourceDefinitions from the types. Kubernetes wants *structural* schemas: every node has one
+//! type, and nothing but types decides which values it may hold.
 
 mod structural;
 
@@ -21,14 +21,15 @@ use crate::mcp_server_entry::MCPServerEntry;
 use crate::mcp_telemetry_config::MCPTelemetryConfig;
 use crate::virtual_mcp_server::VirtualMCPServer;
 
-/// The API group of all kinds.
+/// API group of all kinds; that of ToolHive, whose manifests are meant to work unchanged.
 pub const GROUP: &str = "toolhive.stacklok.com";
-/// The one version of all kinds.
+/// Version of all kinds.
 pub const VERSION: &str = "v1alpha1";
 
-/// The definitions of all kinds.
+/// Returns the definitions of all kinds.
 pub fn all() -> Vec<CustomResourceDefinition> {
-    // Of names, the API server itself asks only that they are DNS names.
+    // Names become names of Services and prefixes of tools, which are stricter than the DNS names that the
+    // API server asks for.
     let vmcp: Rule = (
         "size(self.metadata.name) <= 52 && !self.metadata.name.contains('.')",
         "the name is too long or has a dot; choose at most 52 characters without dots, for a Service is named vmcp-NAME-peers",
@@ -105,7 +106,7 @@ fn schema<T: JsonSchema>() -> Value {
     settings.with_transform(Structural).into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// Limits are floats in the type of a schema, and read better without `.0`.
+/// Turns `1.0` into `1`: limits are floats in the type of a schema, and read better as whole numbers.
 fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -119,7 +120,7 @@ fn whole_numbers(value: &mut Value) {
     }
 }
 
-/// The name of the file of a definition, and its text.
+/// Returns the file name of a definition, and its text.
 pub fn yaml_file(definition: &CustomResourceDefinition) -> (String, String) {
     let names = &definition.spec.names;
     let mut plain = json!(definition);

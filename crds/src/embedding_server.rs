@@ -1,4 +1,4 @@
-//! EmbeddingServer: HuggingFace Text Embeddings Inference, run by the operator.
+//! EmbeddingServer: HuggingFace Text Embeddings Inference (TEI), run by the operator.
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -12,12 +12,13 @@ use crate::fields::references::SecretKeyReference;
 use crate::fields::workload::{EnvironmentVariable, ImagePullPolicy, pod_template_schema};
 use crate::fields::yaml_block::Block;
 
-/// The model that is served unless another is named: the one of the RFC.
+/// Default of `model`: small (33 million parameters), English, and quick on a CPU.
 pub const DEFAULT_MODEL: &str = "BAAI/bge-small-en-v1.5";
-/// The image unless another is named.
+/// Default of `image`: TEI for CPUs.
 pub const DEFAULT_IMAGE: &str = "ghcr.io/huggingface/text-embeddings-inference:cpu-latest";
 
-/// Text Embeddings Inference in pods of its own.
+/// Runs HuggingFace Text Embeddings Inference (TEI), which turns tool descriptions into vectors for search by
+/// meaning. VirtualMCPServers use it by `embeddingServerRef`.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "toolhive.stacklok.com",
@@ -42,21 +43,21 @@ pub const DEFAULT_IMAGE: &str = "ghcr.io/huggingface/text-embeddings-inference:c
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct EmbeddingServerSpec {
-    /// The model, by its name at HuggingFace.
+    /// Model by its name at HuggingFace, such as `BAAI/bge-small-en-v1.5`.
     #[schemars(length(min = 1, max = 256))]
     pub model: String,
-    /// Image of Text Embeddings Inference.
+    /// Image of Text Embeddings Inference. Use a `cuda` or architecture tag for GPUs.
     #[schemars(length(min = 1, max = 1024))]
     pub image: String,
     /// When the image is pulled.
     pub image_pull_policy: ImagePullPolicy,
-    /// The port of the Service and of the container.
+    /// Port of the Service and of the container.
     #[schemars(range(min = 1, max = 65_535))]
     pub port: u16,
-    /// How many pods.
+    /// Number of pods.
     #[schemars(range(min = 1, max = 100))]
     pub replicas: i32,
-    /// Arguments added to `--model-id` and `--port`, such as `--pooling mean`.
+    /// Arguments after `--model-id` and `--port`, such as `--pooling mean`. At most 64.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
@@ -69,23 +70,24 @@ pub struct EmbeddingServerSpec {
         )
     )]
     pub args: Vec<String>,
-    /// Environment variables.
+    /// Environment variables of the container. At most 256.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 256),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub env: Vec<EnvironmentVariable>,
-    /// Token for models that HuggingFace gives only to known people.
+    /// Token for gated models, passed to the container as `HF_TOKEN`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hf_token_secret_ref: Option<SecretKeyReference>,
-    /// Keep the model in a volume. Without it, it is downloaded at every start of a pod.
+    /// Keeps the model in a volume. Without it, each pod downloads the model at every start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_cache: Option<ModelCache>,
-    /// What the container needs and may use.
+    /// CPU and memory that the container requests and is limited to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    /// Merged into the pod's template, strategically. The container's name is `embedding`.
+    /// Merged into the pod template, strategically, as `kubectl patch` does. The container is named
+    /// `embedding`.
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "pod_template_schema")]
     pub pod_template_spec: Block,
@@ -109,18 +111,18 @@ impl Default for EmbeddingServerSpec {
     }
 }
 
-/// A volume for the model.
+/// A PersistentVolumeClaim for the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ModelCache {
-    /// `false`: no volume.
+    /// `false`: no volume is made.
     pub enabled: bool,
-    /// How large.
+    /// Size of the volume.
     #[schemars(extend("pattern" = QUANTITY_PATTERN))]
     pub size: Quantity,
-    /// How it is mounted.
+    /// How nodes mount the volume. More than one replica needs `ReadWriteMany` or `ReadOnlyMany`.
     pub access_mode: AccessMode,
-    /// Its storage class. Default: the cluster's.
+    /// Storage class of the claim. Default: the default class of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub storage_class_name: Option<String>,
@@ -137,19 +139,19 @@ impl Default for ModelCache {
     }
 }
 
-/// How a volume is mounted.
+/// How nodes mount a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AccessMode {
-    /// By one node.
+    /// One node reads and writes.
     ReadWriteOnce,
-    /// By many nodes.
+    /// Many nodes read and write.
     ReadWriteMany,
-    /// By many nodes, and the model is in it already.
+    /// Many nodes read; the model must be in the volume already.
     ReadOnlyMany,
 }
 
 impl AccessMode {
-    /// As a claim says it.
+    /// Returns the value of `accessModes` in a claim.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ReadWriteOnce => "ReadWriteOnce",
@@ -159,40 +161,40 @@ impl AccessMode {
     }
 }
 
-/// How an EmbeddingServer is.
+/// Observed state of an EmbeddingServer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EmbeddingServerStatus {
-    /// How far it is.
+    /// Progress in one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<EmbeddingServerPhase>,
-    /// Where it is reached inside of the cluster.
+    /// URL of the Service inside the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// What is wrong and what to do, in a sentence.
+    /// What is wrong and what to do about it, in one sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The generation that this status describes.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// How many pods there are.
+    /// Number of pods.
     pub replicas: i32,
-    /// How many of them are ready.
+    /// Number of ready pods.
     pub ready_replicas: i32,
-    /// What is true of it.
+    /// Conditions of the server; `Ready` sums them up.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 
-/// How far an EmbeddingServer is.
+/// Progress of an EmbeddingServer in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EmbeddingServerPhase {
-    /// Its pods are not running yet.
+    /// Pods are not running yet.
     Pending,
-    /// Its pods are running, and fetch or load the model.
+    /// Pods are running, and download or load the model.
     Downloading,
     /// At least one pod answers.
     Ready,
-    /// It cannot run as it is written, or its pods fail.
+    /// The spec cannot run as written, or the pods fail; `message` says why.
     Failed,
 }

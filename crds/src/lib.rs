@@ -1,8 +1,13 @@
-//! The Kubernetes resources of vmcp: what people write (raw types with schema and CEL rules), what the operator works
-//! with (validated forms, which cannot hold what makes no sense), and how both become `vmcp.yaml`.
+//! The Kubernetes resources of vmcp.
 //!
-//! The kinds and their field names are ToolHive's wherever it has one for the same thing. A field exists only when it does
-//! something: an unknown one is refused by the API server, which is more honest than one that is ignored.
+//! | form | of |
+//! |---|---|
+//! | raw types, with schema and CEL rules | what people write |
+//! | validated types ([`virtual_mcp_server::Validated`]) | what the operator works with, free of contradictions |
+//! | [`lower::Lowered`] | the text of `vmcp.yaml` for the pods |
+//!
+//! Kinds and fields have the names of ToolHive wherever it has one for the same thing. A field exists only if
+//! it does something: the API server refuses unknown ones, which is more honest than ignoring them.
 
 #![expect(
     clippy::duplicated_attributes,

@@ -1,14 +1,15 @@
-//! A validated VirtualMCPServer and its surroundings → the text of `vmcp.yaml`.
+//! Lowers a validated VirtualMCPServer, with the objects it refers to, to the text of `vmcp.yaml`.
 //!
-//! The text holds no secret: it refers to files, one a value, which the operator fills. It is checked here by the validator
-//! that the server itself uses, so that what is mounted is what will be put in force.
+//! The text holds no secret. It refers to files, one a value, which the operator mounts from a Secret. The
+//! text is checked by the validator of the server itself, so that a text that is mounted is one that a pod
+//! accepts.
 
 mod document;
 mod pod_layout;
 mod prune_missing_backends;
 mod resource_paths;
 mod secret_files;
-mod surroundings;
+mod referenced_objects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,43 +19,44 @@ use vmcp_config::Config;
 use self::document::Document;
 pub use self::pod_layout::{ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, SECRETS_DIR, SESSION_KEY};
 use self::secret_files::SecretFiles;
-pub use self::surroundings::{Backend, EmbeddingService, HeaderValue, Surroundings};
+pub use self::referenced_objects::{Backend, EmbeddingService, HeaderValue, ReferencedObjects};
 use crate::fields::references::SecretKeyReference;
 use crate::problem::{Invalid, Problem};
 use crate::virtual_mcp_server::Validated;
 
-/// `vmcp.yaml`, and what it needs.
+/// The text of `vmcp.yaml`, and what a pod needs beside it.
 #[derive(Debug, Clone)]
 pub struct Lowered {
-    /// The file. The same input gives the same text.
+    /// Content of the file. The same input gives the same text.
     pub text: String,
-    /// What each file of [`SECRETS_DIR`] must hold, besides [`ADMIN_TOKEN`] and [`SESSION_KEY`].
+    /// Secret key for each file of [`SECRETS_DIR`] but [`ADMIN_TOKEN`] and [`SESSION_KEY`].
     pub secrets: BTreeMap<String, SecretKeyReference>,
-    /// What the server will make of it; its secrets are placeholders.
+    /// Configuration that a server reads from the text; secrets are placeholders.
     pub config: Config,
-    /// What is probably not meant.
+    /// Settings that probably mean something else than their author thinks.
     pub warnings: Vec<Problem>,
 }
 
 impl Lowered {
-    /// How long a pod may take to end: as long as connections are taken and drained, and what comes after.
-    pub fn grace(&self) -> Duration {
-        grace_of(&self.config)
+    /// Returns the time that a pod needs to end: `shutdownDelay`, `drainTimeout` and 10 seconds.
+    pub fn termination_grace_period(&self) -> Duration {
+        grace_period(&self.config)
     }
 }
 
-/// [`Lowered::grace`] of a text that was lowered before; `None` if it cannot be read any more.
-pub fn grace(text: &str) -> Option<Duration> {
+/// Returns [`Lowered::termination_grace_period`] of a text that was lowered before; `None` if it cannot be
+/// read any more.
+pub fn termination_grace_period(text: &str) -> Option<Duration> {
     let loaded =
         vmcp_config::load_with_files(text, "vmcp.yaml", &|_| None, &secret_files::placeholder).ok()?;
-    Some(grace_of(&loaded.config))
+    Some(grace_period(&loaded.config))
 }
 
-fn grace_of(config: &Config) -> Duration {
+fn grace_period(config: &Config) -> Duration {
     config.server.shutdown_delay + config.server.drain_timeout + Duration::from_secs(10)
 }
 
-/// The names of the backends in a text that [`Validated::lower`] made.
+/// Returns the names of the backends in a text that [`Validated::lower`] made.
 pub fn backends_of(text: &str) -> BTreeSet<String> {
     let Ok(file) = serde_saphyr::from_str::<serde_json::Value>(text) else { return BTreeSet::new() };
     let backends = file.get("backends").and_then(serde_json::Value::as_array);
@@ -63,12 +65,30 @@ pub fn backends_of(text: &str) -> BTreeSet<String> {
 }
 
 impl Validated {
-    /// Renders and checks `vmcp.yaml`. Settings about backends that are not there are left out, and warned about: backends
-    /// come and go by themselves, and their absence must not keep the others from being configured.
-    pub fn lower(&self, around: &Surroundings<'_>) -> Result<Lowered, Invalid> {
+    /// Renders and checks `vmcp.yaml`.
+    ///
+    /// Settings about backends that do not exist are left out with a warning: backends come and go, and the
+    /// absence of one must not keep the others from being configured.
+    ///
+    /// ```
+    /// use vmcp_crds::VirtualMCPServer;
+    /// use vmcp_crds::lower::ReferencedObjects;
+    ///
+    /// let manifest = "
+    /// apiVersion: toolhive.stacklok.com/v1alpha1
+    /// kind: VirtualMCPServer
+    /// metadata: { name: tools }
+    /// spec: {}
+    /// ";
+    /// let server: VirtualMCPServer = serde_saphyr::from_str(manifest).unwrap();
+    /// let lowered = server.validate().unwrap().lower(&ReferencedObjects::default()).unwrap();
+    /// assert!(lowered.text.contains("listen: 0.0.0.0:4483"));
+    /// assert!(lowered.secrets.is_empty());
+    /// ```
+    pub fn lower(&self, referenced: &ReferencedObjects<'_>) -> Result<Lowered, Invalid> {
         let mut secrets = SecretFiles::default();
         let mut warnings = Vec::new();
-        let document = Document { server: self, around, secrets: &mut secrets, warnings: &mut warnings };
+        let document = Document { server: self, referenced, secrets: &mut secrets, warnings: &mut warnings };
         let Ok(text) = serde_saphyr::to_string(&document.render()) else {
             let remedy = "report this as a mistake of the operator";
             return Err(Invalid(vec![Problem::new("spec", "cannot be written as YAML", remedy)]));
@@ -76,13 +96,13 @@ impl Validated {
         match vmcp_config::load_with_files(&text, "vmcp.yaml", &|_| None, &secret_files::placeholder) {
             Ok(loaded) => {
                 warnings.extend(
-                    loaded.warnings.into_iter().map(|found| resource_paths::of_resource(self, around, found)),
+                    loaded.warnings.into_iter().map(|found| resource_paths::of_resource(self, referenced, found)),
                 );
                 Ok(Lowered { text, secrets: secrets.files, config: loaded.config, warnings })
             }
             Err(problems) => {
                 let mapped =
-                    problems.list.into_iter().map(|found| resource_paths::of_resource(self, around, found));
+                    problems.list.into_iter().map(|found| resource_paths::of_resource(self, referenced, found));
                 Err(Invalid(mapped.collect()))
             }
         }

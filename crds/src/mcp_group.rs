@@ -1,11 +1,12 @@
-//! MCPGroup: a name that backends and servers refer to.
+//! MCPGroup: a name by which VirtualMCPServers and their backends find each other.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A set of MCP servers: those whose `groupRef` names it.
+/// Groups MCP servers. Its members are the MCPServers and MCPServerEntries whose `groupRef` names it; a
+/// VirtualMCPServer that names it serves them.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "toolhive.stacklok.com",
@@ -26,42 +27,42 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct MCPGroupSpec {
-    /// What it is for, for people.
+    /// Purpose of the group, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub description: Option<String>,
 }
 
-/// Who belongs to the group.
+/// Observed members of an MCPGroup.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MCPGroupStatus {
-    /// `Ready` once its members were listed.
+    /// `Ready` once the members were listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<MCPGroupPhase>,
-    /// The generation that this status describes.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Names of its MCPServers.
+    /// Names of the member MCPServers.
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub servers: Vec<String>,
-    /// How many MCPServers it has.
+    /// Number of member MCPServers.
     pub server_count: i32,
-    /// Names of its MCPServerEntries.
+    /// Names of the member MCPServerEntries.
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub entries: Vec<String>,
-    /// How many MCPServerEntries it has.
+    /// Number of member MCPServerEntries.
     pub entry_count: i32,
-    /// What is true of it.
+    /// Conditions of the group.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 
-/// How far a group is.
+/// Progress of an MCPGroup in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MCPGroupPhase {
-    /// Its members are listed.
+    /// The members are listed.
     Ready,
-    /// It cannot be read, or they could not be listed.
+    /// The group cannot be read, or its members could not be listed.
     Failed,
 }

@@ -1,4 +1,4 @@
-//! MCPServer: an MCP server that the operator runs.
+//! MCPServer: an MCP server that the operator runs in pods.
 
 use k8s_openapi::api::core::v1::{LocalObjectReference, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -13,8 +13,8 @@ use crate::fields::workload::{
 };
 use crate::fields::yaml_block::Block;
 
-/// An MCP server that runs in pods of its own. One that speaks stdio is started through a bridge, and reached by HTTP like
-/// any other.
+/// Runs an MCP server in pods of its own. A server that speaks stdio is started through `vmcp bridge` and
+/// reached over HTTP like any other.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "toolhive.stacklok.com",
@@ -55,72 +55,74 @@ use crate::fields::yaml_block::Block;
     ),
 ])))]
 pub struct MCPServerSpec {
-    /// The MCPGroup that it belongs to. Servers without a group of their own serve all backends of the namespace.
+    /// MCPGroup that the server belongs to. VirtualMCPServers without a group serve all servers of the
+    /// namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_ref: Option<LocalReference>,
-    /// The container's image.
+    /// Image of the container.
     #[schemars(length(min = 1, max = 1024))]
     pub image: String,
-    /// When the image is pulled. Default: as Kubernetes decides by the image's tag.
+    /// When the image is pulled. Default: `Always` for the tag `latest`, else `IfNotPresent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<ImagePullPolicy>,
-    /// Secrets with credentials for the image's registry.
+    /// Secrets with credentials for the registry of the image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub image_pull_secrets: Vec<LocalObjectReference>,
-    /// How the server in the container speaks.
+    /// Transport that the server in the container speaks.
     #[serde(default)]
     pub transport: MCPServerTransport,
-    /// The program to start, first word first. With `stdio` it is required: the bridge starts the program, and cannot know
-    /// what the image would start by itself. Without `stdio`, it replaces what the image would start.
+    /// Program to start, one item a word. Required with `stdio`: the bridge starts the program, and cannot
+    /// know what the image would start by itself. With the other transports it replaces the entrypoint of the
+    /// image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub command: Vec<String>,
-    /// Arguments of the program.
+    /// Arguments of the program. At most 1024.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024), extend("x-kubernetes-list-type" = "atomic"))]
     pub args: Vec<String>,
-    /// Environment variables.
+    /// Environment variables of the container. At most 256.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 256),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub env: Vec<EnvironmentVariable>,
-    /// Environment variables from Secrets.
+    /// Environment variables whose values are in Secrets. At most 256. A changed Secret restarts the pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 256),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name", "key"])
     )]
     pub secrets: Vec<SecretVariable>,
-    /// The port on which the server in the container listens. Not with `stdio`. Default: `proxyPort`.
+    /// Port on which the server in the container listens. Not with `stdio`. Default: `proxyPort`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65_535))]
     pub mcp_port: Option<u16>,
-    /// The path of the server's endpoint. Not with `stdio`. Default: `/mcp`, or `/sse` with `sse`.
+    /// Path of the MCP endpoint in the container. Not with `stdio`. Default: `/mcp`, or `/sse` with `sse`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024), regex(pattern = r"^/[^\s?#]*$"))]
     pub path: Option<String>,
-    /// The port of the Service.
+    /// Port of the Service.
     #[serde(default = "default_port")]
     #[schemars(range(min = 1, max = 65_535))]
     pub proxy_port: u16,
-    /// How many pods. Without it, one at first, and then whatever an autoscaler or a person says.
+    /// Number of pods. Without it, one at first; then whatever an autoscaler or `kubectl scale` sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: Option<i32>,
-    /// Whether the requests of one client go to one pod.
+    /// Whether all requests of one client go to the same pod.
     #[serde(default)]
     pub session_affinity: SessionAffinity,
-    /// An existing ServiceAccount to run as. Default: the namespace's, without its token.
+    /// Existing ServiceAccount to run as. Default: that of the namespace, without its token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account: Option<String>,
-    /// What the container needs and may use.
+    /// CPU and memory that the container requests and is limited to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    /// Merged into the pod's template, strategically. The container's name is `mcp`.
+    /// Merged into the pod template, strategically, as `kubectl patch` does. The container is named `mcp`.
     #[serde(default, skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "pod_template_schema")]
     pub pod_template_spec: Block,
@@ -130,56 +132,56 @@ fn default_port() -> u16 {
     8080
 }
 
-/// How a server in a container speaks.
+/// Transport of a server in a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MCPServerTransport {
-    /// On its standard input and output.
+    /// MCP on standard input and output.
     #[default]
     Stdio,
-    /// Streamable HTTP, of either protocol era.
+    /// Streamable HTTP, in either era of the protocol.
     StreamableHttp,
     /// The older HTTP+SSE transport.
     Sse,
 }
 
-/// How an MCPServer is.
+/// Observed state of an MCPServer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MCPServerStatus {
-    /// How far it is.
+    /// Progress in one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<MCPServerPhase>,
-    /// Where it is reached inside of the cluster.
+    /// URL of the MCP endpoint inside the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// What is wrong and what to do, in a sentence.
+    /// What is wrong and what to do about it, in one sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The generation that this status describes.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// How many pods there are.
+    /// Number of pods.
     pub replicas: i32,
-    /// How many of them are ready.
+    /// Number of ready pods.
     pub ready_replicas: i32,
-    /// The label selector of its pods, for autoscalers.
+    /// Label selector of the pods, for autoscalers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// What is true of it.
+    /// Conditions of the server; `Ready` sums them up.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 
-/// How far an MCPServer is.
+/// Progress of an MCPServer in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MCPServerPhase {
-    /// Its pods are starting.
+    /// Pods are starting.
     Pending,
     /// At least one pod is ready.
     Ready,
-    /// It cannot run as it is written, or its pods fail.
+    /// The spec cannot run as written, or the pods fail; `message` says why.
     Failed,
-    /// It was scaled to zero.
+    /// The server is scaled to zero.
     Stopped,
 }

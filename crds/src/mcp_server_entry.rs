@@ -1,4 +1,4 @@
-//! MCPServerEntry: an MCP server that runs elsewhere.
+//! MCPServerEntry: an MCP server that runs elsewhere, at a URL.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::fields::cel_rules::rules;
 use crate::fields::references::{LocalReference, SecretKeyReference};
 
-/// An MCP server at a URL. No pod belongs to it.
+/// Makes an MCP server at a URL a backend. The operator runs nothing for it.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "toolhive.stacklok.com",
@@ -38,16 +38,17 @@ use crate::fields::references::{LocalReference, SecretKeyReference};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MCPServerEntrySpec {
-    /// The MCPGroup that it belongs to. Servers without a group of their own serve all backends of the namespace.
+    /// MCPGroup that the server belongs to. VirtualMCPServers without a group serve all servers of the
+    /// namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_ref: Option<LocalReference>,
-    /// Address of the endpoint, http or https, without credentials.
+    /// URL of the MCP endpoint, http or https, without credentials, such as `https://mcp.example.com/mcp`.
     #[schemars(length(min = 1, max = 2048), regex(pattern = r"^https?://[^\s/?#@]+([/?][^\s]*)?$"))]
     pub remote_url: String,
-    /// How it speaks.
+    /// Transport that the server speaks.
     #[serde(default)]
     pub transport: RemoteTransport,
-    /// Allow an address inside of the cluster or of a private network.
+    /// Allows addresses inside the cluster or of a private network, which are refused otherwise (SSRF guard).
     #[serde(default)]
     pub allow_private_endpoint: bool,
     /// Headers sent with every request.
@@ -55,11 +56,11 @@ pub struct MCPServerEntrySpec {
     pub header_forward: HeaderForward,
 }
 
-/// How a remote server speaks.
+/// Transport of a remote server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RemoteTransport {
-    /// Streamable HTTP, of either protocol era.
+    /// Streamable HTTP, in either era of the protocol.
     #[default]
     StreamableHttp,
     /// The older HTTP+SSE transport.
@@ -74,11 +75,11 @@ pub enum RemoteTransport {
     "a header is in both addPlaintextHeaders and addHeadersFromSecret; keep one of the two",
 )])))]
 pub struct HeaderForward {
-    /// Headers that may be read by anybody.
+    /// Headers whose values are not secret. At most 64.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64))]
     pub add_plaintext_headers: BTreeMap<String, String>,
-    /// Headers whose values are in Secrets.
+    /// Headers whose values are in Secrets. At most 64.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
@@ -94,30 +95,30 @@ pub struct HeaderFromSecret {
     /// Name of the header, such as `Authorization`.
     #[schemars(length(min = 1, max = 255))]
     pub header_name: String,
-    /// Where the value is: all of it, such as `Bearer …`.
+    /// Secret key that holds the whole value, such as `Bearer eyJ…`.
     pub value_secret_ref: SecretKeyReference,
 }
 
-/// How an MCPServerEntry is.
+/// Observed state of an MCPServerEntry.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MCPServerEntryStatus {
-    /// Whether it can be used as it is written.
+    /// `Valid` if the entry can be used as written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<MCPServerEntryPhase>,
-    /// The generation that this status describes.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What is true of it.
+    /// Conditions of the entry; `Valid` says what is wrong.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }
 
-/// Whether an MCPServerEntry can be used.
+/// Result of checking an MCPServerEntry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MCPServerEntryPhase {
-    /// It can.
+    /// The entry can be used as written.
     Valid,
-    /// Something that it says or refers to is wrong.
+    /// The entry, or something it refers to, is wrong; the condition `Valid` says what.
     Failed,
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::fields::cel_rules::rules;
 use crate::fields::headers::{HEADER_IN_BOTH, SensitiveHeader};
 
-/// Telemetry settings that VirtualMCPServers refer to.
+/// Telemetry settings shared by the VirtualMCPServers whose `telemetryConfigRef` names them.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "toolhive.stacklok.com",
@@ -36,7 +36,7 @@ use crate::fields::headers::{HEADER_IN_BOTH, SensitiveHeader};
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct MCPTelemetryConfigSpec {
-    /// Traces.
+    /// Export of traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_telemetry: Option<OpenTelemetry>,
     /// Metrics.
@@ -44,7 +44,7 @@ pub struct MCPTelemetryConfigSpec {
     pub prometheus: Option<Prometheus>,
 }
 
-/// Export by OpenTelemetry's protocol over HTTP.
+/// Export by the OpenTelemetry protocol (OTLP) over HTTP.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
@@ -57,17 +57,17 @@ pub struct MCPTelemetryConfigSpec {
 pub struct OpenTelemetry {
     /// `false`: nothing is exported.
     pub enabled: bool,
-    /// The collector: `https://collector:4318`, or `collector:4318`.
+    /// Collector, such as `https://collector:4318` or `collector:4318`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub endpoint: Option<String>,
-    /// An `endpoint` without a scheme is http rather than https.
+    /// Uses http instead of https for an `endpoint` without a scheme.
     pub insecure: bool,
-    /// Headers sent to the collector that may be read by anybody.
+    /// Headers sent to the collector whose values are not secret. At most 64.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64))]
     pub headers: BTreeMap<String, String>,
-    /// Headers sent to the collector whose values are in Secrets.
+    /// Headers sent to the collector whose values are in Secrets. At most 64.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
@@ -83,9 +83,9 @@ pub struct OpenTelemetry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Tracing {
-    /// `false`: no traces are exported.
+    /// `true`: traces are exported.
     pub enabled: bool,
-    /// Share of traces that are kept, "0" to "1". A caller's sampling decision is followed.
+    /// Share of traces that are kept, from "0" to "1". The sampling decision of a calling client is followed.
     #[schemars(regex(pattern = r"^(0(\.\d+)?|1(\.0+)?)$"))]
     pub sampling_rate: String,
 }
@@ -100,7 +100,7 @@ impl Default for Tracing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Prometheus {
-    /// Serve them at `/metrics` on the admin port.
+    /// Serves metrics at `/metrics` of the admin port.
     pub enabled: bool,
 }
 
@@ -110,14 +110,14 @@ impl Default for Prometheus {
     }
 }
 
-/// Whether it can be used as it is written.
+/// Observed state of an MCPTelemetryConfig.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MCPTelemetryConfigStatus {
-    /// The generation that this status describes.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What is true of it.
+    /// Conditions of the configuration; `Valid` says what is wrong.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }

@@ -24,14 +24,14 @@ pub use self::optimizer::{Optimizer, Storage};
 pub use self::status::{BackendState, CircuitBreakerState, DiscoveredBackend, Phase, VirtualMCPServerStatus};
 pub(crate) use self::validated::WrittenAs;
 pub use self::validated::{
-    Disruption, EmbeddingSource, MAX_NAME, Pods, Scale, Settings, TeiService, ValidOptimizer, Validated,
+    Disruption, EmbeddingSource, MAX_NAME, Pods, Scale, TeiService, ValidOptimizer, Validated, YamlBlocks,
 };
 use crate::fields::cel_rules::{Rule, rules};
 use crate::fields::references::LocalReference;
 use crate::fields::workload::{ImagePullPolicy, SessionAffinity, pod_template_schema};
 use crate::fields::yaml_block::Block;
 
-/// Many MCP servers behind one endpoint.
+/// Serves many MCP servers at one endpoint, with a search for their tools.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "toolhive.stacklok.com",
@@ -72,29 +72,31 @@ use crate::fields::yaml_block::Block;
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(RULES)))]
 pub struct VirtualMCPServerSpec {
-    /// The MCPGroup whose members are its backends. Without a group, all backends of the namespace are.
+    /// MCPGroup whose members are the backends. Without it, all MCPServers and MCPServerEntries of the
+    /// namespace are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group_ref: Option<LocalReference>,
-    /// Only those of them with these labels.
+    /// Labels that a backend must have. Without it, every member of the group is a backend.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend_selector: Option<LabelSelector>,
     /// Names and visibility of tools, connections to backends, failure handling, client connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<Config>,
-    /// find_tool and call_tool in place of hundreds of tool definitions.
+    /// Offers `optim.find_tool` and `optim.call_tool` in place of hundreds of tool definitions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimizer: Option<Optimizer>,
-    /// The EmbeddingServer that makes the vectors. Turns the optimizer on, unless `optimizer` is given and says otherwise.
+    /// EmbeddingServer that makes the vectors for search by meaning. Turns the optimizer on, unless
+    /// `optimizer.enabled` is `false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embedding_server_ref: Option<LocalReference>,
-    /// Where traces go, and whether metrics are served.
+    /// MCPTelemetryConfig that says where traces go and whether metrics are served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub telemetry_config_ref: Option<TelemetryConfigReference>,
-    /// Who may call.
+    /// Authentication of clients. Default: `anonymous`.
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "RawIncomingAuth")]
     pub incoming_auth: Block,
-    /// How many pods. Without it, one at first, and then whatever an autoscaler or a person says.
+    /// Number of pods. Without it, one at first; then whatever an autoscaler or `kubectl scale` sets.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: Option<i32>,
@@ -102,51 +104,51 @@ pub struct VirtualMCPServerSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub image: Option<String>,
-    /// When the image is pulled. Default: as Kubernetes decides by the image's tag.
+    /// When the image is pulled. Default: `Always` for the tag `latest`, else `IfNotPresent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<ImagePullPolicy>,
-    /// Secrets with credentials for the image's registry.
+    /// Secrets with credentials for the registry of the image.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub image_pull_secrets: Vec<LocalObjectReference>,
     /// Type of the Service.
     pub service_type: ServiceType,
-    /// Whether the requests of one client go to one pod.
+    /// Whether all requests of one client go to the same pod.
     pub session_affinity: SessionAffinity,
-    /// An existing ServiceAccount to run as. Default: one without rights.
+    /// Existing ServiceAccount to run as. Default: one without rights, made for this server.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account: Option<String>,
-    /// What the container needs and may use.
+    /// CPU and memory that the container requests and is limited to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    /// Merged into the pod's template, strategically. The container's name is `vmcp`.
+    /// Merged into the pod template, strategically, as `kubectl patch` does. The container is named `vmcp`.
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "pod_template_schema")]
     pub pod_template_spec: Block,
-    /// How long a pod may take to end. Default: `shutdownDelay` and `drainTimeout` of `config.server`, and
-    /// some seconds.
+    /// Seconds that a pod may take to end before it is killed. Default: `shutdownDelay` and `drainTimeout` of
+    /// `config.server`, and 10 seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]
     pub termination_grace_period_seconds: Option<i64>,
-    /// As many pods as the load needs. Without it, no HorizontalPodAutoscaler is made.
+    /// Scales the pods with their load. Without it, no HorizontalPodAutoscaler is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub autoscaling: Option<Autoscaling>,
-    /// How many pods may be evicted at a time. Without it, no PodDisruptionBudget is made.
+    /// Limits how many pods may be evicted at a time. Without it, no PodDisruptionBudget is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_disruption_budget: Option<PodDisruptionBudget>,
-    /// Who may connect to the pods. Without it, no NetworkPolicy is made.
+    /// Limits who may connect to the pods. Without it, no NetworkPolicy is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkPolicy>,
-    /// Have the Prometheus operator read the metrics. Without it, no ServiceMonitor is made.
+    /// Makes the Prometheus operator scrape the metrics. Without it, no ServiceMonitor is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_monitor: Option<ServiceMonitor>,
-    /// Reach it through a gateway. Without it, no HTTPRoute is made.
+    /// Routes requests of a gateway here (Gateway API). Without it, no HTTPRoute is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_route: Option<HttpRoute>,
 }
 
-/// What two fields must not say at once.
+/// Fields that contradict each other, refused by the API server.
 const RULES: &[Rule] = &[
     (
         "!has(self.groupRef) || !has(self.config) || !has(self.config.groupRef) || self.groupRef.name == self.config.groupRef",
@@ -182,10 +184,10 @@ const RULES: &[Rule] = &[
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TelemetryConfigReference {
-    /// Its name.
+    /// Name of the MCPTelemetryConfig.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Name of this server in traces. Default: the resource's name.
+    /// Name of this server in traces (`service.name`). Default: the name of the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub service_name: Option<String>,

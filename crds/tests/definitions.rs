@@ -15,7 +15,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::cel::Validator;
 use serde_json::{Value, json};
 use vmcp_crds::definitions;
-use vmcp_crds::lower::{EmbeddingService, Surroundings};
+use vmcp_crds::lower::{EmbeddingService, ReferencedObjects};
 use vmcp_crds::{
     EmbeddingServer, GROUP, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VERSION,
     VirtualMCPServer, reference_markdown,
@@ -310,8 +310,8 @@ fn what_slips_past_an_older_schema_is_found_by_the_operator() {
             continue;
         }
         let Ok(server) = serde_json::from_value::<VirtualMCPServer>(manifest(entry)) else { continue };
-        let around = Surroundings { embedding_service: Some(&service), ..Surroundings::default() };
-        let lowered = server.validate().and_then(|validated| validated.lower(&around));
+        let referenced = ReferencedObjects { embedding_service: Some(&service), ..ReferencedObjects::default() };
+        let lowered = server.validate().and_then(|validated| validated.lower(&referenced));
         assert!(lowered.is_err(), "{entry}");
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use vmcp_config::{EmbeddingProvider, Exposure};
 use vmcp_crds::fields::references::SecretKeyReference;
-use vmcp_crds::lower::{Backend, EmbeddingService, HeaderValue, Lowered, Surroundings};
+use vmcp_crds::lower::{Backend, EmbeddingService, HeaderValue, Lowered, ReferencedObjects};
 use vmcp_crds::mcp_server_entry::RemoteTransport;
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService};
 use vmcp_crds::{EmbeddingServerSpec, Invalid, MCPTelemetryConfigSpec, VirtualMCPServer};
@@ -23,8 +23,8 @@ fn server(spec: &Value) -> VirtualMCPServer {
     .unwrap()
 }
 
-fn lower(spec: &Value, around: &Surroundings<'_>) -> Result<Lowered, Invalid> {
-    server(spec).validate()?.lower(around)
+fn lower(spec: &Value, referenced: &ReferencedObjects<'_>) -> Result<Lowered, Invalid> {
+    server(spec).validate()?.lower(referenced)
 }
 
 fn backend(name: &str) -> Backend {
@@ -44,7 +44,7 @@ fn secret(name: &str, key: &str) -> SecretKeyReference {
 #[test]
 fn the_manifest_of_the_rfc() {
     let server: VirtualMCPServer = serde_saphyr::from_str(RFC).unwrap();
-    let lowered = server.validate().unwrap().lower(&Surroundings::default()).unwrap();
+    let lowered = server.validate().unwrap().lower(&ReferencedObjects::default()).unwrap();
     let EmbeddingProvider::Tei { endpoint, model, .. } = &lowered.config.optimizer.embeddings.provider else {
         panic!("{:?}", lowered.config.optimizer.embeddings)
     };
@@ -56,7 +56,7 @@ fn the_manifest_of_the_rfc() {
 #[test]
 fn the_optimizer_is_off_unless_it_is_turned_on() {
     for spec in [json!({}), json!({ "optimizer": {} }), json!({ "optimizer": { "exposure": "All" } })] {
-        let lowered = lower(&spec, &Surroundings::default()).unwrap();
+        let lowered = lower(&spec, &ReferencedObjects::default()).unwrap();
         assert!(!lowered.config.optimizer.enabled);
         assert!(!lowered.text.contains("/var/lib/vmcp/cache"), "no database: {}", lowered.text);
     }
@@ -96,15 +96,15 @@ fn settings_arrive_and_text_is_the_same_each_time() {
         },
     });
     let backends = [backend("time"), gone, github];
-    let around = Surroundings { backends: &backends, telemetry: Some(&telemetry), embedding_service: None };
-    let lowered = lower(&spec, &around).unwrap();
+    let referenced = ReferencedObjects { backends: &backends, telemetry: Some(&telemetry), embedding_service: None };
+    let lowered = lower(&spec, &referenced).unwrap();
     assert_eq!(lowered.warnings, []);
     assert_eq!(lowered.config.optimizer.exposure, Exposure::MetaOnly);
     let names: Vec<_> = lowered.config.backends.iter().map(|backend| &*backend.name).collect();
     assert_eq!(names, ["github", "gone", "time"]);
     let files: Vec<_> = lowered.secrets.keys().map(String::as_str).collect();
     assert_eq!(files, ["github_token", "openai_api-key", "otel_token"]);
-    assert_eq!(lowered.text, lower(&spec, &around).unwrap().text);
+    assert_eq!(lowered.text, lower(&spec, &referenced).unwrap().text);
     assert_snapshot("full", &lowered.text);
 }
 
@@ -123,7 +123,7 @@ fn what_people_write_is_never_a_reference() {
     let spec = json!({ "config": { "aggregation": { "tools": [{ "workload": "time", "overrides": {
         "now": { "description": "costs $5, ${HOME}, $$1 and ${file:/etc/passwd}" } } }] } } });
     let backends = [backend("time")];
-    let lowered = lower(&spec, &Surroundings { backends: &backends, ..Surroundings::default() }).unwrap();
+    let lowered = lower(&spec, &ReferencedObjects { backends: &backends, ..ReferencedObjects::default() }).unwrap();
     let changed = &lowered.config.aggregation.per_backend["time"].overrides["now"];
     assert_eq!(changed.description.as_deref(), Some("costs $5, ${HOME}, $$1 and ${file:/etc/passwd}"));
 }
@@ -140,7 +140,7 @@ fn settings_about_absent_backends_are_left_out_and_warned_about() {
         "operational": { "timeouts": { "perWorkload": { "gone": "5s" } } },
     } });
     let backends = [backend("time")];
-    let lowered = lower(&spec, &Surroundings { backends: &backends, ..Surroundings::default() }).unwrap();
+    let lowered = lower(&spec, &ReferencedObjects { backends: &backends, ..ReferencedObjects::default() }).unwrap();
     let paths: Vec<_> = lowered.warnings.iter().map(|warning| warning.path.as_str()).collect();
     assert_eq!(
         paths,
@@ -177,14 +177,14 @@ fn mistakes_have_the_path_of_the_resource() {
         (json!({ "config": { "server": { "drainTimeout": "2d" } } }), "spec.config.server.drainTimeout"),
         (json!({ "incomingAuth": { "type": "oidc" } }), "spec.incomingAuth.type"),
     ] {
-        let invalid = lower(&spec, &Surroundings::default()).unwrap_err();
+        let invalid = lower(&spec, &ReferencedObjects::default()).unwrap_err();
         let paths: Vec<_> = invalid.0.iter().map(|problem| problem.path.as_str()).collect();
         assert_eq!(paths, [path], "{invalid}");
     }
     let mut broken = backend("time");
     broken.headers.insert("Host".to_owned(), HeaderValue::Plain("x".to_owned()));
-    let around = Surroundings { backends: &[backend("a"), broken], ..Surroundings::default() };
-    let invalid = lower(&json!({}), &around).unwrap_err();
+    let referenced = ReferencedObjects { backends: &[backend("a"), broken], ..ReferencedObjects::default() };
+    let invalid = lower(&json!({}), &referenced).unwrap_err();
     assert_eq!(invalid.0[0].path, "backend time: headers.Host", "{invalid}");
 }
 
@@ -246,8 +246,8 @@ fn embedding_services_that_the_operator_runs() {
             panic!("{:?}", validated.optimizer)
         };
         assert_eq!(*found, expected);
-        let around = Surroundings { embedding_service: Some(&service), ..Surroundings::default() };
-        let lowered = validated.lower(&around).unwrap();
+        let referenced = ReferencedObjects { embedding_service: Some(&service), ..ReferencedObjects::default() };
+        let lowered = validated.lower(&referenced).unwrap();
         assert!(
             lowered.text.contains("endpoint: http://x-tei.ns.svc.cluster.local:8080"),
             "{}",

@@ -1,4 +1,4 @@
-//! One schema, and all that are in it, made structural.
+//! Transforms a JSON schema of schemars, with all schemas inside it, into a structural one.
 
 use schemars::transform::{Transform, transform_subschemas};
 use serde_json::{Map, Value, json};
@@ -6,9 +6,10 @@ use vmcp_config::{DURATION_PATTERN, MAX_BACKENDS, RANGE_KEY};
 
 use crate::fields::cel_rules::QUANTITY_PATTERN;
 
-/// A duration in a resource has units: CEL reads no others.
+/// Pattern of a duration in a resource. A unit is required: CEL parses no others.
 const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ms|us|µs|ns|h|m|s))+$";
-/// Characters of a duration or a decimal. CEL counts the cost of a rule by the longest text.
+/// Maximum characters of a duration or a decimal. CEL estimates the cost of a rule from the longest possible
+/// text.
 const LONGEST_NUMBER: u32 = 32;
 #[derive(Debug, Clone)]
 pub(super) struct Structural;
@@ -20,7 +21,7 @@ impl Transform for Structural {
         push_down_range(object);
         transform_subschemas(self, schema);
         let Some(object) = schema.as_object_mut() else { return };
-        // Unknown keys are refused or pruned by the API server itself.
+        // The API server itself refuses or prunes unknown keys.
         if object.get("additionalProperties").is_some_and(Value::is_boolean) {
             object.remove("additionalProperties");
         }
@@ -31,7 +32,7 @@ impl Transform for Structural {
         describe_number(object);
         describe_quantity(object);
         name_operators(object);
-        // The default of a block is the defaults of its keys, which stand with them.
+        // The default of a block repeats the defaults of its keys, which stand beside them.
         let says_nothing =
             |default: &Value| default.is_null() || default.is_object() || *default == json!([]);
         if object.get("default").is_some_and(says_nothing) {
@@ -45,7 +46,7 @@ impl Transform for Structural {
     }
 }
 
-/// What is said of a map of durations is meant for each of them.
+/// Moves the range of a map of durations to its values.
 fn push_down_range(object: &mut Map<String, Value>) {
     if let Some(entries) = object.get("additionalProperties").filter(|entries| entries.is_object()).cloned()
         && let (Some(range), Value::Object(mut entries)) = (object.remove(RANGE_KEY), entries)
@@ -56,11 +57,11 @@ fn push_down_range(object: &mut Map<String, Value>) {
     }
 }
 
-/// "May be absent" is not "may be null".
+/// Removes `null` from optional fields: in a schema, "may be absent" is not "may be null".
 fn forget_null(object: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = object.get_mut("type") {
         types.retain(|kind| kind != "null");
-        // Numbers of a fraction are text in Kubernetes.
+        // Kubernetes has no fractions: decimals are text, so that of two types the first remains.
         if let Some(kind) = types.first().cloned() {
             object.insert("type".to_owned(), kind);
         }
@@ -71,14 +72,15 @@ fn forget_null(object: &mut Map<String, Value>) {
         if let (Some(Value::Object(only)), None) = (alternatives.next().cloned(), alternatives.next()) {
             object.remove("anyOf");
             for (key, value) in only {
-                // The field says better than its type what it is for.
+                // The description of the field says better than that of its type what the field is for.
                 object.entry(key).or_insert(value);
             }
         }
     }
 }
 
-/// A choice of words is an enumeration; what each means goes into the description.
+/// Turns a choice (`oneOf` of constants) into an enumeration; the meaning of each word goes into the
+/// description.
 fn name_choices(object: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = object.remove("oneOf") else { return };
     let word = |choice: &Value| choice.get("const").or_else(|| choice.get("enum")?.get(0)).cloned();
@@ -98,7 +100,7 @@ fn name_choices(object: &mut Map<String, Value>) {
     object.insert("enum".to_owned(), words.into());
 }
 
-/// Durations and decimals: text of bounded length within a range.
+/// Describes durations and decimals: text of bounded length, with a CEL rule for the range.
 fn describe_number(object: &mut Map<String, Value>) {
     let range = object.remove(RANGE_KEY);
     let is_duration = object.get("pattern").is_some_and(|pattern| pattern == DURATION_PATTERN);
@@ -123,7 +125,7 @@ fn describe_number(object: &mut Map<String, Value>) {
     }
 }
 
-/// The operators of label selectors, which the types of Kubernetes name in prose only.
+/// Adds the operators of label selectors, which the types of Kubernetes name only in prose.
 fn name_operators(object: &mut Map<String, Value>) {
     let description = object.get("description").and_then(Value::as_str).unwrap_or_default();
     if description.starts_with("operator represents a key's relationship to a set of values") {
@@ -131,7 +133,7 @@ fn name_operators(object: &mut Map<String, Value>) {
     }
 }
 
-/// What Kubernetes writes as a number or as text.
+/// Describes fields that Kubernetes writes as a number or as text, and quantities among them.
 fn describe_quantity(object: &mut Map<String, Value>) {
     if object.get("x-kubernetes-int-or-string").is_none() {
         return;

@@ -1,4 +1,4 @@
-//! HTTP headers whose values are secret.
+//! HTTP headers whose values are in Secrets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::fields::cel_rules::Rule;
 use crate::fields::references::SecretKeyReference;
 
-/// Where `headers` and `sensitiveHeaders` stand side by side.
+/// Rule for a block with `headers` and `sensitiveHeaders`: no name may be in both.
 pub(crate) const HEADER_IN_BOTH: Rule = (
     "!has(self.headers) || !has(self.sensitiveHeaders) || self.sensitiveHeaders.all(header, !(header.name in self.headers))",
     "a header is in both headers and sensitiveHeaders; keep one of the two",
@@ -19,6 +19,6 @@ pub struct SensitiveHeader {
     /// Name of the header, such as `Authorization`.
     #[schemars(length(min = 1, max = 255))]
     pub name: String,
-    /// Where the value is: all of it, such as `Bearer …`.
+    /// Secret key that holds the whole value, such as `Bearer eyJ…`.
     pub secret_key_ref: SecretKeyReference,
 }

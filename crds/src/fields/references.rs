@@ -1,4 +1,4 @@
-//! Names of other objects in the same namespace.
+//! References to other objects of the same namespace.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 /// An object of the same namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct LocalReference {
-    /// Its name.
+    /// Name of the object.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 }
 
-/// One value of a Secret of the same namespace.
+/// One key of a Secret in the same namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct SecretKeyReference {
     /// Name of the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Key in its data.
+    /// Key in the data of the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub key: String,
 }

@@ -1,22 +1,22 @@
-//! What the specifications of several workloads share.
+//! Fields of a pod and its Service that several kinds share.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::fields::references::SecretKeyReference;
 
-/// Whether the requests of one client go to one pod.
+/// Whether all requests of one client go to the same pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SessionAffinity {
-    /// By the client's address.
+    /// Requests from one client address go to one pod.
     #[default]
     ClientIP,
-    /// To any pod.
+    /// Requests go to any pod.
     None,
 }
 
 impl SessionAffinity {
-    /// As a Service says it.
+    /// Returns the value of `spec.sessionAffinity` in a Service.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ClientIP => "ClientIP",
@@ -25,19 +25,19 @@ impl SessionAffinity {
     }
 }
 
-/// When an image is pulled.
+/// When the kubelet pulls an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ImagePullPolicy {
-    /// At every start.
+    /// At every start of a container.
     Always,
-    /// When the node does not have it.
+    /// Only if the node does not have the image.
     IfNotPresent,
-    /// Never: the node has it.
+    /// Never; the node must have the image.
     Never,
 }
 
 impl ImagePullPolicy {
-    /// As a container says it.
+    /// Returns the value of `imagePullPolicy` in a container.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Always => "Always",
@@ -50,10 +50,10 @@ impl ImagePullPolicy {
 /// An environment variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EnvironmentVariable {
-    /// Its name.
+    /// Name of the variable.
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
-    /// Its value.
+    /// Value of the variable. It is not secret; use `secrets` for values that are.
     pub value: String,
 }
 
@@ -61,7 +61,7 @@ pub struct EnvironmentVariable {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretVariable {
-    /// Where the value is.
+    /// Secret and key that hold the value.
     #[serde(flatten)]
     pub secret: SecretKeyReference,
     /// Name of the variable. Default: the key.
@@ -70,7 +70,8 @@ pub struct SecretVariable {
     pub target_env_name: Option<String>,
 }
 
-/// The schema of a pod template: any object, which the operator checks against the type.
+/// Returns the schema of a pod template: any object. The operator checks it against the type of Kubernetes,
+/// whose own schema would be larger than all the rest of the definition.
 pub(crate) fn pod_template_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }

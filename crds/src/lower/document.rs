@@ -1,4 +1,4 @@
-//! The content of `vmcp.yaml`.
+//! Renders the content of `vmcp.yaml`, block by block.
 
 use serde_json::{Value, json};
 use vmcp_config::raw::RawProvider;
@@ -6,7 +6,7 @@ use vmcp_config::raw::RawProvider;
 use super::pod_layout::{ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, SESSION_KEY};
 use super::prune_missing_backends::MissingBackends;
 use super::secret_files::{self, SecretFiles};
-use super::surroundings::{Backend, EmbeddingService, HeaderValue, Surroundings};
+use super::referenced_objects::{Backend, EmbeddingService, HeaderValue, ReferencedObjects};
 use crate::fields::headers::SensitiveHeader;
 use crate::fields::yaml_block::Block;
 use crate::mcp_telemetry_config::{MCPTelemetryConfigSpec, OpenTelemetry};
@@ -15,10 +15,10 @@ use crate::virtual_mcp_server::{
     DEFAULT_SHUTDOWN_DELAY, EmbeddingSource, TeiService, ValidOptimizer, Validated,
 };
 
-/// Who writes it.
+/// Renderer of one file.
 pub(super) struct Document<'a> {
     pub server: &'a Validated,
-    pub around: &'a Surroundings<'a>,
+    pub referenced: &'a ReferencedObjects<'a>,
     pub secrets: &'a mut SecretFiles,
     pub warnings: &'a mut Vec<Problem>,
 }
@@ -27,7 +27,7 @@ impl Document<'_> {
     pub fn render(mut self) -> Value {
         let mut settings = self.server.settings.clone();
         let mut absent = MissingBackends {
-            backends: self.around.backends.iter().map(|backend| backend.name.as_str()).collect(),
+            backends: self.referenced.backends.iter().map(|backend| backend.name.as_str()).collect(),
             warnings: self.warnings,
         };
         absent.aggregation(&mut settings.aggregation);
@@ -52,7 +52,7 @@ impl Document<'_> {
     }
 
     fn backends(&mut self) -> Value {
-        let mut backends: Vec<&Backend> = self.around.backends.iter().collect();
+        let mut backends: Vec<&Backend> = self.referenced.backends.iter().collect();
         backends.sort_by_key(|backend| &backend.name);
         backends.into_iter().map(|backend| self.backend(backend)).collect()
     }
@@ -119,7 +119,7 @@ impl Document<'_> {
     fn tei(&mut self, service: &TeiService, headers: &[SensitiveHeader], settings: &Block) -> Block {
         let mut tei = self.service(headers, settings);
         if *service != TeiService::Elsewhere
-            && let Some(EmbeddingService { endpoint, model }) = self.around.embedding_service
+            && let Some(EmbeddingService { endpoint, model }) = self.referenced.embedding_service
         {
             tei.insert("endpoint".to_owned(), endpoint.as_str().into());
             if let (false, Some(model)) = (tei.contains_key("model"), model) {
@@ -129,7 +129,7 @@ impl Document<'_> {
         tei
     }
 
-    /// The settings of an embedding service, with its secret headers among the others.
+    /// Returns the block of an embedding service, with its secret headers among the others.
     fn service(&mut self, headers: &[SensitiveHeader], settings: &Block) -> Block {
         let mut service: Block =
             settings.clone().into_iter().map(|(key, value)| (key, secret_files::escape(value))).collect();
@@ -152,7 +152,7 @@ impl Document<'_> {
     fn telemetry(&mut self) -> Value {
         let Some(reference) = &self.server.telemetry else { return Block::new().into() };
         let MCPTelemetryConfigSpec { open_telemetry, prometheus } =
-            self.around.telemetry.cloned().unwrap_or_default();
+            self.referenced.telemetry.cloned().unwrap_or_default();
         let mut telemetry = Block::new();
         let service = reference.service_name.as_ref().unwrap_or(&self.server.name);
         telemetry.insert("serviceName".to_owned(), secret_files::escape(service.as_str().into()));
@@ -178,7 +178,8 @@ impl Document<'_> {
     }
 }
 
-/// What is the same in every pod, and what people say about clients' connections.
+/// Returns the block `server`: addresses, keys and tokens are the same in every pod; the rest is as the
+/// resource says.
 fn server(settings: Block) -> Value {
     let mut server = Block::new();
     server.insert("listen".to_owned(), format!("0.0.0.0:{CLIENT_PORT}").into());

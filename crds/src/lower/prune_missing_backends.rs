@@ -1,4 +1,4 @@
-//! Settings about backends that are not there.
+//! Prunes settings about backends that do not exist, each with a warning.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::fields::yaml_block::Block;
 use crate::problem::Problem;
 
-/// Leaves them out. Blocks are those of `vmcp.yaml`; what has another shape than it should have is left to its validator.
+/// Prunes the blocks of `vmcp.yaml`. A value of a wrong shape is left to the validator of the file.
 pub(super) struct MissingBackends<'a> {
     pub backends: BTreeSet<&'a str>,
     pub warnings: &'a mut Vec<Problem>,
@@ -20,7 +20,7 @@ impl MissingBackends<'_> {
             self.retain(tools, &format!("{PATH}.tools"), Some("workload"));
         }
         let path = format!("{PATH}.conflictResolutionConfig.priorityOrder");
-        let nobody = {
+        let none_left = {
             let config = aggregation.get_mut("conflictResolutionConfig").and_then(Value::as_object_mut);
             let order =
                 config.and_then(|config| config.get_mut("priorityOrder")).and_then(Value::as_array_mut);
@@ -30,8 +30,9 @@ impl MissingBackends<'_> {
                 given && order.is_empty()
             })
         };
-        // Whoever is not in the order has a prefix.
-        if nobody && aggregation.get("conflictResolution").is_some_and(|strategy| strategy == "priority") {
+        // Strategy `priority` with an empty order would rank no backend; backends outside the order get a
+        // prefix, so all do.
+        if none_left && aggregation.get("conflictResolution").is_some_and(|strategy| strategy == "priority") {
             aggregation.insert("conflictResolution".to_owned(), "prefix".into());
         }
     }
@@ -46,28 +47,28 @@ impl MissingBackends<'_> {
         let timeouts = operational.get_mut("timeouts").and_then(|timeouts| timeouts.get_mut("perWorkload"));
         if let Some(Value::Object(timeouts)) = timeouts {
             timeouts.retain(|name, _| {
-                self.is_there(name, || format!("spec.config.operational.timeouts.perWorkload.{name}"))
+                self.exists(name, || format!("spec.config.operational.timeouts.perWorkload.{name}"))
             });
         }
     }
 
-    /// Keeps the items that name a backend that is there, in themselves or in `key`.
+    /// Keeps the items that name an existing backend, in themselves or in their member `key`.
     fn retain(&mut self, items: &mut Vec<Value>, path: &str, key: Option<&str>) {
         let mut index = 0;
         items.retain(|item| {
             let at = index;
             index += 1;
             let name = key.map_or(Some(item), |key| item.get(key)).and_then(Value::as_str);
-            name.is_none_or(|name| self.is_there(name, || format!("{path}[{at}]")))
+            name.is_none_or(|name| self.exists(name, || format!("{path}[{at}]")))
         });
     }
 
-    fn is_there(&mut self, name: &str, path: impl Fn() -> String) -> bool {
-        let is_there = self.backends.contains(name);
-        if !is_there {
+    fn exists(&mut self, name: &str, path: impl Fn() -> String) -> bool {
+        let exists = self.backends.contains(name);
+        if !exists {
             let message = format!("no backend is named `{name}`; this has no effect until there is one");
             self.warnings.push(Problem::new(path(), message, "add the backend, or remove this"));
         }
-        is_there
+        exists
     }
 }

@@ -1,4 +1,4 @@
-//! References from `vmcp.yaml` to the files of secrets.
+//! Names the files of secrets, and refers to them from `vmcp.yaml` as `${file:…}`.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use sha2::{Digest as _, Sha256};
 use super::pod_layout::SECRETS_DIR;
 use crate::fields::references::SecretKeyReference;
 
-/// Longest key of a Secret.
+/// Maximum characters of a key in a Secret.
 const MAX_KEY: usize = 253;
 
-/// The files that are referred to.
+/// Files that the text refers to, each with the Secret key it must hold.
 #[derive(Debug, Default)]
 pub(super) struct SecretFiles {
     pub files: BTreeMap<String, SecretKeyReference>,
 }
 
 impl SecretFiles {
-    /// What stands in `vmcp.yaml` for the value.
+    /// Adds the file of a secret; returns the reference that stands for its value.
     pub fn refer(&mut self, secret: &SecretKeyReference) -> Value {
         let file = file_name(secret);
         let reference = reference(&file);
@@ -27,13 +27,14 @@ impl SecretFiles {
     }
 }
 
-/// `${file:…}` for a file of the Secret.
+/// Returns the reference `${file:…}` to a file of the Secret.
 pub(super) fn reference(file: &str) -> Value {
     format!("${{file:{SECRETS_DIR}/{file}}}").into()
 }
 
-/// `NAME_KEY`. Names of Secrets have no `_`, so that two values never share a file; [`ADMIN_TOKEN`](super::ADMIN_TOKEN) and [`SESSION_KEY`](super::SESSION_KEY) have
-/// none either.
+/// Returns `NAME_KEY`, or `long_` and a SHA-256 beyond 253 characters. Names of Secrets contain no `_`, so
+/// that two values never share a file; neither do [`ADMIN_TOKEN`](super::ADMIN_TOKEN) and
+/// [`SESSION_KEY`](super::SESSION_KEY).
 fn file_name(SecretKeyReference { name, key }: &SecretKeyReference) -> String {
     let file = format!("{name}_{key}");
     if file.len() <= MAX_KEY {
@@ -43,13 +44,14 @@ fn file_name(SecretKeyReference { name, key }: &SecretKeyReference) -> String {
     digest.iter().fold("long_".to_owned(), |name, byte| format!("{name}{byte:02x}"))
 }
 
-/// What stands for the content of a file here, where there is none: as good as any value.
+/// Returns a value for any file. Lowering runs in the operator, where the files do not exist; any value
+/// passes the checks.
 #[expect(clippy::unnecessary_wraps, reason = "the validator asks for files in this way")]
 pub(super) fn placeholder(_path: &str) -> Result<Option<String>, String> {
     Ok(Some("not-the-real-value-of-the-secret".to_owned()))
 }
 
-/// Keeps `${` and `$$` of people as they are: in `vmcp.yaml` they would be references.
+/// Escapes `${` and `$$`, which would be references in `vmcp.yaml`, so that values arrive as written.
 pub(super) fn escape(value: Value) -> Value {
     match value {
         Value::String(text) if text.contains("${") || text.contains("$$") => text.replace('$', "$$").into(),

@@ -1,4 +1,4 @@
-//! `spec.config`: what `vmcp.yaml` says besides backends and optimizer.
+//! `spec.config`: the blocks of `vmcp.yaml` besides backends and optimizer.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,40 +13,40 @@ use crate::fields::yaml_block::{self, Block};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Config {
-    /// Name of the MCPGroup: another way to write `spec.groupRef.name`.
+    /// Name of the MCPGroup; another way to write `spec.groupRef.name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub group_ref: Option<String>,
-    /// How the tools of many backends become one list.
+    /// Rules by which the tools of many backends become one list.
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "RawAggregation")]
     pub aggregation: Block,
-    /// Logging, time-outs by backend, what happens when backends fail.
+    /// Log level, timeouts by backend, and what happens when backends fail.
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "RawOperational")]
     pub operational: Block,
-    /// Connections to backends.
+    /// Connections to backends: timeouts, retries, refresh.
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "RawProxy")]
     pub proxy: Block,
-    /// Connections of clients.
+    /// Connections of clients: allowed hosts and origins, limits, draining.
     #[serde(skip_serializing_if = "Block::is_empty")]
-    #[schemars(with = "ServerSettings")]
+    #[schemars(with = "ServerSettingsSchema")]
     pub server: Block,
-    /// The optimizer, as ToolHive writes it: its presence turns the optimizer on. `spec.optimizer` says the same and more;
-    /// only one of them may be given.
+    /// Optimizer, as ToolHive writes it; its presence turns the optimizer on. `spec.optimizer` can say all of
+    /// it; only one of the two may be given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimizer: Option<FlatOptimizer>,
 }
 
-/// How long a pod takes connections after SIGTERM unless it is said: until the endpoints of the Service are up to date
-/// everywhere, new ones still come.
+/// Default of `shutdownDelay`. After SIGTERM, new connections still arrive until all nodes have removed the
+/// pod from the endpoints of the Service.
 pub(crate) const DEFAULT_SHUTDOWN_DELAY: &str = "5s";
 
-/// The part of `server` that is left to people; the operator decides the rest.
-struct ServerSettings;
+/// Schema of the part of `server` that a resource may set; the operator decides the rest.
+struct ServerSettingsSchema;
 
-impl JsonSchema for ServerSettings {
+impl JsonSchema for ServerSettingsSchema {
     fn schema_name() -> Cow<'static, str> {
         "ServerSettings".into()
     }
@@ -68,50 +68,50 @@ impl JsonSchema for ServerSettings {
     }
 }
 
-/// The optimizer, as ToolHive writes it.
+/// Optimizer settings in ToolHive's flat form.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FlatOptimizer {
-    /// Base URL of the service that makes the vectors. Without it and without `embeddingServerRef`, they are made by a
-    /// small model inside of vmcp.
+    /// Base URL of the embedding service. Without it and without `embeddingServerRef`, a small model inside
+    /// vmcp makes the vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 2048))]
     pub embedding_service: Option<String>,
-    /// How that service speaks.
+    /// API of the embedding service.
     pub embedding_provider: FlatEmbeddingProvider,
-    /// The model that it serves, or that it is asked for.
+    /// Model that the service serves, or that it is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub embedding_model: Option<String>,
-    /// Longest request to it.
+    /// Timeout of a request to the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "vmcp_config::raw::RawDuration", extend("x-range" = "1ms to 24h"))]
     pub embedding_service_timeout: Option<String>,
-    /// Headers sent to it.
+    /// Headers sent to the service. At most 32.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
     pub embedding_headers: BTreeMap<String, String>,
-    /// How many tools a search returns.
+    /// Number of tools that a search returns.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 50))]
     pub max_tools_to_return: Option<u32>,
-    /// Weight of meaning against words, "0" (words only) to "1" (meaning only).
+    /// Weight of search by meaning against search by words, from "0" (words only) to "1" (meaning only).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "vmcp_config::raw::RawDecimal", extend("x-range" = "0 to 1"))]
     pub hybrid_search_semantic_ratio: Option<String>,
-    /// Tools farther than this cosine distance, "0" to "2", count as not found by meaning.
+    /// Maximum cosine distance, from "0" to "2", at which a tool counts as found by meaning.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "vmcp_config::raw::RawDecimal", extend("x-range" = "0 to 2"))]
     pub semantic_distance_threshold: Option<String>,
 }
 
-/// How a service that makes vectors speaks.
+/// API of an embedding service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FlatEmbeddingProvider {
-    /// Text Embeddings Inference.
+    /// HuggingFace Text Embeddings Inference.
     #[default]
     Tei,
-    /// OpenAI's `/v1/embeddings`.
+    /// OpenAI's `/v1/embeddings`, which many services offer.
     OpenAi,
 }

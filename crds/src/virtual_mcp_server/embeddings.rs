@@ -1,4 +1,4 @@
-//! `spec.optimizer.embeddings`: where vectors come from.
+//! `spec.optimizer.embeddings`: the source of vectors for search by meaning.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::fields::headers::{HEADER_IN_BOTH, SensitiveHeader};
 use crate::fields::references::SecretKeyReference;
 use crate::fields::yaml_block::{self, Block};
 
-/// Where vectors come from.
+/// Source of vectors for search by meaning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
@@ -22,17 +22,17 @@ use crate::fields::yaml_block::{self, Block};
     ("!has(self.local) || self.provider == 'local'", "local is given, and another provider is chosen; set provider: local, or remove local"),
 ])))]
 pub struct Embeddings {
-    /// Who makes them.
+    /// Provider that makes the vectors.
     pub provider: RawProvider,
-    /// What a search does while that fails.
+    /// Behavior of a search while the provider fails.
     pub on_unavailable: OnUnavailable,
-    /// With `provider: tei`.
+    /// Settings of `provider: tei`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tei: Option<Tei>,
-    /// With `provider: openai`.
+    /// Settings of `provider: openai`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub openai: Option<OpenAi>,
-    /// With `provider: local`.
+    /// Settings of `provider: local`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "RawLocal")]
     pub local: Option<Block>,
@@ -50,8 +50,8 @@ impl Default for Embeddings {
     }
 }
 
-/// HuggingFace Text Embeddings Inference: one that runs elsewhere (`endpoint`), one that is made here (`managed`), or that
-/// of `spec.embeddingServerRef`.
+/// HuggingFace Text Embeddings Inference: a service that runs already (`endpoint`), one that the operator
+/// makes (`managed`), or that of `spec.embeddingServerRef`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
@@ -62,17 +62,17 @@ impl Default for Embeddings {
     HEADER_IN_BOTH,
 ])))]
 pub struct Tei {
-    /// Have the operator run one for this server.
+    /// Makes the operator run an embedding service for this server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed: Option<EmbeddingServerSpec>,
-    /// Headers whose values are in Secrets.
+    /// Headers whose values are in Secrets. At most 64.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub sensitive_headers: Vec<SensitiveHeader>,
-    /// All its other settings: `endpoint`, `model`, `timeout`, `headers`.
+    /// All other settings of `tei`: `endpoint`, `model`, `timeout`, `headers`.
     #[serde(flatten)]
     #[schemars(with = "RawTei")]
     pub settings: Block,
@@ -83,25 +83,26 @@ pub struct Tei {
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[HEADER_IN_BOTH])))]
 pub struct OpenAi {
-    /// The key that is sent as a bearer token.
+    /// Secret key with the API key, which is sent as a bearer token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_secret_ref: Option<SecretKeyReference>,
-    /// Headers whose values are in Secrets.
+    /// Headers whose values are in Secrets. At most 64.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub sensitive_headers: Vec<SensitiveHeader>,
-    /// All its other settings: `endpoint`, `model`, `dimensions`, `timeout`, `headers`.
+    /// All other settings of `openai`: `endpoint`, `model`, `dimensions`, `timeout`, `headers`.
     #[serde(flatten)]
-    #[schemars(with = "OpenAiSettings")]
+    #[schemars(with = "OpenAiSettingsSchema")]
     pub settings: Block,
 }
 
-struct OpenAiSettings;
+/// Schema of the settings of `openai` without `apiKey`, which a resource gives as a Secret.
+struct OpenAiSettingsSchema;
 
-impl JsonSchema for OpenAiSettings {
+impl JsonSchema for OpenAiSettingsSchema {
     fn schema_name() -> Cow<'static, str> {
         "OpenAiSettings".into()
     }

@@ -1,4 +1,5 @@
-//! How a server scales, and who reaches it.
+//! Fields about scale and reachability: autoscaling, disruption budget, Service, NetworkPolicy,
+//! ServiceMonitor, HTTPRoute.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +13,17 @@ use crate::fields::cel_rules::rules;
 /// Type of a Service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ServiceType {
-    /// Reached inside of the cluster.
+    /// Reachable inside the cluster.
     #[default]
     ClusterIP,
-    /// Reached at a port of every node.
+    /// Reachable at a port of every node.
     NodePort,
-    /// Reached through a load balancer of the cloud.
+    /// Reachable through a load balancer of the cloud.
     LoadBalancer,
 }
 
 impl ServiceType {
-    /// As a Service says it.
+    /// Returns the value of `spec.type` in a Service.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ClusterIP => "ClusterIP",
@@ -32,7 +33,7 @@ impl ServiceType {
     }
 }
 
-/// As many pods as the load needs.
+/// A HorizontalPodAutoscaler by CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
@@ -40,14 +41,14 @@ impl ServiceType {
     "minReplicas is more than maxReplicas; lower it, or raise maxReplicas",
 )])))]
 pub struct Autoscaling {
-    /// At least this many.
+    /// Minimum number of pods.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1000))]
     pub min_replicas: i32,
-    /// At most this many.
+    /// Maximum number of pods.
     #[schemars(range(min = 1, max = 1000))]
     pub max_replicas: i32,
-    /// How busy they should be, in percent of the CPU that `resources` asks for.
+    /// Average CPU use that the autoscaler aims at, in percent of the CPU that `resources` requests.
     #[serde(rename = "targetCPUUtilizationPercentage", default = "eighty")]
     #[schemars(range(min = 1, max = 1000))]
     pub target_cpu_utilization_percentage: i32,
@@ -61,10 +62,10 @@ fn eighty() -> i32 {
     80
 }
 
-/// A percentage.
+/// Pattern of a percentage, `0%` to `100%`.
 const SHARE: &str = "^(100|[0-9]{1,2})%$";
 
-/// How many pods may be evicted at a time.
+/// A PodDisruptionBudget. Exactly one of its fields must be given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
@@ -72,23 +73,23 @@ const SHARE: &str = "^(100|[0-9]{1,2})%$";
     "minAvailable and maxUnavailable are both given, or neither is; give exactly one of them",
 )])))]
 pub struct PodDisruptionBudget {
-    /// Keep at least this many, or this percentage.
+    /// Number or percentage of pods that must stay available.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "pattern" = SHARE))]
     pub min_available: Option<IntOrString>,
-    /// Evict at most this many, or this percentage.
+    /// Number or percentage of pods that may be evicted at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "pattern" = SHARE))]
     pub max_unavailable: Option<IntOrString>,
 }
 
-/// Who may connect to the pods.
+/// A NetworkPolicy for the pods.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NetworkPolicy {
     /// `false`: no NetworkPolicy is made.
     pub enabled: bool,
-    /// Who may connect to the client port. Empty: anybody.
+    /// Peers that may connect to the client port. Empty: all. At most 64.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub ingress_from: Vec<NetworkPolicyPeer>,
@@ -100,17 +101,17 @@ impl Default for NetworkPolicy {
     }
 }
 
-/// Have the Prometheus operator read the metrics.
+/// A ServiceMonitor for the Prometheus operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceMonitor {
     /// `false`: no ServiceMonitor is made.
     pub enabled: bool,
-    /// How often. Default: as Prometheus does by itself.
+    /// Interval between scrapes, such as `30s`. Default: that of Prometheus.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32), regex(pattern = r"^(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?$"))]
     pub interval: Option<String>,
-    /// Labels by which a Prometheus finds it.
+    /// Labels by which a Prometheus selects the ServiceMonitor. At most 64.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 64))]
     pub labels: BTreeMap<String, String>,
@@ -122,18 +123,18 @@ impl Default for ServiceMonitor {
     }
 }
 
-/// Reach it through a gateway.
+/// An HTTPRoute of the Gateway API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpRoute {
-    /// The gateways.
+    /// Gateways that route here. At least 1, at most 32.
     #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "atomic"))]
     pub parent_refs: Vec<ParentReference>,
-    /// Values of `Host` that are routed here. Empty: those of the gateway.
+    /// Hosts that are routed here. Empty: those of the gateway. At most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub hostnames: Vec<String>,
-    /// What a routed path begins with.
+    /// Prefix of the paths that are routed here.
     #[serde(default = "mcp_path")]
     #[schemars(length(max = 1024), regex(pattern = r"^/[^\s?#]*$"))]
     pub path: String,
@@ -147,18 +148,18 @@ fn mcp_path() -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ParentReference {
-    /// Its name.
+    /// Name of the gateway.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Its namespace. Default: this one.
+    /// Namespace of the gateway. Default: that of this server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub namespace: Option<String>,
-    /// Its listener. Default: all.
+    /// Listener of the gateway. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub section_name: Option<String>,
-    /// Its port. Default: all.
+    /// Port of the gateway. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65_535))]
     pub port: Option<u16>,

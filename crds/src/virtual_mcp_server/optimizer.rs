@@ -11,27 +11,28 @@ use super::embeddings::Embeddings;
 use crate::fields::cel_rules::QUANTITY_PATTERN;
 use crate::fields::yaml_block::{self, Block};
 
-/// find_tool and call_tool in place of hundreds of tool definitions.
+/// Offers `optim.find_tool` and `optim.call_tool` in place of hundreds of tool definitions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Optimizer {
-    /// `true`: `optim.find_tool` and `optim.call_tool` are offered. Off unless it is said.
+    /// `true`: `optim.find_tool` and `optim.call_tool` are offered.
     pub enabled: bool,
-    /// Where vectors and hashes are kept: a cache for each pod, which ends with it.
+    /// Cache of vectors and hashes; each pod has its own, which ends with the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
-    /// Where vectors come from. Without it, from a small model inside of vmcp.
+    /// Source of vectors for search by meaning. Default: a small model inside vmcp.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embeddings: Option<Embeddings>,
-    /// All its other settings.
+    /// All other settings of the optimizer.
     #[serde(flatten)]
-    #[schemars(with = "Settings")]
+    #[schemars(with = "OptimizerSettingsSchema")]
     pub settings: Block,
 }
 
-struct Settings;
+/// Schema of the settings that have no field of their own here.
+struct OptimizerSettingsSchema;
 
-impl JsonSchema for Settings {
+impl JsonSchema for OptimizerSettingsSchema {
     fn schema_name() -> Cow<'static, str> {
         "OptimizerSettings".into()
     }
@@ -40,14 +41,14 @@ impl JsonSchema for Settings {
     }
 }
 
-/// Where vectors and hashes are kept.
+/// Cache of vectors and hashes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Storage {
-    /// Only `sqlite` so far.
+    /// Kind of storage. Only `sqlite` exists.
     #[serde(rename = "type")]
     pub kind: StorageType,
-    /// How large the pod's cache volume may grow.
+    /// Size limit of the cache volume of a pod; the kubelet evicts a pod that exceeds it.
     #[schemars(extend("pattern" = QUANTITY_PATTERN))]
     pub size_limit: Quantity,
 }

@@ -1,59 +1,59 @@
-//! How a VirtualMCPServer is, as the operator last saw it.
+//! `status` of a VirtualMCPServer, as the operator last observed it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a VirtualMCPServer is.
+/// Observed state of a VirtualMCPServer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VirtualMCPServerStatus {
-    /// How it is, in a word.
+    /// State in one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// What is wrong and what to do, in a sentence.
+    /// What is wrong and what to do about it, in one sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Where clients inside of the cluster reach it.
+    /// URL of the MCP endpoint inside the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The generation that this status describes.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// How many pods there are.
+    /// Number of pods.
     pub replicas: i32,
-    /// How many of them are ready.
+    /// Number of ready pods.
     pub ready_replicas: i32,
-    /// The label selector of its pods, for autoscalers.
+    /// Label selector of the pods, for autoscalers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// How many backends can be called.
+    /// Number of backends that can be called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend_count: Option<i32>,
-    /// How many tools they have.
+    /// Number of tools that they offer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_count: Option<i32>,
     /// SHA-256 of the configuration that all pods have in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_digest: Option<String>,
-    /// What is true of it.
+    /// Conditions of the server; `Ready` sums them up.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// Its backends.
+    /// Backends as the pods see them.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub discovered_backends: Vec<DiscoveredBackend>,
 }
 
-/// How a VirtualMCPServer is, in a word.
+/// State of a VirtualMCPServer in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
-    /// It is starting.
+    /// Pods are starting.
     Pending,
-    /// It serves, and nothing is wrong.
+    /// The server answers, and nothing is wrong.
     Ready,
-    /// It serves, without something that it should have.
+    /// The server answers, but something that it should have is missing; `message` says what.
     Degraded,
-    /// It does not serve.
+    /// The server does not answer.
     Failed,
 }
 
@@ -61,20 +61,20 @@ pub enum Phase {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiscoveredBackend {
-    /// Its name.
+    /// Name of the backend.
     pub name: String,
-    /// Where it is.
+    /// URL of its MCP endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// How it is.
+    /// State of the backend; the worst that a pod reports.
     pub status: BackendState,
-    /// The revision of the protocol that it speaks.
+    /// Protocol revision that it speaks, such as `2025-11-25`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_revision: Option<String>,
-    /// How many tools it has.
+    /// Number of tools that it offers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_count: Option<i32>,
-    /// Whether calls to it are tried.
+    /// State of its circuit breaker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub circuit_breaker_state: Option<CircuitBreakerState>,
     /// What is wrong with it.
@@ -82,30 +82,30 @@ pub struct DiscoveredBackend {
     pub message: Option<String>,
 }
 
-/// How a backend is.
+/// State of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BackendState {
-    /// It can be called.
+    /// The backend can be called.
     Ready,
-    /// It can be called, but not from all pods or not with all that it should have.
+    /// The backend can be called, but not from all pods, or not with all that it should offer.
     Degraded,
-    /// It cannot be called.
+    /// The backend cannot be called.
     Unavailable,
-    /// It wants credentials, or refuses those that it is given.
+    /// The backend wants credentials, or refuses those that it is given.
     Unauthenticated,
-    /// No pod has told yet.
+    /// No pod has reported yet.
     Unknown,
 }
 
-/// Whether calls to a backend are tried.
+/// State of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CircuitBreakerState {
-    /// They are.
+    /// Calls are sent.
     Closed,
-    /// They fail at once.
+    /// Calls fail at once.
     Open,
-    /// One is, to see whether it recovered.
+    /// One call is sent to find out whether the backend recovered.
     HalfOpen,
 }

@@ -1,6 +1,8 @@
-//! A VirtualMCPServer that makes sense. Whoever holds one need not ask what two fields mean together.
+//! Validates a VirtualMCPServer into a form without contradictions: its holder need not ask what two fields
+//! mean together.
 //!
-//! The API server refuses most of what is refused here; an older schema, or one that somebody edited, does not.
+//! The API server refuses most of these mistakes already, by schema and CEL rules. An older definition in the
+//! cluster, or an edited one, does not.
 
 mod optimizer;
 
@@ -20,97 +22,113 @@ use crate::fields::workload::{ImagePullPolicy, SessionAffinity};
 use crate::fields::yaml_block::Block;
 use crate::problem::{Invalid, Problem};
 
-/// Longest name: `vmcp-NAME-peers` is the name of a Service, which has at most 63 characters.
+/// Maximum characters of a name: a Service is named `vmcp-NAME-peers`, and may have 63.
 pub const MAX_NAME: usize = 52;
 
-/// A VirtualMCPServer that makes sense.
+/// A VirtualMCPServer without contradictions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Validated {
-    /// Its name.
+    /// Name of the resource.
     pub name: String,
-    /// Its namespace.
+    /// Namespace of the resource.
     pub namespace: String,
-    /// `None`: it is off.
+    /// The optimizer; `None`: off.
     pub optimizer: Option<ValidOptimizer>,
-    /// The MCPTelemetryConfig, if any.
+    /// Reference to its MCPTelemetryConfig.
     pub telemetry: Option<TelemetryConfigReference>,
-    /// What goes into `vmcp.yaml` as it is written.
-    pub settings: Settings,
-    /// The pods.
+    /// Blocks that go into `vmcp.yaml` as written.
+    pub settings: YamlBlocks,
+    /// Fields of the pods.
     pub pods: Pods,
-    /// How many pods.
+    /// Number of pods.
     pub scale: Scale,
-    /// The PodDisruptionBudget, if one is to be made.
+    /// PodDisruptionBudget to make.
     pub disruption: Option<Disruption>,
     /// Type of the Service.
     pub service_type: ServiceType,
-    /// Affinity of the Service.
+    /// Session affinity of the Service.
     pub session_affinity: SessionAffinity,
-    /// Who may connect, if a NetworkPolicy is to be made; empty: anybody.
+    /// Peers of the NetworkPolicy to make; empty: all may connect.
     pub ingress_from: Option<Vec<NetworkPolicyPeer>>,
-    /// The ServiceMonitor, if one is to be made.
+    /// ServiceMonitor to make.
     pub service_monitor: Option<ServiceMonitor>,
-    /// The HTTPRoute, if one is to be made.
+    /// HTTPRoute to make.
     pub http_route: Option<HttpRoute>,
 }
 
-/// What goes into `vmcp.yaml` as it is written.
+/// Blocks that go into `vmcp.yaml` as written.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Settings {
-    /// `aggregation`.
+pub struct YamlBlocks {
+    /// Block `aggregation`.
     pub aggregation: Block,
-    /// `operational`.
+    /// Block `operational`.
     pub operational: Block,
-    /// `proxy`.
+    /// Block `proxy`.
     pub proxy: Block,
-    /// The part of `server` that is left to people.
+    /// YamlBlocks of the block `server` that a resource may set.
     pub server: Block,
-    /// `incomingAuth`.
+    /// Block `incomingAuth`.
     pub incoming_auth: Block,
 }
 
-/// The pods.
+/// Fields of the pods.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pods {
     /// Image of vmcp; `None`: the one that the operator was installed with.
     pub image: Option<String>,
-    /// When it is pulled.
+    /// When the image is pulled.
     pub image_pull_policy: Option<ImagePullPolicy>,
-    /// Credentials for its registry.
+    /// Credentials for the registry.
     pub image_pull_secrets: Vec<LocalObjectReference>,
-    /// An existing ServiceAccount; `None`: one is made.
+    /// Existing ServiceAccount; `None`: one is made.
     pub service_account: Option<String>,
-    /// What the container needs and may use.
+    /// CPU and memory of the container.
     pub resources: Option<ResourceRequirements>,
-    /// To be merged into the template, as it is written.
+    /// Template that is merged strategically into that of the pod.
     pub template: Block,
-    /// How long a pod may take to end; `None`: [`crate::lower::Lowered::grace`].
+    /// Seconds that a pod may take to end; `None`: [`crate::lower::Lowered::termination_grace_period`].
     pub termination_grace_period_seconds: Option<i64>,
 }
 
-/// How many pods.
+/// Number of pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scale {
-    /// This many.
+    /// A fixed number.
     Fixed(i32),
-    /// One at first, then what others say.
+    /// One at first, then whatever an autoscaler or a person sets.
     Free,
-    /// As many as a HorizontalPodAutoscaler that is to be made says.
+    /// As many as the HorizontalPodAutoscaler to make decides.
     Automatic(Autoscaling),
 }
 
-/// How many pods may be evicted at a time.
+/// Limit on evictions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Disruption {
-    /// Keep at least this many.
+    /// Number or percentage that must stay available.
     MinAvailable(IntOrString),
-    /// Evict at most this many.
+    /// Number or percentage that may be evicted at a time.
     MaxUnavailable(IntOrString),
 }
 
 impl VirtualMCPServer {
-    /// What the resource means, or everything that is wrong with it. What only `vmcp.yaml`'s validator can judge is left to
-    /// [`Validated::lower`].
+    /// Returns the validated form, or every mistake with its path. Mistakes that only the validator of
+    /// `vmcp.yaml` can find are left to [`Validated::lower`].
+    ///
+    /// ```
+    /// use vmcp_crds::VirtualMCPServer;
+    ///
+    /// let manifest = "
+    /// apiVersion: toolhive.stacklok.com/v1alpha1
+    /// kind: VirtualMCPServer
+    /// metadata: { name: tools }
+    /// spec:
+    ///   replicas: 2
+    ///   autoscaling: { maxReplicas: 5 }
+    /// ";
+    /// let server: VirtualMCPServer = serde_saphyr::from_str(manifest).unwrap();
+    /// let invalid = server.validate().unwrap_err();
+    /// assert!(invalid.to_string().starts_with("spec.replicas: `spec.autoscaling` is given too; "));
+    /// ```
     pub fn validate(&self) -> Result<Validated, Invalid> {
         let mut problems = Vec::new();
         let spec = &self.spec;
@@ -135,7 +153,7 @@ impl VirtualMCPServer {
             namespace: self.namespace().unwrap_or_default(),
             optimizer: optimizer::optimizer(spec, &mut problems),
             telemetry: spec.telemetry_config_ref.clone(),
-            settings: Settings {
+            settings: YamlBlocks {
                 aggregation: config.aggregation,
                 operational: config.operational,
                 proxy: config.proxy,
@@ -240,7 +258,7 @@ fn disruption(budget: &PodDisruptionBudget, problems: &mut Vec<Problem>) -> Opti
     }
 }
 
-/// As the API server sees it.
+/// Returns true for what the API server accepts: a number, or a percentage up to `100%`.
 fn is_pods_or_share(pods: &IntOrString) -> bool {
     match pods {
         IntOrString::Int(number) => *number >= 0,

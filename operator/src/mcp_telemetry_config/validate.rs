@@ -3,7 +3,7 @@
 //! The validator of `vmcp.yaml` itself decides, on a file that holds nothing else, with the values of the
 //! Secrets: one invalid header would make the file of a VirtualMCPServer invalid as a whole.
 
-use vmcp_crds::lower::Surroundings;
+use vmcp_crds::lower::ReferencedObjects;
 use vmcp_crds::virtual_mcp_server::TelemetryConfigReference;
 use vmcp_crds::{Invalid, MCPTelemetryConfig, VirtualMCPServer, VirtualMCPServerSpec};
 
@@ -37,7 +37,7 @@ pub(super) fn validate(
             export.headers.insert(header.name, value);
         }
     }
-    let around = Surroundings { telemetry: Some(&spec), ..Surroundings::default() };
+    let around = ReferencedObjects { telemetry: Some(&spec), ..ReferencedObjects::default() };
     // An otherwise empty VirtualMCPServer: every problem that is found lies in the settings.
     let reference = TelemetryConfigReference { name: "any".to_owned(), service_name: None };
     let server =

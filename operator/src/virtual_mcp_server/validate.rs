@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::ResourceExt as _;
 use vmcp_config::is_backend_name;
-use vmcp_crds::lower::{Backend, EmbeddingService, Lowered, Surroundings};
+use vmcp_crds::lower::{Backend, EmbeddingService, Lowered, ReferencedObjects};
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService, Validated};
 use vmcp_crds::{Invalid, Problem, VirtualMCPServer};
 
@@ -101,7 +101,7 @@ fn configure(
         return Err(ConfigurationRefusal { reason: "Malformed", message });
     }
     let embedding_service = embedding_service(server, references, settings);
-    let around = Surroundings {
+    let around = ReferencedObjects {
         backends: &backends,
         telemetry: references.telemetry.as_ref().map(|telemetry| &telemetry.spec),
         embedding_service: embedding_service.as_ref(),

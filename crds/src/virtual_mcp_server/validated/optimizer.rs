@@ -1,4 +1,5 @@
-//! The optimizer and its source of vectors, validated.
+//! Validates the optimizer and its source of vectors, in both of the forms in which a resource may write
+//! them.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::Value;
@@ -14,69 +15,70 @@ use crate::fields::references::SecretKeyReference;
 use crate::fields::yaml_block::Block;
 use crate::problem::Problem;
 
-/// The optimizer, turned on.
+/// An optimizer that is on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValidOptimizer {
-    /// How large the pod's cache volume may grow.
+    /// Size limit of the cache volume of a pod.
     pub cache_size: Quantity,
-    /// Who makes vectors.
+    /// Source of vectors.
     pub embeddings: EmbeddingSource,
-    /// What a search does while that fails.
+    /// Behavior of a search while the source fails.
     pub on_unavailable: OnUnavailable,
-    /// All other settings, as `vmcp.yaml` has them.
+    /// All other settings, in the form of `vmcp.yaml`.
     pub settings: Block,
-    /// Which field of the resource they come from.
+    /// Field of the resource that the settings come from; paths of mistakes name it.
     pub(crate) written_as: WrittenAs,
 }
 
-/// Which of the two fields the optimizer was written in.
+/// Field in which the optimizer was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WrittenAs {
-    /// `spec.optimizer`, or neither.
+    /// `spec.optimizer`, or neither field.
     Optimizer,
-    /// `spec.config.optimizer`.
+    /// `spec.config.optimizer`, in ToolHive's flat form.
     Flat,
 }
 
-/// Who makes vectors.
+/// Source of vectors.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EmbeddingSource {
-    /// Nobody.
+    /// No vectors: search by words alone.
     None,
-    /// A small model in the process, with the settings of `local`.
+    /// A small model inside vmcp, with the settings of `local`.
     Local(Block),
-    /// Text Embeddings Inference.
+    /// HuggingFace Text Embeddings Inference.
     Tei {
-        /// Where it is.
+        /// Location of the service.
         service: TeiService,
         /// Headers whose values are in Secrets.
         headers: Vec<SensitiveHeader>,
-        /// Its other settings, as `vmcp.yaml` has them; `endpoint` is one of them with [`TeiService::Elsewhere`] only.
+        /// All other settings, in the form of `vmcp.yaml`; `endpoint` is among them only with
+        /// [`TeiService::Elsewhere`].
         settings: Block,
     },
     /// A service with OpenAI's `/v1/embeddings`.
     OpenAi {
-        /// The key that is sent as a bearer token.
+        /// API key, sent as a bearer token.
         api_key: Option<SecretKeyReference>,
         /// Headers whose values are in Secrets.
         headers: Vec<SensitiveHeader>,
-        /// Its other settings, as `vmcp.yaml` has them.
+        /// All other settings, in the form of `vmcp.yaml`.
         settings: Block,
     },
 }
 
-/// Where Text Embeddings Inference is.
+/// Location of Text Embeddings Inference.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TeiService {
-    /// At the endpoint among the settings.
+    /// The `endpoint` among the settings.
     Elsewhere,
-    /// In pods that the operator makes for this server.
+    /// Pods that the operator makes for this server.
     Managed(Box<EmbeddingServerSpec>),
-    /// In those of the EmbeddingServer of this name.
+    /// Pods of the EmbeddingServer of this name.
     Referenced(String),
 }
 
-/// `None` when it is off, or when there is a problem.
+/// Returns the optimizer; `None` if it is off or has a mistake.
 pub(super) fn optimizer(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) -> Option<ValidOptimizer> {
     let flat = spec.config.as_ref().and_then(|config| config.optimizer.as_ref());
     let reference = spec.embedding_server_ref.as_ref().map(|server| server.name.as_str());
@@ -90,13 +92,13 @@ pub(super) fn optimizer(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>
             ));
             None
         }
-        (Some(optimizer), None) => optimizer.enabled.then(|| ours(optimizer, reference, problems)).flatten(),
-        (None, Some(flat)) => Some(from_flat(flat, reference, problems)),
-        (None, None) => reference.and_then(|_| ours(&Optimizer::default(), reference, problems)),
+        (Some(optimizer), None) => optimizer.enabled.then(|| from_optimizer_field(optimizer, reference, problems)).flatten(),
+        (None, Some(flat)) => Some(from_flat_field(flat, reference, problems)),
+        (None, None) => reference.and_then(|_| from_optimizer_field(&Optimizer::default(), reference, problems)),
     }
 }
 
-fn ours(
+fn from_optimizer_field(
     optimizer: &Optimizer,
     reference: Option<&str>,
     problems: &mut Vec<Problem>,
@@ -106,14 +108,14 @@ fn ours(
     Some(ValidOptimizer {
         cache_size: size_limit,
         on_unavailable: embeddings.as_ref().map_or(OnUnavailable::Degrade, |given| given.on_unavailable),
-        embeddings: source(embeddings, reference, problems)?,
+        embeddings: embedding_source(embeddings, reference, problems)?,
         settings: optimizer.settings.clone(),
         written_as: WrittenAs::Optimizer,
     })
 }
 
-/// `None` when there is a problem.
-fn source(
+/// Returns the source of vectors; `None` if it has a mistake.
+fn embedding_source(
     embeddings: Option<Embeddings>,
     reference: Option<&str>,
     problems: &mut Vec<Problem>,
@@ -189,8 +191,8 @@ fn check_headers(settings: &Block, sensitive: &[SensitiveHeader], path: &str, pr
     }
 }
 
-/// ToolHive's flat fields say the same with other names.
-fn from_flat(flat: &FlatOptimizer, reference: Option<&str>, problems: &mut Vec<Problem>) -> ValidOptimizer {
+/// Translates ToolHive's flat fields, which say the same by other names.
+fn from_flat_field(flat: &FlatOptimizer, reference: Option<&str>, problems: &mut Vec<Problem>) -> ValidOptimizer {
     let FlatOptimizer {
         embedding_service,
         embedding_provider,
@@ -226,7 +228,7 @@ fn from_flat(flat: &FlatOptimizer, reference: Option<&str>, problems: &mut Vec<P
             }
             EmbeddingSource::OpenAi { api_key: None, headers: Vec::new(), settings: service }
         }
-        // As in ToolHive, the reference wins.
+        // With both, ToolHive uses the reference; so do we.
         (FlatEmbeddingProvider::Tei, Some(name)) => {
             service.remove("endpoint");
             let name = TeiService::Referenced(name.to_owned());
@@ -246,7 +248,7 @@ fn from_flat(flat: &FlatOptimizer, reference: Option<&str>, problems: &mut Vec<P
     }
 }
 
-/// Those of the entries that are given.
+/// Returns the entries that are given.
 fn block<const N: usize>(entries: [(&str, Option<Value>); N]) -> Block {
     entries.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }

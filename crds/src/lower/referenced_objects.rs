@@ -1,0 +1,52 @@
+//! Input of the lowering besides the VirtualMCPServer: the objects that it refers to, already read.
+
+use std::collections::BTreeMap;
+
+use crate::fields::references::SecretKeyReference;
+use crate::mcp_server_entry::RemoteTransport;
+use crate::mcp_telemetry_config::MCPTelemetryConfigSpec;
+
+/// An MCP server behind a VirtualMCPServer, from an MCPServer or an MCPServerEntry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backend {
+    /// Name of the resource.
+    pub name: String,
+    /// URL of its MCP endpoint.
+    pub url: String,
+    /// Transport that it speaks.
+    pub transport: RemoteTransport,
+    /// Headers sent with every request.
+    pub headers: BTreeMap<String, HeaderValue>,
+    /// `false`: the backend is listed, but neither connected nor searched nor called, and its secret headers
+    /// are left out. Used for a backend whose Secret does not exist.
+    pub enabled: bool,
+}
+
+/// Value of a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeaderValue {
+    /// Value that is not secret.
+    Plain(String),
+    /// Secret key that holds the value.
+    Secret(SecretKeyReference),
+}
+
+/// An embedding service that the operator runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmbeddingService {
+    /// Base URL.
+    pub endpoint: String,
+    /// Model that it serves.
+    pub model: Option<String>,
+}
+
+/// Objects that a VirtualMCPServer refers to.
+#[derive(Debug, Clone, Default)]
+pub struct ReferencedObjects<'a> {
+    /// Backends in any order; each name once.
+    pub backends: &'a [Backend],
+    /// Spec of its MCPTelemetryConfig.
+    pub telemetry: Option<&'a MCPTelemetryConfigSpec>,
+    /// Its managed or referenced embedding service.
+    pub embedding_service: Option<&'a EmbeddingService>,
+}
