@@ -7,9 +7,9 @@
 mod document;
 mod pod_layout;
 mod prune_missing_backends;
+mod referenced_objects;
 mod resource_paths;
 mod secret_files;
-mod referenced_objects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,8 +18,8 @@ use vmcp_config::Config;
 
 use self::document::Document;
 pub use self::pod_layout::{ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, SECRETS_DIR, SESSION_KEY};
-use self::secret_files::SecretFiles;
 pub use self::referenced_objects::{Backend, EmbeddingService, HeaderValue, ReferencedObjects};
+use self::secret_files::SecretFiles;
 use crate::fields::references::SecretKeyReference;
 use crate::problem::{Invalid, Problem};
 use crate::virtual_mcp_server::Validated;
@@ -96,13 +96,18 @@ impl Validated {
         match vmcp_config::load_with_files(&text, "vmcp.yaml", &|_| None, &secret_files::placeholder) {
             Ok(loaded) => {
                 warnings.extend(
-                    loaded.warnings.into_iter().map(|found| resource_paths::of_resource(self, referenced, found)),
+                    loaded
+                        .warnings
+                        .into_iter()
+                        .map(|found| resource_paths::of_resource(self, referenced, found)),
                 );
                 Ok(Lowered { text, secrets: secrets.files, config: loaded.config, warnings })
             }
             Err(problems) => {
-                let mapped =
-                    problems.list.into_iter().map(|found| resource_paths::of_resource(self, referenced, found));
+                let mapped = problems
+                    .list
+                    .into_iter()
+                    .map(|found| resource_paths::of_resource(self, referenced, found));
                 Err(Invalid(mapped.collect()))
             }
         }

@@ -310,7 +310,8 @@ fn what_slips_past_an_older_schema_is_found_by_the_operator() {
             continue;
         }
         let Ok(server) = serde_json::from_value::<VirtualMCPServer>(manifest(entry)) else { continue };
-        let referenced = ReferencedObjects { embedding_service: Some(&service), ..ReferencedObjects::default() };
+        let referenced =
+            ReferencedObjects { embedding_service: Some(&service), ..ReferencedObjects::default() };
         let lowered = server.validate().and_then(|validated| validated.lower(&referenced));
         assert!(lowered.is_err(), "{entry}");
     }

@@ -96,7 +96,8 @@ fn settings_arrive_and_text_is_the_same_each_time() {
         },
     });
     let backends = [backend("time"), gone, github];
-    let referenced = ReferencedObjects { backends: &backends, telemetry: Some(&telemetry), embedding_service: None };
+    let referenced =
+        ReferencedObjects { backends: &backends, telemetry: Some(&telemetry), embedding_service: None };
     let lowered = lower(&spec, &referenced).unwrap();
     assert_eq!(lowered.warnings, []);
     assert_eq!(lowered.config.optimizer.exposure, Exposure::MetaOnly);
@@ -123,7 +124,8 @@ fn what_people_write_is_never_a_reference() {
     let spec = json!({ "config": { "aggregation": { "tools": [{ "workload": "time", "overrides": {
         "now": { "description": "costs $5, ${HOME}, $$1 and ${file:/etc/passwd}" } } }] } } });
     let backends = [backend("time")];
-    let lowered = lower(&spec, &ReferencedObjects { backends: &backends, ..ReferencedObjects::default() }).unwrap();
+    let lowered =
+        lower(&spec, &ReferencedObjects { backends: &backends, ..ReferencedObjects::default() }).unwrap();
     let changed = &lowered.config.aggregation.per_backend["time"].overrides["now"];
     assert_eq!(changed.description.as_deref(), Some("costs $5, ${HOME}, $$1 and ${file:/etc/passwd}"));
 }
@@ -140,7 +142,8 @@ fn settings_about_absent_backends_are_left_out_and_warned_about() {
         "operational": { "timeouts": { "perWorkload": { "gone": "5s" } } },
     } });
     let backends = [backend("time")];
-    let lowered = lower(&spec, &ReferencedObjects { backends: &backends, ..ReferencedObjects::default() }).unwrap();
+    let lowered =
+        lower(&spec, &ReferencedObjects { backends: &backends, ..ReferencedObjects::default() }).unwrap();
     let paths: Vec<_> = lowered.warnings.iter().map(|warning| warning.path.as_str()).collect();
     assert_eq!(
         paths,
@@ -246,7 +249,8 @@ fn embedding_services_that_the_operator_runs() {
             panic!("{:?}", validated.optimizer)
         };
         assert_eq!(*found, expected);
-        let referenced = ReferencedObjects { embedding_service: Some(&service), ..ReferencedObjects::default() };
+        let referenced =
+            ReferencedObjects { embedding_service: Some(&service), ..ReferencedObjects::default() };
         let lowered = validated.lower(&referenced).unwrap();
         assert!(
             lowered.text.contains("endpoint: http://x-tei.ns.svc.cluster.local:8080"),

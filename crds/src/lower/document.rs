@@ -5,8 +5,8 @@ use vmcp_config::raw::RawProvider;
 
 use super::pod_layout::{ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, SESSION_KEY};
 use super::prune_missing_backends::MissingBackends;
-use super::secret_files::{self, SecretFiles};
 use super::referenced_objects::{Backend, EmbeddingService, HeaderValue, ReferencedObjects};
+use super::secret_files::{self, SecretFiles};
 use crate::fields::headers::SensitiveHeader;
 use crate::fields::yaml_block::Block;
 use crate::mcp_telemetry_config::{MCPTelemetryConfigSpec, OpenTelemetry};
@@ -17,14 +17,14 @@ use crate::virtual_mcp_server::{
 
 /// Renderer of one file.
 pub(super) struct Document<'a> {
-    pub server: &'a Validated,
-    pub referenced: &'a ReferencedObjects<'a>,
-    pub secrets: &'a mut SecretFiles,
-    pub warnings: &'a mut Vec<Problem>,
+    pub(super) server: &'a Validated,
+    pub(super) referenced: &'a ReferencedObjects<'a>,
+    pub(super) secrets: &'a mut SecretFiles,
+    pub(super) warnings: &'a mut Vec<Problem>,
 }
 
 impl Document<'_> {
-    pub fn render(mut self) -> Value {
+    pub(super) fn render(mut self) -> Value {
         let mut settings = self.server.settings.clone();
         let mut absent = MissingBackends {
             backends: self.referenced.backends.iter().map(|backend| backend.name.as_str()).collect(),

@@ -9,12 +9,12 @@ use crate::problem::Problem;
 
 /// Prunes the blocks of `vmcp.yaml`. A value of a wrong shape is left to the validator of the file.
 pub(super) struct MissingBackends<'a> {
-    pub backends: BTreeSet<&'a str>,
-    pub warnings: &'a mut Vec<Problem>,
+    pub(super) backends: BTreeSet<&'a str>,
+    pub(super) warnings: &'a mut Vec<Problem>,
 }
 
 impl MissingBackends<'_> {
-    pub fn aggregation(&mut self, aggregation: &mut Block) {
+    pub(super) fn aggregation(&mut self, aggregation: &mut Block) {
         const PATH: &str = "spec.config.aggregation";
         if let Some(Value::Array(tools)) = aggregation.get_mut("tools") {
             self.retain(tools, &format!("{PATH}.tools"), Some("workload"));
@@ -37,13 +37,13 @@ impl MissingBackends<'_> {
         }
     }
 
-    pub fn proxy(&mut self, proxy: &mut Block) {
+    pub(super) fn proxy(&mut self, proxy: &mut Block) {
         if let Some(Value::Array(names)) = proxy.get_mut("preconnectServers") {
             self.retain(names, "spec.config.proxy.preconnectServers", None);
         }
     }
 
-    pub fn operational(&mut self, operational: &mut Block) {
+    pub(super) fn operational(&mut self, operational: &mut Block) {
         let timeouts = operational.get_mut("timeouts").and_then(|timeouts| timeouts.get_mut("perWorkload"));
         if let Some(Value::Object(timeouts)) = timeouts {
             timeouts.retain(|name, _| {

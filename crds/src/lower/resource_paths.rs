@@ -45,7 +45,9 @@ fn optimizer(server: &Validated, path: &str) -> String {
     let name = FLAT_NAMES.iter().find(|(yaml_path, _)| path.starts_with(yaml_path));
     name.map_or_else(
         || "spec.config.optimizer".to_owned(),
-        |(yaml_path, flat)| format!("spec.config.optimizer.{flat}{}", path.strip_prefix(yaml_path).unwrap_or_default()),
+        |(yaml_path, flat)| {
+            format!("spec.config.optimizer.{flat}{}", path.strip_prefix(yaml_path).unwrap_or_default())
+        },
     )
 }
 

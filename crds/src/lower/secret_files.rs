@@ -14,12 +14,12 @@ const MAX_KEY: usize = 253;
 /// Files that the text refers to, each with the Secret key it must hold.
 #[derive(Debug, Default)]
 pub(super) struct SecretFiles {
-    pub files: BTreeMap<String, SecretKeyReference>,
+    pub(super) files: BTreeMap<String, SecretKeyReference>,
 }
 
 impl SecretFiles {
     /// Adds the file of a secret; returns the reference that stands for its value.
-    pub fn refer(&mut self, secret: &SecretKeyReference) -> Value {
+    pub(super) fn refer(&mut self, secret: &SecretKeyReference) -> Value {
         let file = file_name(secret);
         let reference = reference(&file);
         self.files.insert(file, secret.clone());

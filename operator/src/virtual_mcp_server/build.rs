@@ -21,8 +21,13 @@ pub(super) fn build(
         desired.children.push(Child::of(&objects::service_account(server)));
     }
     let mounted = match &plan.configuration {
-        Ok(configuration) => Some((&configuration.mounted, Some(configuration.lowered.termination_grace_period()))),
-        Err(_) => references.mounted.as_ref().map(|mounted| (mounted, lower::termination_grace_period(&mounted.text))),
+        Ok(configuration) => {
+            Some((&configuration.mounted, Some(configuration.lowered.termination_grace_period())))
+        }
+        Err(_) => references
+            .mounted
+            .as_ref()
+            .map(|mounted| (mounted, lower::termination_grace_period(&mounted.text))),
     };
     if let Some((mounted, _)) = mounted {
         desired.children.push(Child::of(&objects::config_map(server, mounted)));

@@ -44,7 +44,7 @@ const SIZES: [usize; 4] = [100, 500, 5_000, 15_000];
 fn main() -> Result<()> {
     let options = Options::parse();
     if let Some(role) = options.process_role.role {
-        return roles::run(role, options.process_role.listen, options.role_options.upstream);
+        return roles::run(role, options.process_role.listen, options.process_role.upstream);
     }
     let mut report = Report::new(options.quick);
     // Processes first, while no task of this one runs in the background.

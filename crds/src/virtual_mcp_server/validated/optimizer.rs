@@ -92,9 +92,13 @@ pub(super) fn optimizer(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>
             ));
             None
         }
-        (Some(optimizer), None) => optimizer.enabled.then(|| from_optimizer_field(optimizer, reference, problems)).flatten(),
+        (Some(optimizer), None) => {
+            optimizer.enabled.then(|| from_optimizer_field(optimizer, reference, problems)).flatten()
+        }
         (None, Some(flat)) => Some(from_flat_field(flat, reference, problems)),
-        (None, None) => reference.and_then(|_| from_optimizer_field(&Optimizer::default(), reference, problems)),
+        (None, None) => {
+            reference.and_then(|_| from_optimizer_field(&Optimizer::default(), reference, problems))
+        }
     }
 }
 
@@ -192,7 +196,11 @@ fn check_headers(settings: &Block, sensitive: &[SensitiveHeader], path: &str, pr
 }
 
 /// Translates ToolHive's flat fields, which say the same by other names.
-fn from_flat_field(flat: &FlatOptimizer, reference: Option<&str>, problems: &mut Vec<Problem>) -> ValidOptimizer {
+fn from_flat_field(
+    flat: &FlatOptimizer,
+    reference: Option<&str>,
+    problems: &mut Vec<Problem>,
+) -> ValidOptimizer {
     let FlatOptimizer {
         embedding_service,
         embedding_provider,
