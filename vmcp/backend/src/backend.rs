@@ -6,17 +6,19 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::DropGuard;
 use tracing::Instrument as _;
+use vmcp_config::status::BackendStatus;
 use vmcp_model::discovered::Discovered;
 use vmcp_wire::level::Level;
 
-use crate::connector::Connector;
-use crate::error::LinkError;
-use crate::event::SessionId;
-use crate::request::{CallError, Outcome, Request, Response};
-use crate::settings::Settings;
-use crate::shared::Shared;
-use crate::status::Status;
-use crate::{call, refresher, sessions, subscriptions};
+use crate::policy::facts::Facts;
+use crate::policy::settings::BackendSettings;
+use crate::request::SessionId;
+use crate::request::{CallError, Request, Response, RpcOutcome};
+use crate::sharing::core::BackendCore;
+use crate::sharing::{call, subscribe};
+use crate::transport::LinkError;
+use crate::upkeep::connector::Connector;
+use crate::upkeep::refresher;
 
 /// One configured MCP server. Clones are handles of the same; when the last one is dropped, the connection ends.
 #[derive(Clone, Debug)]
@@ -24,7 +26,7 @@ pub struct Backend(Arc<Handle>);
 
 #[derive(Debug)]
 struct Handle {
-    shared: Arc<Shared>,
+    shared: Arc<BackendCore>,
     connector: tokio::sync::Mutex<JoinHandle<()>>,
     _stop: DropGuard,
 }
@@ -32,22 +34,26 @@ struct Handle {
 impl Backend {
     /// Starts the tasks, whatever `spec.enabled` says: whether to start is the caller's decision. Nothing connects before the first use if the definitions are cached (GOB-15), unless the
     /// configuration asks for it (GOB-23). Must be called within a tokio runtime.
-    pub fn start(spec: vmcp_config::Backend, settings: Settings, cached: Option<Arc<Discovered>>) -> Self {
+    pub fn start(
+        spec: vmcp_config::Backend,
+        settings: BackendSettings,
+        cached: Option<Arc<Discovered>>,
+    ) -> Self {
         let eager = cached.is_none() || spec.preconnect || !settings.lazy_connect;
-        let shared = Arc::new(Shared::new(spec, settings, cached));
+        let shared = Arc::new(BackendCore::new(Facts::new(spec, settings), cached));
         if eager {
             shared.want(1);
         }
-        let span = tracing::info_span!("backend", backend = &*shared.spec.name);
+        let span = tracing::info_span!("backend", backend = &*shared.facts.spec.name);
         tokio::spawn(refresher::run(Arc::clone(&shared)).instrument(span.clone()));
         let connector = tokio::spawn(Connector::new(Arc::clone(&shared)).run().instrument(span));
-        let stop = shared.stop.clone().drop_guard();
+        let stop = shared.facts.stop.clone().drop_guard();
         Self(Arc::new(Handle { shared, connector: connector.into(), _stop: stop }))
     }
 
     /// The configured name.
     pub fn name(&self) -> &Arc<str> {
-        &self.0.shared.spec.name
+        &self.0.shared.facts.spec.name
     }
 
     /// Whether both are handles of the same.
@@ -57,11 +63,11 @@ impl Backend {
 
     /// The configuration it was started with.
     pub fn spec(&self) -> &vmcp_config::Backend {
-        &self.0.shared.spec
+        &self.0.shared.facts.spec
     }
 
     /// What an operator sees of it now.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> BackendStatus {
         self.0.shared.status()
     }
 
@@ -74,7 +80,7 @@ impl Backend {
     /// Sends a request, connecting first if need be. How long it may take is the request's matter, not `spec.timeout`'s.
     pub async fn request(&self, request: Request<'_>) -> Result<Response, CallError> {
         let shared = &self.0.shared;
-        if shared.stop.is_cancelled() || shared.calls.is_closed() {
+        if shared.facts.stop.is_cancelled() || shared.calls.is_closed() {
             return Err(LinkError::Stopped.into());
         }
         let _underway = shared.calls.token();
@@ -85,7 +91,7 @@ impl Backend {
     pub fn refresh(&self) {
         let shared = &self.0.shared;
         if shared.current.load().is_some() {
-            shared.changed.notify_one();
+            shared.facts.changed.notify_one();
         } else {
             // Every new connection is listed.
             shared.want(shared.rounds.borrow().ended + 1);
@@ -106,7 +112,7 @@ impl Backend {
     /// The client of a session asked for log messages of this level and above. Its calls must say so too, in
     /// `ClientFacts::log_level`.
     pub fn set_log_level(&self, session: SessionId, level: Level) {
-        sessions::set_level(&self.0.shared, session, level);
+        call::set_level(&self.0.shared, session, level);
     }
 
     /// The client of a session says that its roots have changed.
@@ -114,18 +120,18 @@ impl Backend {
         self.0.shared.sessions.roots_changed(session);
     }
 
-    /// Counts a subscriber of a resource: `notifications/resources/updated` goes to `Settings::downstream` until
+    /// Counts a subscriber of a resource: `notifications/resources/updated` goes to `BackendSettings::downstream` until
     /// [`Backend::unsubscribe`], across reconnections. Whatever is answered but a result counts nobody.
-    pub async fn subscribe(&self, uri: &str) -> Result<Outcome, CallError> {
-        subscriptions::subscribe(&self.0.shared, uri).await
+    pub async fn subscribe(&self, uri: &str) -> Result<RpcOutcome, CallError> {
+        subscribe::subscribe(&self.0.shared, uri).await
     }
 
     /// Takes back what one successful [`Backend::subscribe`] counted.
     pub fn unsubscribe(&self, uri: &str) {
-        subscriptions::unsubscribe(&self.0.shared, uri);
+        subscribe::unsubscribe(&self.0.shared, uri);
     }
 
-    /// Counts a watcher of a task of a modern backend: its notifications go to `Settings::downstream`.
+    /// Counts a watcher of a task of a modern backend: its notifications go to `BackendSettings::downstream`.
     pub fn watch_task(&self, id: &str) -> Result<(), CallError> {
         self.0.shared.subscriptions.watch(id)
     }
@@ -140,8 +146,8 @@ impl Backend {
     pub async fn stop(self) {
         let shared = &self.0.shared;
         shared.calls.close();
-        let _ = tokio::time::timeout(shared.settings.drain_timeout, shared.calls.wait()).await;
-        shared.stop.cancel();
+        let _ = tokio::time::timeout(shared.facts.settings.drain_timeout, shared.calls.wait()).await;
+        shared.facts.stop.cancel();
         let mut connector = self.0.connector.lock().await;
         if !connector.is_finished() {
             let _ = (&mut *connector).await;

@@ -1,45 +1,38 @@
 //! One live connection: how requests are written for its era, and what the server said about itself.
 
+pub(crate) mod client_capabilities;
+pub(crate) mod era;
+pub(crate) mod log_level;
+
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::value::RawValue;
-use tokio_util::sync::CancellationToken;
 use vmcp_json::object::Object;
 use vmcp_wire::era::{Era, Revision};
-use vmcp_wire::keys::{INPUT_RESPONSES, REQUEST_STATE};
-use vmcp_wire::meta::{self, META, ProgressToken, Stamp};
-use vmcp_wire::params::Params;
-use vmcp_wire::{methods, rpc};
 
-use crate::era::Hint;
-use crate::error::LinkError;
-use crate::inbound::Inbound;
-use crate::listener::Listener;
-use crate::request::{Outcome, Request};
-use crate::transport::{Link, Outgoing};
+use crate::inbound::call_listener::CallListener;
+use crate::request::{Request, RpcOutcome};
+use crate::transport::{Channel, Link, LinkError};
+
+/// What is known of the era before a link is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EraHint {
+    /// Ask.
+    Unknown,
+    /// The last connection answered the question in a way that leaves no doubt.
+    Legacy,
+}
 
 /// A connection after its handshake.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) channel: Arc<Channel>,
-    pub(crate) server: Arc<Server>,
-}
-
-/// A link and what is needed to write requests for it.
-#[derive(Debug)]
-pub(crate) struct Channel {
-    pub(crate) link: Link,
-    pub(crate) inbound: Arc<Inbound>,
-    /// `clientInfo` of ours, as JSON.
-    pub(crate) client_info: String,
-    /// Cancelled when the link is of no further use, and to end it.
-    pub(crate) closed: CancellationToken,
+    pub(crate) server: Arc<ServerProfile>,
 }
 
 /// What a server said in `initialize` or `server/discover`.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct ServerProfile {
     pub(crate) revision: Revision,
     pub(crate) capabilities: Box<RawValue>,
     pub(crate) info: Option<Box<RawValue>>,
@@ -47,10 +40,10 @@ pub(crate) struct Server {
     /// Whether it takes a log level.
     pub(crate) logs: bool,
     /// What to try first when this connection has to be replaced.
-    pub(crate) hint: Hint,
+    pub(crate) hint: EraHint,
 }
 
-impl Server {
+impl ServerProfile {
     pub(crate) fn era(&self) -> Era {
         self.revision.era()
     }
@@ -84,13 +77,13 @@ impl Connection {
     pub(crate) async fn call(
         &self,
         request: &Request<'_>,
-        listener: &Arc<Listener>,
-    ) -> Result<Outcome, LinkError> {
+        listener: &Arc<CallListener>,
+    ) -> Result<RpcOutcome, LinkError> {
         self.channel.exchange(self.server.revision, request, Some(listener)).await
     }
 
     /// Sends a request of our own.
-    pub(crate) async fn ask(&self, request: &Request<'_>) -> Result<Outcome, LinkError> {
+    pub(crate) async fn ask(&self, request: &Request<'_>) -> Result<RpcOutcome, LinkError> {
         self.channel.exchange(self.server.revision, request, None).await
     }
 
@@ -111,73 +104,4 @@ impl Drop for Connection {
         // Tasks that listen hold the channel, so its own end may be late.
         self.channel.closed.cancel();
     }
-}
-
-impl Drop for Channel {
-    fn drop(&mut self) {
-        self.closed.cancel();
-    }
-}
-
-impl Channel {
-    pub(crate) async fn exchange(
-        &self,
-        revision: Revision,
-        request: &Request<'_>,
-        listener: Option<&Arc<Listener>>,
-    ) -> Result<Outcome, LinkError> {
-        let id = self.inbound.next_id();
-        let params =
-            Params::parse(Some(request.params)).map_err(|error| LinkError::Unsendable(error.to_string()))?;
-        let token = params.meta.progress_token();
-        let ours = id.to_string();
-        let outgoing = meta::Outgoing {
-            stamp: self.stamp(revision, request),
-            progress_token: token.map_or(ProgressToken::Keep, |_| ProgressToken::Replace(&ours)),
-            trace: request.trace.clone(),
-        };
-        let meta = outgoing.edit(&params.meta);
-        let mut edit = params.object.edit();
-        if meta.is_empty() {
-            edit.remove(META);
-        } else if !meta.is_unchanged() {
-            edit.set(META, meta.finish());
-        }
-        match revision.era() {
-            // These are for modern servers.
-            Era::Legacy if methods::may_require_input(request.method) => {
-                edit.remove(INPUT_RESPONSES).remove(REQUEST_STATE);
-            }
-            // Asks for a task by the rules of 2025-11-25; the modern extension leaves that to the server.
-            Era::Modern if request.method == methods::TOOLS_CALL => _ = edit.remove("task"),
-            _ => {}
-        }
-        let message = Bytes::from(rpc::request(id, request.method, Some(edit.finish())));
-        // A legacy server may ask meanwhile, and whom it asks depends on all who have calls under way.
-        let heard = |listener: &&Arc<Listener>| {
-            token.is_some() || listener.events.is_some() || revision.era() == Era::Legacy
-        };
-        let listener = listener.filter(heard).map(Arc::clone);
-        let _route = listener.map(|listener| self.inbound.route(id, token.map(ToOwned::to_owned), listener));
-        self.link.exchange(Outgoing { id, message, request, revision }).await
-    }
-
-    /// What the era wants in `_meta`.
-    fn stamp<'a>(&'a self, revision: Revision, request: &'a Request<'_>) -> Stamp<'a> {
-        match revision.era() {
-            Era::Legacy => Stamp::Legacy,
-            Era::Modern => Stamp::Modern {
-                revision,
-                client_info: Some(request.client.info.as_deref().map_or(&self.client_info, RawValue::get)),
-                client_capabilities: request.client.capabilities.as_deref().map_or("{}", RawValue::get),
-                log_level: request.client.log_level.as_deref(),
-            },
-        }
-    }
-}
-
-/// `{}`.
-pub(crate) fn empty_object() -> &'static RawValue {
-    // `null` cannot happen, and would be refused by whoever reads it.
-    serde_json::from_str("{}").unwrap_or(RawValue::NULL)
 }

@@ -1,5 +1,9 @@
 //! What a backend sends without being asked: notifications, and requests to its client.
 
+pub(crate) mod call_listener;
+mod log_level;
+mod questions;
+
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,16 +15,16 @@ use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc};
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::{Notification, Request};
+use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::meta::{PROGRESS_TOKEN, SUBSCRIPTION_ID};
 use vmcp_wire::params::Params;
 use vmcp_wire::{methods, rpc};
 
-use crate::event::{Downstream, Event, SessionId};
-use crate::level::Chosen;
-use crate::listener::Listener;
-use crate::questions::{self, Questions, Refused, Waiting};
-use crate::shared::Shared;
-use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
+use crate::inbound::call_listener::CallListener;
+use crate::inbound::log_level::ChosenLevel;
+use crate::inbound::questions::{OpenQuestions, PendingAnswer, QuestionRefusal};
+use crate::policy::facts::Facts;
+use crate::request::{Downstream, Event, SessionId};
 
 /// One per connection, shared by everything that reads from it.
 #[derive(Debug)]
@@ -28,33 +32,33 @@ pub(crate) struct Inbound {
     backend: Arc<str>,
     downstream: Arc<dyn Downstream>,
     /// How long a client may take to answer.
-    patience: Duration,
+    answer_timeout: Duration,
     /// Woken when the backend says that its definitions changed.
     pub(crate) changed: Arc<Notify>,
     /// Whose upstream session this is; `None` for the connection that all share.
-    pub(crate) owner: Option<Owner>,
+    pub(crate) owner: Option<SessionOwner>,
     /// The log level that was set on this connection.
-    pub(crate) level: Chosen,
+    pub(crate) level: ChosenLevel,
     last_id: AtomicU64,
     /// Calls under way, by request id. It is also their progress token upstream: tokens of different clients may be
     /// equal.
-    routes: Mutex<HashMap<u64, Route>>,
-    questions: Arc<Questions>,
+    routes: Mutex<HashMap<u64, CallRoute>>,
+    questions: Arc<OpenQuestions>,
 }
 
 /// The clients that have an upstream session of their own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Owner {
+pub(crate) struct SessionOwner {
     /// The only client, or `None` for all that can be asked the same.
     pub(crate) session: Option<SessionId>,
     pub(crate) abilities: AnswerableQuestions,
 }
 
 #[derive(Debug)]
-struct Route {
+struct CallRoute {
     /// The caller's own token.
     token: Option<Box<RawValue>>,
-    listener: Arc<Listener>,
+    listener: Arc<CallListener>,
 }
 
 /// A message on its way to the caller that it belongs to.
@@ -85,19 +89,19 @@ pub(crate) enum Reaction {
     /// Send this back.
     Answer(Bytes),
     /// Hand the question over, unless that has been done, and send back what becomes of it.
-    Ask(Option<Delivery>, Waiting),
+    Ask(Option<Delivery>, PendingAnswer),
     Ignore,
 }
 
 impl Inbound {
-    pub(crate) fn new(shared: &Shared, owner: Option<Owner>) -> Self {
+    pub(crate) fn new(facts: &Facts, owner: Option<SessionOwner>) -> Self {
         Self {
-            backend: Arc::clone(&shared.spec.name),
-            downstream: Arc::clone(&shared.settings.downstream),
-            patience: shared.settings.max_call,
-            changed: Arc::clone(&shared.changed),
+            backend: Arc::clone(&facts.spec.name),
+            downstream: Arc::clone(&facts.settings.downstream),
+            answer_timeout: facts.settings.max_call,
+            changed: Arc::clone(&facts.changed),
             owner,
-            level: Chosen::default(),
+            level: ChosenLevel::default(),
             last_id: AtomicU64::default(),
             routes: Mutex::default(),
             questions: Arc::default(),
@@ -114,9 +118,9 @@ impl Inbound {
         &self,
         id: u64,
         token: Option<Box<RawValue>>,
-        listener: Arc<Listener>,
+        listener: Arc<CallListener>,
     ) -> RouteGuard<'_> {
-        self.routes.lock().insert(id, Route { token, listener });
+        self.routes.lock().insert(id, CallRoute { token, listener });
         RouteGuard { inbound: self, id }
     }
 
@@ -143,7 +147,7 @@ impl Inbound {
             return Reaction::Answer(questions::refused(id, reason));
         }
         let call = caller.as_ref().map(|(id, listener)| (*id, listener));
-        match self.questions.open(request, call, self.patience) {
+        match self.questions.open(request, call, self.answer_timeout) {
             Ok((question, waiting)) => {
                 let event = Event::Question(question);
                 let to = caller.and_then(|(_, listener)| listener.events.clone());
@@ -153,11 +157,11 @@ impl Inbound {
                 };
                 Reaction::Ask(Some(Delivery { to, event }), waiting)
             }
-            Err(Refused::TooMany) => {
+            Err(QuestionRefusal::TooMany) => {
                 let reason = "the client cannot be asked: too many of your requests wait for an answer";
                 Reaction::Answer(questions::refused(id, reason))
             }
-            Err(Refused::Duplicate) => {
+            Err(QuestionRefusal::Duplicate) => {
                 tracing::debug!(id = id.get(), "ignored a request whose id is in use by another");
                 Reaction::Ignore
             }
@@ -221,7 +225,7 @@ impl Inbound {
 
     /// The caller that a message is for, if it can take one: the one on whose stream it came, or, on a shared stream,
     /// the latest of the calls under way if all are of one client.
-    fn caller(&self, of: Option<u64>) -> Option<(u64, Arc<Listener>)> {
+    fn caller(&self, of: Option<u64>) -> Option<(u64, Arc<CallListener>)> {
         let routes = self.routes.lock();
         let id = of.or_else(|| latest_of_one_client(&routes))?;
         let route = routes.get(&id)?;
@@ -248,7 +252,7 @@ impl Inbound {
 }
 
 /// The latest of the calls under way that can take messages, if all are of one client.
-fn latest_of_one_client(routes: &HashMap<u64, Route>) -> Option<u64> {
+fn latest_of_one_client(routes: &HashMap<u64, CallRoute>) -> Option<u64> {
     let calls = || routes.iter().filter(|(_, route)| !route.listener.ours);
     let (_, first) = calls().next()?;
     let session = first.listener.session;
@@ -259,7 +263,7 @@ fn latest_of_one_client(routes: &HashMap<u64, Route>) -> Option<u64> {
     calls().filter(|(_, route)| route.listener.events.is_some()).map(|(id, _)| *id).max()
 }
 
-fn deliver(listener: &Listener, whole: &[u8]) -> Option<Delivery> {
+fn deliver(listener: &CallListener, whole: &[u8]) -> Option<Delivery> {
     let to = listener.events.clone()?;
     Some(Delivery { to, event: Event::Notification(serde_json::from_slice(whole).ok()?) })
 }

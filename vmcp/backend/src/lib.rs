@@ -4,34 +4,22 @@
 //! the refresher keeps the definitions. Calls go straight to the connection; they wait for the connector only while
 //! there is none.
 
-mod abilities;
 mod backend;
-mod backoff;
-pub mod breaker;
-mod call;
 mod connection;
-mod connector;
-mod era;
-mod error;
-mod event;
+mod http_client;
 mod inbound;
-mod level;
-mod list;
-mod listen;
-mod listener;
-mod questions;
-mod refresher;
+mod policy;
 mod request;
-mod sessions;
-mod settings;
-mod shared;
-mod status;
-mod subscriptions;
+mod sharing;
 mod transport;
+mod upkeep;
 
 pub use backend::Backend;
-pub use event::{Downstream, Event, Question, SessionId};
-pub use request::{CallError, ClientFacts, DEFAULT_DEADLINE, Outcome, Request, Response};
-pub use settings::Settings;
-pub use status::{State, Status};
-pub use transport::client::HttpClient;
+pub use http_client::HttpClient;
+pub use policy::settings::BackendSettings;
+pub use policy::{backoff, breaker};
+pub use request::{
+    CallError, ClientFacts, DEFAULT_DEADLINE, Downstream, Event, Question, Request, Response, RpcOutcome,
+    SessionId,
+};
+pub use vmcp_config::status::{BackendState, BackendStatus};

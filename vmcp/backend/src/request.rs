@@ -1,17 +1,21 @@
 //! What a caller asks of a backend, and what comes back.
 
+pub(crate) mod call_error;
+pub(crate) mod event;
+pub(crate) mod outcome;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use vmcp_wire::era::Era;
 use vmcp_wire::meta::Trace;
-use vmcp_wire::payload::{Payload, Reply};
 
-use crate::event::{Event, SessionId};
+pub use crate::request::call_error::CallError;
+pub use crate::request::event::{Downstream, Event, Question, SessionId};
+pub use crate::request::outcome::RpcOutcome;
 
 /// Tool calls may take this long by default (GMT-23).
 pub const DEFAULT_DEADLINE: Duration = Duration::from_mins(1);
@@ -27,7 +31,7 @@ pub struct Request<'a> {
     pub routing_name: Option<&'a str>,
     /// `Mcp-Param-*` headers of a modern backend as (full header name, encoded value).
     pub param_headers: Vec<(String, String)>,
-    /// How long the backend may take. Progress notifications start it anew, up to `Settings::max_call`.
+    /// How long the backend may take. Progress notifications start it anew, up to `BackendSettings::max_call`.
     pub deadline: Duration,
     /// W3C trace context, sent as HTTP headers and in `_meta`.
     pub trace: Trace<'a>,
@@ -81,97 +85,13 @@ pub struct ClientFacts {
 #[derive(Debug)]
 pub struct Response {
     /// The result or error object, byte for byte.
-    pub outcome: Outcome,
+    pub outcome: RpcOutcome,
     /// Era that the backend speaks.
     pub era: Era,
 }
 
-/// The `result` or the `error` of a JSON-RPC response.
-#[derive(Debug)]
-pub enum Outcome {
-    /// The `result` member.
-    Result(Payload),
-    /// The `error` member. The backend is alive; this is not a failure of the connection.
-    Error(Payload),
-}
-
-impl Outcome {
-    /// A result.
-    pub fn result(result: &RawValue) -> Self {
-        Self::Result(result.to_owned().into())
-    }
-
-    /// An error.
-    pub fn error(error: &RawValue) -> Self {
-        Self::Error(error.to_owned().into())
-    }
-}
-
-impl From<Reply> for Outcome {
-    fn from(reply: Reply) -> Self {
-        match reply {
-            Reply::Result(result) => Self::Result(result),
-            Reply::Error(error) => Self::Error(error),
-        }
-    }
-}
-
-/// Why there is no answer. No variant shows a URL, a port, a command or what a server printed; `Status::last_error`
-/// has those for operators.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum CallError {
-    /// No answer and no progress within the deadline; the backend was told to stop.
-    #[error("no answer within {} seconds", after.as_secs_f64())]
-    Timeout {
-        /// The limit that was reached: the request's deadline, or `Settings::max_call` if it kept reporting progress.
-        after: Duration,
-    },
-    /// The breaker is open: nothing was sent.
-    #[error("circuit open after repeated failures, next try in {} seconds", retry_in.as_secs().max(1))]
-    CircuitOpen {
-        /// When a call will be let through again.
-        retry_in: Duration,
-    },
-    /// The backend cannot be reached, refused us, or went away under the call.
-    #[error("backend unavailable: {reason}")]
-    Unavailable {
-        /// Short reason.
-        reason: String,
-    },
-    /// The backend answered something that is not MCP.
-    #[error("backend broke the protocol: {reason}")]
-    Protocol {
-        /// Short reason.
-        reason: String,
-    },
-    /// The request cannot be sent as it is; nothing was.
-    #[error("the request cannot be sent: {reason}")]
-    InvalidRequest {
-        /// Short reason.
-        reason: String,
-    },
-    /// The caller's token was cancelled; the backend was told to stop.
-    #[error("cancelled by the caller")]
-    Cancelled,
-    /// The answer is larger than `Settings::max_message_bytes`.
-    #[error("the backend's answer exceeds the limit of {limit} bytes")]
-    TooLarge {
-        /// The limit in bytes.
-        limit: usize,
-    },
-}
-
-impl CallError {
-    /// The variant's name for metrics and error envelopes; one of seven values.
-    pub fn category(&self) -> &'static str {
-        match self {
-            Self::Timeout { .. } => "timeout",
-            Self::CircuitOpen { .. } => "circuit_open",
-            Self::Unavailable { .. } => "unavailable",
-            Self::Protocol { .. } => "protocol",
-            Self::InvalidRequest { .. } => "invalid_request",
-            Self::Cancelled => "cancelled",
-            Self::TooLarge { .. } => "too_large",
-        }
-    }
+/// `{}`.
+pub(crate) fn empty_object() -> &'static RawValue {
+    // `null` cannot happen, and would be refused by whoever reads it.
+    serde_json::from_str("{}").unwrap_or(RawValue::NULL)
 }

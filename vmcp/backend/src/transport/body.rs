@@ -1,4 +1,4 @@
-//! Reading HTTP bodies within bounds.
+//! ClockReading HTTP bodies within bounds.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use vmcp_json::byte_rope::ByteRope;
 use vmcp_wire::payload::{ScanError, ScannedKeys, Scanner};
 use vmcp_wire::sse;
 
-use crate::error::{LinkError, chain};
+use crate::transport::link_error::{LinkError, chain};
 
 /// How long the end of a stream may take after the message that we wanted.
 const DRAIN: Duration = Duration::from_secs(2);

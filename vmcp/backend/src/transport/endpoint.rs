@@ -10,8 +10,8 @@ use hyper::body::Incoming;
 use url::Url;
 use vmcp_config::Headers;
 
-use crate::error::{LinkError, chain};
-use crate::transport::client::HttpClient;
+use crate::http_client::HttpClient;
+use crate::transport::link_error::{LinkError, chain};
 
 const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::{headers, methods};
 
-use crate::error::LinkError;
 use crate::inbound::{self, Inbound};
-use crate::request::{Outcome, Request};
-use crate::transport::Outgoing;
+use crate::request::{Request, RpcOutcome};
 use crate::transport::body;
 use crate::transport::endpoint::Endpoint;
+use crate::transport::link_error::LinkError;
+use crate::transport::prepared_request::PreparedRequest;
 
 const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 const REVISION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
@@ -60,12 +60,12 @@ impl Http {
         Self::new(self.0.endpoint.clone(), inbound, self.0.limit, closed)
     }
 
-    pub(crate) async fn exchange(&self, outgoing: Outgoing<'_>) -> Result<Outcome, LinkError> {
-        let Outgoing { id, message, request, revision } = outgoing;
+    pub(crate) async fn exchange(&self, outgoing: PreparedRequest<'_>) -> Result<RpcOutcome, LinkError> {
+        let PreparedRequest { id, message, request, revision } = outgoing;
         let headers = self.headers(request, revision)?;
         // A modern server takes the closed stream as the cancellation.
         let cancellable = revision.era() == Era::Legacy && request.method != methods::INITIALIZE;
-        let mut ticket = Ticket { http: cancellable.then_some(self), id };
+        let mut ticket = CancelOnDrop { http: cancellable.then_some(self), id };
         let response = self.0.endpoint.post(headers, message).await;
         let answer = match response {
             Ok(response) => self.answer(id, request.method, revision.era(), response).await,
@@ -142,12 +142,12 @@ impl Http {
 
 /// A request under way at a legacy server. Dropped before its answer, it tells the server to stop: closing the stream
 /// means nothing to it.
-struct Ticket<'a> {
+struct CancelOnDrop<'a> {
     http: Option<&'a Http>,
     id: u64,
 }
 
-impl Drop for Ticket<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let (Some(http), Ok(runtime)) = (self.http.cloned(), tokio::runtime::Handle::try_current()) {
             let message = inbound::cancelled(self.id);

@@ -12,17 +12,17 @@ use tokio_util::sync::CancellationToken;
 use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::methods;
 
-use crate::error::LinkError;
 use crate::inbound::{self, Inbound, Reaction};
-use crate::request::Outcome;
-use crate::transport::Outgoing;
+use crate::request::RpcOutcome;
+use crate::transport::link_error::LinkError;
+use crate::transport::prepared_request::PreparedRequest;
 
 /// Messages waiting to be written. A backend that does not read makes callers wait here, within their deadlines.
 const QUEUE: usize = 64;
 
 /// A message to write. `id` names the request whose failure it would be if it cannot be sent.
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub(crate) struct QueuedMessage {
     pub(crate) id: Option<u64>,
     pub(crate) message: Bytes,
 }
@@ -30,16 +30,16 @@ pub(crate) struct Outbox {
 #[derive(Debug)]
 pub(crate) struct Mux {
     pub(crate) inbound: Arc<Inbound>,
-    outgoing: mpsc::Sender<Outbox>,
-    pending: Mutex<Pending>,
+    outgoing: mpsc::Sender<QueuedMessage>,
+    pending: Mutex<PendingAnswers>,
     closed: CancellationToken,
     /// Messages that were no JSON-RPC, and answers that nobody waited for.
     ignored: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Pending {
-    waiting: HashMap<u64, oneshot::Sender<Result<Outcome, LinkError>>>,
+struct PendingAnswers {
+    waiting: HashMap<u64, oneshot::Sender<Result<RpcOutcome, LinkError>>>,
     /// Set once: nothing can be asked any more.
     ended: Option<String>,
 }
@@ -49,14 +49,14 @@ impl Mux {
     pub(crate) fn new(
         inbound: Arc<Inbound>,
         closed: CancellationToken,
-    ) -> (Arc<Self>, mpsc::Receiver<Outbox>) {
+    ) -> (Arc<Self>, mpsc::Receiver<QueuedMessage>) {
         let (outgoing, to_write) = mpsc::channel(QUEUE);
         let pending = Mutex::default();
         (Arc::new(Self { inbound, outgoing, pending, closed, ignored: AtomicU64::new(0) }), to_write)
     }
 
     /// Sends a request and waits for its answer. Dropping the future tells the backend to stop.
-    pub(crate) async fn exchange(&self, request: Outgoing<'_>) -> Result<Outcome, LinkError> {
+    pub(crate) async fn exchange(&self, request: PreparedRequest<'_>) -> Result<RpcOutcome, LinkError> {
         let (answer, answered) = oneshot::channel();
         {
             let mut pending = self.pending.lock();
@@ -65,8 +65,8 @@ impl Mux {
             }
             pending.waiting.insert(request.id, answer);
         }
-        let _ticket = Ticket { mux: self, id: request.id, method: request.request.method };
-        let outbox = Outbox { id: Some(request.id), message: request.message };
+        let _ticket = CancelOnDrop { mux: self, id: request.id, method: request.request.method };
+        let outbox = QueuedMessage { id: Some(request.id), message: request.message };
         if self.outgoing.send(outbox).await.is_err() {
             return Err(LinkError::Gone { detail: self.end_reason() });
         }
@@ -74,7 +74,7 @@ impl Mux {
     }
 
     pub(crate) async fn notify(&self, message: Bytes) -> Result<(), LinkError> {
-        let sent = self.outgoing.send(Outbox { id: None, message }).await;
+        let sent = self.outgoing.send(QueuedMessage { id: None, message }).await;
         sent.map_err(|_| LinkError::Gone { detail: self.end_reason() })
     }
 
@@ -82,9 +82,9 @@ impl Mux {
     pub(crate) fn receive(&self, bytes: &[u8]) {
         match Message::parse(bytes) {
             Ok(Message::Response(response)) => {
-                self.settle(Some(response.id), Outcome::result(response.result));
+                self.settle(Some(response.id), RpcOutcome::result(response.result));
             }
-            Ok(Message::Error(error)) => self.settle(error.id, Outcome::error(error.error)),
+            Ok(Message::Error(error)) => self.settle(error.id, RpcOutcome::error(error.error)),
             Ok(Message::Notification(notification)) => {
                 if let Some(delivery) = self.inbound.notification(&notification, bytes, None) {
                     delivery.try_send();
@@ -98,7 +98,7 @@ impl Mux {
     fn asked(&self, request: &Request<'_>) {
         match self.inbound.request(request, None) {
             // A backend that asks without reading gets no answers.
-            Reaction::Answer(message) => drop(self.outgoing.try_send(Outbox { id: None, message })),
+            Reaction::Answer(message) => drop(self.outgoing.try_send(QueuedMessage { id: None, message })),
             Reaction::Ask(delivery, waiting) => {
                 if let Some(delivery) = delivery {
                     delivery.try_send();
@@ -106,7 +106,7 @@ impl Mux {
                 let outgoing = self.outgoing.clone();
                 let answer = async move {
                     if let Some(message) = waiting.answer().await {
-                        let _ = outgoing.send(Outbox { id: None, message }).await;
+                        let _ = outgoing.send(QueuedMessage { id: None, message }).await;
                     }
                 };
                 tokio::spawn(self.closed.clone().run_until_cancelled_owned(answer));
@@ -146,7 +146,7 @@ impl Mux {
         }
     }
 
-    fn settle(&self, id: Option<&RawValue>, outcome: Outcome) {
+    fn settle(&self, id: Option<&RawValue>, outcome: RpcOutcome) {
         let id = id.map_or("null", RawValue::get);
         let waiting = id.parse().ok().and_then(|id: u64| self.pending.lock().waiting.remove(&id));
         match waiting {
@@ -168,19 +168,19 @@ impl Mux {
 }
 
 /// A request under way. Dropped before its answer, it tells the backend to stop.
-struct Ticket<'a> {
+struct CancelOnDrop<'a> {
     mux: &'a Mux,
     id: u64,
     method: &'a str,
 }
 
-impl Drop for Ticket<'_> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         let given_up = self.mux.pending.lock().waiting.remove(&self.id).is_some();
         // The handshake must not be cancelled (specification 2025-11-25, "Cancellation").
         if given_up && !matches!(self.method, methods::INITIALIZE | methods::DISCOVER) {
             let message = inbound::cancelled(self.id);
-            let _ = self.mux.outgoing.try_send(Outbox { id: None, message });
+            let _ = self.mux.outgoing.try_send(QueuedMessage { id: None, message });
         }
     }
 }

@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use url::Url;
 
-use crate::error::LinkError;
 use crate::transport::body::{self, Events};
 use crate::transport::endpoint::{Endpoint, is_event_stream};
-use crate::transport::mux::{Mux, Outbox};
+use crate::transport::link_error::LinkError;
+use crate::transport::mux::{Mux, QueuedMessage};
 
 /// A server accepts a message at once and answers on the stream; one that does not is stuck.
 const ACCEPT: Duration = Duration::from_mins(1);
@@ -25,7 +25,7 @@ pub(crate) async fn start(
     url: &Url,
     limit: usize,
     mux: Arc<Mux>,
-    to_write: mpsc::Receiver<Outbox>,
+    to_write: mpsc::Receiver<QueuedMessage>,
     closed: CancellationToken,
 ) -> Result<JoinHandle<()>, LinkError> {
     let response = endpoint.get_events(endpoint.headers()).await?;
@@ -83,9 +83,9 @@ async fn read(mut events: Events, mux: &Mux) -> String {
 
 /// Notifications are sent one by one, since their order counts; requests side by side, since some servers accept one
 /// only when they have worked it off.
-async fn write(target: Endpoint, mut messages: mpsc::Receiver<Outbox>, mux: Arc<Mux>) {
+async fn write(target: Endpoint, mut messages: mpsc::Receiver<QueuedMessage>, mux: Arc<Mux>) {
     let mut requests = JoinSet::new();
-    while let Some(Outbox { id, message }) = messages.recv().await {
+    while let Some(QueuedMessage { id, message }) = messages.recv().await {
         let target = target.clone();
         let post = async move {
             let response = target.post(target.headers(), message).await?;

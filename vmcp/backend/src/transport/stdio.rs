@@ -17,8 +17,8 @@ use tracing::Instrument as _;
 use vmcp_config::Secret;
 use vmcp_wire::rpc;
 
-use crate::error::LinkError;
-use crate::transport::mux::{Mux, Outbox};
+use crate::transport::link_error::LinkError;
+use crate::transport::mux::{Mux, QueuedMessage};
 
 /// What a child inherits of our environment; everything else, secrets above all, must be configured. The first six
 /// are what the MCP SDKs pass on; the others are needed for text, time, temporary files and private networks.
@@ -61,7 +61,7 @@ pub(crate) struct Program<'a> {
     pub(crate) args: &'a [String],
     pub(crate) env: &'a BTreeMap<String, Secret>,
     pub(crate) cwd: Option<&'a Path>,
-    /// See [`Settings::in_our_place`](crate::Settings::in_our_place).
+    /// See [`BackendSettings::in_our_place`](crate::BackendSettings::in_our_place).
     pub(crate) in_our_place: bool,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn start(
     program: &Program<'_>,
     limits: Limits,
     mux: Arc<Mux>,
-    to_write: mpsc::Receiver<Outbox>,
+    to_write: mpsc::Receiver<QueuedMessage>,
     closed: CancellationToken,
 ) -> Result<tokio::task::JoinHandle<()>, LinkError> {
     let mut child = spawn(program).map_err(|error| LinkError::Connect {
@@ -194,8 +194,8 @@ async fn next_line(
     })
 }
 
-async fn write(mut stdin: ChildStdin, mut messages: mpsc::Receiver<Outbox>) {
-    while let Some(Outbox { message, .. }) = messages.recv().await {
+async fn write(mut stdin: ChildStdin, mut messages: mpsc::Receiver<QueuedMessage>) {
+    while let Some(QueuedMessage { message, .. }) = messages.recv().await {
         let written = async {
             // What a client wrote over several lines must become one.
             let mut line = rpc::single_line(message.into());

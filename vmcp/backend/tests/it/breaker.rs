@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use vmcp_backend::breaker::{Position, Settings as BreakerSettings};
-use vmcp_backend::{Backend, CallError, Request, Settings};
+use vmcp_backend::breaker::BreakerSettings;
+use vmcp_backend::{Backend, BackendSettings, CallError, Request};
+use vmcp_config::status::BreakerPosition;
 
 use crate::support::scripts::{echo, modern};
 use crate::support::server::{Reply, Server};
 use crate::support::{call, settings, spec};
 
-fn with_reset(reset_timeout: Duration) -> Settings {
+fn with_reset(reset_timeout: Duration) -> BackendSettings {
     let breaker = BreakerSettings { reset_timeout, ..BreakerSettings::default() };
-    Settings { breaker, ..settings() }
+    BackendSettings { breaker, ..settings() }
 }
 
 #[tokio::test]
@@ -36,11 +37,11 @@ async fn after_five_failures_calls_fail_at_once_without_a_request_until_one_may_
     assert!(error.to_string().contains("circuit open"));
     assert!(took < reset, "{took:?}");
     assert_eq!(server.asked("tools/call").len(), 5, "nothing was sent");
-    assert_eq!(backend.status().breaker, Position::Open);
+    assert_eq!(backend.status().breaker, BreakerPosition::Open);
     broken.store(false, Ordering::SeqCst);
     tokio::time::sleep(reset).await;
     call(&backend, "echo").await.unwrap();
-    assert_eq!(backend.status().breaker, Position::Closed);
+    assert_eq!(backend.status().breaker, BreakerPosition::Closed);
     backend.stop().await;
 }
 
@@ -51,7 +52,7 @@ async fn errors_of_tools_do_not_open_it() {
     for _ in 0..10 {
         call(&backend, "echo").await.unwrap();
     }
-    assert_eq!(backend.status().breaker, Position::Closed);
+    assert_eq!(backend.status().breaker, BreakerPosition::Closed);
     backend.stop().await;
 }
 
@@ -60,7 +61,7 @@ async fn timeouts_open_it() {
     let server = Server::start(modern(|_| Reply::Hang)).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
     let params = crate::support::raw("{}");
-    for (deadline, position) in [(50, Position::Closed), (1000, Position::Open)] {
+    for (deadline, position) in [(50, BreakerPosition::Closed), (1000, BreakerPosition::Open)] {
         let deadline = Duration::from_millis(deadline);
         let calls =
             (0..5).map(|_| backend.request(Request { deadline, ..Request::new("tools/call", &params) }));

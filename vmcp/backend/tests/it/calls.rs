@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use vmcp_backend::{Backend, CallError, ClientFacts, Event, Outcome, Request, Settings};
+use vmcp_backend::{Backend, BackendSettings, CallError, ClientFacts, Event, Request, RpcOutcome};
 
 use crate::support::scripts::{echo, legacy, modern};
 use crate::support::server::{Reply, Seen, Server, event};
@@ -165,8 +165,11 @@ async fn progress_extends_the_deadline_up_to_the_cap() {
             Reply::Live(String::new(), stream)
         }))
         .await;
-        let backend =
-            Backend::start(spec("b", server.transport()), Settings { max_call: cap, ..settings() }, None);
+        let backend = Backend::start(
+            spec("b", server.transport()),
+            BackendSettings { max_call: cap, ..settings() },
+            None,
+        );
         let params = raw(PARAMS);
         let deadline = Duration::from_millis(1600);
         let result = backend.request(Request { deadline, ..Request::new("tools/call", &params) }).await;
@@ -224,7 +227,7 @@ async fn an_error_of_the_backend_is_an_answer() {
     let server = Server::start(modern(|seen| Reply::Status(404, seen.error(-32601)))).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
     let response = call(&backend, "echo").await.unwrap();
-    let Outcome::Error(error) = response.outcome else { panic!("an error") };
+    let RpcOutcome::Error(error) = response.outcome else { panic!("an error") };
     assert_eq!(json(error.get())["code"], -32601);
     backend.stop().await;
 }
@@ -243,7 +246,7 @@ async fn answers_that_are_none_are_told_apart_and_never_show_where_the_backend_i
     ];
     for (answer, category) in answers {
         let server = Server::start(modern(answer)).await;
-        let settings = Settings { max_message_bytes: 100_000, ..settings() };
+        let settings = BackendSettings { max_message_bytes: 100_000, ..settings() };
         let backend = Backend::start(spec("b", server.transport()), settings, None);
         let error = call(&backend, "echo").await.unwrap_err();
         assert_eq!(error.category(), category, "{error}");

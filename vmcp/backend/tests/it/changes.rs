@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::sync::mpsc;
-use vmcp_backend::{Backend, Settings};
+use vmcp_backend::{Backend, BackendSettings};
 
 use crate::support::scripts::{initialized, legacy};
 use crate::support::server::{Reply, Seen, Server, event};
@@ -106,7 +106,7 @@ async fn definitions_are_listed_again_on_a_timer_and_on_demand() {
     let interval = Duration::from_millis(300);
     let timed = Backend::start(
         spec("b", server.transport()),
-        Settings { refresh_interval: interval, ..settings() },
+        BackendSettings { refresh_interval: interval, ..settings() },
         None,
     );
     wait_for_definitions(&timed, named("tool2")).await;

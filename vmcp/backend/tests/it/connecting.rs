@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
-use vmcp_backend::{Backend, CallError, Settings, State};
+use vmcp_backend::{Backend, BackendSettings, BackendState, CallError};
 use vmcp_config::Transport;
 
 use crate::support::scripts::{echo, legacy, modern};
@@ -42,9 +42,9 @@ async fn with_cached_definitions_nothing_connects_before_the_first_use() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(server.seen().len(), 0);
     let status = backend.status();
-    assert_eq!((status.state, status.tools), (State::Configured, 1));
+    assert_eq!((status.state, status.tools), (BackendState::Configured, 1));
     call(&backend, "echo").await.unwrap();
-    assert_eq!(backend.status().state, State::Connected);
+    assert_eq!(backend.status().state, BackendState::Connected);
     // The first use also brings the definitions up to date.
     wait_for_definitions(&backend, |found| found.tools[0].name == "echo").await;
     backend.stop().await;
@@ -54,13 +54,13 @@ async fn with_cached_definitions_nothing_connects_before_the_first_use() {
 async fn without_cached_definitions_or_when_asked_it_connects_in_the_background() {
     let server = Server::start(modern(echo)).await;
     let preconnect = vmcp_config::Backend { preconnect: true, ..spec("b", server.transport()) };
-    let eager = Settings { lazy_connect: false, ..settings() };
+    let eager = BackendSettings { lazy_connect: false, ..settings() };
     for backend in [
         Backend::start(spec("b", server.transport()), settings(), None),
         Backend::start(preconnect, settings(), Some(cached())),
         Backend::start(spec("b", server.transport()), eager, Some(cached())),
     ] {
-        let status = wait_for_state(&backend, State::Connected).await;
+        let status = wait_for_state(&backend, BackendState::Connected).await;
         assert!(status.connected_at.is_some());
         backend.stop().await;
     }
@@ -80,9 +80,9 @@ async fn twenty_first_calls_share_one_handshake() {
 #[tokio::test]
 async fn it_is_tried_four_times_then_failed_and_once_more_on_each_use() {
     let (transport, connections) = silent_listener(false).await;
-    let settings = Settings { retry_failed_every: Duration::from_mins(10), ..settings() };
+    let settings = BackendSettings { retry_failed_every: Duration::from_mins(10), ..settings() };
     let backend = Backend::start(spec("b", transport), settings, None);
-    let status = wait_for_state(&backend, State::Failed).await;
+    let status = wait_for_state(&backend, BackendState::Failed).await;
     assert!(status.last_error.is_some_and(|error| !error.is_empty()));
     assert_eq!(connections.load(std::sync::atomic::Ordering::SeqCst), 4);
     let error = call(&backend, "echo").await.unwrap_err();
@@ -95,11 +95,11 @@ async fn it_is_tried_four_times_then_failed_and_once_more_on_each_use() {
 async fn a_failed_backend_comes_back_by_itself() {
     let Transport::Http { url, headers } = refusing().await else { unreachable!() };
     let address = format!("127.0.0.1:{}", url.port().unwrap());
-    let settings = Settings { retry_failed_every: Duration::from_millis(50), ..settings() };
+    let settings = BackendSettings { retry_failed_every: Duration::from_millis(50), ..settings() };
     let backend = Backend::start(spec("b", Transport::Http { url, headers }), settings, None);
-    wait_for_state(&backend, State::Failed).await;
+    wait_for_state(&backend, BackendState::Failed).await;
     let server = Server::at(&address, modern(echo)).await;
-    let status = wait_for_state(&backend, State::Connected).await;
+    let status = wait_for_state(&backend, BackendState::Connected).await;
     assert_eq!(status.last_error, None);
     assert!(!server.seen().is_empty());
     backend.stop().await;
@@ -112,9 +112,9 @@ async fn a_silent_server_fails_after_one_connection_timeout() {
         vmcp_config::Backend { connection_timeout: Some(Duration::from_millis(500)), ..spec("b", transport) };
     let started = Instant::now();
     let backend = Backend::start(spec, settings(), None);
-    let connecting = wait_for_state(&backend, State::Connecting).await;
+    let connecting = wait_for_state(&backend, BackendState::Connecting).await;
     assert_eq!(connecting.connected_at, None);
-    let status = wait_for_state(&backend, State::Failed).await;
+    let status = wait_for_state(&backend, BackendState::Failed).await;
     assert!(started.elapsed() >= Duration::from_millis(500));
     assert!(status.last_error.unwrap().contains("connection timeout"));
     assert_eq!(connections.load(std::sync::atomic::Ordering::SeqCst), 1, "not tried again at once");
@@ -174,7 +174,7 @@ async fn stop_lets_a_call_under_way_finish() {
         Reply::Live(String::new(), stream)
     }))
     .await;
-    let settings = Settings { drain_timeout: Duration::from_secs(20), ..settings() };
+    let settings = BackendSettings { drain_timeout: Duration::from_secs(20), ..settings() };
     let backend = Backend::start(spec("b", server.transport()), settings, None);
     let handle = backend.clone();
     let underway = tokio::spawn(async move { call(&handle, "echo").await });

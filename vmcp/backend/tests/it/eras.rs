@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
-use vmcp_backend::{Backend, Request, State};
+use vmcp_backend::{Backend, BackendState, Request};
 use vmcp_wire::era::Era;
 use vmcp_wire::meta::Trace;
 
@@ -53,7 +53,7 @@ async fn a_modern_call_is_one_request_with_the_headers_and_metadata_of_its_era()
     assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "vmcp");
     assert_eq!(meta["traceparent"], TRACEPARENT);
     assert_eq!(meta["vendor/x"], json!([1]));
-    let status = wait_for_state(&backend, State::Connected).await;
+    let status = wait_for_state(&backend, BackendState::Connected).await;
     assert_eq!((status.era.as_deref(), status.revision.as_deref()), (Some("modern"), Some("2026-07-28")));
     assert_eq!(status.server_name.as_deref(), Some("modern"));
     backend.stop().await;
@@ -98,7 +98,7 @@ async fn odd_answers_to_the_probe_mean_a_legacy_server() {
         let answer = move |seen: &_| if seen_is_probe(seen) { probe(seen) } else { rest(seen) };
         let server = Server::start(answer).await;
         let probe_timeout = std::time::Duration::from_millis(300);
-        let settings = vmcp_backend::Settings { http_probe_timeout: probe_timeout, ..settings() };
+        let settings = vmcp_backend::BackendSettings { http_probe_timeout: probe_timeout, ..settings() };
         let backend = Backend::start(spec("b", server.transport()), settings, None);
         let response = call(&backend, "echo").await.unwrap();
         assert_eq!(response.era, Era::Legacy, "{what}");
@@ -123,7 +123,7 @@ async fn the_era_is_remembered_until_a_reconnect_fails() {
     .await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
     call(&backend, "echo").await.unwrap_err();
-    wait_for_state(&backend, State::Connected).await;
+    wait_for_state(&backend, BackendState::Connected).await;
     assert!(server.asked("initialize").len() >= 2);
     assert_eq!(server.asked("server/discover").len(), 1, "asked once");
     backend.stop().await;
@@ -144,7 +144,7 @@ async fn an_older_revision_is_accepted_and_an_unknown_one_is_not() {
             Reply::Json(seen.answer(result))
         })
         .await;
-        let settings = vmcp_backend::Settings { max_connection_retries: 0, ..settings() };
+        let settings = vmcp_backend::BackendSettings { max_connection_retries: 0, ..settings() };
         let backend = Backend::start(spec("b", server.transport()), settings, None);
         assert_eq!(call(&backend, "echo").await.is_ok(), accepted, "{revision}");
         if accepted {

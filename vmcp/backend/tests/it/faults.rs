@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use vmcp_backend::{Backend, Downstream, Event, SessionId, Settings};
+use vmcp_backend::{Backend, BackendSettings, Downstream, Event, SessionId};
 
 use crate::support::scripts::{echo, legacy};
 use crate::support::server::{Reply, Server, event};
@@ -47,7 +47,7 @@ async fn a_stream_of_rubbish_is_opened_again_and_calls_go_on() {
     })
     .await;
     let counter = Counter::default();
-    let settings = Settings { downstream: Arc::new(counter.clone()), ..settings() };
+    let settings = BackendSettings { downstream: Arc::new(counter.clone()), ..settings() };
     let backend = Backend::start(spec("b", server.transport()), settings, None);
     let opened = || server.seen().into_iter().filter(|seen| seen.http == "GET").count();
     for streams in 1..=3 {
@@ -76,7 +76,7 @@ async fn a_flood_of_notifications_neither_blocks_calls_nor_piles_up() {
     })
     .await;
     let counter = Counter::default();
-    let settings = Settings { downstream: Arc::new(counter.clone()), ..settings() };
+    let settings = BackendSettings { downstream: Arc::new(counter.clone()), ..settings() };
     let backend = Backend::start(spec("b", server.transport()), settings, None);
     for _ in 0..10 {
         call(&backend, "echo").await.unwrap();

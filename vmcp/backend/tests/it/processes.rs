@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use vmcp_backend::{Backend, CallError, Event, Request, Settings, State};
+use vmcp_backend::{Backend, BackendSettings, BackendState, CallError, Event, Request};
 use vmcp_config::Transport;
 use vmcp_wire::era::Era;
 
@@ -75,7 +75,7 @@ async fn servers_that_ignore_the_probe_or_die_of_it_are_initialized() {
     let silent = legacy("reply '{}'").replace("refuse", ":");
     let mortal = legacy("reply '{}'").replace("refuse", "exit 3");
     for handler in [silent, mortal] {
-        let settings = Settings { stdio_probe_timeout: Duration::from_millis(200), ..settings() };
+        let settings = BackendSettings { stdio_probe_timeout: Duration::from_millis(200), ..settings() };
         let backend = Backend::start(spec("b", shell(&handler)), settings, None);
         assert_eq!(call(&backend, "echo").await.unwrap().era, Era::Legacy);
         backend.stop().await;
@@ -110,9 +110,9 @@ async fn a_program_that_cannot_run_or_gives_up_says_why() {
     for (transport, parts) in
         [(nowhere, &["vmcp-no-such-program"][..]), (quitter, &["exit status: 4", "no database"])]
     {
-        let settings = Settings { max_connection_retries: 0, ..settings() };
+        let settings = BackendSettings { max_connection_retries: 0, ..settings() };
         let backend = Backend::start(spec("b", transport), settings, None);
-        let reason = wait_for_state(&backend, State::Failed).await.last_error.unwrap();
+        let reason = wait_for_state(&backend, BackendState::Failed).await.last_error.unwrap();
         assert!(parts.iter().all(|part| reason.contains(part)), "{reason}");
         backend.stop().await;
     }
@@ -121,12 +121,12 @@ async fn a_program_that_cannot_run_or_gives_up_says_why() {
 #[tokio::test]
 async fn a_line_without_end_ends_the_process() {
     let handler = legacy("head -c 300000 /dev/zero | tr '\\0' x; sleep 100");
-    let settings = Settings { max_message_bytes: 100_000, ..settings() };
+    let settings = BackendSettings { max_message_bytes: 100_000, ..settings() };
     let backend = Backend::start(spec("b", shell(&handler)), settings, None);
     let error = call(&backend, "echo").await.unwrap_err();
     assert_eq!(error.category(), "unavailable");
     // The reconnect has cleared the reason in the status by now, or will.
-    wait_for_state(&backend, State::Connected).await;
+    wait_for_state(&backend, BackendState::Connected).await;
     backend.stop().await;
 }
 

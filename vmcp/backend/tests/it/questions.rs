@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use vmcp_backend::{Backend, ClientFacts, Event, Outcome, Question, Request, SessionId, Settings};
+use vmcp_backend::{Backend, BackendSettings, ClientFacts, Event, Question, Request, RpcOutcome, SessionId};
 
 use crate::support::scripts::{legacy, stateful};
 use crate::support::server::{Reply, Seen, Server, event};
@@ -118,7 +118,7 @@ async fn a_question_on_the_stream_of_a_call_goes_to_its_caller() {
     stream.send(event(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#)).unwrap();
     assert_eq!(answered(&server, "p").await["result"], json!({}));
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    let outcome = Outcome::result(&raw(r#"{"action":"accept","content":{"name":"x"}}"#));
+    let outcome = RpcOutcome::result(&raw(r#"{"action":"accept","content":{"name":"x"}}"#));
     asked.answer.send(outcome).unwrap();
     let answer = answered(&server, "q1").await;
     assert_eq!(answer["result"], json!({"action": "accept", "content": {"name": "x"}}));
@@ -193,7 +193,7 @@ async fn on_a_shared_connection_a_question_goes_to_the_only_client_that_it_can_b
         question(&mut others)
             .await
             .answer
-            .send(Outcome::error(&raw(r#"{"code":-1,"message":"no"}"#)))
+            .send(RpcOutcome::error(&raw(r#"{"code":-1,"message":"no"}"#)))
             .unwrap();
         assert_eq!(answered(&server, "q1").await["error"], json!({"code": -1, "message": "no"}));
         // Somebody else calls as well: nobody knows who is meant.
@@ -231,7 +231,7 @@ async fn our_own_listing_does_not_make_it_uncertain_who_is_asked() {
     let (call, mut events) = start_call(&backend, "a", None, client(ALL), LONG);
     streams.of("a").await;
     streams.of("none").await.send(event(ELICIT)).unwrap();
-    question(&mut events).await.answer.send(Outcome::result(&raw(r#"{"action":"cancel"}"#))).unwrap();
+    question(&mut events).await.answer.send(RpcOutcome::result(&raw(r#"{"action":"cancel"}"#))).unwrap();
     assert_eq!(answered(&server, "q1").await["result"]["action"], "cancel");
     call.abort();
     backend.stop().await;
@@ -255,13 +255,13 @@ async fn a_question_on_a_clients_own_session_goes_to_that_client() {
     let streams = Streams::default();
     let server = Server::start(stateful(script(&streams))).await;
     let mailbox = Mailbox::default();
-    let settings = Settings { downstream: Arc::new(mailbox.clone()), ..settings() };
+    let settings = BackendSettings { downstream: Arc::new(mailbox.clone()), ..settings() };
     let backend = Backend::start(spec("b", server.transport()), settings, None);
     let (call, mut events) = start_call(&backend, "a", Some(SESSION), client(ALL), LONG);
     let own = streams.of("s2").await;
     streams.of("a").await;
     own.send(event(ELICIT)).unwrap();
-    question(&mut events).await.answer.send(Outcome::result(&raw(r#"{"action":"decline"}"#))).unwrap();
+    question(&mut events).await.answer.send(RpcOutcome::result(&raw(r#"{"action":"decline"}"#))).unwrap();
     assert_eq!(answered(&server, "q1").await["result"]["action"], "decline");
     let posted = server.seen().into_iter().find(|seen| seen.body["id"] == "q1").unwrap();
     assert_eq!(posted.header("mcp-session-id"), Some("s2"));

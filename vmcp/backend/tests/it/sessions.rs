@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use vmcp_backend::{Backend, CallError, ClientFacts, Request, Response, SessionId, Settings};
+use vmcp_backend::{Backend, BackendSettings, CallError, ClientFacts, Request, Response, SessionId};
 use vmcp_wire::level::Level;
 
 use crate::support::scripts::{echo, modern, stateful};
@@ -145,7 +145,7 @@ async fn a_restarted_server_gets_new_sessions_with_the_next_call() {
 #[tokio::test]
 async fn sessions_end_when_idle_and_the_oldest_when_there_are_too_many() {
     let server = Server::start(stateful(get_denied)).await;
-    let few = Settings { max_sessions: 2, session_idle: Duration::from_millis(200), ..settings() };
+    let few = BackendSettings { max_sessions: 2, session_idle: Duration::from_millis(200), ..settings() };
     let backend = Backend::start(spec("b", server.transport()), few, None);
     backend.listen_session([2; 16], true);
     for session in [1, 2, 3] {
@@ -182,7 +182,7 @@ fn streaming(seen: &Seen) -> Reply {
 async fn a_session_is_listened_to_while_its_client_listens() {
     let server = Server::start(stateful(streaming)).await;
     let mailbox = Mailbox::default();
-    let settings = Settings { downstream: Arc::new(mailbox.clone()), ..settings() };
+    let settings = BackendSettings { downstream: Arc::new(mailbox.clone()), ..settings() };
     let backend = Backend::start(spec("b", server.transport()), settings, None);
     call_as(&backend, Some(SESSION), client("{}")).await.unwrap();
     let streams = || {
@@ -213,7 +213,7 @@ async fn a_stream_that_nobody_needs_is_closed_until_the_next_call() {
     let server =
         Server::start(stateful(|seen| if seen.http == "GET" { Reply::Hang } else { get_denied(seen) })).await;
     // A stream is closed after a thirtieth of it.
-    let settings = Settings { session_idle: Duration::from_secs(6), ..settings() };
+    let settings = BackendSettings { session_idle: Duration::from_secs(6), ..settings() };
     let backend = Backend::start(spec("b", server.transport()), settings, None);
     let streams = || {
         let gets = server.seen().into_iter().filter(|seen| seen.http == "GET");

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc;
-use vmcp_backend::{Backend, Settings, State};
+use vmcp_backend::{Backend, BackendSettings, BackendState};
 use vmcp_config::{Headers, Transport};
 
 use crate::support::scripts::initialized;
@@ -55,9 +55,9 @@ async fn calls_go_to_the_url_that_the_stream_names_and_answers_come_on_the_strea
 #[tokio::test]
 async fn credentials_do_not_follow_to_another_origin() {
     let server = Server::start(script("http://example.invalid/messages")).await;
-    let settings = Settings { max_connection_retries: 0, ..settings() };
+    let settings = BackendSettings { max_connection_retries: 0, ..settings() };
     let backend = Backend::start(spec("b", transport(&server)), settings, None);
-    let status = wait_for_state(&backend, State::Failed).await;
+    let status = wait_for_state(&backend, BackendState::Failed).await;
     assert!(status.last_error.unwrap().contains("another origin"));
     backend.stop().await;
 }

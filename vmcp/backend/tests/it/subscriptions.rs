@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use vmcp_backend::{Backend, Outcome, Settings};
+use vmcp_backend::{Backend, BackendSettings, RpcOutcome};
 
 use crate::support::scripts::stateful;
 use crate::support::server::{Reply, Seen, Server, event};
 use crate::support::{Mailbox, eventually, settings, spec};
 
-fn listening(mailbox: &Mailbox) -> Settings {
-    Settings { downstream: Arc::new(mailbox.clone()), ..settings() }
+fn listening(mailbox: &Mailbox) -> BackendSettings {
+    BackendSettings { downstream: Arc::new(mailbox.clone()), ..settings() }
 }
 
 fn updated(uri: &str) -> String {
@@ -38,7 +38,7 @@ async fn a_legacy_server_is_told_of_the_first_subscriber_and_of_the_last() {
     let mailbox = Mailbox::default();
     let backend = Backend::start(spec("b", server.transport()), listening(&mailbox), None);
     let both = futures::future::join(backend.subscribe("r:1"), backend.subscribe("r:1")).await;
-    assert!(matches!(both, (Ok(Outcome::Result(_)), Ok(Outcome::Result(_)))), "{both:?}");
+    assert!(matches!(both, (Ok(RpcOutcome::Result(_)), Ok(RpcOutcome::Result(_)))), "{both:?}");
     backend.subscribe("r:2").await.unwrap();
     announce.send(event(&updated("r:1"))).unwrap();
     let message = eventually("the update", || mailbox.all().pop()).await;
@@ -76,7 +76,7 @@ async fn a_refusal_counts_nobody_and_the_number_is_bounded() {
     .await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
     let answer = backend.subscribe("r:1").await.unwrap();
-    assert!(matches!(&answer, Outcome::Error(error) if error.get().contains("-32002")), "{answer:?}");
+    assert!(matches!(&answer, RpcOutcome::Error(error) if error.get().contains("-32002")), "{answer:?}");
     refuse.store(false, Ordering::SeqCst);
     for n in 0..1000 {
         backend.subscribe(&format!("r:{n}")).await.unwrap();
@@ -153,7 +153,7 @@ async fn a_modern_server_has_one_subscription_for_everything() {
     // A burst is few streams.
     let uris: Vec<String> = (0..20).map(|n| format!("r:{n:02}")).collect();
     let burst = futures::future::join_all(uris.iter().map(|uri| backend.subscribe(uri))).await;
-    assert!(burst.iter().all(|answer| matches!(answer, Ok(Outcome::Result(_)))), "{burst:?}");
+    assert!(burst.iter().all(|answer| matches!(answer, Ok(RpcOutcome::Result(_)))), "{burst:?}");
     let (filter, stream) = streams.lock().unwrap().last().cloned().unwrap();
     assert_eq!(filter["toolsListChanged"], true);
     let mut asked: Vec<String> = serde_json::from_value(filter["resourceSubscriptions"].clone()).unwrap();
@@ -171,7 +171,7 @@ async fn a_modern_server_has_one_subscription_for_everything() {
 
     // What is refused leaves the rest as it was.
     let answer = backend.subscribe("r:bad").await.unwrap();
-    assert!(matches!(answer, Outcome::Error(_)), "{answer:?}");
+    assert!(matches!(answer, RpcOutcome::Error(_)), "{answer:?}");
     stream.send(event(&updated("r:04"))).unwrap();
     eventually("the next update", || (mailbox.all().len() == 2).then_some(())).await;
 

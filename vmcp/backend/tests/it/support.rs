@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use vmcp_backend::{
-    Backend, CallError, ClientFacts, Downstream, Event, Outcome, Request, Response, SessionId, Settings,
-    State, Status,
+    Backend, BackendSettings, BackendState, BackendStatus, CallError, ClientFacts, Downstream, Event,
+    Request, Response, RpcOutcome, SessionId,
 };
 use vmcp_model::discovered::{Discovered, Listing};
 
@@ -18,13 +18,13 @@ use vmcp_model::discovered::{Discovered, Listing};
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Short pauses, everything else by default.
-pub fn settings() -> Settings {
-    Settings {
+pub fn settings() -> BackendSettings {
+    BackendSettings {
         first_pause: Duration::from_millis(5),
         refresh_debounce: Duration::from_millis(10),
         drain_timeout: Duration::from_secs(1),
         kill_grace: Duration::from_millis(300),
-        ..Settings::default()
+        ..BackendSettings::default()
     }
 }
 
@@ -91,12 +91,12 @@ pub async fn call(backend: &Backend, name: &str) -> Result<Response, CallError> 
 /// The text of the result.
 pub fn result(response: &Response) -> &str {
     match &response.outcome {
-        Outcome::Result(result) => result.get(),
-        Outcome::Error(error) => panic!("answered with the error {}", error.get()),
+        RpcOutcome::Result(result) => result.get(),
+        RpcOutcome::Error(error) => panic!("answered with the error {}", error.get()),
     }
 }
 
-pub async fn wait_for_state(backend: &Backend, state: State) -> Status {
+pub async fn wait_for_state(backend: &Backend, state: BackendState) -> BackendStatus {
     eventually(&format!("state {state:?}"), || Some(backend.status()).filter(|status| status.state == state))
         .await
 }

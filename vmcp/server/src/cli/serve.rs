@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_backend::{State, Status};
+use vmcp_backend::{BackendState, BackendStatus};
 use vmcp_config::Server;
 
 use super::console::failure::{CommandFailure, Exit};
@@ -206,18 +206,18 @@ pub(super) async fn announce_backends(engine: Engine) {
 }
 
 /// Returns whether there was something to say.
-fn announce(status: &Status, settled: bool) -> bool {
-    let Status { name, transport, state, revision, tools, last_error, .. } = status;
+fn announce(status: &BackendStatus, settled: bool) -> bool {
+    let BackendStatus { name, transport, state, revision, tools, last_error, .. } = status;
     match state {
-        State::Connected => {
+        BackendState::Connected => {
             let revision = revision.as_deref().unwrap_or_default();
             tracing::info!(backend = name, transport, revision, tools, "backend is up");
         }
-        State::Failed => {
+        BackendState::Failed => {
             let error = last_error.as_deref().unwrap_or("no reason given");
             tracing::warn!(backend = name, transport, error, "backend is down; the others are served");
         }
-        State::Configured if settled && *tools > 0 => {
+        BackendState::Configured if settled && *tools > 0 => {
             tracing::info!(
                 backend = name,
                 transport,
@@ -225,7 +225,7 @@ fn announce(status: &Status, settled: bool) -> bool {
                 "backend is known from last time; it connects when it is needed"
             );
         }
-        State::Configured | State::Connecting => return false,
+        BackendState::Configured | BackendState::Connecting => return false,
     }
     true
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use serde_json::value::RawValue;
-use vmcp_backend::{CallError, Outcome, Response};
+use vmcp_backend::{CallError, Response, RpcOutcome};
 use vmcp_wire::codes;
 use vmcp_wire::era::Era;
 use vmcp_wire::payload::Payload;
@@ -50,11 +50,11 @@ impl Answer {
     pub(super) fn relayed(backend: &str, response: Response) -> Answer {
         let era = response.era;
         let (outcome, complete) = match response.outcome {
-            Outcome::Result(result) => {
+            RpcOutcome::Result(result) => {
                 let complete = era == Era::Legacy || payload_type(&result) == ResultType::Complete;
                 (Ok(result), complete)
             }
-            Outcome::Error(error) => (Err(error), true),
+            RpcOutcome::Error(error) => (Err(error), true),
         };
         Answer { outcome, era, pending: (!complete).then(|| backend.into()) }
     }

@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use serde_json::json;
 use serde_json::value::RawValue;
-use vmcp_backend::{CallError, Outcome, Response};
+use vmcp_backend::{CallError, Response, RpcOutcome};
 use vmcp_json::object::Object;
 use vmcp_json::text;
 use vmcp_wire::era::Era;
@@ -121,7 +121,7 @@ pub async fn find_owner(engine: &Engine, caller: &Caller, task: &str) -> Result<
     let mut silent = false;
     while let Some((backend, answer)) = asked.next().await {
         match answer {
-            Ok(answer @ Response { outcome: Outcome::Result(_), .. }) => {
+            Ok(answer @ Response { outcome: RpcOutcome::Result(_), .. }) => {
                 snapshot.tasks.learn(caller.identity, task, &backend);
                 return Ok(TaskOwner { backend, answer: Some(answer) });
             }
@@ -170,7 +170,7 @@ pub async fn list(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer
         let own = start.as_ref().filter(|start| *start.server == **backend);
         let own = own.and_then(|start| start.cursor.as_deref());
         match page(engine, &snapshot, caller, backend, &params, own).await {
-            Ok(Response { outcome: Outcome::Result(page), era }) => {
+            Ok(Response { outcome: RpcOutcome::Result(page), era }) => {
                 let next = left.first().map(AsRef::as_ref);
                 return Answer {
                     outcome: Ok(paged(&snapshot, caller, backend, page, next)),

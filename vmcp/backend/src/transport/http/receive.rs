@@ -1,4 +1,4 @@
-//! Reading answers: what an HTTP response to a request says.
+//! ClockReading answers: what an HTTP response to a request says.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use vmcp_wire::methods;
 use vmcp_wire::payload::{self, Scanner};
 
 use super::{Http, LAST_EVENT, SESSION};
-use crate::error::LinkError;
-use crate::request::Outcome;
+use crate::request::RpcOutcome;
 use crate::transport::body::{self, Events};
 use crate::transport::endpoint::is_event_stream;
+use crate::transport::link_error::LinkError;
 
 /// How long to wait before continuing a broken stream, when the server does not say, and at most.
 const RESUME_PAUSE: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ impl Http {
         method: &str,
         era: Era,
         response: Response<Incoming>,
-    ) -> Result<Outcome, LinkError> {
+    ) -> Result<RpcOutcome, LinkError> {
         let (parts, body) = response.into_parts();
         let status = parts.status;
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
@@ -66,9 +66,9 @@ impl Http {
         }
         match message {
             Ok(Message::Response(response)) if status.is_success() && response.id.get() == id.to_string() => {
-                Ok(Outcome::result(response.result))
+                Ok(RpcOutcome::result(response.result))
             }
-            Ok(Message::Error(error)) => Ok(Outcome::error(error.error)),
+            Ok(Message::Error(error)) => Ok(RpcOutcome::error(error.error)),
             _ if !status.is_success() => Err(LinkError::Status(status)),
             Ok(_) => Err(LinkError::Protocol("the answer is not the response to our request".to_owned())),
             Err(_) if bytes.is_empty() => {
@@ -80,7 +80,7 @@ impl Http {
 
     /// Reads a stream until the answer to request `id`. A legacy server may end a stream early and have it continued
     /// where it broke off (specification 2025-11-25, "Resumability").
-    async fn stream(&self, id: u64, mut events: Events) -> Result<Outcome, LinkError> {
+    async fn stream(&self, id: u64, mut events: Events) -> Result<RpcOutcome, LinkError> {
         let mut last_event = None;
         loop {
             let ended = match self.until_answer(id, &mut events, &mut last_event).await {
@@ -109,7 +109,7 @@ impl Http {
         id: u64,
         events: &mut Events,
         last_event: &mut Option<HeaderValue>,
-    ) -> Result<Option<Outcome>, LinkError> {
+    ) -> Result<Option<RpcOutcome>, LinkError> {
         while let Some(event) = events.next().await? {
             if let Some(event_id) = &event.id {
                 *last_event = HeaderValue::from_str(event_id).ok().filter(|id| !id.is_empty());
@@ -122,7 +122,7 @@ impl Http {
     }
 
     /// One event of the stream that belongs to request `id`.
-    async fn event(&self, id: u64, data: Bytes) -> Result<Option<Outcome>, LinkError> {
+    async fn event(&self, id: u64, data: Bytes) -> Result<Option<RpcOutcome>, LinkError> {
         if data.is_empty() {
             return Ok(None);
         }
@@ -135,10 +135,10 @@ impl Http {
         let bytes = &*data;
         match Message::parse(bytes).map_err(|error| LinkError::Protocol(error.to_string()))? {
             Message::Response(response) if response.id.get() == id.to_string() => {
-                Ok(Some(Outcome::result(response.result)))
+                Ok(Some(RpcOutcome::result(response.result)))
             }
             Message::Error(error) if error.id.is_none_or(|of| of.get() == id.to_string()) => {
-                Ok(Some(Outcome::error(error.error)))
+                Ok(Some(RpcOutcome::error(error.error)))
             }
             Message::Notification(notification) => {
                 if let Some(delivery) = self.0.inbound.notification(&notification, bytes, Some(id)) {

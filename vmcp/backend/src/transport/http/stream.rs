@@ -12,11 +12,11 @@ use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::sse;
 
 use super::{Http, LAST_EVENT};
-use crate::backoff;
-use crate::error::LinkError;
 use crate::inbound::Reaction;
+use crate::policy::backoff;
 use crate::transport::body::Events;
 use crate::transport::endpoint::is_event_stream;
+use crate::transport::link_error::LinkError;
 
 /// How long to wait before a stream is opened again, and at most when the server says how long.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use super::server::{Reply, Seen};
 const TOOLS: &str = r#"{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}"#;
 
 /// A modern server.
-pub fn modern(
+pub(crate) fn modern(
     call: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
 ) -> impl Fn(&Seen) -> Reply + Send + Sync {
     move |seen| match seen.method() {
@@ -24,7 +24,7 @@ pub fn modern(
 }
 
 /// A legacy server with the session `s1` and no GET stream.
-pub fn legacy(
+pub(crate) fn legacy(
     call: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
 ) -> impl Fn(&Seen) -> Reply + Send + Sync {
     move |seen| match seen.method() {
@@ -40,7 +40,7 @@ pub fn legacy(
 }
 
 /// A legacy server that opens a session `s1`, `s2`, … at each `initialize`; GET streams are up to `rest` too.
-pub fn stateful(
+pub(crate) fn stateful(
     rest: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
 ) -> impl Fn(&Seen) -> Reply + Send + Sync {
     let sessions = AtomicU32::new(0);
@@ -69,7 +69,7 @@ pub fn stateful(
 }
 
 /// The result of `initialize`.
-pub fn initialized() -> serde_json::Value {
+pub(crate) fn initialized() -> serde_json::Value {
     json!({
         "protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}},
         "serverInfo": {"name": "legacy", "version": "1"},
@@ -77,6 +77,6 @@ pub fn initialized() -> serde_json::Value {
 }
 
 /// Answers a call with its own arguments.
-pub fn echo(seen: &Seen) -> Reply {
+pub(crate) fn echo(seen: &Seen) -> Reply {
     Reply::Json(seen.answer(r#"{"content":[]}"#))
 }

@@ -18,7 +18,7 @@ use vmcp_config::{Headers, Transport};
 
 /// One HTTP request.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub http: Method,
     pub path: String,
     pub headers: HeaderMap,
@@ -27,29 +27,29 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub fn method(&self) -> &str {
+    pub(crate) fn method(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
     }
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
-    pub fn id(&self) -> u64 {
+    pub(crate) fn id(&self) -> u64 {
         self.body["id"].as_u64().unwrap()
     }
     /// A JSON-RPC response to this request, with `result` as written.
-    pub fn answer(&self, result: impl std::fmt::Display) -> String {
+    pub(crate) fn answer(&self, result: impl std::fmt::Display) -> String {
         format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, self.id())
     }
-    pub fn error(&self, code: i64) -> String {
+    pub(crate) fn error(&self, code: i64) -> String {
         json!({"jsonrpc": "2.0", "id": self.body["id"], "error": {"code": code, "message": "no"}}).to_string()
     }
-    pub fn progress_token(&self) -> &Value {
+    pub(crate) fn progress_token(&self) -> &Value {
         &self.body["params"]["_meta"]["progressToken"]
     }
 }
 
 /// What to answer.
-pub enum Reply {
+pub(crate) enum Reply {
     Json(String),
     /// With this session id.
     Session(String, String),
@@ -67,12 +67,12 @@ pub enum Reply {
 }
 
 /// One event with one message.
-pub fn event(message: &str) -> String {
+pub(crate) fn event(message: &str) -> String {
     format!("event: message\ndata: {message}\n\n")
 }
 
 #[derive(Clone)]
-pub struct Server {
+pub(crate) struct Server {
     address: String,
     seen: Arc<Mutex<Vec<Seen>>>,
     /// Streams and hanging requests that the client closed before their end.
@@ -81,11 +81,11 @@ pub struct Server {
 }
 
 impl Server {
-    pub async fn start(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
         Self::at("127.0.0.1:0", answer).await
     }
 
-    pub async fn at(address: &str, answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn at(address: &str, answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (seen, closed) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(0)));
@@ -108,30 +108,30 @@ impl Server {
         Self { address, seen, closed, task }
     }
 
-    pub fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    pub fn transport(&self) -> Transport {
+    pub(crate) fn transport(&self) -> Transport {
         let url = format!("http://{}/mcp", self.address).parse().unwrap();
         Transport::Http { url, headers: Headers::from([("x-configured".to_owned(), "yes".into())]) }
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
     /// The requests of one method.
-    pub fn asked(&self, method: &str) -> Vec<Seen> {
+    pub(crate) fn asked(&self, method: &str) -> Vec<Seen> {
         self.seen().into_iter().filter(|seen| seen.method() == method).collect()
     }
 
-    pub fn streams_closed_by_client(&self) -> u32 {
+    pub(crate) fn streams_closed_by_client(&self) -> u32 {
         *self.closed.lock().unwrap()
     }
 
     /// Stops listening; open connections are cut.
-    pub async fn stop(&self) {
+    pub(crate) async fn stop(&self) {
         self.task.abort();
         while !self.task.is_finished() {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -10,7 +10,7 @@ use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tower::ServiceExt as _;
-use vmcp_backend::State;
+use vmcp_backend::BackendState;
 use vmcp_config::Config;
 use vmcp_config::status::EmbeddingState;
 
@@ -104,7 +104,7 @@ impl InProcessEngine {
         let snapshot = self.engine.snapshot();
         let mut status = self.engine.backend_status();
         status.retain(|status| snapshot.backends.contains_key(status.name.as_str()));
-        let waits = |state| matches!(state, State::Configured | State::Connecting);
+        let waits = |state| matches!(state, BackendState::Configured | BackendState::Connecting);
         let (waiting, done): (Vec<_>, Vec<_>) = status.into_iter().partition(|status| waits(status.state));
         for status in done {
             self.took.entry(status.name).or_insert_with(|| started.elapsed());

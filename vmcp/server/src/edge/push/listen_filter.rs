@@ -8,7 +8,7 @@ use futures::future::{join, join_all};
 use futures::stream;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
-use vmcp_backend::Outcome;
+use vmcp_backend::RpcOutcome;
 use vmcp_json::object::Object;
 use vmcp_json::text;
 
@@ -99,11 +99,11 @@ pub(crate) async fn accept(
         let (topic, backend) = resource(snapshot, caller.identity, &uri)?;
         let reservation = topics.reserve(&mailbox, topic).ok()??;
         match timeout(CONFIRM_TIMEOUT, backend.subscribe(&uri)).await {
-            Ok(Ok(Outcome::Result(_))) => {
+            Ok(Ok(RpcOutcome::Result(_))) => {
                 reservation.confirm(backend.clone());
                 Some(uri)
             }
-            Ok(Ok(Outcome::Error(_)) | Err(_)) | Err(_) => None,
+            Ok(Ok(RpcOutcome::Error(_)) | Err(_)) | Err(_) => None,
         }
     }));
     let tasks = wanted.tasks.into_iter().map(async |id| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use vmcp_backend::{Backend, Outcome};
+use vmcp_backend::{Backend, RpcOutcome};
 use vmcp_json::object::Object;
 use vmcp_json::text::empty_object;
 use vmcp_wire::codes;
@@ -31,13 +31,15 @@ pub(crate) async fn subscribe(push: &ServerPush, peer: &Peer, params: &Object<'_
         Ok(None) => Answer::own(empty_object().to_owned()),
         Ok(Some(reservation)) => match backend.subscribe(&uri).await {
             Ok(outcome) => {
-                if matches!(outcome, Outcome::Result(_)) {
+                if matches!(outcome, RpcOutcome::Result(_)) {
                     reservation.confirm(backend.clone());
                 }
                 // Whatever the era of the backend, an empty result is one of the client's own.
                 match outcome {
-                    Outcome::Result(_) => Answer::own(empty_object().to_owned()),
-                    Outcome::Error(error) => Answer { outcome: Err(error), era: Era::Legacy, pending: None },
+                    RpcOutcome::Result(_) => Answer::own(empty_object().to_owned()),
+                    RpcOutcome::Error(error) => {
+                        Answer { outcome: Err(error), era: Era::Legacy, pending: None }
+                    }
                 }
             }
             Err(error) => Answer::unanswered(backend.name(), &error),

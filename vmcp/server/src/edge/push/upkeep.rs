@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream;
-use vmcp_backend::Outcome;
+use vmcp_backend::RpcOutcome;
 
 use super::server_push::ServerPush;
 use super::topics::TopicKind;
@@ -55,7 +55,7 @@ async fn renew(push: &ServerPush) {
                 (None, _) => None,
                 (Some(new), TopicKind::Resource) => {
                     let outcome = new.subscribe(&topic.name).await;
-                    matches!(outcome, Ok(Outcome::Result(_))).then_some(new)
+                    matches!(outcome, Ok(RpcOutcome::Result(_))).then_some(new)
                 }
                 (Some(new), TopicKind::Task) => new.watch_task(&topic.name).ok().map(|()| new),
             };

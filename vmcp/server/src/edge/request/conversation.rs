@@ -15,7 +15,7 @@ use futures::Stream;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use vmcp_backend::{Event, Outcome};
+use vmcp_backend::{Event, RpcOutcome};
 use vmcp_json::json_rope::JsonRope;
 use vmcp_json::object::Object;
 use vmcp_wire::codes;
@@ -61,7 +61,7 @@ pub(crate) struct Conversation {
 /// A question, and the way back to the backend.
 struct OpenQuestion {
     asked: PendingQuestion,
-    answer: oneshot::Sender<Outcome>,
+    answer: oneshot::Sender<RpcOutcome>,
 }
 
 impl Conversation {

@@ -1,6 +1,6 @@
 //! [`InputRequests`]: the questions of one call to a modern client.
 
-use vmcp_backend::{Outcome, Question};
+use vmcp_backend::{Question, RpcOutcome};
 use vmcp_json::json_rope::JsonRope;
 use vmcp_json::object::Object;
 use vmcp_json::text;
@@ -35,7 +35,7 @@ impl InputRequests {
         for (key, question) in open {
             match responses.get(&key).filter(|response| text::is_object(response.get())) {
                 // The backend may have taken the question back.
-                Some(response) => drop(question.answer.send(Outcome::result(response))),
+                Some(response) => drop(question.answer.send(RpcOutcome::result(response))),
                 None => self.open.push((key, question)),
             }
         }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use futures::FutureExt as _;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
-use vmcp_backend::{Outcome, SessionId};
+use vmcp_backend::{RpcOutcome, SessionId};
 use vmcp_json::text;
 use vmcp_wire::{methods, rpc};
 
@@ -32,7 +32,7 @@ pub(crate) struct PendingQuestions {
 
 #[derive(Debug, Default)]
 struct QuestionTable {
-    sessions: HashMap<SessionId, HashMap<Box<str>, oneshot::Sender<Outcome>>>,
+    sessions: HashMap<SessionId, HashMap<Box<str>, oneshot::Sender<RpcOutcome>>>,
     count: usize,
 }
 
@@ -76,7 +76,7 @@ impl PendingQuestions {
         &self,
         session: SessionId,
         id: &RawValue,
-        outcome: Outcome,
+        outcome: RpcOutcome,
     ) -> Result<(), UnexpectedAnswer> {
         let id = text::unquoted(id.get()).ok_or(UnexpectedAnswer::Unknown)?;
         if !id.starts_with(&self.process) {
@@ -107,7 +107,7 @@ impl PendingQuestions {
 }
 
 impl QuestionTable {
-    fn remove(&mut self, session: &SessionId, id: &str) -> Option<oneshot::Sender<Outcome>> {
+    fn remove(&mut self, session: &SessionId, id: &str) -> Option<oneshot::Sender<RpcOutcome>> {
         let of_session = self.sessions.get_mut(session)?;
         let answer = of_session.remove(id)?;
         self.count -= 1;
@@ -124,7 +124,7 @@ pub(crate) struct PendingQuestion {
     questions: Arc<PendingQuestions>,
     session: SessionId,
     id: Box<str>,
-    answered: oneshot::Receiver<Outcome>,
+    answered: oneshot::Receiver<RpcOutcome>,
 }
 
 impl PendingQuestion {
@@ -141,7 +141,7 @@ impl PendingQuestion {
     }
 
     /// The client's answer.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<RpcOutcome>> {
         self.answered.poll_unpin(cx).map(Result::ok)
     }
 }
@@ -160,8 +160,8 @@ mod tests {
         RawValue::from_string(text::quoted(text)).unwrap()
     }
 
-    fn yes() -> Outcome {
-        Outcome::result(&RawValue::from_string("{}".into()).unwrap())
+    fn yes() -> RpcOutcome {
+        RpcOutcome::result(&RawValue::from_string("{}".into()).unwrap())
     }
 
     #[tokio::test]

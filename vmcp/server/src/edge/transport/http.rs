@@ -13,7 +13,7 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
-use vmcp_backend::Outcome;
+use vmcp_backend::RpcOutcome;
 use vmcp_json::json_rope::JsonRope;
 use vmcp_json::text;
 use vmcp_wire::envelope::{Message, Notification, Request};
@@ -132,9 +132,9 @@ async fn receive(transport: &HttpTransport, request: HttpRequest<Incoming>) -> R
             StatusCode::ACCEPTED.into_response()
         }
         Message::Response(response) => {
-            answered(&transport.edge, &peer, Some(response.id), Outcome::result(response.result))
+            answered(&transport.edge, &peer, Some(response.id), RpcOutcome::result(response.result))
         }
-        Message::Error(error) => answered(&transport.edge, &peer, error.id, Outcome::error(error.error)),
+        Message::Error(error) => answered(&transport.edge, &peer, error.id, RpcOutcome::error(error.error)),
     }
 }
 
@@ -159,7 +159,7 @@ fn notified(edge: &Edge, peer: &Peer, notification: &Notification<'_>) {
 }
 
 /// What a client says to a question.
-fn answered(edge: &Edge, peer: &Peer, id: Option<&RawValue>, outcome: Outcome) -> Response {
+fn answered(edge: &Edge, peer: &Peer, id: Option<&RawValue>, outcome: RpcOutcome) -> Response {
     // An error without an id is about something that we sent and it could not read; there is nobody to tell.
     let (Some(session), Some(id)) = (peer.session, id) else { return StatusCode::ACCEPTED.into_response() };
     match edge.questions.answer(session, id, outcome) {

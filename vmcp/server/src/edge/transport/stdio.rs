@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use vmcp_backend::Outcome;
+use vmcp_backend::RpcOutcome;
 use vmcp_config::ToolNameStyle;
 use vmcp_json::json_rope::JsonRope;
 use vmcp_wire::envelope::{Message, Request};
@@ -107,14 +107,14 @@ impl Connection {
             Message::Request(request) => self.request(request, &era, line.clone()).await,
             Message::Notification(notification) => self.edge.notified(ONLY_SESSION, notification),
             Message::Response(response) => {
-                self.answered(Some(response.id), Outcome::result(response.result));
+                self.answered(Some(response.id), RpcOutcome::result(response.result));
             }
-            Message::Error(error) => self.answered(error.id, Outcome::error(error.error)),
+            Message::Error(error) => self.answered(error.id, RpcOutcome::error(error.error)),
         }
     }
 
     /// What the client says to a question. Who answers what nobody asked cannot be told here.
-    fn answered(&self, id: Option<&RawValue>, outcome: Outcome) {
+    fn answered(&self, id: Option<&RawValue>, outcome: RpcOutcome) {
         let answered = id.map(|id| self.edge.questions.answer(ONLY_SESSION, id, outcome));
         if let Some(Err(problem)) = answered {
             tracing::debug!(%problem, "a response of the client was ignored");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 use tracing::{Instrument, info_span};
-use vmcp_backend::{CallError, Outcome, Request, Response};
+use vmcp_backend::{CallError, Request, Response, RpcOutcome};
 use vmcp_json::object::Object;
 use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
@@ -105,7 +105,7 @@ pub(in crate::route) async fn send(
 /// Turns a legacy backend's demand to visit a URL first (an error) into the question that a modern client
 /// understands.
 fn visit_first(caller: &Caller, target: &Target<'_>, response: Response) -> Response {
-    let Response { outcome: Outcome::Error(error), era: Era::Legacy } = &response else { return response };
+    let Response { outcome: RpcOutcome::Error(error), era: Era::Legacy } = &response else { return response };
     let declared = caller.client.capabilities.as_deref();
     let url = RawValue::from_string(r#"{"mode":"url"}"#.to_owned()).ok();
     if !methods::may_require_input(target.method)
@@ -115,7 +115,7 @@ fn visit_first(caller: &Caller, target: &Target<'_>, response: Response) -> Resp
     }
     let question = translate::url_elicitation(error).ok().flatten();
     match question.and_then(|question| RawValue::from_string(question).ok()) {
-        Some(question) => Response { outcome: Outcome::Result(question.into()), era: Era::Modern },
+        Some(question) => Response { outcome: RpcOutcome::Result(question.into()), era: Era::Modern },
         None => response,
     }
 }
@@ -149,9 +149,9 @@ async fn send_once(
     let started = Instant::now();
     let answer = backend.request(request).instrument(span).await;
     let outcome = match &answer {
-        Ok(Response { outcome: Outcome::Result(result), .. }) if result.is_tool_error() => "tool_error",
-        Ok(Response { outcome: Outcome::Result(_), .. }) => "ok",
-        Ok(Response { outcome: Outcome::Error(_), .. }) => "rpc_error",
+        Ok(Response { outcome: RpcOutcome::Result(result), .. }) if result.is_tool_error() => "tool_error",
+        Ok(Response { outcome: RpcOutcome::Result(_), .. }) => "ok",
+        Ok(Response { outcome: RpcOutcome::Error(_), .. }) => "rpc_error",
         Err(error) => error.category(),
     };
     metrics.count_call(target.backend, outcome, started.elapsed());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vmcp_backend::{CallError, Outcome, Response};
+use vmcp_backend::{CallError, Response, RpcOutcome};
 use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::ClientExtensions;
 use vmcp_wire::handshake::server_capabilities::ServerCapabilities;
@@ -32,7 +32,7 @@ pub(super) fn learn(
     asked: bool,
     response: &Response,
 ) -> Result<(), CallError> {
-    let Outcome::Result(result) = &response.outcome else { return Ok(()) };
+    let RpcOutcome::Result(result) = &response.outcome else { return Ok(()) };
     match response.era {
         Era::Legacy if !asked => return Ok(()),
         Era::Legacy => {}

@@ -1,34 +1,63 @@
-//! Circuit breaker (GOB-20): after N failures in a row calls fail at once, then a single one is let through to see.
+//! Circuit breaker: after a number of failures in a row calls fail at once, without being sent; after a while a single
+//! call, the probe, is let through to see whether the backend has recovered.
 //!
-//! A pure state machine; the time is passed in.
+//! ```text
+//!          failure_threshold failures              reset_timeout, or a new connection
+//! closed ─────────────────────────────► open ────────────────────────────────────────► half-open
+//!    ▲                                    ▲                                                │
+//!    │                                    └───────────────────── the probe fails ──────────┤
+//!    └────────────────────────────────────────────────────── the probe is answered ────────┘
+//! ```
+//!
+//! A pure state machine: the caller passes the time in.
+//!
+//! ```
+//! use std::time::{Duration, Instant};
+//!
+//! use vmcp_backend::breaker::{Breaker, BreakerSettings, Verdict};
+//!
+//! let now = Instant::now();
+//! let mut breaker = Breaker::new(BreakerSettings { failure_threshold: 2, ..BreakerSettings::default() });
+//! for _ in 0..2 {
+//!     assert_eq!(breaker.admit(now), Ok(()));
+//!     breaker.record(Verdict::Failed, now);
+//! }
+//! assert_eq!(breaker.admit(now), Err(Duration::from_secs(30)), "open: refused, and for how long");
+//!
+//! let later = now + Duration::from_secs(30);
+//! assert_eq!(breaker.admit(later), Ok(()), "half-open: one probe");
+//! assert!(breaker.admit(later).is_err(), "and no second one beside it");
+//! breaker.record(Verdict::Healthy, later);
+//! assert_eq!(breaker.admit(later), Ok(()), "closed again");
+//! ```
 
 use std::time::{Duration, Instant};
 
-pub use vmcp_config::status::BreakerPosition as Position;
+use vmcp_config::status::BreakerPosition;
 
-/// When the breaker opens and for how long.
+/// Limits of a [`Breaker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct BreakerSettings {
     /// Failures in a row that open it; 0 switches the breaker off.
     pub failure_threshold: u32,
-    /// How long it stays open.
+    /// Time it stays open before a probe is let through.
     pub reset_timeout: Duration,
 }
 
-impl Default for Settings {
+impl Default for BreakerSettings {
     fn default() -> Self {
         Self { failure_threshold: 5, reset_timeout: Duration::from_secs(30) }
     }
 }
 
-/// How an admitted call ended, as far as the breaker cares.
+/// How an admitted call ended, as far as the breaker is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// The backend answered; a JSON-RPC error is an answer.
     Healthy,
     /// Transport failure or timeout.
     Failed,
-    /// Says nothing about the backend: the caller cancelled.
+    /// Says nothing about the backend, such as a call that its caller cancelled.
     Unknown,
 }
 
@@ -39,19 +68,26 @@ enum Circuit {
     HalfOpen { probing: bool },
 }
 
+/// The breaker of one backend.
 #[derive(Debug)]
-pub(crate) struct Breaker {
-    settings: Settings,
+pub struct Breaker {
+    settings: BreakerSettings,
     circuit: Circuit,
 }
 
 impl Breaker {
-    pub(crate) fn new(settings: Settings) -> Self {
+    /// A closed breaker.
+    #[must_use]
+    pub fn new(settings: BreakerSettings) -> Self {
         Self { settings, circuit: Circuit::Closed { failures: 0 } }
     }
 
-    /// Lets a call through, whose end must be reported with `record`; or says when to come again.
-    pub(crate) fn admit(&mut self, now: Instant) -> Result<(), Duration> {
+    /// Admits a call, whose end must be reported with [`Breaker::record`].
+    ///
+    /// # Errors
+    ///
+    /// The time after which to try again, if the breaker is open or its probe is under way.
+    pub fn admit(&mut self, now: Instant) -> Result<(), Duration> {
         match &mut self.circuit {
             Circuit::Closed { .. } => Ok(()),
             Circuit::Open { until } if *until > now => Err(until.duration_since(now)),
@@ -59,7 +95,7 @@ impl Breaker {
                 self.circuit = Circuit::HalfOpen { probing: true };
                 Ok(())
             }
-            // How long the probe takes is unknown; a second is when to look again.
+            // The probe's end is unknown; a second is a guess at when to look again.
             Circuit::HalfOpen { probing: true } => Err(Duration::from_secs(1)),
             Circuit::HalfOpen { probing } => {
                 *probing = true;
@@ -68,15 +104,18 @@ impl Breaker {
         }
     }
 
-    pub(crate) fn record(&mut self, verdict: Verdict, now: Instant) {
+    /// Records the end of an admitted call.
+    pub fn record(&mut self, verdict: Verdict, now: Instant) {
         match (&mut self.circuit, verdict) {
-            // A call admitted before the breaker opened ends while it is open: old news.
+            // A call admitted before the breaker opened ends while it is open: old news, even if it was answered.
             (Circuit::Open { .. }, _) | (Circuit::Closed { .. }, Verdict::Unknown) => {}
+            // A cancelled probe has told nothing: the next call probes.
             (Circuit::HalfOpen { probing }, Verdict::Unknown) => *probing = false,
             (_, Verdict::Healthy) => self.circuit = Circuit::Closed { failures: 0 },
             (Circuit::HalfOpen { .. }, Verdict::Failed) => self.open(now),
             (Circuit::Closed { failures }, Verdict::Failed) => {
                 *failures += 1;
+                // Equality, not `>=`: a threshold of 0 is never met.
                 if *failures == self.settings.failure_threshold {
                     self.open(now);
                 }
@@ -84,18 +123,20 @@ impl Breaker {
         }
     }
 
-    /// A new connection was made: the next call may try at once.
-    pub(crate) fn reconnected(&mut self) {
+    /// Lets the next call probe at once: a new connection was made, so the backend is not what it was.
+    pub fn reconnected(&mut self) {
         if let Circuit::Open { .. } = self.circuit {
             self.circuit = Circuit::HalfOpen { probing: false };
         }
     }
 
-    pub(crate) fn position(&self, now: Instant) -> Position {
+    /// The position for `/admin/status`.
+    #[must_use]
+    pub fn position(&self, now: Instant) -> BreakerPosition {
         match self.circuit {
-            Circuit::Closed { .. } => Position::Closed,
-            Circuit::Open { until } if until > now => Position::Open,
-            Circuit::Open { .. } | Circuit::HalfOpen { .. } => Position::HalfOpen,
+            Circuit::Closed { .. } => BreakerPosition::Closed,
+            Circuit::Open { until } if until > now => BreakerPosition::Open,
+            Circuit::Open { .. } | Circuit::HalfOpen { .. } => BreakerPosition::HalfOpen,
         }
     }
 
@@ -111,7 +152,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn opened(now: Instant) -> Breaker {
-        let mut breaker = Breaker::new(Settings::default());
+        let mut breaker = Breaker::new(BreakerSettings::default());
         for _ in 0..5 {
             breaker.admit(now).unwrap();
             breaker.record(Verdict::Failed, now);
@@ -124,21 +165,21 @@ mod tests {
         let now = Instant::now();
         let mut breaker = opened(now);
         assert_eq!(breaker.admit(now + 10 * SECOND), Err(20 * SECOND));
-        assert_eq!(breaker.position(now + 29 * SECOND), Position::Open);
-        assert_eq!(breaker.position(now + 30 * SECOND), Position::HalfOpen);
+        assert_eq!(breaker.position(now + 29 * SECOND), BreakerPosition::Open);
+        assert_eq!(breaker.position(now + 30 * SECOND), BreakerPosition::HalfOpen);
     }
 
     #[test]
     fn an_answer_between_failures_starts_the_count_anew() {
         let now = Instant::now();
-        let mut breaker = Breaker::new(Settings::default());
+        let mut breaker = Breaker::new(BreakerSettings::default());
         for verdict in [Verdict::Failed; 4].into_iter().chain([Verdict::Healthy]).chain([Verdict::Failed; 4])
         {
             breaker.record(verdict, now);
         }
-        assert_eq!(breaker.position(now), Position::Closed);
+        assert_eq!(breaker.position(now), BreakerPosition::Closed);
         breaker.record(Verdict::Failed, now);
-        assert_eq!(breaker.position(now), Position::Open);
+        assert_eq!(breaker.position(now), BreakerPosition::Open);
     }
 
     #[test]
@@ -149,7 +190,7 @@ mod tests {
         assert_eq!(breaker.admit(later), Ok(()));
         assert_eq!(breaker.admit(later), Err(SECOND));
         breaker.record(Verdict::Healthy, later);
-        assert_eq!(breaker.position(later), Position::Closed);
+        assert_eq!(breaker.position(later), BreakerPosition::Closed);
     }
 
     #[test]
@@ -183,8 +224,9 @@ mod tests {
     #[test]
     fn threshold_zero_never_opens() {
         let now = Instant::now();
-        let mut breaker = Breaker::new(Settings { failure_threshold: 0, ..Settings::default() });
+        let mut breaker =
+            Breaker::new(BreakerSettings { failure_threshold: 0, ..BreakerSettings::default() });
         (0..100).for_each(|_| breaker.record(Verdict::Failed, now));
-        assert_eq!(breaker.position(now), Position::Closed);
+        assert_eq!(breaker.position(now), BreakerPosition::Closed);
     }
 }

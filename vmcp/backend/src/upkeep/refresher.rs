@@ -8,33 +8,33 @@ use tokio::time::{sleep, timeout};
 use vmcp_model::discovered::Discovered;
 
 use crate::connection::Connection;
-use crate::error::LinkError;
-use crate::list;
-use crate::shared::Shared;
+use crate::sharing::core::BackendCore;
+use crate::transport::LinkError;
+use crate::upkeep::listing;
 
 /// Runs until the backend is stopped.
-pub(crate) async fn run(shared: Arc<Shared>) {
-    let stop = shared.stop.clone();
+pub(crate) async fn run(shared: Arc<BackendCore>) {
+    let stop = shared.facts.stop.clone();
     let _ = stop.run_until_cancelled(keep_fresh(&shared)).await;
 }
 
-async fn keep_fresh(shared: &Shared) {
+async fn keep_fresh(shared: &BackendCore) {
     let mut listed: Weak<Connection> = Weak::new();
     loop {
         // The timer does not wake a backend that nobody has needed.
-        let _ = timeout(shared.settings.refresh_interval, shared.changed.notified()).await;
+        let _ = timeout(shared.facts.settings.refresh_interval, shared.facts.changed.notified()).await;
         let Some(connection) = shared.current.load_full() else { continue };
         // The first listing of a connection is awaited by somebody; changes come in bursts.
         if std::ptr::eq(listed.as_ptr(), Arc::as_ptr(&connection)) {
-            sleep(shared.settings.refresh_debounce).await;
+            sleep(shared.facts.settings.refresh_debounce).await;
         }
         listed = Arc::downgrade(&connection);
         let previous = shared.discovered.borrow().clone();
-        let listing = list::everything(&connection, previous.as_deref());
-        let result = timeout(shared.settings.list_timeout, listing).await;
+        let listing = listing::everything(&connection, previous.as_deref());
+        let result = timeout(shared.facts.settings.list_timeout, listing).await;
         match result.unwrap_or(Err(LinkError::Protocol("listing timed out".to_owned()))) {
             Ok(found) => publish(shared, previous.as_deref(), found),
-            Err(error) if error.ends(&connection.channel.link) => shared.discard(&connection, &error),
+            Err(error) if connection.channel.link.ends_with(&error) => shared.discard(&connection, &error),
             Err(error) => {
                 tracing::warn!(error = error.detail(), "listing failed, the last definitions stay");
                 shared.remember_error(format!("listing failed: {}", error.detail()));
@@ -43,7 +43,7 @@ async fn keep_fresh(shared: &Shared) {
     }
 }
 
-fn publish(shared: &Shared, previous: Option<&Discovered>, found: Discovered) {
+fn publish(shared: &BackendCore, previous: Option<&Discovered>, found: Discovered) {
     {
         let mut live = shared.live.lock();
         live.last_refresh = Some(SystemTime::now());

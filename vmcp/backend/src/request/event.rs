@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use crate::request::Outcome;
+use crate::request::RpcOutcome;
 
 /// Names a client's session, the same in every process that serves it.
 pub type SessionId = [u8; 16];
@@ -27,7 +27,7 @@ pub struct Question {
     /// Its parameters.
     pub params: Option<Box<RawValue>>,
     /// Takes the answer. Dropped without one, it tells the backend that the client cannot be asked. Closed when nobody waits any more: the backend took the question back, or the call ended.
-    pub answer: oneshot::Sender<Outcome>,
+    pub answer: oneshot::Sender<RpcOutcome>,
 }
 
 /// Takes what belongs to no request under way. Must not wait: the reader of a backend's stream calls it.
@@ -38,8 +38,8 @@ pub trait Downstream: fmt::Debug + Send + Sync {
 
 /// Nobody listens; questions are refused.
 #[derive(Debug)]
-pub(crate) struct Nobody;
+pub(crate) struct NoDownstream;
 
-impl Downstream for Nobody {
+impl Downstream for NoDownstream {
     fn deliver(&self, _: &str, _: Option<SessionId>, _: Event) {}
 }

@@ -13,39 +13,39 @@ use vmcp_wire::codes;
 use vmcp_wire::envelope::Request;
 use vmcp_wire::rpc::{self, RpcError};
 
-use crate::event::Question;
-use crate::listener::{Clock, Listener, Pause};
-use crate::request::Outcome;
+use crate::inbound::call_listener::{CallClock, CallListener, ClockPause};
+use crate::request::Question;
+use crate::request::RpcOutcome;
 
-/// Questions open at a time on one connection, and their bytes. A backend that asks more is refused.
-const MOST: usize = 64;
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// OpenQuestions open at a time on one connection, and their bytes. A backend that asks more is refused.
+const MAX_OPEN_QUESTIONS: usize = 64;
+const MAX_OPEN_QUESTION_BYTES: usize = 16 * 1024 * 1024;
 
 /// The open questions of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Questions(Mutex<Open>);
+pub(crate) struct OpenQuestions(Mutex<QuestionTable>);
 
 #[derive(Debug, Default)]
-struct Open {
+struct QuestionTable {
     /// By the backend's id, as written.
-    by_id: HashMap<Box<str>, Entry>,
+    by_id: HashMap<Box<str>, OpenQuestion>,
     bytes: usize,
     /// Tells questions with the same id apart that follow each other.
     last: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct OpenQuestion {
     serial: u64,
     bytes: usize,
     /// The call that it belongs to.
     call: Option<u64>,
     /// Ends the waiting.
-    end: oneshot::Sender<End>,
+    end: oneshot::Sender<QuestionEnd>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum QuestionEnd {
     /// The backend took it back and wants no answer.
     TakenBack,
     /// The call that it belongs to has ended.
@@ -54,34 +54,34 @@ enum End {
 
 /// Why a question cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum QuestionRefusal {
     /// One with this id is open: whatever is answered would be taken for its answer.
     Duplicate,
     TooMany,
 }
 
-impl Questions {
+impl OpenQuestions {
     /// Opens a question. `call` is the one that it belongs to, and ends with.
     pub(crate) fn open(
         self: &Arc<Self>,
         request: &Request<'_>,
-        call: Option<(u64, &Arc<Listener>)>,
-        patience: Duration,
-    ) -> Result<(Question, Waiting), Refused> {
+        call: Option<(u64, &Arc<CallListener>)>,
+        answer_timeout: Duration,
+    ) -> Result<(Question, PendingAnswer), QuestionRefusal> {
         let (answer, answered) = oneshot::channel();
         let (end, ended) = oneshot::channel();
         let bytes = request.id.get().len() + request.params.map_or(0, |params| params.get().len());
         let serial = {
             let mut open = self.0.lock();
             if open.by_id.contains_key(request.id.get()) {
-                return Err(Refused::Duplicate);
+                return Err(QuestionRefusal::Duplicate);
             }
-            if open.by_id.len() >= MOST || open.bytes + bytes > MOST_BYTES {
-                return Err(Refused::TooMany);
+            if open.by_id.len() >= MAX_OPEN_QUESTIONS || open.bytes + bytes > MAX_OPEN_QUESTION_BYTES {
+                return Err(QuestionRefusal::TooMany);
             }
             open.last += 1;
             open.bytes += bytes;
-            let entry = Entry { serial: open.last, bytes, call: call.map(|(id, _)| id), end };
+            let entry = OpenQuestion { serial: open.last, bytes, call: call.map(|(id, _)| id), end };
             open.by_id.insert(request.id.get().into(), entry);
             open.last
         };
@@ -90,25 +90,28 @@ impl Questions {
             params: request.params.map(ToOwned::to_owned),
             answer,
         };
-        let pause = call.map(|(_, listener)| Clock::pause(listener));
+        let pause = call.map(|(_, listener)| CallClock::pause(listener));
         let (questions, id) = (Arc::clone(self), request.id.to_owned());
-        Ok((question, Waiting { questions, id, serial, answered, ended, patience, _pause: pause }))
+        Ok((
+            question,
+            PendingAnswer { questions, id, serial, answered, ended, answer_timeout, _pause: pause },
+        ))
     }
 
     /// The backend took a question back.
     pub(crate) fn take_back(&self, id: &RawValue) {
         if let Some(entry) = self.0.lock().remove(id) {
-            let _ = entry.end.send(End::TakenBack);
+            let _ = entry.end.send(QuestionEnd::TakenBack);
         }
     }
 
     /// Ends the questions of a call.
     pub(crate) fn end_call(&self, call: u64) {
         let mut open = self.0.lock();
-        let Open { by_id, bytes, .. } = &mut *open;
+        let QuestionTable { by_id, bytes, .. } = &mut *open;
         for (_, entry) in by_id.extract_if(|_, entry| entry.call == Some(call)) {
             *bytes -= entry.bytes;
-            let _ = entry.end.send(End::CallEnded);
+            let _ = entry.end.send(QuestionEnd::CallEnded);
         }
     }
 
@@ -120,8 +123,8 @@ impl Questions {
     }
 }
 
-impl Open {
-    fn remove(&mut self, id: &RawValue) -> Option<Entry> {
+impl QuestionTable {
+    fn remove(&mut self, id: &RawValue) -> Option<OpenQuestion> {
         let entry = self.by_id.remove(id.get())?;
         self.bytes -= entry.bytes;
         Some(entry)
@@ -130,36 +133,36 @@ impl Open {
 
 /// Waits for the answer to one question.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    questions: Arc<Questions>,
+pub(crate) struct PendingAnswer {
+    questions: Arc<OpenQuestions>,
     id: Box<RawValue>,
     serial: u64,
-    answered: oneshot::Receiver<Outcome>,
-    ended: oneshot::Receiver<End>,
-    patience: Duration,
-    _pause: Option<Pause>,
+    answered: oneshot::Receiver<RpcOutcome>,
+    ended: oneshot::Receiver<QuestionEnd>,
+    answer_timeout: Duration,
+    _pause: Option<ClockPause>,
 }
 
-impl Waiting {
+impl PendingAnswer {
     /// The message that answers the question; `None` when the backend wants none any more.
     pub(crate) async fn answer(mut self) -> Option<Bytes> {
         let refusal = tokio::select! {
             answered = &mut self.answered => match answered {
-                Ok(Outcome::Result(result)) => return Some(rpc::response(&self.id, &*result).into()),
-                Ok(Outcome::Error(error)) => return Some(rpc::error(Some(&self.id), &*error).into()),
+                Ok(RpcOutcome::Result(result)) => return Some(rpc::response(&self.id, &*result).into()),
+                Ok(RpcOutcome::Error(error)) => return Some(rpc::error(Some(&self.id), &*error).into()),
                 Err(_) => "the client cannot be asked: it is not listening or did not answer",
             },
             end = &mut self.ended => match end {
-                Ok(End::CallEnded) => "the client cannot be asked: the request that this belongs to has ended",
-                Ok(End::TakenBack) | Err(_) => return None,
+                Ok(QuestionEnd::CallEnded) => "the client cannot be asked: the request that this belongs to has ended",
+                Ok(QuestionEnd::TakenBack) | Err(_) => return None,
             },
-            () = sleep(self.patience) => "the client did not answer in time",
+            () = sleep(self.answer_timeout) => "the client did not answer in time",
         };
         Some(refused(&self.id, refusal))
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingAnswer {
     fn drop(&mut self) {
         self.questions.close(&self.id, self.serial);
     }
@@ -174,10 +177,14 @@ pub(crate) fn refused(id: &RawValue, reason: &str) -> Bytes {
 mod tests {
     use super::*;
 
-    fn ask(questions: &Arc<Questions>, id: &str, call: Option<u64>) -> Result<(Question, Waiting), Refused> {
+    fn ask(
+        questions: &Arc<OpenQuestions>,
+        id: &str,
+        call: Option<u64>,
+    ) -> Result<(Question, PendingAnswer), QuestionRefusal> {
         let id = RawValue::from_string(id.to_owned()).unwrap();
         let request = Request { id: &id, method: "roots/list".into(), params: None };
-        let listener = Arc::new(Listener::default());
+        let listener = Arc::new(CallListener::default());
         questions.open(&request, call.map(|call| (call, &listener)), Duration::from_mins(1))
     }
 
@@ -190,7 +197,7 @@ mod tests {
         let questions = Arc::default();
         let (question, waiting) = ask(&questions, r#""q\u00e9""#, None).unwrap();
         let roots = RawValue::from_string(r#"{"roots":[]}"#.to_owned()).unwrap();
-        question.answer.send(Outcome::Result(roots.into())).unwrap();
+        question.answer.send(RpcOutcome::Result(roots.into())).unwrap();
         let expected = r#"{"jsonrpc":"2.0","id":"q\u00e9","result":{"roots":[]}}"#;
         assert_eq!(text(waiting.answer().await), expected);
         let (question, waiting) = ask(&questions, "7", None).unwrap();
@@ -219,9 +226,10 @@ mod tests {
     #[tokio::test]
     async fn ids_are_unique_and_questions_bounded() {
         let questions = Arc::default();
-        let open: Vec<_> = (0..MOST).map(|id| ask(&questions, &id.to_string(), None).unwrap()).collect();
-        assert_eq!(ask(&questions, "3", None).unwrap_err(), Refused::Duplicate);
-        assert_eq!(ask(&questions, "1000", None).unwrap_err(), Refused::TooMany);
+        let open: Vec<_> =
+            (0..MAX_OPEN_QUESTIONS).map(|id| ask(&questions, &id.to_string(), None).unwrap()).collect();
+        assert_eq!(ask(&questions, "3", None).unwrap_err(), QuestionRefusal::Duplicate);
+        assert_eq!(ask(&questions, "1000", None).unwrap_err(), QuestionRefusal::TooMany);
         drop(open);
         assert!(ask(&questions, "3", None).is_ok());
     }

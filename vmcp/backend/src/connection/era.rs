@@ -12,25 +12,15 @@ use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::handshake::{self, Introduction};
 use vmcp_wire::{methods, rpc};
 
-use crate::abilities::DECLARED;
-use crate::connection::{Channel, Connection, Server, empty_object};
-use crate::error::LinkError;
-use crate::request::{Outcome, Request};
-use crate::shared::Shared;
-use crate::transport::{self, Link};
-
-/// What is known of the era before a link is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hint {
-    /// Ask.
-    Unknown,
-    /// The last connection answered the question in a way that leaves no doubt.
-    Legacy,
-}
+use crate::connection::client_capabilities::DECLARED;
+use crate::connection::{Connection, EraHint, ServerProfile};
+use crate::policy::facts::Facts;
+use crate::request::{Request, RpcOutcome, empty_object};
+use crate::transport::{self, Channel, Link, LinkError};
 
 /// What the question for the era brought.
 enum Probe {
-    Modern(Server),
+    Modern(ServerProfile),
     /// It answered, and not as a modern server does.
     Legacy,
     /// It refused, and names our revision as one that it supports.
@@ -44,32 +34,32 @@ enum Probe {
 }
 
 /// Opens a connection. The caller limits the time.
-pub(crate) async fn connect(shared: &Shared, hint: Hint) -> Result<Connection, LinkError> {
-    let channel = transport::open(shared).await?;
-    let legacy = hint == Hint::Legacy || matches!(shared.spec.transport, Transport::Sse { .. });
+pub(crate) async fn connect(facts: &Facts, hint: EraHint) -> Result<Connection, LinkError> {
+    let channel = transport::open(facts).await?;
+    let legacy = hint == EraHint::Legacy || matches!(facts.spec.transport, Transport::Sse { .. });
     let (channel, server) = if legacy {
-        let server = initialize(&channel, Hint::Legacy).await?;
+        let server = initialize(&channel, EraHint::Legacy).await?;
         (channel, server)
     } else {
-        negotiate(shared, channel).await?
+        negotiate(facts, channel).await?
     };
     Ok(Connection { channel: Arc::new(channel), server: Arc::new(server) })
 }
 
-async fn negotiate(shared: &Shared, channel: Channel) -> Result<(Channel, Server), LinkError> {
-    let patience = match shared.spec.transport {
-        Transport::Stdio { .. } => shared.settings.stdio_probe_timeout,
-        _ => shared.settings.http_probe_timeout,
+async fn negotiate(facts: &Facts, channel: Channel) -> Result<(Channel, ServerProfile), LinkError> {
+    let patience = match facts.spec.transport {
+        Transport::Stdio { .. } => facts.settings.stdio_probe_timeout,
+        _ => facts.settings.http_probe_timeout,
     };
     let server = match probe(&channel, patience).await? {
         Probe::Modern(server) => server,
-        Probe::Legacy => initialize(&channel, Hint::Legacy).await?,
+        Probe::Legacy => initialize(&channel, EraHint::Legacy).await?,
         Probe::Again => match probe(&channel, patience).await? {
             Probe::Modern(server) => server,
-            _ => initialize(&channel, Hint::Unknown).await?,
+            _ => initialize(&channel, EraHint::Unknown).await?,
         },
-        Probe::Unclear => initialize(&channel, Hint::Unknown).await?,
-        Probe::Silent => match initialize(&channel, Hint::Unknown).await {
+        Probe::Unclear => initialize(&channel, EraHint::Unknown).await?,
+        Probe::Silent => match initialize(&channel, EraHint::Unknown).await {
             // It was slow to start, and speaks the modern era only. By now it should be quick.
             Err(LinkError::Protocol(reason)) => match probe(&channel, patience).await? {
                 Probe::Modern(server) => server,
@@ -78,8 +68,8 @@ async fn negotiate(shared: &Shared, channel: Channel) -> Result<(Channel, Server
             other => other?,
         },
         Probe::Died => {
-            let channel = transport::open(shared).await?;
-            let server = initialize(&channel, Hint::Legacy).await?;
+            let channel = transport::open(facts).await?;
+            let server = initialize(&channel, EraHint::Legacy).await?;
             return Ok((channel, server));
         }
     };
@@ -94,9 +84,9 @@ async fn probe(channel: &Channel, patience: Duration) -> Result<Probe, LinkError
         return Ok(Probe::Silent);
     };
     match answer {
-        Ok(Outcome::Result(result)) => Ok(discovered(&result).map_or(Probe::Legacy, Probe::Modern)),
-        Ok(Outcome::Error(error)) if handshake::offers_modern(&error) => Ok(Probe::Again),
-        Ok(Outcome::Error(_)) | Err(LinkError::Protocol(_)) => Ok(Probe::Legacy),
+        Ok(RpcOutcome::Result(result)) => Ok(discovered(&result).map_or(Probe::Legacy, Probe::Modern)),
+        Ok(RpcOutcome::Error(error)) if handshake::offers_modern(&error) => Ok(Probe::Again),
+        Ok(RpcOutcome::Error(_)) | Err(LinkError::Protocol(_)) => Ok(Probe::Legacy),
         Err(LinkError::Status(status)) if status.is_client_error() => Ok(Probe::Legacy),
         Err(LinkError::Status(_)) => Ok(Probe::Unclear),
         Err(LinkError::Closed { .. } | LinkError::Gone { .. }) if matches!(channel.link, Link::Duplex(_)) => {
@@ -108,15 +98,15 @@ async fn probe(channel: &Channel, patience: Duration) -> Result<Probe, LinkError
 
 /// Reads the answer of a modern server. One that does not list the revision is a legacy server that is being polite
 /// (go-sdk).
-fn discovered(result: &RawValue) -> Option<Server> {
+fn discovered(result: &RawValue) -> Option<ServerProfile> {
     let introduction = Introduction::from_discover(result).ok().filter(Introduction::is_modern)?;
-    Some(server(Revision::MODERN, introduction, Hint::Unknown))
+    Some(server(Revision::MODERN, introduction, EraHint::Unknown))
 }
 
 /// The legacy handshake of the main connection.
-async fn initialize(channel: &Channel, hint: Hint) -> Result<Server, LinkError> {
+async fn initialize(channel: &Channel, hint: EraHint) -> Result<ServerProfile, LinkError> {
     let server = introduce(channel, Revision::LATEST_LEGACY, &channel.client_info, DECLARED).await?;
-    Ok(Server { hint, ..server })
+    Ok(ServerProfile { hint, ..server })
 }
 
 /// The legacy handshake: `info` and `capabilities` are the client's, as JSON.
@@ -125,13 +115,13 @@ pub(crate) async fn introduce(
     revision: Revision,
     info: &str,
     capabilities: &str,
-) -> Result<Server, LinkError> {
+) -> Result<ServerProfile, LinkError> {
     let params = handshake::initialize_params(revision, info, capabilities);
     let params = RawValue::from_string(params).map_err(|error| LinkError::Protocol(error.to_string()))?;
     let request = Request::new(methods::INITIALIZE, &params);
     let result = match channel.exchange(revision, &request, None).await? {
-        Outcome::Result(result) => result,
-        Outcome::Error(error) => {
+        RpcOutcome::Result(result) => result,
+        RpcOutcome::Error(error) => {
             tracing::warn!(error = error.get(), "initialize was refused");
             return Err(LinkError::Protocol("initialize was refused".to_owned()));
         }
@@ -146,12 +136,12 @@ pub(crate) async fn introduce(
         http.negotiated(revision);
     }
     channel.link.notify(rpc::notification(methods::INITIALIZED, None).into()).await?;
-    Ok(server(revision, introduction, Hint::Legacy))
+    Ok(server(revision, introduction, EraHint::Legacy))
 }
 
-fn server(revision: Revision, introduction: Introduction<'_>, hint: Hint) -> Server {
+fn server(revision: Revision, introduction: Introduction<'_>, hint: EraHint) -> ServerProfile {
     let capabilities = Object::parse(introduction.capabilities).unwrap_or_default();
-    Server {
+    ServerProfile {
         revision,
         logs: capabilities.text("logging").is_some_and(|logging| logging != "null"),
         capabilities: introduction.capabilities.to_owned(),

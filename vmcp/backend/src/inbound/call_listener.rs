@@ -10,13 +10,13 @@ use tokio::time::{Instant, sleep_until};
 use vmcp_json::object::Object;
 use vmcp_wire::level::Level;
 
-use crate::event::{Event, SessionId};
 use crate::request::{ClientFacts, Request};
+use crate::request::{Event, SessionId};
 
 /// Who waits for the answer, and hears and answers what comes before it.
 #[derive(Debug, Default)]
-pub(crate) struct Listener {
-    pub(crate) clock: Clock,
+pub(crate) struct CallListener {
+    pub(crate) clock: CallClock,
     pub(crate) events: Option<mpsc::Sender<Event>>,
     pub(crate) session: Option<SessionId>,
     pub(crate) client: ClientFacts,
@@ -24,10 +24,10 @@ pub(crate) struct Listener {
     pub(crate) ours: bool,
 }
 
-impl Listener {
+impl CallListener {
     pub(crate) fn of(request: &Request<'_>) -> Arc<Self> {
         Arc::new(Self {
-            clock: Clock::default(),
+            clock: CallClock::default(),
             events: request.events.clone(),
             session: request.session,
             client: request.client.clone(),
@@ -53,23 +53,23 @@ impl Listener {
 
 /// When a call has taken too long.
 #[derive(Debug)]
-pub(crate) struct Clock(Mutex<Reading>);
+pub(crate) struct CallClock(Mutex<ClockReading>);
 
 #[derive(Debug)]
-struct Reading {
+struct ClockReading {
     /// When the backend last showed that it works on it.
     active: Instant,
     /// Questions that the client has not answered yet: meanwhile nobody waits for the backend.
     questions: usize,
 }
 
-impl Default for Clock {
+impl Default for CallClock {
     fn default() -> Self {
-        Self(Mutex::new(Reading { active: Instant::now(), questions: 0 }))
+        Self(Mutex::new(ClockReading { active: Instant::now(), questions: 0 }))
     }
 }
 
-impl Clock {
+impl CallClock {
     /// The backend shows that it works.
     pub(crate) fn touch(&self) {
         self.0.lock().active = Instant::now();
@@ -82,9 +82,9 @@ impl Clock {
     }
 
     /// Stands still until the pause is dropped.
-    pub(crate) fn pause(listener: &Arc<Listener>) -> Pause {
+    pub(crate) fn pause(listener: &Arc<CallListener>) -> ClockPause {
         listener.clock.0.lock().questions += 1;
-        Pause(Arc::clone(listener))
+        ClockPause(Arc::clone(listener))
     }
 
     /// Ends when nothing has happened for `deadline`, or after `cap` whatever happens. Returns which of them it was, and
@@ -107,9 +107,9 @@ impl Clock {
 
 /// A question that is open.
 #[derive(Debug)]
-pub(crate) struct Pause(Arc<Listener>);
+pub(crate) struct ClockPause(Arc<CallListener>);
 
-impl Drop for Pause {
+impl Drop for ClockPause {
     fn drop(&mut self) {
         let mut reading = self.0.clock.0.lock();
         reading.questions -= 1;
@@ -125,9 +125,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_stops_the_clock_and_its_answer_starts_it_anew() {
-        let listener = Arc::new(Listener::default());
+        let listener = Arc::new(CallListener::default());
         let started = Instant::now();
-        let pause = Clock::pause(&listener);
+        let pause = CallClock::pause(&listener);
         let answer = async {
             tokio::time::sleep(DEADLINE * 3).await;
             drop(pause);
@@ -139,8 +139,8 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_stops_it_for_ever() {
-        let listener = Arc::new(Listener::default());
-        let _pause = Clock::pause(&listener);
+        let listener = Arc::new(CallListener::default());
+        let _pause = CallClock::pause(&listener);
         let cap = DEADLINE * 3;
         assert_eq!(listener.clock.expiry(DEADLINE, cap).await, (cap, true));
     }
@@ -150,7 +150,8 @@ mod tests {
         let message = |level: &str| RawValue::from_string(format!(r#"{{"level":"{level}"}}"#)).unwrap();
         let wants = |session: Option<SessionId>, wanted: Option<&str>, chosen, level: &str| {
             let client = ClientFacts { log_level: wanted.map(Arc::from), ..ClientFacts::default() };
-            Listener { session, client, ..Listener::default() }.wants_log(Some(&message(level)), chosen)
+            CallListener { session, client, ..CallListener::default() }
+                .wants_log(Some(&message(level)), chosen)
         };
         let session = Some([0; 16]);
         assert!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use thiserror::Error;
 
-use crate::transport::Link;
+use crate::request::CallError;
 
 /// `Display` is safe to show to clients; `detail` is for operators and may name hosts and show what a server printed.
 #[derive(Clone, Debug, Error)]
@@ -55,11 +55,6 @@ impl LinkError {
         matches!(self, Self::Closed { .. })
     }
 
-    /// The connection is of no further use. Over HTTP the end of one request's stream says nothing about others.
-    pub(crate) fn ends(&self, link: &Link) -> bool {
-        self.nothing_executed() || (self.answer_lost() && matches!(link, Link::Duplex(_)))
-    }
-
     /// For `Status::last_error` and logs.
     pub(crate) fn detail(&self) -> String {
         match self {
@@ -68,6 +63,17 @@ impl LinkError {
             }
             Self::ConnectTimeout { after } => format!("{self} after {after:?}"),
             _ => self.to_string(),
+        }
+    }
+}
+
+impl From<LinkError> for CallError {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Protocol(reason) => Self::Protocol { reason },
+            LinkError::Unsendable(reason) => Self::InvalidRequest { reason },
+            LinkError::TooLarge { limit } => Self::TooLarge { limit },
+            other => Self::Unavailable { reason: other.to_string() },
         }
     }
 }

@@ -15,14 +15,14 @@ use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::rpc::RpcError;
 use vmcp_wire::{codes, methods};
 
-use crate::backoff;
-use crate::connection::{Channel, Connection, Server};
-use crate::error::LinkError;
-use crate::listener::Listener;
-use crate::request::{Outcome, Request};
-use crate::shared::Shared;
-use crate::subscriptions::{self, InForce};
-use crate::transport::Link;
+use crate::connection::{Connection, ServerProfile};
+use crate::inbound::call_listener::CallListener;
+use crate::policy::backoff;
+use crate::request::{Request, RpcOutcome};
+use crate::sharing::core::BackendCore;
+use crate::sharing::subscribe;
+use crate::sharing::subscription_registry::ConfirmedVersion;
+use crate::transport::{Channel, Link, LinkError};
 
 /// How long to wait before a stream is opened again.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ const ACKNOWLEDGE: Duration = Duration::from_secs(10);
 
 /// Listens in the background until the connection ends, for everybody: other legacy links bring such messages by
 /// themselves.
-pub(crate) fn start(shared: &Arc<Shared>, connection: &Arc<Connection>) {
+pub(crate) fn start(shared: &Arc<BackendCore>, connection: &Arc<Connection>) {
     let closed = connection.channel.closed.clone();
     let spawn = |listen| {
         tokio::spawn(closed.clone().run_until_cancelled_owned(listen).in_current_span());
@@ -52,18 +52,18 @@ pub(crate) fn start(shared: &Arc<Shared>, connection: &Arc<Connection>) {
         spawn(follow.boxed());
     }
     let shared = Arc::clone(shared);
-    spawn(async move { subscriptions::resume(&shared).await }.boxed());
+    spawn(async move { subscribe::resume(&shared).await }.boxed());
 }
 
 /// What was announced meanwhile was announced to nobody.
-fn missed(shared: &Shared) {
-    shared.changed.notify_one();
-    subscriptions::announce(shared);
+fn missed(shared: &BackendCore) {
+    shared.facts.changed.notify_one();
+    subscribe::announce(shared);
 }
 
 /// The one subscription to a modern server, and what becomes of it.
 struct Listening {
-    shared: Arc<Shared>,
+    shared: Arc<BackendCore>,
     /// Not the connection, whose end is to be noticed.
     channel: Arc<Channel>,
     /// The lists whose changes the server announces.
@@ -77,7 +77,7 @@ struct Listening {
 
 /// One `subscriptions/listen`; dropped, it ends.
 struct Stream {
-    task: AbortOnDropHandle<Result<Outcome, LinkError>>,
+    task: AbortOnDropHandle<Result<RpcOutcome, LinkError>>,
     since: Instant,
 }
 
@@ -92,7 +92,7 @@ enum End {
 }
 
 impl Listening {
-    fn new(shared: &Arc<Shared>, connection: &Connection) -> Self {
+    fn new(shared: &Arc<BackendCore>, connection: &Connection) -> Self {
         Self {
             shared: Arc::clone(shared),
             channel: Arc::clone(&connection.channel),
@@ -149,7 +149,7 @@ impl Listening {
             Err(end) => return Some(end),
         };
         let opened = refusal.is_none();
-        self.shared.subscriptions.confirm(InForce { version, refusal });
+        self.shared.subscriptions.confirm(ConfirmedVersion { version, refusal });
         if opened && std::mem::take(&mut self.gap) {
             missed(&self.shared);
         }
@@ -179,7 +179,7 @@ impl Listening {
         let filter = format!(r#"{{"notifications":{{{}}}}}"#, entries.join(","));
         let Ok(filter) = RawValue::from_string(filter) else { return Ok(None) };
         let (events, mut acknowledged) = mpsc::channel(1);
-        let listener = Arc::new(Listener { events: Some(events), ours: true, ..Listener::default() });
+        let listener = Arc::new(CallListener { events: Some(events), ours: true, ..CallListener::default() });
         let channel = Arc::clone(&self.channel);
         let listen = async move {
             let request = Request::new(methods::LISTEN, &filter);
@@ -203,11 +203,11 @@ impl Listening {
         self.end_of(result, since)
     }
 
-    fn end_of(&mut self, result: Result<Result<Outcome, LinkError>, JoinError>, since: Instant) -> End {
+    fn end_of(&mut self, result: Result<Result<RpcOutcome, LinkError>, JoinError>, since: Instant) -> End {
         self.gap |= self.stream.is_none();
         self.failures = if since.elapsed() < STABLE { self.failures + 1 } else { 1 };
         match result {
-            Ok(Ok(Outcome::Error(error))) => End::Refused(RawValue::to_owned(&error)),
+            Ok(Ok(RpcOutcome::Error(error))) => End::Refused(RawValue::to_owned(&error)),
             Ok(Err(error)) if is_final(&error) => {
                 let error = RpcError::new(codes::INTERNAL_ERROR, error.to_string()).to_json();
                 End::Refused(RawValue::from_string(error).unwrap_or_default())
@@ -219,7 +219,7 @@ impl Listening {
 }
 
 /// The lists whose changes the server promises to announce, as entries of a filter.
-fn lists(server: &Server) -> Vec<String> {
+fn lists(server: &ServerProfile) -> Vec<String> {
     let lists = ["tools", "prompts", "resources"].into_iter();
     let announced = lists.filter(|capability| server.announces_changes(capability));
     announced.map(|capability| format!(r#""{capability}ListChanged":true"#)).collect()

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::breaker;
-use crate::event::{Downstream, Nobody};
-use crate::transport::client::HttpClient;
+use crate::http_client::HttpClient;
+use crate::policy::breaker::BreakerSettings;
+use crate::request::Downstream;
+use crate::request::event::NoDownstream;
 
 /// How connections behave. Clone one value for all backends: they share its pool of HTTP connections.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct BackendSettings {
     /// Time for one attempt to connect, handshake included (GOB-21).
     pub connection_timeout: Duration,
     /// Attempts after the first one before the backend counts as failed (GOB-19).
@@ -21,7 +22,7 @@ pub struct Settings {
     /// Nothing connects before the first use, as long as cached definitions exist (GOB-15).
     pub lazy_connect: bool,
     /// When calls are refused without trying (GOB-20).
-    pub breaker: breaker::Settings,
+    pub breaker: BreakerSettings,
     /// While a lost connection is being replaced, calls fail at once instead of waiting for it.
     pub fail_fast: bool,
     /// A child process is as if it had been started in our place: it has our whole environment, and what it writes to its
@@ -58,7 +59,7 @@ pub struct Settings {
     pub http: HttpClient,
 }
 
-impl Default for Settings {
+impl Default for BackendSettings {
     fn default() -> Self {
         Self {
             connection_timeout: Duration::from_secs(30),
@@ -66,7 +67,7 @@ impl Default for Settings {
             first_pause: Duration::from_secs(1),
             retry_failed_every: Duration::from_secs(30),
             lazy_connect: true,
-            breaker: breaker::Settings::default(),
+            breaker: BreakerSettings::default(),
             fail_fast: false,
             in_our_place: false,
             refresh_interval: Duration::from_mins(5),
@@ -80,7 +81,7 @@ impl Default for Settings {
             kill_grace: Duration::from_secs(2),
             max_sessions: 10_000,
             session_idle: Duration::from_mins(30),
-            downstream: Arc::new(Nobody),
+            downstream: Arc::new(NoDownstream),
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
             http: HttpClient::default(),
         }

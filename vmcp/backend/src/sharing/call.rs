@@ -3,38 +3,39 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+use tracing::Instrument as _;
 use vmcp_wire::level::Level;
 
-use crate::breaker::Verdict;
 use crate::connection::Connection;
-use crate::error::LinkError;
-use crate::level;
-use crate::listener::Listener;
-use crate::request::{CallError, Request, Response};
-use crate::sessions;
-use crate::shared::Shared;
+use crate::connection::log_level;
+use crate::inbound::call_listener::CallListener;
+use crate::policy::breaker::Verdict;
+use crate::request::{CallError, Request, Response, SessionId};
+use crate::sharing::core::BackendCore;
+use crate::transport::LinkError;
 
 /// A client that allows less does not open the breaker for all others: its haste says nothing about the backend.
 const MEANT: Duration = Duration::from_secs(1);
 
 /// Runs one call of a client's.
-pub(crate) async fn run(shared: &Arc<Shared>, request: Request<'_>) -> Result<Response, CallError> {
-    let listener = Listener::of(&request);
+pub(crate) async fn run(shared: &Arc<BackendCore>, request: Request<'_>) -> Result<Response, CallError> {
+    let listener = CallListener::of(&request);
     run_for(shared, request, listener).await
 }
 
 /// Runs one call; `listener` hears what comes before its answer.
 pub(crate) async fn run_for(
-    shared: &Arc<Shared>,
+    shared: &Arc<BackendCore>,
     request: Request<'_>,
-    listener: Arc<Listener>,
+    listener: Arc<CallListener>,
 ) -> Result<Response, CallError> {
     let permit = Permit::admit(shared)?;
     let mut meant = request.deadline >= MEANT;
     let result = tokio::select! {
         result = attempt(shared, &request, &listener) => result,
         () = request.cancel.cancelled() => Err(CallError::Cancelled),
-        (after, asked) = listener.clock.expiry(request.deadline, shared.settings.max_call) => {
+        (after, asked) = listener.clock.expiry(request.deadline, shared.facts.settings.max_call) => {
             // The backend waited for the client, not the client for the backend.
             meant &= !asked;
             Err(CallError::Timeout { after })
@@ -48,9 +49,9 @@ pub(crate) async fn run_for(
 }
 
 async fn attempt(
-    shared: &Arc<Shared>,
+    shared: &Arc<BackendCore>,
     request: &Request<'_>,
-    listener: &Arc<Listener>,
+    listener: &Arc<CallListener>,
 ) -> Result<Response, CallError> {
     let mut retries = 0;
     loop {
@@ -62,7 +63,7 @@ async fn attempt(
         if let Some(session) = lost {
             tracing::debug!("the backend has ended a client's session, another is opened");
             session.channel.closed.cancel();
-        } else if error.ends(&main.channel.link) {
+        } else if main.channel.link.ends_with(&error) {
             shared.discard(&main, &error);
         } else if !matches!(error, LinkError::Unsendable(_)) {
             shared.remember_error(format!("{} failed: {}", request.method, error.detail()));
@@ -80,15 +81,15 @@ async fn attempt(
 type Failure = (LinkError, Option<Arc<Connection>>);
 
 async fn once(
-    shared: &Arc<Shared>,
+    shared: &Arc<BackendCore>,
     main: &Arc<Connection>,
     request: &Request<'_>,
-    listener: &Arc<Listener>,
+    listener: &Arc<CallListener>,
 ) -> Result<Response, Failure> {
-    let leased = sessions::lease(shared, main, request).await.map_err(|error| (error, None))?;
+    let leased = shared.sessions.lease(main, request).await.map_err(|error| (error, None))?;
     let connection = leased.as_ref().map_or(main, |(_, connection)| connection);
     if let Some(level) = request.client.log_level.as_deref().and_then(Level::parse) {
-        level::ensure(connection, level).await;
+        log_level::ensure(connection, level).await;
     }
     match connection.call(request, listener).await {
         Ok(outcome) => Ok(Response { outcome, era: connection.server.era() }),
@@ -97,14 +98,23 @@ async fn once(
     }
 }
 
+/// Sets a client's log level where it is told messages already; elsewhere its next call does.
+pub(crate) fn set_level(shared: &BackendCore, session: SessionId, level: Level) {
+    let Some(main) = shared.current.load_full() else { return };
+    let connection = if main.keeps_state() { shared.sessions.live_of_client(session) } else { Some(main) };
+    if let (Some(connection), Ok(runtime)) = (connection, Handle::try_current()) {
+        runtime.spawn(async move { log_level::ensure(&connection, level).await }.in_current_span());
+    }
+}
+
 /// Admission by the breaker. Dropped without a result, because the caller went away, it tells the breaker nothing.
 struct Permit<'a> {
-    shared: &'a Shared,
+    shared: &'a BackendCore,
     verdict: Verdict,
 }
 
 impl<'a> Permit<'a> {
-    fn admit(shared: &'a Shared) -> Result<Self, CallError> {
+    fn admit(shared: &'a BackendCore) -> Result<Self, CallError> {
         let now = std::time::Instant::now();
         shared.breaker.lock().admit(now).map_err(|retry_in| CallError::CircuitOpen { retry_in })?;
         Ok(Self { shared, verdict: Verdict::Unknown })
@@ -127,16 +137,5 @@ impl<'a> Permit<'a> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         self.shared.breaker.lock().record(self.verdict, std::time::Instant::now());
-    }
-}
-
-impl From<LinkError> for CallError {
-    fn from(error: LinkError) -> Self {
-        match error {
-            LinkError::Protocol(reason) => Self::Protocol { reason },
-            LinkError::Unsendable(reason) => Self::InvalidRequest { reason },
-            LinkError::TooLarge { limit } => Self::TooLarge { limit },
-            other => Self::Unavailable { reason: other.to_string() },
-        }
     }
 }

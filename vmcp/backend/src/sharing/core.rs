@@ -6,46 +6,41 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwapOption;
 use serde_json::value::RawValue;
-use tokio::sync::{Notify, watch};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
+use vmcp_config::status::{BackendState, BackendStatus};
 use vmcp_model::discovered::Discovered;
 use vmcp_wire::era::Revision;
 
-use crate::breaker::Breaker;
 use crate::connection::Connection;
-use crate::error::LinkError;
-use crate::sessions::Sessions;
-use crate::settings::Settings;
-use crate::status::{State, Status};
-use crate::subscriptions::Subscriptions;
+use crate::policy::breaker::Breaker;
+use crate::policy::facts::Facts;
+use crate::sharing::session_pool::SessionPool;
+use crate::sharing::subscription_registry::SubscriptionRegistry;
+use crate::transport::LinkError;
 
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) spec: vmcp_config::Backend,
-    pub(crate) settings: Settings,
+pub(crate) struct BackendCore {
+    pub(crate) facts: Arc<Facts>,
     /// The connection that calls use. Empty while there is none.
     pub(crate) current: ArcSwapOption<Connection>,
     /// How connecting has gone so far; written by the connector.
-    pub(crate) rounds: watch::Sender<Rounds>,
+    pub(crate) rounds: watch::Sender<ConnectRounds>,
     /// The round that somebody waits for; written by those who wait.
     pub(crate) wanted: watch::Sender<u64>,
     pub(crate) breaker: Mutex<Breaker>,
     pub(crate) discovered: watch::Sender<Option<Arc<Discovered>>>,
-    pub(crate) live: Mutex<Live>,
-    /// The backend says that its definitions changed, or somebody asked for a listing.
-    pub(crate) changed: Arc<Notify>,
-    pub(crate) subscriptions: Subscriptions,
-    pub(crate) sessions: Sessions,
-    pub(crate) stop: CancellationToken,
+    pub(crate) live: Mutex<LiveStatus>,
+    pub(crate) subscriptions: SubscriptionRegistry,
+    pub(crate) sessions: Arc<SessionPool>,
     /// Calls under way.
     pub(crate) calls: TaskTracker,
 }
 
 /// A round is a series of attempts that ended in a connection or in failure.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rounds {
-    /// Rounds that have ended.
+pub(crate) struct ConnectRounds {
+    /// ConnectRounds that have ended.
     pub(crate) ended: u64,
     /// Why the last one failed; `None` when it made a connection.
     pub(crate) error: Option<LinkError>,
@@ -53,8 +48,8 @@ pub(crate) struct Rounds {
 
 /// The changing part of `Status`.
 #[derive(Debug, Default)]
-pub(crate) struct Live {
-    pub(crate) state: State,
+pub(crate) struct LiveStatus {
+    pub(crate) state: BackendState,
     /// When `state` last changed.
     pub(crate) since: Option<SystemTime>,
     pub(crate) connected_at: Option<SystemTime>,
@@ -65,27 +60,20 @@ pub(crate) struct Live {
     pub(crate) server: Option<(Revision, Option<Box<RawValue>>)>,
 }
 
-impl Shared {
-    pub(crate) fn new(
-        spec: vmcp_config::Backend,
-        mut settings: Settings,
-        cached: Option<Arc<Discovered>>,
-    ) -> Self {
-        settings.connection_timeout = spec.connection_timeout.unwrap_or(settings.connection_timeout);
+impl BackendCore {
+    pub(crate) fn new(facts: Facts, cached: Option<Arc<Discovered>>) -> Self {
+        let facts = Arc::new(facts);
         Self {
-            breaker: Mutex::new(Breaker::new(settings.breaker)),
-            spec,
-            settings,
+            breaker: Mutex::new(Breaker::new(facts.settings.breaker)),
             current: ArcSwapOption::empty(),
             rounds: watch::Sender::default(),
             wanted: watch::Sender::default(),
             discovered: watch::Sender::new(cached),
             live: Mutex::default(),
-            changed: Arc::default(),
-            subscriptions: Subscriptions::default(),
-            sessions: Sessions::default(),
-            stop: CancellationToken::new(),
+            subscriptions: SubscriptionRegistry::default(),
+            sessions: Arc::new(SessionPool::new(Arc::clone(&facts))),
             calls: TaskTracker::new(),
+            facts,
         }
     }
 
@@ -98,11 +86,11 @@ impl Shared {
             }
             let seen = rounds.borrow_and_update().ended;
             self.want(seen + 1);
-            if self.settings.fail_fast && self.has_failed() {
+            if self.facts.settings.fail_fast && self.has_failed() {
                 return Err(LinkError::Down);
             }
             tokio::select! {
-                () = self.stop.cancelled() => return Err(LinkError::Stopped),
+                () = self.facts.stop.cancelled() => return Err(LinkError::Stopped),
                 round = rounds.wait_for(|rounds| rounds.ended > seen) => {
                     let Ok(round) = round else { return Err(LinkError::Stopped) };
                     if let Some(error) = &round.error {
@@ -147,7 +135,7 @@ impl Shared {
         self.live.lock().last_error = Some(detail);
     }
 
-    pub(crate) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> BackendStatus {
         let live = self.live.lock();
         let discovered = self.discovered.borrow().clone();
         let discovered = discovered.as_deref();
@@ -156,9 +144,9 @@ impl Shared {
             live.server.as_ref().map(|(revision, info)| (*revision, info.as_deref())).unzip();
         let info = info.flatten().or_else(|| discovered?.server_info.as_deref());
         let server = info.map(ServerInfo::read).unwrap_or_default();
-        Status {
-            name: self.spec.name.to_string(),
-            transport: self.spec.transport.kind().to_owned(),
+        BackendStatus {
+            name: self.facts.spec.name.to_string(),
+            transport: self.facts.spec.transport.kind().to_owned(),
             state: live.state,
             since: live.since,
             era: revision.map(|revision| revision.era().as_str().to_owned()),

@@ -8,8 +8,8 @@ use vmcp_model::discovered::{Discovered, Listing, MAX_PER_KIND, MAX_TOTAL_BYTES}
 use vmcp_wire::lists::{pages::List, pages::Page};
 
 use crate::connection::Connection;
-use crate::error::LinkError;
-use crate::request::{Outcome, Request};
+use crate::request::{Request, RpcOutcome};
+use crate::transport::LinkError;
 
 /// A server may put each entry on a page of its own, but not go on for ever.
 const MAX_PAGES: usize = MAX_PER_KIND;
@@ -58,8 +58,8 @@ async fn pages(
     for _ in 0..MAX_PAGES {
         let raw = RawValue::from_string(params).map_err(|error| LinkError::Protocol(error.to_string()))?;
         let result = match connection.ask(&Request::new(method, &raw)).await? {
-            Outcome::Result(result) => result,
-            Outcome::Error(error) => {
+            RpcOutcome::Result(result) => result,
+            RpcOutcome::Error(error) => {
                 tracing::warn!(method, error = error.get(), "the backend refuses to list");
                 return Ok(None);
             }

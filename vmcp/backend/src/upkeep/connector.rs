@@ -4,44 +4,45 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::time::{sleep, timeout};
+use vmcp_config::status::BackendState;
 
-use crate::backoff;
 use crate::connection::Connection;
-use crate::era::{self, Hint};
-use crate::error::LinkError;
-use crate::listen;
-use crate::shared::{Rounds, Shared};
-use crate::status::State;
+use crate::connection::EraHint;
+use crate::connection::era;
+use crate::policy::backoff;
+use crate::sharing::core::{BackendCore, ConnectRounds};
+use crate::transport::LinkError;
+use crate::upkeep::notification_stream;
 
 /// A connection that ends sooner than this counts as a crash, and crashes in a row are answered with longer pauses.
 const STABLE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Connector {
-    shared: Arc<Shared>,
+    shared: Arc<BackendCore>,
     /// What the last connection spoke, so that a reconnect need not ask again.
-    hint: Hint,
+    hint: EraHint,
     /// Connections in a row that did not last.
     crashes: u32,
 }
 
 impl Connector {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, hint: Hint::Unknown, crashes: 0 }
+    pub(crate) fn new(shared: Arc<BackendCore>) -> Self {
+        Self { shared, hint: EraHint::Unknown, crashes: 0 }
     }
 
     /// Runs until the backend is stopped, then closes the connection.
     pub(crate) async fn run(mut self) {
-        let stop = self.shared.stop.clone();
+        let stop = self.shared.facts.stop.clone();
         let _ = stop.run_until_cancelled(self.keep_connected()).await;
         self.shared.sessions.end_all().await;
         if let Some(connection) = self.shared.current.swap(None) {
             connection.close().await;
         }
-        self.set_state(State::Configured);
+        self.set_state(BackendState::Configured);
     }
 
     async fn keep_connected(&mut self) {
-        let retries = self.shared.settings.max_connection_retries;
+        let retries = self.shared.facts.settings.max_connection_retries;
         let mut given_up = false;
         loop {
             self.wait_for_demand(given_up).await;
@@ -70,7 +71,7 @@ impl Connector {
         let mut wanted = self.shared.wanted.subscribe();
         let demand = wanted.wait_for(|wanted| *wanted > ended);
         if given_up {
-            let _ = timeout(self.shared.settings.retry_failed_every, demand).await;
+            let _ = timeout(self.shared.facts.settings.retry_failed_every, demand).await;
         } else {
             let _ = demand.await;
         }
@@ -78,7 +79,7 @@ impl Connector {
 
     /// One attempt and up to `retries` more (GOB-18, GOB-19). The outcome is published to those who wait.
     async fn round(&mut self, retries: u32) -> Option<Arc<Connection>> {
-        self.set_state(State::Connecting);
+        self.set_state(BackendState::Connecting);
         let mut failures = 0;
         let result = loop {
             let error = match self.attempt().await {
@@ -86,26 +87,26 @@ impl Connector {
                 Err(error) => error,
             };
             failures += 1;
-            self.hint = Hint::Unknown;
+            self.hint = EraHint::Unknown;
             tracing::warn!(error = error.detail(), attempt = failures, "cannot connect");
             self.shared.remember_error(error.detail());
             if failures > retries || !worth_retrying(&error) {
                 break Err(error);
             }
-            sleep(backoff::delay(self.shared.settings.first_pause, failures)).await;
+            sleep(backoff::delay(self.shared.facts.settings.first_pause, failures)).await;
         };
         let error = result.as_ref().err().cloned();
         match &result {
             Ok(connection) => self.adopt(connection),
-            Err(_) => self.set_state(State::Failed),
+            Err(_) => self.set_state(BackendState::Failed),
         }
-        self.shared.rounds.send_modify(|rounds| *rounds = Rounds { ended: rounds.ended + 1, error });
+        self.shared.rounds.send_modify(|rounds| *rounds = ConnectRounds { ended: rounds.ended + 1, error });
         result.ok()
     }
 
     async fn attempt(&self) -> Result<Arc<Connection>, LinkError> {
-        let after = self.shared.settings.connection_timeout;
-        let connect = era::connect(&self.shared, self.hint);
+        let after = self.shared.facts.settings.connection_timeout;
+        let connect = era::connect(&self.shared.facts, self.hint);
         timeout(after, connect).await.unwrap_or(Err(LinkError::ConnectTimeout { after })).map(Arc::new)
     }
 
@@ -116,7 +117,7 @@ impl Connector {
         {
             let mut live = self.shared.live.lock();
             let now = Some(SystemTime::now());
-            live.state = State::Connected;
+            live.state = BackendState::Connected;
             live.since = now;
             live.connected_at = now;
             live.connections += 1;
@@ -125,20 +126,20 @@ impl Connector {
         }
         self.shared.breaker.lock().reconnected();
         self.shared.current.store(Some(Arc::clone(connection)));
-        self.shared.changed.notify_one();
-        listen::start(&self.shared, connection);
+        self.shared.facts.changed.notify_one();
+        notification_stream::start(&self.shared, connection);
     }
 
     async fn pause_after_crash(&mut self, lived: Duration) {
         self.crashes = if lived < STABLE { self.crashes + 1 } else { 0 };
-        self.set_state(State::Connecting);
+        self.set_state(BackendState::Connecting);
         // The first one may be a restart that we were not told about.
         if self.crashes > 1 {
-            sleep(backoff::delay(self.shared.settings.first_pause, self.crashes - 1)).await;
+            sleep(backoff::delay(self.shared.facts.settings.first_pause, self.crashes - 1)).await;
         }
     }
 
-    fn set_state(&self, state: State) {
+    fn set_state(&self, state: BackendState) {
         let mut live = self.shared.live.lock();
         if live.state != state {
             live.state = state;

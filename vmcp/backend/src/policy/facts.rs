@@ -1,0 +1,28 @@
+//! Facts about one backend that every part of its connection needs.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::policy::settings::BackendSettings;
+
+/// Configuration of a backend and its signals, shared by everything that works for it.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// The backend's own configuration.
+    pub(crate) spec: vmcp_config::Backend,
+    /// Limits and intervals; `connection_timeout` is already the backend's own.
+    pub(crate) settings: BackendSettings,
+    /// Wakes the refresher: the definitions may have changed.
+    pub(crate) changed: Arc<Notify>,
+    /// Cancelled when the backend is stopped.
+    pub(crate) stop: CancellationToken,
+}
+
+impl Facts {
+    pub(crate) fn new(spec: vmcp_config::Backend, mut settings: BackendSettings) -> Self {
+        settings.connection_timeout = spec.connection_timeout.unwrap_or(settings.connection_timeout);
+        Self { spec, settings, changed: Arc::default(), stop: CancellationToken::new() }
+    }
+}

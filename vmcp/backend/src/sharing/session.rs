@@ -1,0 +1,109 @@
+//! One upstream session: ours at a legacy HTTP server that keeps state, for one client session or for all clients that
+//! can be asked the same.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use crate::connection::Connection;
+use crate::inbound::SessionOwner;
+use crate::sharing::session_stream::SessionStream;
+
+/// A place in the [`SessionPool`](super::session_pool::SessionPool): empty until the first call opens the session, and
+/// empty again after [`UpstreamSession::end`].
+#[derive(Debug)]
+pub(crate) struct UpstreamSession {
+    pub(crate) owner: SessionOwner,
+    pub(crate) connection: ArcSwapOption<Connection>,
+    /// Held while the session is opened (single flight): calls that arrive meanwhile wait and share the result.
+    pub(crate) opening: tokio::sync::Mutex<()>,
+    usage: Mutex<Usage>,
+    /// Reads the session's GET stream.
+    pub(crate) stream: SessionStream,
+    /// Set when the session left the pool, possibly while it was still being opened.
+    ended: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Usage {
+    /// Leases that are out.
+    calls: usize,
+    /// End of the last lease, or creation.
+    last_used: Instant,
+}
+
+/// A call's hold on an [`UpstreamSession`]; a leased session is never idle.
+#[derive(Debug)]
+pub(crate) struct SessionLease {
+    session: Arc<UpstreamSession>,
+}
+
+impl SessionLease {
+    /// The leased session.
+    pub(crate) fn session(&self) -> &Arc<UpstreamSession> {
+        &self.session
+    }
+}
+
+impl Drop for SessionLease {
+    fn drop(&mut self) {
+        let mut usage = self.session.usage.lock();
+        usage.calls -= 1;
+        usage.last_used = Instant::now();
+    }
+}
+
+impl UpstreamSession {
+    pub(crate) fn new(owner: SessionOwner) -> Self {
+        Self {
+            owner,
+            connection: ArcSwapOption::empty(),
+            opening: tokio::sync::Mutex::default(),
+            usage: Mutex::new(Usage { calls: 0, last_used: Instant::now() }),
+            stream: SessionStream::default(),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes a lease. The caller holds the lock of the pool, so that the reaper cannot see the session idle in between.
+    pub(crate) fn lease(self: &Arc<Self>) -> SessionLease {
+        self.usage.lock().calls += 1;
+        SessionLease { session: Arc::clone(self) }
+    }
+
+    /// The session's connection, if it is open.
+    pub(crate) fn live(&self) -> Option<Arc<Connection>> {
+        self.connection.load_full().filter(|connection| !connection.channel.closed.is_cancelled())
+    }
+
+    /// End of the last lease; `None` while one is out.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        let usage = self.usage.lock();
+        (usage.calls == 0).then_some(usage.last_used)
+    }
+
+    /// Marks the session as ended and takes its connection, which the caller closes.
+    pub(crate) fn retire(&self) -> Option<Arc<Connection>> {
+        // Before the swap: an opening that stores its connection after the swap sees the mark and closes it itself.
+        self.ended.store(true, Ordering::SeqCst);
+        self.connection.swap(None)
+    }
+
+    /// True once [`UpstreamSession::retire`] was called.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    /// Ends the session here; a background task sends the server its DELETE.
+    pub(crate) fn end(&self) {
+        let connection = self.retire();
+        self.stream.stop();
+        if let (Some(connection), Ok(runtime)) = (connection, Handle::try_current()) {
+            runtime.spawn(async move { connection.close().await });
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The GET stream of one upstream session: opened while somebody can take what the server sends on it, closed when the
+//! session is idle, opened again by the next call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
+
+use crate::connection::Connection;
+use crate::transport::Link;
+
+/// Starts and stops the task that reads one session's GET stream.
+#[derive(Debug, Default)]
+pub(crate) struct SessionStream {
+    reader: Mutex<Option<AbortOnDropHandle<()>>>,
+    /// The stream was closed for idleness; the next call opens it again.
+    idle: AtomicBool,
+}
+
+impl SessionStream {
+    /// Closes the stream and leaves the session open: an idle stream holds a socket and its buffers at both ends, an
+    /// idle session only an id.
+    pub(crate) fn close_idle(&self) {
+        let mut reader = self.reader.lock();
+        if reader.take_if(|reader| !reader.is_finished()).is_some() {
+            self.idle.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// True if [`SessionStream::close_idle`] closed a stream that has not been opened again.
+    pub(crate) fn is_closed_idle(&self) -> bool {
+        self.idle.load(Ordering::Relaxed)
+    }
+
+    /// Closes the stream for good.
+    pub(crate) fn stop(&self) {
+        self.reader.lock().take();
+    }
+
+    /// Opens the stream if it is `wanted` and not open, closes it if it is not wanted. `connection` is asked for under
+    /// the lock, so that two callers never open two streams.
+    ///
+    /// The receiver that is returned ends when the server has answered the GET.
+    pub(crate) fn follow(
+        &self,
+        wanted: bool,
+        connection: impl FnOnce() -> Option<Arc<Connection>>,
+    ) -> Option<oneshot::Receiver<()>> {
+        let mut reader = self.reader.lock();
+        self.idle.store(false, Ordering::Relaxed);
+        if !wanted {
+            reader.take();
+            return None;
+        }
+        if reader.as_ref().is_some_and(|reader| !reader.is_finished()) {
+            return None;
+        }
+        let (connection, runtime) = (connection()?, Handle::try_current().ok()?);
+        let Link::Http(http) = &connection.channel.link else { return None };
+        let (http, closed) = (http.clone(), connection.channel.closed.clone());
+        let (first, opened) = oneshot::channel();
+        let read = async move {
+            // Missed announcements are no concern here: the main connection hears of changed lists.
+            let _ = closed.run_until_cancelled(http.follow(first, || {})).await;
+        };
+        *reader = Some(AbortOnDropHandle::new(runtime.spawn(read.in_current_span())));
+        Some(opened)
+    }
+}

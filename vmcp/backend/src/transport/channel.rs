@@ -1,0 +1,93 @@
+//! A link to a backend, and how requests are written for it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+use vmcp_wire::era::{Era, Revision};
+use vmcp_wire::keys::{INPUT_RESPONSES, REQUEST_STATE};
+use vmcp_wire::meta::{self, META, ProgressToken, Stamp};
+use vmcp_wire::params::Params;
+use vmcp_wire::{methods, rpc};
+
+use crate::inbound::Inbound;
+use crate::inbound::call_listener::CallListener;
+use crate::request::{Request, RpcOutcome};
+use crate::transport::link::Link;
+use crate::transport::link_error::LinkError;
+use crate::transport::prepared_request::PreparedRequest;
+
+/// A link and what is needed to write requests for it.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    pub(crate) link: Link,
+    pub(crate) inbound: Arc<Inbound>,
+    /// `clientInfo` of ours, as JSON.
+    pub(crate) client_info: String,
+    /// Cancelled when the link is of no further use, and to end it.
+    pub(crate) closed: CancellationToken,
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.closed.cancel();
+    }
+}
+
+impl Channel {
+    pub(crate) async fn exchange(
+        &self,
+        revision: Revision,
+        request: &Request<'_>,
+        listener: Option<&Arc<CallListener>>,
+    ) -> Result<RpcOutcome, LinkError> {
+        let id = self.inbound.next_id();
+        let params =
+            Params::parse(Some(request.params)).map_err(|error| LinkError::Unsendable(error.to_string()))?;
+        let token = params.meta.progress_token();
+        let ours = id.to_string();
+        let outgoing = meta::Outgoing {
+            stamp: self.stamp(revision, request),
+            progress_token: token.map_or(ProgressToken::Keep, |_| ProgressToken::Replace(&ours)),
+            trace: request.trace.clone(),
+        };
+        let meta = outgoing.edit(&params.meta);
+        let mut edit = params.object.edit();
+        if meta.is_empty() {
+            edit.remove(META);
+        } else if !meta.is_unchanged() {
+            edit.set(META, meta.finish());
+        }
+        match revision.era() {
+            // These are for modern servers.
+            Era::Legacy if methods::may_require_input(request.method) => {
+                edit.remove(INPUT_RESPONSES).remove(REQUEST_STATE);
+            }
+            // Asks for a task by the rules of 2025-11-25; the modern extension leaves that to the server.
+            Era::Modern if request.method == methods::TOOLS_CALL => _ = edit.remove("task"),
+            _ => {}
+        }
+        let message = Bytes::from(rpc::request(id, request.method, Some(edit.finish())));
+        // A legacy server may ask meanwhile, and whom it asks depends on all who have calls under way.
+        let heard = |listener: &&Arc<CallListener>| {
+            token.is_some() || listener.events.is_some() || revision.era() == Era::Legacy
+        };
+        let listener = listener.filter(heard).map(Arc::clone);
+        let _route = listener.map(|listener| self.inbound.route(id, token.map(ToOwned::to_owned), listener));
+        self.link.exchange(PreparedRequest { id, message, request, revision }).await
+    }
+
+    /// What the era wants in `_meta`.
+    fn stamp<'a>(&'a self, revision: Revision, request: &'a Request<'_>) -> Stamp<'a> {
+        match revision.era() {
+            Era::Legacy => Stamp::Legacy,
+            Era::Modern => Stamp::Modern {
+                revision,
+                client_info: Some(request.client.info.as_deref().map_or(&self.client_info, RawValue::get)),
+                client_capabilities: request.client.capabilities.as_deref().map_or("{}", RawValue::get),
+                log_level: request.client.log_level.as_deref(),
+            },
+        }
+    }
+}

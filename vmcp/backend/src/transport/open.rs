@@ -1,0 +1,59 @@
+//! Opens links to a backend.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use vmcp_config::Transport;
+use vmcp_json::text;
+
+use crate::inbound::{Inbound, SessionOwner};
+use crate::policy::facts::Facts;
+use crate::transport::channel::Channel;
+use crate::transport::endpoint::Endpoint;
+use crate::transport::link::{Duplex, Link};
+use crate::transport::link_error::LinkError;
+use crate::transport::{http, mux, sse, stdio};
+
+/// Opens a link, without any handshake.
+pub(crate) async fn open(facts: &Facts) -> Result<Channel, LinkError> {
+    let settings = &facts.settings;
+    let closed = CancellationToken::new();
+    let inbound = Arc::new(Inbound::new(facts, None));
+    let limit = settings.max_message_bytes;
+    let link = match &facts.spec.transport {
+        Transport::Http { url, headers } => {
+            let endpoint = Endpoint::new(settings.http.clone(), url, headers)?;
+            Link::Http(http::Http::new(endpoint, Arc::clone(&inbound), limit, closed.clone()))
+        }
+        Transport::Sse { url, headers } => {
+            let endpoint = Endpoint::new(settings.http.clone(), url, headers)?;
+            let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone());
+            let task = sse::start(endpoint, url, limit, Arc::clone(&mux), to_write, closed.clone()).await?;
+            Link::Duplex(Duplex::new(mux, task))
+        }
+        Transport::Stdio { command, args, env, cwd } => {
+            let in_our_place = settings.in_our_place;
+            let program = stdio::Program { command, args, env, cwd: cwd.as_deref(), in_our_place };
+            let limits = stdio::Limits { line_bytes: limit, kill_grace: settings.kill_grace };
+            let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone());
+            let task = stdio::start(&program, limits, Arc::clone(&mux), to_write, closed.clone())?;
+            Link::Duplex(Duplex::new(mux, task))
+        }
+    };
+    Ok(Channel { link, inbound, client_info: client_info(facts), closed })
+}
+
+/// Another session at the server of `main`.
+pub(crate) fn sibling(facts: &Facts, main: &Channel, owner: SessionOwner) -> Result<Channel, LinkError> {
+    let Link::Http(http) = &main.link else {
+        return Err(LinkError::Unsendable("this transport has no sessions".to_owned()));
+    };
+    let closed = CancellationToken::new();
+    let inbound = Arc::new(Inbound::new(facts, Some(owner)));
+    let link = Link::Http(http.sibling(Arc::clone(&inbound), closed.clone()));
+    Ok(Channel { link, inbound, client_info: client_info(facts), closed })
+}
+
+fn client_info(facts: &Facts) -> String {
+    format!(r#"{{"name":"vmcp","version":{}}}"#, text::quoted(&facts.settings.client_version))
+}
