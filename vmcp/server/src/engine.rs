@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use vmcp_backend::{State, Status};
+use vmcp_backend::{BackendState, BackendStatus};
 use vmcp_config::status::{DefinitionChanges, EmbeddingStatus};
 use vmcp_config::{Backend, Config};
 use vmcp_model::discovered::Discovered;
@@ -102,7 +102,7 @@ impl Engine {
     }
 
     /// Returns the status of each backend, disabled ones included, sorted by name.
-    pub fn backend_status(&self) -> Vec<Status> {
+    pub fn backend_status(&self) -> Vec<BackendStatus> {
         let snapshot = self.snapshot();
         let disabled = snapshot.config.backends.iter().filter(|spec| !spec.enabled).map(disabled);
         let mut status: Vec<_> =
@@ -154,7 +154,7 @@ impl Engine {
         // The family is rebuilt, so that removed backends leave no gauge behind.
         metrics.backend_up.clear();
         for status in self.backend_status() {
-            let up = i64::from(status.state == State::Connected);
+            let up = i64::from(status.state == BackendState::Connected);
             metrics.backend_up.get_or_create(&BackendLabels { backend: status.name }).set(up);
         }
         metrics.encode()
@@ -224,13 +224,18 @@ impl Engine {
 }
 
 /// True if the backend failed to connect, or connected but could not be listed: waiting longer is pointless.
-fn has_failed(status: &Status) -> bool {
-    status.state == State::Failed || (status.state == State::Connected && status.last_error.is_some())
+fn has_failed(status: &BackendStatus) -> bool {
+    status.state == BackendState::Failed
+        || (status.state == BackendState::Connected && status.last_error.is_some())
 }
 
 /// Returns the status of a backend that is configured and disabled.
-fn disabled(spec: &Backend) -> Status {
-    Status { name: spec.name.to_string(), transport: spec.transport.kind().to_owned(), ..Status::default() }
+fn disabled(spec: &Backend) -> BackendStatus {
+    BackendStatus {
+        name: spec.name.to_string(),
+        transport: spec.transport.kind().to_owned(),
+        ..BackendStatus::default()
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use futures::future::join_all;
 use serde::Serialize;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_backend::{Backend, Downstream, HttpClient, Settings, breaker};
+use vmcp_backend::{Backend, BackendSettings, Downstream, HttpClient, breaker};
 use vmcp_config::Config;
 use vmcp_model::discovered::Discovered;
 
@@ -166,13 +166,13 @@ impl Fleet {
         }
     }
 
-    fn settings(&self, config: &Config) -> Settings {
+    fn settings(&self, config: &Config) -> BackendSettings {
         let (proxy, breaker) = (&config.proxy, &config.operational.circuit_breaker);
-        let mut settings = Settings {
+        let mut settings = BackendSettings {
             connection_timeout: proxy.connection_timeout,
             max_connection_retries: proxy.max_connection_retries,
             lazy_connect: proxy.lazy_connect,
-            breaker: breaker::Settings {
+            breaker: breaker::BreakerSettings {
                 // A threshold of 0 disables the circuit breaker.
                 failure_threshold: if breaker.enabled { breaker.failure_threshold } else { 0 },
                 reset_timeout: breaker.timeout,
@@ -182,7 +182,7 @@ impl Fleet {
             fail_fast: self.bridge,
             in_our_place: self.bridge,
             http: self.http.clone(),
-            ..Settings::default()
+            ..BackendSettings::default()
         };
         if let Some(downstream) = &self.downstream {
             settings.downstream = Arc::clone(downstream);

@@ -133,7 +133,7 @@ async fn embeddings_and_definitions_survive_a_restart() {
     eventually("the second run reads the cache", || ready(&second)).await;
     assert_eq!(service.inputs().len(), inputs);
     let states: Vec<_> = second.backend_status().into_iter().map(|status| status.state).collect();
-    assert_eq!(states, [State::Configured], "nothing connects before the first use");
+    assert_eq!(states, [BackendState::Configured], "nothing connects before the first use");
     call(&second, "s_alpha", json!({})).await.unwrap();
 }
 

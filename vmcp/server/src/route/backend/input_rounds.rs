@@ -10,7 +10,7 @@ use futures::future::try_join_all;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
-use vmcp_backend::{CallError, Event, Outcome, Question, Response};
+use vmcp_backend::{CallError, Event, Question, Response, RpcOutcome};
 use vmcp_json::object::Object;
 use vmcp_json::text;
 use vmcp_wire::codes;
@@ -56,7 +56,7 @@ where
         };
         let repeated = match answered {
             Ok(Ok(repeated)) => repeated,
-            Ok(Err(ended)) => return Ok(Response { outcome: Outcome::error(&ended), era: Era::Legacy }),
+            Ok(Err(ended)) => return Ok(Response { outcome: RpcOutcome::error(&ended), era: Era::Legacy }),
             Err(_) => return Err(CallError::Timeout { after: answer_timeout }),
         };
         response = send(repeated).await?;
@@ -65,12 +65,12 @@ where
         return Ok(response);
     }
     let ended = refused(format!("the backend asked for input {MAX_ROUNDS} times and did not come to an end"));
-    Ok(Response { outcome: Outcome::error(&ended), era: Era::Legacy })
+    Ok(Response { outcome: RpcOutcome::error(&ended), era: Era::Legacy })
 }
 
 fn question(response: &Response) -> Option<&Payload> {
     match &response.outcome {
-        Outcome::Result(result) if response.era == Era::Modern => {
+        RpcOutcome::Result(result) if response.era == Era::Modern => {
             (payload_type(result) == ResultType::InputRequired).then_some(result)
         }
         _ => None,
@@ -106,9 +106,9 @@ async fn answer(
     }
     // All questions were sent before any answer is awaited, so that the client may answer them in any order.
     let answers = try_join_all(open.into_iter().map(async |(key, answered)| match answered.await {
-        Ok(Outcome::Result(result)) => Ok(format!("{key}:{}", result.get())),
+        Ok(RpcOutcome::Result(result)) => Ok(format!("{key}:{}", result.get())),
         // A client's error instead of an answer becomes the answer to its own request.
-        Ok(Outcome::Error(error)) => Err(error.into_raw()),
+        Ok(RpcOutcome::Error(error)) => Err(error.into_raw()),
         Err(_) => Err(refused("the backend needs input, and the client could not be asked".to_owned())),
     }));
     let answers = answers.await?;
@@ -125,7 +125,7 @@ async fn answer(
 }
 
 /// Puts one question to the client; returns the receiver of its answer.
-async fn ask(caller: &Caller, request: &RawValue) -> Result<oneshot::Receiver<Outcome>, Box<RawValue>> {
+async fn ask(caller: &Caller, request: &RawValue) -> Result<oneshot::Receiver<RpcOutcome>, Box<RawValue>> {
     let request = Object::parse(request).unwrap_or_default();
     let method = request.get_str("method").unwrap_or_default();
     let params = request.get("params");
@@ -161,12 +161,12 @@ mod tests {
     }
 
     fn modern(result: &str) -> Response {
-        Response { outcome: Outcome::result(&raw(result)), era: Era::Modern }
+        Response { outcome: RpcOutcome::result(&raw(result)), era: Era::Modern }
     }
 
     /// Runs a request whose backend gives `results` one after another; the client answers `answer` to
     /// everything. Returns the outcome, and the parameters that the backend was sent.
-    async fn run_with(results: &[&str], answer: Option<Outcome>) -> (String, Vec<String>) {
+    async fn run_with(results: &[&str], answer: Option<RpcOutcome>) -> (String, Vec<String>) {
         let (events, mut asked) = mpsc::channel(8);
         let capabilities = Some(Arc::from(raw(r#"{"elicitation":{}}"#)));
         let client = ClientFacts { capabilities, ..ClientFacts::default() };
@@ -174,8 +174,10 @@ mod tests {
         let user = tokio::spawn(async move {
             while let Some(Event::Question(question)) = asked.recv().await {
                 match &answer {
-                    Some(Outcome::Result(result)) => drop(question.answer.send(Outcome::result(result))),
-                    Some(Outcome::Error(error)) => drop(question.answer.send(Outcome::error(error))),
+                    Some(RpcOutcome::Result(result)) => {
+                        drop(question.answer.send(RpcOutcome::result(result)))
+                    }
+                    Some(RpcOutcome::Error(error)) => drop(question.answer.send(RpcOutcome::error(error))),
                     None => {}
                 }
             }
@@ -189,7 +191,7 @@ mod tests {
         let params = raw(r#"{"name":"t","arguments":{}}"#);
         let outcome = run(&caller, &params, modern(results[0]), Duration::from_secs(9), send);
         let text = match outcome.await.unwrap().outcome {
-            Outcome::Result(text) | Outcome::Error(text) => text.get().to_owned(),
+            RpcOutcome::Result(text) | RpcOutcome::Error(text) => text.get().to_owned(),
         };
         drop(caller);
         user.await.unwrap();
@@ -200,7 +202,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_is_repeated_with_the_answers_and_the_exact_state() {
-        let yes = Outcome::result(&raw(r#"{"action":"decline"}"#));
+        let yes = RpcOutcome::result(&raw(r#"{"action":"decline"}"#));
         let (text, sent) = run_with(&[ASKS, r#"{"resultType":"complete","x":1}"#], Some(yes)).await;
         assert_eq!(text, r#"{"resultType":"complete","x":1}"#);
         assert_eq!(
@@ -213,7 +215,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_client_says_instead_of_an_answer_ends_the_request() {
-        let no = Outcome::error(&raw(r#"{"code":-1,"message":"no"}"#));
+        let no = RpcOutcome::error(&raw(r#"{"code":-1,"message":"no"}"#));
         let (text, sent) = run_with(&[ASKS], Some(no)).await;
         assert_eq!((text.as_str(), sent.len()), (r#"{"code":-1,"message":"no"}"#, 0));
         let (text, _) = run_with(&[ASKS], None).await;
@@ -225,7 +227,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_backend_that_never_has_enough_is_given_up() {
-        let yes = Outcome::result(&raw("{}"));
+        let yes = RpcOutcome::result(&raw("{}"));
         let (text, sent) = run_with(&[ASKS], Some(yes)).await;
         assert!(text.contains("10 times"), "{text}");
         assert_eq!(sent.len(), MAX_ROUNDS);
