@@ -178,7 +178,7 @@ fn announce_ports(ports: &Ports, config: &str, people: bool) {
     let (mcp, admin) = (format!("http://{}/mcp", ports.client), format!("http://{}", ports.admin));
     if people {
         notes::note(&format!(
-            "\n  vmcp {}\n  MCP            {mcp}\n  admin          {admin}/admin/status\n  configuration  {config} (edits apply at once)\n  \
+            "\n  vmcp {}\n  MCP            {mcp}\n  admin          {admin}/admin/status\n  configuration  {config} (edits apply while it runs, but for a few settings)\n  \
              Claude Code    claude mcp add --transport http vmcp {mcp}\n",
             env!("CARGO_PKG_VERSION"),
         ));
