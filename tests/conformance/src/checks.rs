@@ -1,23 +1,23 @@
-//! What the suite reports: scenarios, each with checks; and how two reports differ.
+//! Reports of the suite, read from its files: scenarios with their checks; and the comparison of two reports.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use serde::Deserialize;
 
-/// What became of a check.
+/// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub(crate) enum Status {
-    /// As the specification says.
+pub(crate) enum CheckStatus {
+    /// The server does as the specification says.
     Success,
-    /// Against a "should".
+    /// The server breaks a "should".
     Warning,
-    /// Against a "must".
+    /// The server breaks a "must".
     Failure,
-    /// It could not be run.
+    /// The check could not be run.
     Skipped,
-    /// It did not apply, or is no check at all but a line for the log.
+    /// The check did not apply, or is no check but a line for the log.
     Info,
 }
 
@@ -26,16 +26,16 @@ pub(crate) enum Status {
 pub(crate) struct Check {
     /// Its name; within a scenario several may share one.
     pub id: String,
-    /// What became of it.
-    pub status: Status,
-    /// Why it did not pass.
+    /// Its outcome.
+    pub status: CheckStatus,
+    /// Reason for which it did not pass.
     #[serde(rename = "errorMessage")]
     pub message: Option<String>,
 }
 
-/// The checks of each scenario that was run.
+/// The checks of each scenario that was run, by the name of the scenario.
 #[derive(Debug, Default)]
-pub(crate) struct Report(pub BTreeMap<String, Vec<Check>>);
+pub(crate) struct SuiteReport(pub BTreeMap<String, Vec<Check>>);
 
 /// A check that is worse than it should be.
 #[derive(Debug)]
@@ -44,14 +44,15 @@ pub(crate) struct Difference {
     pub scenario: String,
     /// The check.
     pub check: String,
-    /// What became of it; nothing when the scenario did not get that far.
-    pub status: Option<Status>,
-    /// Why.
+    /// Its outcome; `None` when the scenario did not get that far.
+    pub status: Option<CheckStatus>,
+    /// Reason, in the words of the suite.
     pub message: String,
 }
 
-impl Report {
-    /// Reads what a run left in `folder`: one subfolder a scenario, named after it and the time.
+impl SuiteReport {
+    /// Reads the report of a run from `folder`, which has one subfolder a scenario, named after it and the
+    /// time.
     pub(crate) fn read(folder: &Path, prefix: &str) -> anyhow::Result<Self> {
         let mut report = Self::default();
         for entry in std::fs::read_dir(folder)? {
@@ -66,33 +67,36 @@ impl Report {
         Ok(report)
     }
 
-    /// Only the scenarios whose name is `wanted`.
+    /// Returns the scenarios whose name is `wanted`.
     pub(crate) fn of_scenarios(&self, wanted: impl Fn(&str) -> bool) -> Self {
         let found = self.0.iter().filter(|(name, _)| wanted(name));
         Self(found.map(|(name, checks)| (name.clone(), checks.clone())).collect())
     }
 
-    /// How many checks passed, and how many either passed or failed: what the suite itself counts.
+    /// Returns the number of checks that passed, and of those that passed or failed: warnings and skips do
+    /// not count, as in the suite.
     pub(crate) fn score(&self) -> (usize, usize) {
         let count = |status| self.0.values().flatten().filter(|check| check.status == status).count();
-        let passed = count(Status::Success);
-        (passed, passed + count(Status::Failure))
+        let passed = count(CheckStatus::Success);
+        (passed, passed + count(CheckStatus::Failure))
     }
 
-    /// The checks that failed or warn.
+    /// Returns the checks that failed or warn.
     pub(crate) fn shortcomings(&self) -> Vec<Difference> {
         let checks =
             self.0.iter().flat_map(|(scenario, checks)| checks.iter().map(move |check| (scenario, check)));
-        let bad = checks.filter(|(_, check)| matches!(check.status, Status::Failure | Status::Warning));
+        let bad =
+            checks.filter(|(_, check)| matches!(check.status, CheckStatus::Failure | CheckStatus::Warning));
         bad.map(|(scenario, check)| Difference::new(scenario, &check.id, Some(check))).collect()
     }
 
-    /// The scenarios with such checks.
+    /// Returns the scenarios with checks that failed or warn.
     pub(crate) fn scenarios_short(&self) -> BTreeSet<String> {
         self.shortcomings().into_iter().map(|bad| bad.scenario).collect()
     }
 
-    /// Takes over each scenario that fell short here and has passed more in `again`.
+    /// Replaces each scenario that fell short here by its second run in `again`, if that has fewer
+    /// shortcomings and more checks that pass.
     pub(crate) fn improve(&mut self, again: Self) {
         for (scenario, checks) in again.0 {
             let (now, before) =
@@ -104,7 +108,7 @@ impl Report {
         }
     }
 
-    /// The checks that are worse in `through` than here.
+    /// Returns the checks that are worse in `through` than here.
     pub(crate) fn worse_in(&self, through: &Self) -> Vec<Difference> {
         let mut found = Vec::new();
         let none = Vec::new();
@@ -119,7 +123,7 @@ impl Report {
             }
             let new = through
                 .iter()
-                .filter(|(key, check)| check.status == Status::Failure && !direct.contains_key(*key));
+                .filter(|(key, check)| check.status == CheckStatus::Failure && !direct.contains_key(*key));
             found.extend(new.map(|(key, check)| Difference::new(scenario, key.0, Some(*check))));
         }
         found.sort_by(|a, b| (&a.scenario, &a.check).cmp(&(&b.scenario, &b.check)));
@@ -141,15 +145,17 @@ impl Difference {
     }
 }
 
-fn is_worse(direct: Status, through: Option<Status>) -> bool {
+fn is_worse(direct: CheckStatus, through: Option<CheckStatus>) -> bool {
     match direct {
-        Status::Success => through != Some(Status::Success),
-        Status::Failure => false,
-        Status::Warning | Status::Skipped | Status::Info => through == Some(Status::Failure),
+        CheckStatus::Success => through != Some(CheckStatus::Success),
+        CheckStatus::Failure => false,
+        CheckStatus::Warning | CheckStatus::Skipped | CheckStatus::Info => {
+            through == Some(CheckStatus::Failure)
+        }
     }
 }
 
-/// The checks under their id and how many had it before.
+/// Returns the checks by their id and their number among those of the same id.
 fn by_id(checks: &[Check]) -> BTreeMap<(&str, usize), &Check> {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     checks
@@ -162,7 +168,8 @@ fn by_id(checks: &[Check]) -> BTreeMap<(&str, usize), &Check> {
         .collect()
 }
 
-/// `server-tools-list-2026-11-22T12-00-00-000Z` is `tools-list`.
+/// Returns the scenario that a folder is named after: `tools-list` for
+/// `server-tools-list-2026-11-22T12-00-00-000Z`.
 fn scenario_of<'a>(folder: &'a str, prefix: &str) -> Option<&'a str> {
     const TIME: usize = "-2026-11-22T12-00-00-000Z".len();
     folder.strip_prefix(prefix)?.get(..folder.len().checked_sub(prefix.len() + TIME)?)
@@ -170,20 +177,20 @@ fn scenario_of<'a>(folder: &'a str, prefix: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Check, Report, Status, scenario_of};
+    use super::{Check, CheckStatus, SuiteReport, scenario_of};
 
-    fn report(checks: &[(&str, Status)]) -> Report {
-        let check = |&(id, status): &(&str, Status)| Check { id: id.to_owned(), status, message: None };
-        Report([("tools".to_owned(), checks.iter().map(check).collect())].into())
+    fn report(checks: &[(&str, CheckStatus)]) -> SuiteReport {
+        let check = |&(id, status): &(&str, CheckStatus)| Check { id: id.to_owned(), status, message: None };
+        SuiteReport([("tools".to_owned(), checks.iter().map(check).collect())].into())
     }
 
-    fn worse(direct: &[(&str, Status)], through: &[(&str, Status)]) -> Vec<String> {
+    fn worse(direct: &[(&str, CheckStatus)], through: &[(&str, CheckStatus)]) -> Vec<String> {
         report(direct).worse_in(&report(through)).into_iter().map(|found| found.check).collect()
     }
 
     #[test]
     fn a_check_that_passes_direct_has_to_pass_through() {
-        use Status::{Failure, Skipped, Success, Warning};
+        use CheckStatus::{Failure, Skipped, Success, Warning};
         assert_eq!(worse(&[("a", Success)], &[("a", Success)]), [""; 0]);
         for status in [Failure, Skipped, Warning] {
             assert_eq!(worse(&[("a", Success)], &[("a", status)]), ["a"]);
@@ -194,21 +201,21 @@ mod tests {
 
     #[test]
     fn checks_of_the_same_id_are_told_apart() {
-        use Status::{Failure, Success};
+        use CheckStatus::{Failure, Success};
         assert_eq!(worse(&[("a", Success), ("a", Success)], &[("a", Success)]), ["a"]);
         assert_eq!(worse(&[("a", Success), ("a", Success)], &[("a", Success), ("a", Failure)]), ["a"]);
     }
 
     #[test]
     fn a_failure_that_only_shows_through_counts() {
-        use Status::{Failure, Skipped, Success};
+        use CheckStatus::{Failure, Skipped, Success};
         assert_eq!(worse(&[("a", Success)], &[("a", Success), ("b", Failure)]), ["b"]);
         assert_eq!(worse(&[("a", Skipped)], &[("a", Failure)]), ["a"]);
     }
 
     #[test]
     fn the_score_counts_as_the_suite_does() {
-        use Status::{Failure, Skipped, Success, Warning};
+        use CheckStatus::{Failure, Skipped, Success, Warning};
         let report = report(&[("a", Success), ("b", Failure), ("c", Warning), ("d", Skipped)]);
         assert_eq!(report.score(), (1, 2));
         assert_eq!(report.shortcomings().len(), 2);
@@ -216,8 +223,8 @@ mod tests {
 
     #[test]
     fn of_two_runs_the_better_one_counts() {
-        use Status::{Failure, Skipped, Success, Warning};
-        let better = |first: &[(&str, Status)], again: &[(&str, Status)]| {
+        use CheckStatus::{Failure, Skipped, Success, Warning};
+        let better = |first: &[(&str, CheckStatus)], again: &[(&str, CheckStatus)]| {
             let mut report = report(first);
             report.improve(self::report(again));
             report.score().0

@@ -1,24 +1,25 @@
-//! The client scenarios: each is a server, which vmcp has as its only backend; a client of vmcp does what it is about.
+//! Client scenarios: each is a server, which vmcp has as its only backend; a client in front of vmcp does
+//! what the scenario asks for.
 
 use std::path::Path;
 
 use futures::StreamExt as _;
 
-use crate::checks::{Difference, Report};
+use crate::checks::{Difference, SuiteReport};
 use crate::suite;
 use crate::table::Row;
 
-/// The revisions.
+/// Revisions whose scenarios are run.
 const REVISIONS: [&str; 3] = ["2025-06-18", "2025-11-25", "2026-07-28"];
 
-/// How many scenarios run at once: each has a vmcp and a Node of its own.
+/// Scenarios that run at once: each has a vmcp and a Node of its own.
 const PARALLEL: usize = 3;
 
-/// What vmcp cannot do yet, by the beginning of the scenario's name.
+/// Scenarios that vmcp cannot pass yet, by the beginning of their name, with the reason.
 const LEFT_OUT: [(&str, &str); 1] =
     [("auth/", "client scenarios auth/*: OAuth towards backends is not built")];
 
-/// Runs them all.
+/// Runs all client scenarios.
 pub(crate) async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for revision in REVISIONS {
@@ -27,12 +28,12 @@ pub(crate) async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
         let folder = folder.join("client").join(revision);
         let runs = scenarios.iter().map(|name| scenario(name, revision, &folder));
         let runs: Vec<_> = futures::stream::iter(runs).buffered(PARALLEL).collect().await;
-        let mut report = Report::default();
+        let mut report = SuiteReport::default();
         let mut differences = Vec::new();
         for run in runs {
             let (scenario, failure) = run?;
             differences.extend(scenario.shortcomings());
-            // A client that fails is no check of the suite's.
+            // A client that fails is no check of the suite, so it is added as one.
             differences.extend(failure.filter(|_| scenario.shortcomings().is_empty()).map(|said| {
                 Difference {
                     scenario: scenario.0.keys().cloned().collect(),
@@ -59,7 +60,11 @@ pub(crate) async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-async fn scenario(name: &str, revision: &str, folder: &Path) -> anyhow::Result<(Report, Option<String>)> {
+async fn scenario(
+    name: &str,
+    revision: &str,
+    folder: &Path,
+) -> anyhow::Result<(SuiteReport, Option<String>)> {
     let driver = format!("{} drive", std::env::current_exe()?.display());
     suite::client(&driver, name, revision, &folder.join(name)).await
 }

@@ -1,9 +1,9 @@
-//! What cannot pass through, and why. An entry that is not needed any more fails the run.
+//! Checks that cannot pass through vmcp, with the reason. An entry that is not needed any more fails the run.
 
 use crate::checks::Difference;
 
 struct Expected {
-    /// The eras of the backend.
+    /// Eras of the backend.
     backends: &'static [&'static str],
     revision: &'static str,
     scenario: &'static str,
@@ -69,7 +69,7 @@ const EXPECTED: &[Expected] = &[
     },
 ];
 
-/// Takes what is expected out of `found`; gives how many, and what they are.
+/// Removes the expected differences from `found`; returns their number and their reasons.
 pub(crate) fn take(backend: &str, revision: &str, found: &mut Vec<Difference>) -> (usize, Vec<&'static str>) {
     let (mut count, mut reasons) = (0, Vec::new());
     let here = |entry: &&Expected| entry.backends.contains(&backend) && entry.revision == revision;

@@ -1,7 +1,8 @@
 //! Runs the official conformance suite and prints one table.
 //!
-//! Its server scenarios run against a server direct and through vmcp, and are compared check by check: what passes direct
-//! has to pass through. Its client scenarios, which are servers, have vmcp in front of them and a client in front of that.
+//! Server scenarios run against a server direct and through vmcp, and are compared check by check: a check
+//! that passes direct has to pass through. Client scenarios are servers themselves: vmcp stands before them,
+//! and a client before vmcp.
 
 mod checks;
 mod client_side;
@@ -19,26 +20,26 @@ use clap::{Parser, Subcommand};
 
 use table::Row;
 
-/// Runs the official conformance suite: a server direct and through vmcp, and vmcp as a client.
+/// Run the official conformance suite: a server direct and through vmcp, and vmcp as a client
 #[derive(Debug, Parser)]
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Keep what the suite reports in this folder.
+    /// Keep the reports of the suite in this folder
     #[arg(long, global = true)]
     keep: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Only the server scenarios.
+    /// Run the server scenarios only
     Server,
-    /// Only the client scenarios.
+    /// Run the client scenarios only
     Client,
-    /// Be the client of a scenario: start vmcp with this backend and do what the scenario is about.
+    /// Be the client of a scenario: start vmcp with this backend and do what the scenario asks for
     #[command(hide = true)]
     Drive {
-        /// The scenario's server.
+        /// URL of the scenario's server
         url: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The server scenarios: against the fixture direct, and through vmcp with the fixture as its only backend.
+//! Server scenarios: against the fixture direct, and through vmcp with the fixture as its only backend.
 
 use std::path::Path;
 
@@ -8,32 +8,32 @@ use serde_json::json;
 use tokio::process::Command;
 use vmcp_integration::{Process, Vmcp, binary, eventually};
 
-use crate::checks::Report;
+use crate::checks::SuiteReport;
 use crate::expected;
 use crate::suite;
 use crate::table::Row;
 
-/// The scenarios of a revision, as the suite's arguments.
-type Selection = (&'static str, &'static [&'static str]);
+/// A revision, and the arguments of the suite that select its scenarios.
+type ScenarioSelection = (&'static str, &'static [&'static str]);
 
-/// What each revision requires, and what the suite only reports: pending scenarios and extensions.
-const REQUIRED: [Selection; 3] = [
+/// Scenarios that each revision requires, and those that the suite only reports: pending ones and extensions.
+const REQUIRED: [ScenarioSelection; 3] = [
     ("2025-06-18", &["--suite", "all", "--spec-version", "2025-06-18"]),
     ("2025-11-25", &["--requirements", "2025-11-25"]),
     ("2026-07-28", &["--requirements", "2026-07-28"]),
 ];
 
-/// How many of those checks pass direct. Fewer would mean that something was not run.
+/// Checks of [`REQUIRED`] that pass direct. With fewer, a scenario was not run.
 const PASSING: [usize; 3] = [56, 83, 197];
 
-/// The same without extensions: a legacy backend has no tasks.
-const CORE: [Selection; 3] = [
+/// Scenarios without extensions: a legacy backend has no tasks.
+const CORE: [ScenarioSelection; 3] = [
     ("2025-06-18", &["--suite", "all", "--spec-version", "2025-06-18"]),
     ("2025-11-25", &["--suite", "all", "--spec-version", "2025-11-25"]),
     ("2026-07-28", &["--suite", "all", "--spec-version", "2026-07-28"]),
 ];
 
-/// Runs and compares.
+/// Runs all server scenarios and compares.
 pub(crate) async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
     let direct = {
         let (_fixture, url) = fixture("dual").await;
@@ -60,8 +60,8 @@ pub(crate) async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn render(reports: &[(&str, Report)]) -> String {
-    let one = |(revision, report): &(&str, Report)| {
+fn render(reports: &[(&str, SuiteReport)]) -> String {
+    let one = |(revision, report): &(&str, SuiteReport)| {
         let bad = report.shortcomings();
         let bad: Vec<_> = bad.iter().map(|bad| format!("{}/{}", bad.scenario, bad.check)).collect();
         format!("{revision}: {} ({})", report.score().0, bad.join(", "))
@@ -69,14 +69,15 @@ fn render(reports: &[(&str, Report)]) -> String {
     reports.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// A server of its own for each run, because scenarios change what it offers.
+/// Starts a server for one run: scenarios change what it offers.
 async fn fixture(era: &str) -> (Process, String) {
     let process = Process::start(era, Command::new(binary("vmcp-rmcp-fixture")).args(["--era", era]));
     let url = process.line_after("listening on ").await;
     (process, url)
 }
 
-/// vmcp as a reverse proxy: one backend, its names as they are, no tools of vmcp's own.
+/// Starts vmcp as a reverse proxy: one backend, its names as they are, and the optimizer off, for the suite
+/// does not expect the tools of vmcp itself.
 pub(crate) async fn through(url: &str) -> Vmcp {
     let vmcp = Vmcp::new().backend_entry(json!({"name": "backend", "url": url}));
     let vmcp = vmcp.config(json!({"aggregation": {"conflictResolution": "passthrough"}}));
@@ -92,10 +93,10 @@ pub(crate) async fn through(url: &str) -> Vmcp {
 
 async fn reports(
     url: &str,
-    selections: &[Selection],
+    selections: &[ScenarioSelection],
     folder: &Path,
-) -> anyhow::Result<Vec<(&'static str, Report)>> {
-    let run = async |&(revision, selection): &Selection| {
+) -> anyhow::Result<Vec<(&'static str, SuiteReport)>> {
+    let run = async |&(revision, selection): &ScenarioSelection| {
         anyhow::Ok((revision, suite::server(url, revision, selection, &folder.join(revision)).await?))
     };
     try_join_all(selections.iter().map(run)).await

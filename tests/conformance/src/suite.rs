@@ -1,4 +1,4 @@
-//! The suite's command line: run by the Node that `make setup` installed beside it.
+//! Command line of the suite, run by the Node that `make setup` installed beside it.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -7,19 +7,21 @@ use anyhow::{Context as _, ensure};
 use tokio::process::Command;
 use vmcp_integration::{installed, node};
 
-use crate::checks::Report;
+use crate::checks::SuiteReport;
 
-/// Milliseconds that one scenario may take. Generous: the machine may be busy.
+/// Timeout of one scenario in milliseconds. Generous: the machine may be busy.
 const TIMEOUT: &str = "90000";
 
-/// Runs server scenarios against `url`, and once more each that falls short: the suite waits 0.6 to 1.5 seconds for what a
-/// stream should bring, which a busy machine may exceed. Of two runs the better one counts, and it is said that there were two.
+/// Runs server scenarios against `url`, and runs each that falls short a second time.
+///
+/// The suite waits 0.6 to 1.5 seconds for what a stream should bring, which a busy machine may exceed. Of the
+/// two runs the better one counts, and standard error says which checks passed only the second time.
 pub(crate) async fn server(
     url: &str,
     revision: &str,
     selection: &[&str],
     folder: &Path,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<SuiteReport> {
     let mut report = run_server(url, selection, folder).await?;
     for scenario in report.scenarios_short() {
         let selection = ["--scenario", &scenario, "--spec-version", revision];
@@ -35,36 +37,37 @@ pub(crate) async fn server(
     Ok(report)
 }
 
-async fn run_server(url: &str, selection: &[&str], folder: &Path) -> anyhow::Result<Report> {
+async fn run_server(url: &str, selection: &[&str], folder: &Path) -> anyhow::Result<SuiteReport> {
     let out = folder.display().to_string();
     let mut args = vec!["server", "--url", url, "--timeout", TIMEOUT, "-o", &out];
     args.extend(selection);
     let output = run(&args).await?;
     let said = || String::from_utf8_lossy(&output.stderr).into_owned();
-    let report = Report::read(folder, "server-").with_context(said)?;
+    let report = SuiteReport::read(folder, "server-").with_context(said)?;
     ensure!(!report.0.is_empty(), "the suite ran nothing: {}", said());
     Ok(report)
 }
 
-/// Runs one client scenario with `command` as its client. The text is what the client said if it failed.
+/// Runs one client scenario with `command` as its client. The text is the error output of a client that
+/// failed.
 pub(crate) async fn client(
     command: &str,
     scenario: &str,
     revision: &str,
     folder: &Path,
-) -> anyhow::Result<(Report, Option<String>)> {
+) -> anyhow::Result<(SuiteReport, Option<String>)> {
     let out = folder.display().to_string();
     let selection = ["--scenario", scenario, "--spec-version", revision];
     let mut args = vec!["client", "--command", command, "--timeout", TIMEOUT, "-o", &out];
     args.extend(selection);
     let output = run(&args).await?;
     let failed = (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned());
-    let report = Report::read(folder, "")?;
+    let report = SuiteReport::read(folder, "")?;
     ensure!(!report.0.is_empty(), "the suite did not run {scenario}: {}", failed.unwrap_or_default());
     Ok((report, failed))
 }
 
-/// The client scenarios that apply to a revision.
+/// Returns the client scenarios of a revision.
 pub(crate) async fn client_scenarios(revision: &str) -> anyhow::Result<Vec<String>> {
     let output = run(&["list", "--client", "--spec-version", revision]).await?;
     let text = String::from_utf8(output.stdout)?;

@@ -1,4 +1,4 @@
-//! The table.
+//! Table of the results, with the differences below it.
 
 use comfy_table::{ContentArrangement, Table, presets};
 
@@ -8,26 +8,26 @@ use crate::checks::Difference;
 pub(crate) struct Row {
     /// The revision.
     pub revision: &'static str,
-    /// What was run.
+    /// Side and era of the backend.
     pub what: String,
-    /// Checks that passed direct, and all; nothing where there is no direct run.
+    /// Checks that passed direct, and all; `None` without a direct run.
     pub direct: Option<(usize, usize)>,
-    /// The same through vmcp.
+    /// Checks that passed through vmcp, and all.
     pub through: (usize, usize),
-    /// What is worse than it has to be.
+    /// Differences that fail the run.
     pub differences: Vec<Difference>,
-    /// How many are as expected, and why.
+    /// Number of expected differences, and their reasons.
     pub expected: (usize, Vec<&'static str>),
 }
 
 impl Row {
-    /// Whether it fails the run.
+    /// Returns true if it fails the run.
     pub(crate) fn is_bad(&self) -> bool {
         !self.differences.is_empty()
     }
 }
 
-/// The table as text, with what differs below it.
+/// Returns the table as text, with the differences below it.
 pub(crate) fn render(rows: &[Row]) -> String {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);

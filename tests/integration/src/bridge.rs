@@ -1,4 +1,4 @@
-//! The built binary as `vmcp bridge`.
+//! The built `vmcp bridge`, running with one program behind it.
 
 use std::ffi::OsStr;
 
@@ -9,28 +9,28 @@ use crate::{Client, Process, eventually, free_port, http_client, vmcp_command};
 
 /// A running `vmcp bridge`; killed when dropped.
 pub struct Bridge {
-    /// The MCP endpoint.
+    /// URL of the MCP endpoint.
     pub url: String,
-    /// The admin port, without a path.
+    /// URL of the admin port, without a path.
     pub admin: String,
-    /// Its process.
+    /// Process of the bridge.
     pub process: Process,
 }
 
 impl Bridge {
-    /// Starts it and waits until the program is up.
+    /// Starts a bridge with these variables alone and waits until its program is up.
     pub async fn start(program: &[&str], env: &[(&str, &OsStr)]) -> Self {
         let bridge = Self::spawn(program, env);
         bridge.ready().await;
         bridge
     }
 
-    /// Starts it and waits for nothing. It has no variables but these.
+    /// Starts a bridge with these variables alone and waits for nothing.
     pub fn spawn(program: &[&str], env: &[(&str, &OsStr)]) -> Self {
         Self::spawn_with(&[], program, env)
     }
 
-    /// The same, with options.
+    /// Starts a bridge as [`Bridge::spawn`] does, with options before the program.
     pub fn spawn_with(options: &[&str], program: &[&str], env: &[(&str, &OsStr)]) -> Self {
         let [client, admin] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
         let mut command = vmcp_command();
@@ -44,12 +44,12 @@ impl Bridge {
         }
     }
 
-    /// A modern client.
+    /// Returns a modern client.
     pub fn modern(&self) -> Client {
         Client::modern(&self.url)
     }
 
-    /// A legacy client with a session.
+    /// Returns a legacy client with a session.
     pub async fn legacy(&self) -> Client {
         Client::legacy(&self.url, "2025-11-25", "raw").await
     }
@@ -59,7 +59,7 @@ impl Bridge {
         self.readiness("to be ready", 200, "").await;
     }
 
-    /// Waits until `/readyz` says this.
+    /// Waits until `/readyz` has this status, and `text` in its body.
     pub async fn readiness(&self, what: &str, status: u16, text: &str) {
         let url = format!("{}/readyz", self.admin);
         eventually(&format!("the bridge {what}"), async || {
@@ -70,12 +70,12 @@ impl Bridge {
         .await;
     }
 
-    /// Process ids of what it started.
+    /// Returns the process ids of its children.
     pub fn programs(&self) -> Vec<u32> {
         children(self.process.id())
     }
 
-    /// Kills the program as a crash would.
+    /// Kills its children as a crash would.
     pub async fn kill_program(&self) {
         for program in self.programs() {
             let killed = Command::new("kill").arg("-KILL").arg(program.to_string()).status().await;

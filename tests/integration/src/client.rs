@@ -1,4 +1,4 @@
-//! A raw MCP client over HTTP for assertions down to the byte, in either era.
+//! Raw MCP client over HTTP, in either era, for assertions down to the byte.
 
 mod answer;
 mod dialogue;
@@ -12,15 +12,16 @@ use serde_json::{Map, Value, json};
 
 use crate::WAIT_TIMEOUT;
 
-pub use answer::Answer;
+pub use answer::HttpAnswer;
 pub use dialogue::{Messages, User};
 
-/// The one modern revision.
+/// The modern revision.
 pub const MODERN: &str = "2026-07-28";
 
-/// An HTTP client that gives up after a minute.
+/// Returns an HTTP client that gives up on a request after a minute.
 pub fn http_client() -> reqwest::Client {
-    // Other crates of the workspace build the client with TLS and no provider for it. A second installation is no error.
+    // Another crate of the workspace turns TLS on in reqwest, without a provider for it. A second
+    // installation fails, which is no harm.
     drop(rustls::crypto::ring::default_provider().install_default());
     reqwest::Client::builder().timeout(Duration::from_mins(1)).no_proxy().build().expect("an HTTP client")
 }
@@ -29,7 +30,7 @@ pub fn http_client() -> reqwest::Client {
 pub struct Client {
     http: reqwest::Client,
     url: String,
-    /// The `Mcp-Session-Id`, for a legacy client.
+    /// The `Mcp-Session-Id` of a legacy client.
     pub session: Option<String>,
     revision: String,
     name: String,
@@ -38,7 +39,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of 2026-07-28.
+    /// Returns a client of 2026-07-28.
     pub fn modern(url: &str) -> Self {
         Self {
             http: http_client(),
@@ -51,12 +52,12 @@ impl Client {
         }
     }
 
-    /// A legacy client with an open session; `name` goes into `clientInfo`.
+    /// Returns a legacy client with an open session; `name` goes into `clientInfo`.
     pub async fn legacy(url: &str, revision: &str, name: &str) -> Self {
         Self::legacy_with(url, revision, name, json!({})).await
     }
 
-    /// The same, for a client that declares capabilities.
+    /// Returns a legacy client with an open session that declares capabilities.
     pub async fn legacy_with(url: &str, revision: &str, name: &str, capabilities: Value) -> Self {
         let mut client =
             Self { revision: revision.to_owned(), name: name.to_owned(), capabilities, ..Self::modern(url) };
@@ -70,32 +71,33 @@ impl Client {
         client
     }
 
-    /// The same client with a new connection for each request, so that a balancer of connections deals out requests.
+    /// Makes the client open a new connection for each request, so that a balancer of connections deals out
+    /// requests.
     #[must_use]
     pub fn reconnecting(self) -> Self {
         let http = reqwest::Client::builder().timeout(WAIT_TIMEOUT).no_proxy().pool_max_idle_per_host(0);
         Self { http: http.build().expect("an HTTP client"), ..self }
     }
 
-    /// The same client under another name in `clientInfo`.
+    /// Changes the name in `clientInfo`.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { name: name.to_owned(), ..self }
     }
 
-    /// The same modern client, declaring capabilities with each request.
+    /// Declares capabilities with each request of a modern client.
     #[must_use]
     pub fn declaring(self, capabilities: Value) -> Self {
         Self { capabilities, ..self }
     }
 
-    /// The same client with another session id.
+    /// Uses another session id.
     #[must_use]
     pub fn with_session(self, id: &str) -> Self {
         Self { session: Some(id.to_owned()), ..self }
     }
 
-    /// The same client before it has opened a session.
+    /// Makes it a legacy client without a session.
     #[must_use]
     pub fn as_legacy(self) -> Self {
         Self { revision: "2025-11-25".to_owned(), ..self }
@@ -106,11 +108,11 @@ impl Client {
     }
 
     /// Sends a request and reads its answer whole.
-    pub async fn request(&self, method: &str, params: Value) -> Answer {
-        Answer::read(self.open(method, params).await).await
+    pub async fn request(&self, method: &str, params: Value) -> HttpAnswer {
+        HttpAnswer::read(self.open(method, params).await).await
     }
 
-    /// Sends a request and leaves the reading to the caller, for streams and for leaving early.
+    /// Sends a request and returns the response unread, for streams and for leaving early.
     pub async fn open(&self, method: &str, params: Value) -> Response {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         self.open_as(id, method, params).await
@@ -123,7 +125,7 @@ impl Client {
         self.post(method, &params, &message.to_string()).send().await.expect("an HTTP answer")
     }
 
-    /// Sends a notification; its status has to be 202.
+    /// Sends a notification; any status but 202 fails the test.
     pub async fn notify(&self, method: &str, params: Value) {
         let params = self.stamp(params);
         let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
@@ -131,7 +133,8 @@ impl Client {
         assert_eq!(sent.status(), 202, "{method}: {:?}", sent.text().await);
     }
 
-    /// A POST with the headers that `method` and `params` ask for; the caller may add or replace some.
+    /// Returns a POST with the headers that `method` and `params` ask for; the caller may add or replace
+    /// some.
     pub fn post(&self, method: &str, params: &Value, body: &str) -> RequestBuilder {
         let mut post = self
             .http
@@ -159,7 +162,7 @@ impl Client {
         post
     }
 
-    /// Adds the `_meta` that a modern request must have; keys that the caller set stay.
+    /// Adds the `_meta` of a modern request; keys that the caller set stay.
     pub fn stamp(&self, mut params: Value) -> Value {
         if !self.is_modern() {
             return params;
@@ -176,7 +179,7 @@ impl Client {
         params
     }
 
-    /// Opens the stream of a legacy session, or `subscriptions/listen` for changes of tools.
+    /// Opens the GET stream of a legacy session, or `subscriptions/listen` for changes of tools.
     pub async fn listen(&self) -> Response {
         if self.is_modern() {
             return self
@@ -188,7 +191,7 @@ impl Client {
         get.header("mcp-session-id", self.session.clone().unwrap_or_default()).send().await.expect("a stream")
     }
 
-    /// Ends a legacy session.
+    /// Ends a legacy session by `DELETE`.
     pub async fn close(&self) -> Response {
         let delete = self.http.delete(&self.url).header("mcp-protocol-version", &self.revision);
         delete
@@ -198,22 +201,22 @@ impl Client {
             .expect("an answer")
     }
 
-    /// `tools/call`.
-    pub async fn call_tool(&self, name: &str, arguments: Value) -> Answer {
+    /// Sends `tools/call`.
+    pub async fn call_tool(&self, name: &str, arguments: Value) -> HttpAnswer {
         self.request("tools/call", json!({"name": name, "arguments": arguments})).await
     }
 
-    /// `optim.find_tool`.
-    pub async fn find_tool(&self, arguments: Value) -> Answer {
+    /// Calls `optim.find_tool`.
+    pub async fn find_tool(&self, arguments: Value) -> HttpAnswer {
         self.call_tool("optim.find_tool", arguments).await
     }
 
-    /// `optim.call_tool` for a backend's tool.
-    pub async fn call_found(&self, tool: &str, parameters: Value) -> Answer {
+    /// Calls a tool of a backend by `optim.call_tool`.
+    pub async fn call_found(&self, tool: &str, parameters: Value) -> HttpAnswer {
         self.call_tool("optim.call_tool", json!({"tool_name": tool, "parameters": parameters})).await
     }
 
-    /// Every tool on the list, page by page, by name.
+    /// Returns every tool on the list by name, from all pages.
     pub async fn tools(&self) -> Map<String, Value> {
         let (mut tools, mut params) = (Map::new(), json!({}));
         loop {

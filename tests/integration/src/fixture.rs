@@ -1,4 +1,4 @@
-//! The fixture server as a backend.
+//! The fixture server `vmcp-fixture` as a backend.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use tokio::process::Command;
 use crate::paths::binary;
 use crate::{Process, eventually, http_client};
 
-/// What to start.
+/// A fixture server that is yet to be started.
 pub struct FixtureBuilder {
     name: String,
     transport: &'static str,
@@ -29,7 +29,7 @@ impl FixtureBuilder {
         self.args(["--fault", &fault.to_string()])
     }
 
-    /// Starts it; over stdio, leaves that to vmcp.
+    /// Starts the server; over stdio, vmcp is the one to start it.
     pub async fn start(self) -> Fixture {
         let scratch = tempfile::tempdir().expect("a temporary folder");
         let address = scratch.path().join("address");
@@ -55,11 +55,12 @@ impl FixtureBuilder {
     }
 }
 
-/// A fixture server: ours over HTTP, vmcp's over stdio.
+/// A fixture server. Over HTTP it is a child of the test, over stdio of vmcp; the control endpoint is there
+/// in either case.
 pub struct Fixture {
     /// Its name as a backend.
     pub name: String,
-    /// Its entry in `backends`.
+    /// Its entry in the `backends` of a configuration.
     pub backend: Value,
     process: Option<Process>,
     address: PathBuf,
@@ -67,7 +68,7 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// The server on the official Rust SDK that passes the conformance suite; `era` is legacy, modern or dual.
+    /// Starts the server on rmcp, the official Rust SDK; `era` is legacy, modern or dual.
     pub async fn rmcp(name: &str, era: &str) -> Self {
         let scratch = tempfile::tempdir().expect("a temporary folder");
         let process = Process::start(name, Command::new(binary("vmcp-rmcp-fixture")).args(["--era", era]));
@@ -76,17 +77,17 @@ impl Fixture {
         Self { name: name.to_owned(), backend, process: Some(process), address, _scratch: scratch }
     }
 
-    /// One over streamable HTTP; both eras unless told otherwise.
+    /// Returns a server over streamable HTTP; of both eras unless arguments say otherwise.
     pub fn http(name: &str, toolset: &str) -> FixtureBuilder {
         Self::over("http", name, toolset)
     }
 
-    /// One over standard input and output.
+    /// Returns a server over standard input and output.
     pub fn stdio(name: &str, toolset: &str) -> FixtureBuilder {
         Self::over("stdio", name, toolset)
     }
 
-    /// One over HTTP with server-sent events.
+    /// Returns a server over HTTP with server-sent events, the transport of 2024-11-05.
     pub fn sse(name: &str, toolset: &str) -> FixtureBuilder {
         Self::over("sse", name, toolset)
     }
@@ -96,18 +97,18 @@ impl Fixture {
         FixtureBuilder { name: name.to_owned(), transport, args }
     }
 
-    /// The command line of a server over stdio.
+    /// Returns the command line of a server over stdio.
     pub fn command(&self) -> Vec<String> {
         let words = self.backend["command"].as_array().expect("a command").iter();
         words.map(|word| word.as_str().expect("a word").to_owned()).collect()
     }
 
-    /// The URL where it listens.
+    /// Returns the URL of a server over HTTP.
     pub fn url(&self) -> &str {
         self.backend["url"].as_str().expect("a fixture over HTTP")
     }
 
-    /// Gives it a command or a fault.
+    /// Sends a command or a fault to its control endpoint.
     pub async fn control(&self, command: Value) {
         let url = format!("{}/control", self.control_address().await);
         let sent = http_client().post(url).json(&command).send().await;
@@ -116,31 +117,31 @@ impl Fixture {
         assert!(status.is_success(), "{} refuses {command}: {text}", self.name);
     }
 
-    /// What it counted so far.
+    /// Returns its counts so far.
     pub async fn stats(&self) -> Value {
         let url = format!("{}/control/stats", self.control_address().await);
         let answer = http_client().get(url).send().await.expect("a running fixture");
         answer.json().await.expect("the fixture's counts")
     }
 
-    /// How often it got `method`.
+    /// Returns the number of messages of `method` that arrived.
     pub async fn received(&self, method: &str) -> u64 {
         self.stats().await["methods"][method].as_u64().unwrap_or_default()
     }
 
-    /// How often its tool was called.
+    /// Returns the number of calls of `tool` that arrived.
     pub async fn calls(&self, tool: &str) -> u64 {
         self.stats().await["tools"][tool].as_u64().unwrap_or_default()
     }
 
-    /// Ends the process as a crash would.
+    /// Kills a server over HTTP, as a crash would.
     pub async fn kill(&mut self) {
         let process = self.process.as_mut().expect("a fixture over HTTP");
         process.signal("KILL").await;
         process.ended().await;
     }
 
-    /// Sends its process a signal by name, such as `STOP`.
+    /// Sends a signal by name, such as `STOP`, to a server over HTTP.
     pub async fn signal(&self, signal: &str) {
         self.process.as_ref().expect("a fixture over HTTP").signal(signal).await;
     }

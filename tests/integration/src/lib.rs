@@ -1,4 +1,4 @@
-//! The harness of the integration tests: the built `vmcp`, the fixture server, raw clients, real servers.
+//! Harness of the integration tests: the built `vmcp`, the fixture server, raw clients, real servers.
 //!
 //! A test reads as a scenario:
 //!
@@ -9,7 +9,8 @@
 //! let answer = client.call_tool("jira_get_jira_issue", json!({"issueKey": "PROJ-123"})).await;
 //! ```
 //!
-//! Nothing here returns an error: a harness that cannot do its part fails the test, with the logs of the processes.
+//! Nothing here returns an error: a harness that cannot do its part fails the test, with the last lines of
+//! the output of each process.
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -30,7 +31,7 @@ mod skip;
 mod vmcp;
 
 pub use bridge::Bridge;
-pub use client::{Answer, Client, MODERN, Messages, User, http_client};
+pub use client::{Client, HttpAnswer, MODERN, Messages, User, http_client};
 pub use fixture::{Fixture, FixtureBuilder};
 pub use otlp::{Collector, Span};
 pub use paths::{binary, free_port, installed, node, python};
@@ -42,10 +43,12 @@ pub use vmcp::{Cli, Vmcp, VmcpBuilder, vmcp_command};
 
 use std::time::Duration;
 
-/// How long anything may take that is not meant to be slow. Generous: the machine may be busy with other tests.
+/// Longest wait for anything that is not meant to be slow; then the test fails. Generous: the machine may be
+/// busy with other tests.
 pub const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Asks again until `check` gives something, or panics after [`WAIT_TIMEOUT`] with `what` was waited for.
+/// Asks `check` every 25 ms until it returns something, or fails the test after [`WAIT_TIMEOUT`] with `what`
+/// was waited for.
 pub async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = tokio::time::Instant::now() + WAIT_TIMEOUT;
     loop {

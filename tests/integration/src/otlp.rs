@@ -1,4 +1,4 @@
-//! A sink for traces: OTLP over HTTP in protobuf (FX-OTEL).
+//! Collector of traces that speaks OTLP over HTTP in protobuf.
 
 use parking_lot::Mutex;
 use std::fmt::Write as _;
@@ -13,24 +13,24 @@ use opentelemetry_proto::tonic::trace::v1::Span as WireSpan;
 use prost::Message as _;
 use tokio::net::TcpListener;
 
-/// One span that arrived.
+/// A span that arrived.
 #[derive(Clone, Debug)]
 pub struct Span {
     /// Its name.
     pub name: String,
-    /// The trace that it belongs to, in hexadecimal.
+    /// Id of its trace, in hexadecimal.
     pub trace: String,
-    /// Its own id, in hexadecimal.
+    /// Its id, in hexadecimal.
     pub id: String,
-    /// Its parent's id; empty without a parent.
+    /// Id of its parent, in hexadecimal; empty without a parent.
     pub parent: String,
-    /// Its attributes as `key=value`, for messages and searches.
+    /// Its attributes as `key=value`.
     pub attributes: Vec<String>,
 }
 
 /// A collector that keeps every span.
 pub struct Collector {
-    /// Where to send traces, for `telemetry.endpoint`.
+    /// URL for `telemetry.endpoint`.
     pub endpoint: String,
     spans: Spans,
 }
@@ -38,7 +38,7 @@ pub struct Collector {
 type Spans = Arc<Mutex<Vec<Span>>>;
 
 impl Collector {
-    /// Starts it on a free port; it ends with the test.
+    /// Starts a collector on a free port; it ends with the test.
     pub async fn start() -> Self {
         let spans = Spans::default();
         let routes = axum::Router::new().route("/v1/traces", post(receive)).with_state(Arc::clone(&spans));
@@ -48,7 +48,7 @@ impl Collector {
         Self { endpoint, spans }
     }
 
-    /// What arrived so far.
+    /// Returns the spans that arrived so far.
     pub fn spans(&self) -> Vec<Span> {
         self.spans.lock().clone()
     }

@@ -1,4 +1,4 @@
-//! Where things are: our binaries beside the test's, real servers in the cache.
+//! Paths of our binaries and of real servers, and free ports.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// One of our binaries, in the folder that the test's own binary was built into.
+/// Returns the path of one of our binaries, in the folder that the test itself was built into.
 pub fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
     let folder = test.parent().expect("a folder");
-    // Tests are in `deps`, binaries above it.
+    // The test is in `deps`, binaries are one folder above.
     let folder = if folder.ends_with("deps") { folder.parent().expect("target/debug") } else { folder };
     let binary = folder.join(name);
     assert!(binary.exists(), "{} is not built: run the tests with `make test-integration`", binary.display());
     binary
 }
 
-/// A program or folder that `make setup` installed, such as `python/bin/mcp-server-time`.
+/// Returns the path of a program or folder that `make setup` installed, such as `python/bin/mcp-server-time`.
 pub fn installed(path: &str) -> PathBuf {
     let cache = || {
         let home = || PathBuf::from(std::env::var_os("HOME").expect("HOME")).join(".cache");
@@ -28,20 +28,20 @@ pub fn installed(path: &str) -> PathBuf {
     path
 }
 
-/// A Python program that `make setup` installed.
+/// Returns the path of a Python program that `make setup` installed.
 pub fn python(program: &str) -> PathBuf {
     installed("python/bin").join(program)
 }
 
-/// A Node program that `make setup` installed.
+/// Returns the path of a Node program that `make setup` installed.
 pub fn node(program: &str) -> PathBuf {
     installed("node/node_modules/.bin").join(program)
 }
 
-/// A port on 127.0.0.1 that nobody uses.
+/// Returns a free port on 127.0.0.1.
 ///
-/// Taken below the range that the system gives to outgoing connections, so that none of those can take it before its
-/// server does, and out of a block that no other process of tests takes from.
+/// It lies below the range of ports for outgoing connections, so that no connection takes it before its
+/// server does, and in a block of [`BLOCK_SIZE`] that no other process of tests uses.
 pub fn free_port() -> u16 {
     static BLOCK: OnceLock<(u16, Option<File>)> = OnceLock::new();
     static NEXT: AtomicU16 = AtomicU16::new(0);
@@ -56,14 +56,15 @@ pub fn free_port() -> u16 {
 
 const BLOCK_SIZE: u16 = 500;
 
-/// The first port of a block, and what keeps other processes out of it until we end.
+/// Returns the first port of a block, and the locked file that keeps other processes out of it until this one
+/// ends.
 fn free_block() -> (u16, Option<File>) {
     let blocks = (20_000..32_000).step_by(BLOCK_SIZE.into());
     let locked = blocks.map(|first| {
         let lock = File::create(std::env::temp_dir().join(format!("vmcp-tests-ports-{first}.lock"))).ok()?;
         lock.try_lock().is_ok().then_some((first, Some(lock)))
     });
-    // So many processes at once that it is up to luck.
+    // All blocks are taken: share one, and hope.
     let any = || (20_000 + std::process::id() as u16 % 24 * BLOCK_SIZE, None);
     locked.flatten().next().unwrap_or_else(any)
 }

@@ -1,4 +1,4 @@
-//! A child process whose output is kept, and shown when the test fails.
+//! Child processes with captured output, which is printed when the test fails.
 
 use parking_lot::Mutex;
 use std::process::{ExitStatus, Stdio};
@@ -20,11 +20,11 @@ pub struct Process {
     readers: JoinSet<()>,
 }
 
-/// How long output is read after a process has ended: what it started may hold its pipes open for ever.
+/// Longest time to read output after a process has ended: its own children may hold its pipes open for ever.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 impl Process {
-    /// Starts `command`, keeping what it writes to standard output and standard error.
+    /// Starts `command` and captures standard output and standard error.
     pub fn start(name: &str, command: &mut Command) -> Self {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child =
@@ -36,12 +36,12 @@ impl Process {
         Self { name: name.to_owned(), child, output, readers }
     }
 
-    /// Everything it has written so far.
+    /// Returns everything that it has written so far.
     pub fn output(&self) -> String {
         self.output.lock().clone()
     }
 
-    /// Waits for a line that contains `text`, and gives the rest of that line.
+    /// Waits for a line that contains `text`, and returns the rest of that line.
     pub async fn line_after(&self, text: &str) -> String {
         eventually(&format!("`{text}` from {}", self.name), async || {
             self.output().lines().find_map(|line| Some(line.split_once(text)?.1.to_owned()))
@@ -49,7 +49,7 @@ impl Process {
         .await
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id().unwrap_or_else(|| panic!("{} has ended:\n{}", self.name, self.output()))
     }
@@ -61,7 +61,7 @@ impl Process {
         }
     }
 
-    /// Its resident memory.
+    /// Returns its resident memory in MiB.
     pub fn resident_mib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("a process");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
@@ -74,7 +74,7 @@ impl Process {
         assert!(status.is_ok_and(|status| status.success()), "kill -{signal} {}", self.name);
     }
 
-    /// Waits for its end, and for its last words.
+    /// Waits for its end and for the rest of its output.
     pub async fn ended(&mut self) -> ExitStatus {
         let status = timeout(WAIT_TIMEOUT, self.child.wait())
             .await
@@ -102,9 +102,9 @@ pub fn last_lines(text: &str, count: usize) -> String {
     text.lines().skip(before).collect::<Vec<_>>().join("\n")
 }
 
-/// Process ids of the children of a process, those that have ended and that nobody has waited for among them.
+/// Returns the ids of the children of a process, zombies included.
 pub fn children(process: u32) -> Vec<u32> {
-    // Each thread has its own. A thread, or all of them, may have ended since.
+    // Children are listed by thread. A thread, or the process, may have ended meanwhile.
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
     let children =
         threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("children")).ok());

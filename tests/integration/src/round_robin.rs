@@ -1,4 +1,4 @@
-//! A balancer in front of several servers, as a Kubernetes Service is one: it deals out connections and knows no MCP.
+//! Round-robin balancer of TCP connections, as a Kubernetes Service is one: it knows no MCP.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
-/// A running balancer; its connections go on when it is dropped.
+/// A running balancer. Connections outlive it.
 pub struct RoundRobin {
-    /// The MCP endpoint behind which the servers are.
+    /// URL of the MCP endpoint that the servers share.
     pub url: String,
     rotation: Arc<Mutex<Rotation>>,
     accepting: AbortHandle,
@@ -23,7 +23,7 @@ struct Rotation {
 }
 
 impl RoundRobin {
-    /// Deals out connections to the servers at these URLs.
+    /// Starts a balancer in front of the servers at these URLs.
     pub async fn start(urls: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
@@ -34,7 +34,8 @@ impl RoundRobin {
             while let Ok((mut client, _)) = listener.accept().await {
                 let server = next(&shared);
                 tokio::spawn(async move {
-                    // A server that cannot be reached is what the client is to see.
+                    // A server that refuses the connection is left to the client to see: its connection
+                    // closes.
                     if let Ok(mut server) = TcpStream::connect(server).await {
                         let _ = (client.set_nodelay(true), server.set_nodelay(true));
                         let _ = copy_bidirectional(&mut client, &mut server).await;
@@ -45,7 +46,7 @@ impl RoundRobin {
         Self { url, rotation, accepting: tokio::spawn(accept).abort_handle() }
     }
 
-    /// Gives a server no new connections, as a rollout does before it ends one. Those that are open go on.
+    /// Gives a server no new connections, as a rollout does before it ends a pod; open ones go on.
     pub fn take_out(&self, url: &str) {
         self.lock().servers.retain(|server| *server != address(url));
     }

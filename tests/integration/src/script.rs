@@ -1,4 +1,4 @@
-//! The real clients, each driven by a small script of ours.
+//! Scripts in Python and JavaScript that drive the real clients.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -7,9 +7,9 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-/// Runs `script` through the standard input of `program` and reads the one JSON line that it prints.
+/// Runs `script` through the standard input of `program` and returns the one JSON line that it prints.
 ///
-/// Through standard input, because Node looks for packages from where a script lies: here, from `folder`.
+/// Node looks for packages from the folder of a script: read from standard input, that is `folder`.
 pub async fn run_script(program: &Path, args: &[&str], script: &str, folder: &Path) -> Value {
     let mut command = Command::new(program);
     command.args(args).current_dir(folder).kill_on_drop(true);

@@ -5,12 +5,14 @@ use std::io::Write as _;
 
 /// Records that the current test is skipped, or cut short, and why; the caller then returns.
 ///
-/// The line goes to standard error, past libtest, which keeps what a passing test prints; and, where `VMCP_SKIPPED`
-/// names a file, to its end. `scripts/report-skips.sh` sets that variable and prints the lines when everything has run.
+/// The line goes to standard error, past libtest, which keeps what a passing test prints; and, where
+/// `VMCP_SKIPPED` names a file, to its end. `scripts/report-skips.sh` sets that variable and prints the lines
+/// when everything has run.
 pub fn skipped(reason: &str) {
     let test = std::thread::current();
     let line = format!("{}: {reason}\n", test.name().unwrap_or("a test"));
-    // Written straight to the stream: libtest captures what macros print. A closed stream is no reason to fail.
+    // Written straight to the stream: libtest captures what macros print. A closed stream is no reason to
+    // fail.
     let _unheard = write!(std::io::stderr(), "skipped: {line}");
     let Some(file) = std::env::var_os("VMCP_SKIPPED") else { return };
     // Several test binaries append at once: one write of one short line does not mix with those of others.

@@ -1,4 +1,4 @@
-//! The built `vmcp` binary, running.
+//! The built `vmcp serve`, running, and runs of its command line.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use tokio::process::Command;
 use crate::paths::{binary, free_port};
 use crate::{Client, Fixture, MODERN, Process, eventually, http_client};
 
-/// The built `vmcp`, for tests that start it their own way.
+/// Returns the command of the built `vmcp`, for tests that start it in a way of their own.
 pub fn vmcp_command() -> Command {
     Command::new(binary("vmcp"))
 }
 
-/// What to start.
+/// A `vmcp serve` that is yet to be started.
 pub struct VmcpBuilder {
     config: Value,
     env: Vec<(String, String)>,
@@ -49,7 +49,8 @@ impl VmcpBuilder {
         self
     }
 
-    /// Starts it and waits until it is ready; that it becomes so whatever the backends do is part of every test.
+    /// Starts it and waits until it is ready. That it becomes ready whatever its backends do is part of every
+    /// test.
     pub async fn start(self) -> Vmcp {
         let vmcp = self.spawn();
         vmcp.ready().await;
@@ -82,11 +83,11 @@ impl VmcpBuilder {
 
 /// A running `vmcp serve`; killed when dropped.
 pub struct Vmcp {
-    /// The MCP endpoint.
+    /// URL of the MCP endpoint.
     pub url: String,
-    /// The admin port, without a path.
+    /// URL of the admin port, without a path.
     pub admin: String,
-    /// Its process.
+    /// Process of the server.
     pub process: Process,
     ports: [String; 2],
     env: Vec<(String, String)>,
@@ -95,29 +96,30 @@ pub struct Vmcp {
 }
 
 impl Vmcp {
-    /// No backends, no embeddings; everything else as by default.
+    /// Returns a server without backends and embeddings; all other settings are the defaults.
     #[expect(clippy::new_ret_no_self, reason = "reads well: `Vmcp::new().backend(…).start()`")]
     pub fn new() -> VmcpBuilder {
         let config = json!({"backends": [], "optimizer": {"embeddings": {"provider": "none"}}});
         VmcpBuilder { config, env: Vec::new() }
     }
 
-    /// A modern client.
+    /// Returns a modern client.
     pub fn modern(&self) -> Client {
         Client::modern(&self.url)
     }
 
-    /// A legacy client with a session.
+    /// Returns a legacy client with a session.
     pub async fn legacy(&self) -> Client {
         Client::legacy(&self.url, "2025-11-25", "raw").await
     }
 
-    /// A client of the era that `revision` belongs to.
+    /// Returns a client of the era of `revision`.
     pub async fn client(&self, revision: &str) -> Client {
         if revision == MODERN { self.modern() } else { Client::legacy(&self.url, revision, "raw").await }
     }
 
-    /// A modern client, once the catalog has `tool`; backends connect in the background.
+    /// Waits until the catalog has `tool`, for backends connect in the background, and returns a modern
+    /// client.
     pub async fn with_tool(&self, tool: &str) -> Client {
         let names = self.config["backends"].as_array().into_iter().flatten();
         let prefixes =
@@ -132,7 +134,7 @@ impl Vmcp {
         self.modern()
     }
 
-    /// What `/admin/status` says.
+    /// Returns the answer of `/admin/status`.
     pub async fn status(&self) -> Value {
         self.admin_json("admin/status").await
     }
@@ -142,20 +144,21 @@ impl Vmcp {
         answer.expect("the admin port").json().await.expect("JSON from the admin port")
     }
 
-    /// The Prometheus metrics.
+    /// Returns the Prometheus metrics.
     pub async fn metrics(&self) -> String {
         let answer = http_client().get(format!("{}/metrics", self.admin)).send().await;
         answer.expect("the admin port").text().await.expect("metrics")
     }
 
-    /// The value of one counter, given everything before it on its line; 0 if there is no such line.
+    /// Returns the value of one counter, given everything before it on its line; 0 if there is no such line.
     pub async fn metric(&self, line: &str) -> u64 {
         let metrics = self.metrics().await;
         let found = metrics.lines().find_map(|found| found.strip_prefix(line)?.trim().parse().ok());
         found.unwrap_or_default()
     }
 
-    /// Replaces the configuration file with one where `settings` are laid over, as an editor would: whole, by a rename.
+    /// Replaces the configuration file with one where `settings` are laid over the present one; whole, by a
+    /// rename, as editors do.
     pub fn reconfigure(&mut self, settings: Value) {
         merge(&mut self.config, settings);
         self.write_config(&self.config.to_string());
@@ -168,12 +171,12 @@ impl Vmcp {
         std::fs::rename(next, self.config_file()).expect("replacing the configuration");
     }
 
-    /// The configuration file.
+    /// Returns the path of the configuration file.
     pub fn config_file(&self) -> PathBuf {
         self.home.path().join("vmcp.yaml")
     }
 
-    /// The folder of its databases.
+    /// Returns the folder of its databases.
     pub fn storage(&self) -> PathBuf {
         self.home.path().join("storage")
     }
@@ -190,7 +193,7 @@ impl Vmcp {
         self.process.ended().await
     }
 
-    /// Ends it as a rollout does and starts it again in its place.
+    /// Ends it as a rollout does and starts it again at the same ports.
     pub async fn restart(&mut self) {
         let status = self.terminate().await;
         assert!(status.success(), "{status}");
@@ -207,10 +210,10 @@ impl Vmcp {
     }
 }
 
-/// One finished run of the command line.
+/// A finished run of the command line.
 #[derive(Debug)]
 pub struct Cli {
-    /// Whether it exited with 0.
+    /// True if it exited with 0.
     pub success: bool,
     /// Its exit code.
     pub code: Option<i32>,

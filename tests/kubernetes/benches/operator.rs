@@ -1,5 +1,5 @@
-//! The operator under many servers at once: time until all is applied, writes at rest, memory; beside the same objects applied
-//! by hand, one after another.
+//! Benchmark of the operator with many servers at once: time until all is applied, writes at rest, memory;
+//! beside the time to apply the same objects by hand, one after another.
 
 #![expect(
     clippy::print_stdout,
@@ -18,12 +18,12 @@ use tokio::time::{Instant, sleep};
 use vmcp_crds::VirtualMCPServer;
 use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
 
-/// Appliers at the same time, of people as impatient as CI.
+/// Concurrent appliers, as in an impatient CI.
 const AT_ONCE: usize = 16;
-/// How long it is looked whether anything is written.
+/// Time for which writes at rest are counted.
 const REST: Duration = Duration::from_secs(30);
 const LIMIT: Duration = Duration::from_mins(10);
-/// What the operator makes of a server without anything.
+/// Kinds of the objects that the operator makes of a server without settings.
 const KINDS: &str = "serviceaccounts,configmaps,secrets,services,deployments";
 
 #[tokio::main]
@@ -53,7 +53,7 @@ async fn main() {
     let cpu = cpu_seconds(&operator) - cpu;
     drop(operator);
 
-    // Its successor finds everything as it should be.
+    // A restarted operator finds everything as it should be.
     let again = Operator::with(&place, "again", &[("LEADER_ELECT", "false")]).await;
     let looked = count as u64;
     place
@@ -129,7 +129,7 @@ async fn total(operator: &Operator, name: &str) -> u64 {
     operator.metric(name, &[]).await as u64
 }
 
-/// User and system time of the process.
+/// Returns the user and system time of the process in seconds.
 fn cpu_seconds(operator: &Operator) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", operator.process.id())).expect("a process");
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
@@ -137,7 +137,8 @@ fn cpu_seconds(operator: &Operator) -> f64 {
     (ticks(11) + ticks(12)) / 100.0
 }
 
-/// The objects of one server, `count` times, in a namespace where no operator looks, one after another.
+/// Applies the objects of one server `count` times, in a namespace that no operator watches, one after
+/// another.
 async fn one_after_another(cluster: &ControlPlane, place: &Namespace, count: usize) -> Duration {
     let selector = "app.kubernetes.io/instance=server-0,app.kubernetes.io/managed-by=vmcp-operator";
     let listed = cluster.kubectl(&["get", KINDS, "-n", &place.name, "-l", selector, "-o", "json"]).await;
@@ -154,7 +155,7 @@ async fn one_after_another(cluster: &ControlPlane, place: &Namespace, count: usi
     began.elapsed()
 }
 
-/// An object as somebody would write it.
+/// Returns an object as a user would write it.
 fn as_written(mut object: Value) -> String {
     let metadata = json!({"name": object["metadata"]["name"], "labels": object["metadata"]["labels"]});
     object["metadata"] = metadata;

@@ -25,7 +25,7 @@ pub use chart::{RELEASE, chart, older_chart};
 pub use endpoint::Endpoint;
 pub use namespace::Namespace;
 
-/// A cluster that answers, as its administrator sees it.
+/// A cluster that answers, as its administrator sees it. `programs` are ours; `None` for those on the `PATH`.
 #[derive(Debug, Clone)]
 pub struct Cluster {
     kubeconfig: PathBuf,
@@ -37,24 +37,25 @@ impl Cluster {
         Self { kubeconfig, programs: Some(programs) }
     }
 
-    /// The cluster with nodes that `KUBECONFIG` names; `VMCP_E2E=1` says that tests may use it. `make e2e` sets both.
+    /// Returns the cluster that `KUBECONFIG` names, if `VMCP_E2E=1` says that tests may use it. `make e2e`
+    /// sets both.
     pub fn from_environment() -> Self {
         let kubeconfig = std::env::var_os("KUBECONFIG").filter(|_| std::env::var_os("VMCP_E2E").is_some());
         let kubeconfig = kubeconfig.expect("no cluster: run `make e2e`, or set KUBECONFIG and VMCP_E2E=1");
         Self { kubeconfig: kubeconfig.into(), programs: None }
     }
 
-    /// Whether it ends what is deleted with all that belongs to it: without controllers, nobody does.
+    /// Returns true if it collects garbage: without a controller manager a deleted namespace stays.
     pub(crate) fn collects(&self) -> bool {
         self.programs.as_ref().is_none_or(|programs| programs.get("kube-controller-manager").is_some())
     }
 
-    /// The file that tells a client how to reach it.
+    /// Returns the path of the kubeconfig.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// A client. It belongs to the runtime, and so to the test, that asks for it.
+    /// Returns a client. It belongs to the runtime of the test that asks for it.
     pub async fn client(&self) -> Client {
         let file = Kubeconfig::read_from(&self.kubeconfig).expect("a kubeconfig");
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
@@ -62,7 +63,7 @@ impl Cluster {
         Client::try_from(config).expect("a client")
     }
 
-    /// A new namespace whose name begins with `prefix`.
+    /// Creates a namespace whose name begins with `prefix`.
     pub async fn namespace(&self, prefix: &str) -> Namespace {
         let client = self.client().await;
         let metadata = json!({"generateName": format!("{prefix}-"), "labels": {LABEL: "scenario"}});
@@ -73,8 +74,8 @@ impl Cluster {
         Namespace::new(self.clone(), client, name)
     }
 
-    /// Applies every document of `yaml` on the server, with strict validation; those without a namespace go into
-    /// `namespace`.
+    /// Applies every document of `yaml` by server-side apply, with strict validation; documents without a
+    /// namespace go into `namespace`.
     pub async fn apply(&self, yaml: &str, namespace: &str) -> Result<Vec<DynamicObject>, kube::Error> {
         let client = self.client().await;
         let mut applied = Vec::new();
@@ -98,7 +99,7 @@ impl Cluster {
             self.apply(&yaml, "").await.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             let name = file.file_stem().unwrap_or_default().to_string_lossy();
             let wait = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", name.as_ref()];
-            // It fails at once while a new definition has no status at all.
+            // `kubectl wait` fails at once while a new definition has no status at all.
             let deadline = Instant::now() + CLUSTER_WAIT_TIMEOUT;
             while let Err(error) = self.kubectl(&wait).await {
                 assert!(Instant::now() < deadline, "{error}");
@@ -107,12 +108,12 @@ impl Cluster {
         }
     }
 
-    /// What `kubectl` writes, or its complaint.
+    /// Returns the output of `kubectl`, or its error output.
     pub async fn kubectl(&self, arguments: &[&str]) -> Result<String, String> {
         self.run("kubectl", arguments).await
     }
 
-    /// What `helm` writes, or its complaint.
+    /// Returns the output of `helm`, or its error output.
     pub async fn helm(&self, arguments: &[&str]) -> Result<String, String> {
         self.run("helm", arguments).await
     }

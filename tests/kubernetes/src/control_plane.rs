@@ -1,4 +1,5 @@
-//! etcd, the API server and the controllers: enough for schemas, server-side apply, garbage collection and status.
+//! [`ControlPlane`]: etcd, the API server and the controller manager; enough for schemas, server-side apply,
+//! garbage collection and status.
 
 mod credentials;
 mod processes;
@@ -19,7 +20,8 @@ use credentials::Credentials;
 
 pub(crate) use processes::Processes;
 
-/// A running control plane, gone when dropped and when the test's process ends. It is a [`Cluster`] without nodes.
+/// A running control plane, gone when dropped and when the process of the test ends in any way. It is a
+/// [`Cluster`] without nodes.
 pub struct ControlPlane {
     cluster: Cluster,
     has_controllers: bool,
@@ -27,15 +29,15 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// The one that all tests of a binary share; each makes a namespace of its own.
+    /// Returns the control plane that all tests of a binary share; each test makes a namespace of its own.
     pub async fn shared() -> &'static Self {
         static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
         SHARED.get_or_init(Self::start).await
     }
 
-    /// Starts one on free ports of 127.0.0.1. Needs no root.
+    /// Starts a control plane on free ports of 127.0.0.1. Needs no root.
     pub async fn start() -> Self {
-        // Whoever ends its processes removes it.
+        // The janitor of its processes removes the folder.
         let folder =
             tempfile::Builder::new().prefix("vmcp-control-plane-").tempdir().expect("a folder").keep();
 
@@ -45,8 +47,8 @@ impl ControlPlane {
             folder: &folder,
             address: "127.0.0.1",
             ports: [free_port(), free_port(), free_port()],
-            // An endpoint in the loopback range is refused, so there is none; without controllers there are no service
-            // accounts to admit pods with.
+            // An endpoint in the loopback range is refused, so there is none; without controllers there are
+            // no service accounts to admit pods with.
             flags: if programs.get("kube-controller-manager").is_some() {
                 "--endpoint-reconciler-type none"
             } else {
@@ -58,8 +60,9 @@ impl ControlPlane {
         Self { cluster, has_controllers, _processes: processes }
     }
 
-    /// Returns true, and records that the current test is skipped or cut short, if no controller manager runs:
-    /// `KUBEBUILDER_ASSETS` usually has none. Then nothing is garbage collected and a Deployment makes no pods.
+    /// Returns true, and records that the current test is skipped or cut short, if no controller manager
+    /// runs: `KUBEBUILDER_ASSETS` usually has none. Then nothing is garbage collected and a Deployment makes
+    /// no pods.
     pub fn skips_without_controllers(&self) -> bool {
         if !self.has_controllers {
             skipped(
@@ -78,13 +81,13 @@ impl Deref for ControlPlane {
     }
 }
 
-/// How a control plane is to be started.
+/// Settings of a control plane that is to be started.
 pub(crate) struct Plan<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) address: &'a str,
-    /// Of the API server, etcd and etcd's peers.
+    /// Ports of the API server, of etcd and of etcd for its peers.
     pub(crate) ports: [u16; 3],
-    /// More flags for the API server.
+    /// More flags of the API server.
     pub(crate) flags: &'a str,
 }
 
@@ -129,7 +132,8 @@ impl Plan<'_> {
         let [admin, _] = ["admin", "node"].map(|user| credentials.kubeconfig(user, &server));
         let cluster = Cluster::at(admin.clone(), programs.clone());
         ready(&cluster, processes).await;
-        // Not before: it gives an API server ten seconds, which may be short on a busy machine, and ends.
+        // Only now: a controller manager gives the API server ten seconds, which a busy machine may exceed,
+        // and ends.
         if let Some(program) = programs.get("kube-controller-manager") {
             processes.start(
                 "kube-controller-manager",
@@ -161,6 +165,6 @@ async fn ready(cluster: &Cluster, processes: &mut Processes) {
 async fn asked(client: &Client) -> Result<(), kube::Error> {
     let ready = Request::get("/readyz").body(Vec::new()).map_err(kube::Error::HttpError)?;
     client.request_text(ready).await?;
-    // The API server makes this namespace itself, a moment after it says that it is ready.
+    // The API server creates this namespace itself, a moment after it says that it is ready.
     Api::<Namespace>::all(client.clone()).get("default").await.map(drop)
 }

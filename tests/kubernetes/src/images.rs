@@ -1,6 +1,6 @@
-//! Images made here, as no registry can be reached: built by buildah, given to the node as archives.
+//! Container images, built by buildah and given to the node as archives, as no registry can be reached.
 //!
-//! What goes into an image is hashed, and the archive kept under that name: nothing is built twice.
+//! The sources of an image are hashed and the archive is kept under the hash: nothing is built twice.
 
 mod base;
 mod names;
@@ -22,54 +22,56 @@ pub use servers::{SERVERS, servers};
 
 use crate::cache;
 
-/// A folder with a `Dockerfile` and what it copies, beside the images, so that nothing crosses a file system.
+/// A build context: a folder with a `Dockerfile` and the files that it copies. It lies beside the images, so
+/// that nothing crosses a file system.
 pub struct Context {
     folder: TempDir,
 }
 
 impl Context {
-    /// One with this `Dockerfile`.
+    /// Makes a build context with this `Dockerfile`.
     pub fn new(dockerfile: &str) -> Self {
         let parent = cache().join("kubernetes/contexts");
         fs::create_dir_all(&parent).expect("a folder for contexts");
-        // Those of runs that were interrupted.
+        // Contexts of interrupted runs.
         remove_old(&parent);
         let context = Self { folder: TempDir::new_in(parent).expect("a folder") };
         fs::write(context.path().join("Dockerfile"), dockerfile).expect("the Dockerfile");
         context
     }
 
-    /// Its folder.
+    /// Returns its folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Copies a file or a folder, links as they are.
+    /// Copies a file or a folder into it; links stay links.
     pub async fn copy(&self, from: &Path, name: &str) {
         run("cp", Command::new("cp").arg("--archive").arg(from).arg(self.path().join(name))).await;
     }
 }
 
-/// How an image is built.
+/// A build of an image.
 #[derive(Debug, Default)]
 pub struct Build {
-    /// Its name.
+    /// Name of the image.
     pub tag: String,
     /// Build arguments, `NAME=VALUE`.
     pub arguments: Vec<String>,
-    /// What `RUN` sees besides, `HERE:THERE`; it is no part of the image.
+    /// Mounts for `RUN`, `HERE:THERE`; they are no part of the image.
     pub volumes: Vec<String>,
-    /// The stage to stop at; the last one if empty.
+    /// Stage to stop at; the last one if empty.
     pub target: String,
 }
 
 impl Build {
-    /// An image of this name.
+    /// Returns a build of an image of this name.
     pub fn new(tag: &str) -> Self {
         Self { tag: tag.to_owned(), ..Self::default() }
     }
 
-    /// The archive of the image that was built from what `key` stands for; built from `folder` if there is none.
+    /// Returns the archive of the image for `key`, the hash of its sources; builds it from `folder` if there
+    /// is none.
     pub async fn archive(&self, key: &str, folder: &Path) -> PathBuf {
         let archive = self.path(key);
         let _alone = alone("images").await;
@@ -85,7 +87,7 @@ impl Build {
         archive
     }
 
-    /// The same for an image that others are built on, of which no archive is needed: an empty file stands for it.
+    /// Builds an image that others are based on. No archive of it is needed: an empty file marks it as built.
     pub(crate) async fn base(&self, key: &str, folder: &Path) {
         let mark = self.path(key);
         let _alone = alone("images").await;
@@ -99,7 +101,7 @@ impl Build {
     async fn build(&self, folder: &Path) {
         let Self { tag, arguments, volumes, target } = self;
         eprintln!("building the image {tag}");
-        // What a build that was interrupted left. No other runs: we are alone.
+        // An interrupted build may have left containers. No other build runs: the lock is ours.
         run("buildah rm", buildah().args(["rm", "--all"])).await;
         let mut build = buildah();
         build.args(["bud", "--isolation", "chroot", "--layers=false", "--pull-never", "--tag", tag]);
@@ -108,25 +110,25 @@ impl Build {
         }
         build.args(arguments.iter().flat_map(|argument| ["--build-arg", argument]));
         build.args(volumes.iter().flat_map(|volume| ["--volume", volume]));
-        // What it prints is its progress.
+        // Its output is shown as progress.
         let status = build.arg(folder).stdin(Stdio::null()).status().await.expect("buildah");
         assert!(status.success(), "building {tag} failed: {status}");
     }
 
-    /// Where the archive is, if it is.
+    /// Returns the path of the archive, built or not.
     fn path(&self, key: &str) -> PathBuf {
         let folder = cache().join("kubernetes/images").join(self.tag.replace([':', '/'], "-"));
         fs::create_dir_all(&folder).expect("a folder for images");
         folder.join(format!("{}.tar", digest(&[key, &self.arguments.join(" "), &self.target])))
     }
 
-    /// Whether there is an archive for `key` already.
+    /// Returns true if there is an archive for `key`.
     pub fn is_built(&self, key: &str) -> bool {
         self.path(key).exists()
     }
 }
 
-/// Waits until no other process makes what is in this folder of the cache; the file that is given keeps them waiting.
+/// Locks a folder of the cache against other processes while the returned file is held.
 async fn alone(folder: &str) -> File {
     let folder = cache().join("kubernetes").join(folder);
     fs::create_dir_all(&folder).expect("a folder");
@@ -139,7 +141,7 @@ async fn alone(folder: &str) -> File {
     taken.expect("a lock")
 }
 
-/// Removes what is older than a day from a folder; what is younger may be in use by another run.
+/// Removes entries of a folder that are older than a day; younger ones may be in use by another run.
 fn remove_old(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let about = entry.metadata().ok();
@@ -152,12 +154,12 @@ fn remove_old(folder: &Path) {
     }
 }
 
-/// buildah with a storage of its own.
+/// Returns a command of buildah with a storage of its own.
 fn buildah() -> Command {
     let storage = cache().join("kubernetes/buildah");
     let mut command = Command::new("buildah");
     command.arg("--root").arg(storage.join("root")).arg("--runroot").arg(storage.join("run"));
-    // Caches that a Dockerfile mounts are kept where temporary files are.
+    // buildah keeps the cache mounts of a Dockerfile in the folder for temporary files.
     let temporary = storage.join("caches");
     fs::create_dir_all(&temporary).expect("a folder for caches");
     command.env("TMPDIR", temporary).env("STORAGE_DRIVER", "overlay");
@@ -177,13 +179,13 @@ fn short(hash: &[u8]) -> String {
     format!("{:016x}", hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// What a file holds, in short.
+/// Returns the hash of a file in 16 digits.
 pub(crate) fn digest_of(file: &Path) -> String {
     let bytes = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     short(&Sha256::digest(bytes))
 }
 
-/// Runs a command that has to succeed, and gives what it writes.
+/// Runs a command that has to succeed, and returns its output.
 pub(crate) async fn run(what: &str, command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await;
     let output = output.unwrap_or_else(|error| panic!("{what}: {error}; scripts/setup-e2e.sh installs it"));

@@ -1,9 +1,10 @@
 //! Harness of the Kubernetes tests: a real API server, and a real node on which pods run.
 //!
 //! - [`ControlPlane`]: etcd, API server and controller manager on free ports of 127.0.0.1; no root, no pods.
-//! - [`Node`]: a whole cluster with one node inside one network namespace; takes root. `make e2e` brings it up.
+//! - [`Node`]: a whole cluster with one node inside one network namespace; takes root. `make e2e` starts it.
 //! - [`Cluster`]: either of them, or the cluster that `KUBECONFIG` names, as its administrator sees it.
-//! - [`Namespace`]: the part of a cluster that one test owns. A wait in it that times out prints objects, events and logs.
+//! - [`Namespace`]: the part of a cluster that one test owns. A wait in it that times out prints its
+//!   objects, events and logs.
 //! - [`Operator`]: the built `vmcp-operator`, running beside the test and watching one namespace.
 //!
 //! A test of the control plane reads as a scenario:
@@ -18,7 +19,8 @@
 //!
 //! A test that needs pods begins with [`Cluster::from_environment`] instead.
 //!
-//! Nothing here returns an error: a harness that cannot do its part fails the test, with the objects, events and logs.
+//! Nothing here returns an error: a harness that cannot do its part fails the test, with the objects,
+//! events and logs.
 #![expect(
     clippy::expect_used,
     clippy::missing_panics_doc,
@@ -45,7 +47,8 @@ pub use vmcp_integration::skipped;
 
 use std::time::Duration;
 
-/// Longest wait for an event in a cluster; then the test fails. Generous: the machine may be busy with other tests.
+/// Longest wait for an event in a cluster; then the test fails. Generous: the machine may be busy with other
+/// tests.
 pub const CLUSTER_WAIT_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Returns the root of the repository.

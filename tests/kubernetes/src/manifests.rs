@@ -1,6 +1,6 @@
-//! What several scenarios apply.
+//! Manifests that several scenarios apply.
 
-/// An MCPServer `web` that speaks HTTP: the fixture, in the image of the tests.
+/// An MCPServer `web` that speaks HTTP: the fixture server in the image of the tests.
 pub const WEB: &str = "apiVersion: toolhive.stacklok.com/v1alpha1
 kind: MCPServer
 metadata: {name: web}

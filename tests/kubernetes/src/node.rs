@@ -1,6 +1,7 @@
-//! One node on which pods really run: a whole cluster inside one network namespace, from which nothing leaves.
+//! [`Node`]: a whole cluster with one node on which pods really run, inside one network namespace that
+//! nothing leaves.
 //!
-//! It outlives the process that brings it up; its folder tells everything that takes it down again.
+//! It outlives the process that brings it up; its folder holds everything needed to take it down.
 
 mod containers;
 mod down;
@@ -15,11 +16,11 @@ use crate::control_plane::{Plan, Processes};
 use crate::images::run;
 use crate::{Cluster, Programs, cache};
 
-/// The node's address, of a range kept for documentation.
+/// Address of the node, of a range reserved for documentation.
 const ADDRESS: &str = "198.51.100.1";
 const DNS: &str = "10.96.0.10";
 
-/// A node under a name; several can be up at a time.
+/// A node, up or down, by name; several can be up at a time.
 #[derive(Debug, Clone)]
 pub struct Node {
     name: String,
@@ -27,42 +28,42 @@ pub struct Node {
 }
 
 impl Node {
-    /// The node of this name, up or down.
+    /// Returns the node of this name, up or down.
     pub fn named(name: &str) -> Self {
         Self { name: format!("vmcp-{name}"), folder: cache().join("kubernetes/nodes").join(name) }
     }
 
-    /// Whether it was brought up and not taken down.
+    /// Returns true if it was brought up and not taken down.
     pub fn is_up(&self) -> bool {
         self.folder.exists()
     }
 
-    /// The administrator's kubeconfig; it is of use inside the network only.
+    /// Returns the path of the kubeconfig of the administrator; it works inside the network only.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.join("admin.kubeconfig")
     }
 
-    /// The file that a process enters the cluster's network by.
+    /// Returns the file by which a process enters the network of the cluster.
     pub fn network(&self) -> PathBuf {
         Path::new("/run/netns").join(&self.name)
     }
 
-    /// Makes the network, the first step of [`Node::start`].
+    /// Makes the network; the first step of a start.
     pub async fn lay_network(&self) {
         assert!(!self.is_up(), "{} is up already; take it down first", self.name);
         std::fs::create_dir_all(&self.folder).expect("a folder for the node");
         network::create(&self.name).await;
     }
 
-    /// Starts everything and waits until the node is ready. The caller is inside the network, and inside a mount namespace
-    /// of its own.
+    /// Starts everything and waits until the node is ready. The caller is inside the network, and in a mount
+    /// namespace of its own.
     pub async fn start(&self) -> Cluster {
         let folder = self.folder.as_path();
         let programs = tokio::task::spawn_blocking(Programs::built).await.expect("building");
         isolation::isolate(folder).await;
         network::configure().await;
         let mut processes = Processes::lasting(folder);
-        // The containers' daemon starts while the control plane does.
+        // containerd starts while the control plane does.
         containers::start(folder, &mut processes);
         let plan = Plan { folder, address: ADDRESS, ports: [6443, 2379, 2380], flags: "" };
         let cluster = plan.start(&programs, &mut processes).await;
@@ -80,7 +81,7 @@ impl Node {
         run("ctr", import.args(["images", "import"]).arg(archive)).await;
     }
 
-    /// Ends every process and removes every trace, also after a start that failed half-way.
+    /// Kills every process and removes every trace, also after a start that failed half-way.
     pub async fn down(&self) {
         down::down(&self.name, &self.network(), &self.folder).await;
     }

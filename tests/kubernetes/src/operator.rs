@@ -1,4 +1,4 @@
-//! The built `vmcp-operator`, running beside the test against the namespace of the test.
+//! [`Operator`]: the built `vmcp-operator`, running beside the test and watching the namespace of the test.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::Namespace;
 /// Longest wait until an operator has nothing left to write. It looks at each object again every few seconds.
 const REST_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// A running operator; killed when dropped. What it logs is printed when the test fails.
+/// A running operator; killed when dropped. Its log is printed when the test fails.
 pub struct Operator {
     /// Its process, for its log, its memory and for signals.
     pub process: Process,
@@ -18,18 +18,18 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Defines the resources, and starts one replica that looks after `place` alone. It has the rights of an administrator,
-    /// and leads unasked: one that a busy machine lets miss its lease would end.
+    /// Defines the resources, and starts one replica that watches `place` alone. It has the rights of an
+    /// administrator, and does not elect a leader: one that a busy machine lets miss its lease would end.
     pub async fn start(place: &Namespace) -> Self {
         Self::with(place, "one", &[("LEADER_ELECT", "false")]).await
     }
 
-    /// The same under a name, for several replicas that elect one that leads.
+    /// Starts a replica under a name; several elect one that leads.
     pub async fn replica(place: &Namespace, identity: &str) -> Self {
         Self::with(place, identity, &[]).await
     }
 
-    /// The same with variables of the environment that say more, or otherwise.
+    /// Starts an operator with variables of the environment that add to the usual ones or override them.
     pub async fn with(place: &Namespace, identity: &str, variables: &[(&str, &str)]) -> Self {
         place.cluster().define_resources().await;
         let [metrics, health] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
@@ -55,13 +55,14 @@ impl Operator {
         Self { process, metrics }
     }
 
-    /// The Prometheus metrics.
+    /// Returns the Prometheus metrics.
     pub async fn metrics(&self) -> String {
         let answer = http_client().get(format!("http://{}/metrics", self.metrics)).send().await;
         answer.expect("the port of the metrics").text().await.expect("metrics")
     }
 
-    /// The sum of a counter or gauge over the lines that begin with `name` and contain every one of `labels`.
+    /// Returns the sum of a counter or gauge over the lines that begin with `name` and contain every one of
+    /// `labels`.
     pub async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
         let metrics = self.metrics().await;
         let lines = metrics.lines().filter(|line| {
@@ -87,7 +88,7 @@ impl Operator {
         place
             .eventually_within(REST_TIMEOUT, "reconciles that write nothing", async || {
                 let now = (self.reconciles(kind).await, self.writes().await);
-                // No reconcile before the first one counts: the operator may not have begun.
+                // Before the first reconcile there is no rest: the operator may not have begun.
                 if now.1 > last_write.1 || last_write.0 == 0 {
                     last_write = now;
                     return None;

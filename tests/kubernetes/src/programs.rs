@@ -1,22 +1,23 @@
-//! Where the programs of Kubernetes are.
+//! Programs of Kubernetes: those of `KUBEBUILDER_ASSETS`, or our own build.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The folder where the project keeps what it builds and fetches for itself.
+/// Returns the folder in which the project keeps everything that it builds and fetches for itself.
 pub fn cache() -> PathBuf {
     let home = || PathBuf::from(std::env::var_os("HOME").expect("HOME")).join(".cache");
     std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from).join("vmcp")
 }
 
-/// The programs of Kubernetes, found or built.
+/// Programs of Kubernetes in one folder.
 #[derive(Debug, Clone)]
 pub struct Programs {
     folder: PathBuf,
 }
 
 impl Programs {
-    /// What `KUBEBUILDER_ASSETS` points to, or else our own build; the first build takes minutes and shows its progress.
+    /// Returns the programs in `KUBEBUILDER_ASSETS`, or else our own build; the first build takes minutes and
+    /// shows its progress.
     pub fn find() -> Self {
         if let Some(folder) = std::env::var_os("KUBEBUILDER_ASSETS") {
             return Self { folder: folder.into() };
@@ -24,7 +25,7 @@ impl Programs {
         Self::built()
     }
 
-    /// Our own build, which has everything a node needs.
+    /// Returns our own build, which has everything that a node needs.
     pub fn built() -> Self {
         let script = crate::repository().join("tests/kubernetes/components/build.sh");
         let build = Command::new(&script).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
@@ -33,18 +34,18 @@ impl Programs {
         Self { folder: String::from_utf8_lossy(&build.stdout).trim().into() }
     }
 
-    /// Where they are.
+    /// Returns their folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The path of a program, if there is such a program.
+    /// Returns the path of a program, if there is such a program.
     pub fn get(&self, name: &str) -> Option<PathBuf> {
         let program = self.folder.join(name);
         program.exists().then_some(program)
     }
 
-    /// The path of a program.
+    /// Returns the path of a program, which has to be there.
     pub fn path(&self, name: &str) -> PathBuf {
         self.get(name).unwrap_or_else(|| panic!("there is no {name} in {}", self.folder.display()))
     }

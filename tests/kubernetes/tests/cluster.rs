@@ -1,4 +1,4 @@
-//! What needs pods that run, one module a theme. `make e2e` brings the cluster.
+//! Scenarios that need running pods, one module a theme. `make e2e` brings the cluster.
 
 #[cfg(test)]
 mod scenario {
@@ -17,7 +17,7 @@ mod scenario {
         place.eventually(&format!("{name} to be ready"), ready).await;
     }
 
-    /// A modern client of a VirtualMCPServer, and the way that it takes.
+    /// Returns a modern client of a VirtualMCPServer, and the endpoint that it uses.
     async fn client(place: &Namespace, name: &str) -> (Endpoint, Client) {
         let way = place.endpoint(&format!("vmcp-{name}"), 4483).await;
         let client = Client::modern(&format!("{}/mcp", way.url));

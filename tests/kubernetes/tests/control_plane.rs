@@ -1,4 +1,4 @@
-//! What needs an API server and no pods, one module a theme.
+//! Scenarios that need an API server and no pods, one module a theme.
 
 #[cfg(test)]
 mod scenario {

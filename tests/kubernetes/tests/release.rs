@@ -1,4 +1,5 @@
-//! The life of a release of the chart. A binary of its own: it takes away the operator that other scenarios need.
+//! Scenario of the life of a release of the chart. It is a binary of its own: it removes the operator that
+//! other scenarios need.
 
 #[cfg(test)]
 mod scenario {

@@ -1,20 +1,20 @@
-//! The command line.
+//! Command line of the server.
 
 use clap::{Parser, ValueEnum};
 use rmcp::model::ProtocolVersion;
 
-/// An MCP server that passes the official conformance suite.
+/// An MCP server that passes the official conformance suite
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// Port on 127.0.0.1; 0 takes a free one.
+    /// Port on 127.0.0.1; 0 takes a free one
     #[arg(long, default_value_t = 0)]
     pub port: u16,
-    /// Which protocol revisions it speaks.
+    /// Protocol revisions that the server speaks
     #[arg(long, value_enum, default_value = "dual")]
     pub era: Era,
 }
 
-/// Which protocol revisions the server speaks.
+/// Protocol revisions that the server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Era {
     /// 2025-11-25 and older.
@@ -26,7 +26,7 @@ pub(crate) enum Era {
 }
 
 impl Era {
-    /// The revisions.
+    /// Returns the revisions of this era.
     pub(crate) fn revisions(self) -> Vec<ProtocolVersion> {
         let modern = |version: &ProtocolVersion| *version == ProtocolVersion::V_2026_07_28;
         let wanted = |version: &&ProtocolVersion| match self {

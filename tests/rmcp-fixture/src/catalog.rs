@@ -1,6 +1,5 @@
-//! What the server offers: definitions, and the answers that are always the same.
-//!
-//! They are data, so that the code has only what behaves.
+//! Definitions of tools, prompts and resources with their fixed answers. They are data files; code answers
+//! the rest.
 
 use std::collections::HashMap;
 
@@ -9,16 +8,16 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A definition with its answer.
+/// A definition with its fixed answer.
 #[derive(Deserialize)]
 pub(crate) struct Entry<D> {
-    /// What is listed.
+    /// Definition as it is listed.
     pub definition: D,
-    /// A tool's content, a prompt's messages, a resource's contents; none where code gives it.
+    /// Content of a tool, messages of a prompt or contents of a resource; `None` where code answers.
     pub answer: Option<Value>,
 }
 
-/// Everything that is always there, in the order of the files.
+/// Definitions that are always there, in the order of the files.
 pub(crate) struct Catalog {
     /// Tools.
     pub tools: Vec<Entry<Tool>>,
@@ -39,7 +38,7 @@ impl Catalog {
     }
 }
 
-/// `answer`, with `{name}` replaced by each argument's text.
+/// Returns `answer` with each `{name}` replaced by the text of that argument.
 pub(crate) fn fill<A: DeserializeOwned>(
     answer: &Value,
     arguments: &HashMap<&str, String>,
@@ -47,7 +46,7 @@ pub(crate) fn fill<A: DeserializeOwned>(
     serde_json::from_value(replace(answer, arguments))
 }
 
-/// The arguments that are texts.
+/// Returns the arguments that are texts.
 pub(crate) fn texts(arguments: Option<&JsonObject>) -> HashMap<&str, String> {
     let texts = arguments.into_iter().flatten();
     texts.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?.to_owned()))).collect()

@@ -1,7 +1,8 @@
 //! Questions to the client, in the form of its era.
 //!
-//! A legacy client is asked while its request is under way. A modern one gets the questions as a result and repeats its
-//! request with the answers; what the server must remember meanwhile travels with it, sealed.
+//! A legacy client is asked while its request is under way. A modern one gets the questions as a result and
+//! repeats its request with the answers; everything that the server must remember meanwhile travels with the
+//! client, sealed.
 
 use rmcp::model::{
     ClientCapabilities, CreateMessageRequest, CreateMessageRequestParams, ElicitRequest, ElicitRequestParams,
@@ -12,21 +13,21 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 
-use crate::answers::Answers;
+use crate::answers::ClientAnswers;
 use crate::stop::Stop;
 
-/// The conversation about one request.
+/// The questions and answers of one request.
 pub(crate) struct Dialogue<'a> {
     context: &'a RequestContext<RoleServer>,
     seal: &'a RequestStateCodec,
     responses: Option<InputResponses>,
-    /// The answers of the rounds so far, if the client came back with sealed state.
-    state: Option<Vec<Answers>>,
+    /// Answers of the rounds so far, if the client came back with sealed state.
+    state: Option<Vec<ClientAnswers>>,
     round: usize,
 }
 
 impl<'a> Dialogue<'a> {
-    /// Takes up the conversation where the request is. State that was tampered with is an error.
+    /// Takes up the dialogue where the request stands. State that was tampered with is an error.
     pub(crate) fn new(
         context: &'a RequestContext<RoleServer>,
         seal: &'a RequestStateCodec,
@@ -38,29 +39,30 @@ impl<'a> Dialogue<'a> {
         Ok(Self { context, seal, responses, state, round: 0 })
     }
 
-    /// Whether the request is of 2026-07-28.
+    /// Returns true for a request of 2026-07-28.
     pub(crate) fn modern(&self) -> bool {
         self.context.protocol_version().is_some_and(|version| version == ProtocolVersion::V_2026_07_28)
     }
 
-    /// What the client can be asked.
+    /// Returns the capabilities of the client: the kinds of questions that it can be asked.
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
         self.context.client_capabilities().unwrap_or_default()
     }
 
-    /// Asks, and keeps no state.
-    pub(crate) async fn ask(&self, questions: InputRequests) -> Result<Answers, Stop> {
+    /// Asks questions, without state.
+    pub(crate) async fn ask(&self, questions: InputRequests) -> Result<ClientAnswers, Stop> {
         if !self.modern() {
             return self.put(questions).await;
         }
-        match Answers::complete(self.responses.as_ref(), questions.keys()) {
+        match ClientAnswers::complete(self.responses.as_ref(), questions.keys()) {
             Some(answers) => Ok(answers),
             None => Err(Stop::Ask(Box::new(InputRequiredResult::from_input_requests(questions)))),
         }
     }
 
-    /// Asks, and remembers in sealed state what was answered. To be called in the same order in each repetition.
-    pub(crate) async fn round(&mut self, questions: InputRequests) -> Result<Answers, Stop> {
+    /// Asks questions and seals the answers into the state. Rounds have to come in the same order in each
+    /// repetition of the request.
+    pub(crate) async fn round(&mut self, questions: InputRequests) -> Result<ClientAnswers, Stop> {
         if !self.modern() {
             return self.put(questions).await;
         }
@@ -70,9 +72,9 @@ impl<'a> Dialogue<'a> {
         if let Some(answers) = answered.get(round) {
             return Ok(answers.clone());
         }
-        // Responses count only for a question that was asked: without state there was none.
+        // Responses count only after a question: a request without state was never asked one.
         let responses = self.state.is_some().then(|| self.responses.take()).flatten();
-        if let Some(answers) = Answers::complete(responses.as_ref(), questions.keys()) {
+        if let Some(answers) = ClientAnswers::complete(responses.as_ref(), questions.keys()) {
             self.state.get_or_insert_default().push(answers.clone());
             return Ok(answers);
         }
@@ -81,9 +83,9 @@ impl<'a> Dialogue<'a> {
         Err(Stop::Ask(Box::new(InputRequiredResult::new(Some(questions), Some(sealed)))))
     }
 
-    async fn put(&self, questions: InputRequests) -> Result<Answers, Stop> {
+    async fn put(&self, questions: InputRequests) -> Result<ClientAnswers, Stop> {
         let peer = &self.context.peer;
-        let mut answers = Answers::default();
+        let mut answers = ClientAnswers::default();
         for (key, question) in questions {
             let answer = match question {
                 InputRequest::Elicitation(form) => {
@@ -101,13 +103,13 @@ impl<'a> Dialogue<'a> {
     }
 }
 
-/// A form for the user with these properties, all of them required.
+/// Returns a form for the user with these properties, all of them required.
 pub(crate) fn required_form(message: &str, properties: &Value) -> Result<InputRequest, Stop> {
     let required: Vec<&String> = properties.as_object().into_iter().flat_map(serde_json::Map::keys).collect();
     form(message, json!({"type": "object", "required": required, "properties": properties}))
 }
 
-/// A form for the user.
+/// Returns a form for the user.
 pub(crate) fn form(message: &str, schema: Value) -> Result<InputRequest, Stop> {
     let params = ElicitRequestParams::FormElicitationParams {
         meta: None,
@@ -117,13 +119,13 @@ pub(crate) fn form(message: &str, schema: Value) -> Result<InputRequest, Stop> {
     Ok(InputRequest::Elicitation(ElicitRequest::new(params)))
 }
 
-/// A prompt for the client's model.
+/// Returns a prompt for the client's model.
 pub(crate) fn sampling(prompt: &str) -> InputRequest {
     let params = CreateMessageRequestParams::new(vec![SamplingMessage::user_text(prompt)], 100);
     InputRequest::CreateMessage(CreateMessageRequest::new(params))
 }
 
-/// The question for the client's roots.
+/// Returns the question for the client's roots.
 pub(crate) fn roots() -> InputRequest {
     InputRequest::ListRoots(ListRootsRequest::default())
 }

@@ -1,4 +1,5 @@
-//! Who is told about changes: listening streams of modern clients, sessions of legacy ones.
+//! Registry of clients that want to hear of changes: listening streams of modern clients, sessions of legacy
+//! ones.
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
@@ -11,15 +12,15 @@ use rmcp::service::{Peer, SubscriptionContext, SubscriptionSink};
 /// A legacy session.
 #[derive(Default)]
 pub(crate) struct Session {
-    /// How to reach its client; set once the session is initialized.
+    /// Connection to its client; set once the session is initialized.
     pub peer: OnceLock<Peer<RoleServer>>,
     /// URIs of the resources that it watches.
     pub watched: Mutex<HashSet<String>>,
-    /// From which level on it wants log messages; none until it says so.
+    /// Lowest level of log messages that it wants; `None` until it says so.
     pub level: Mutex<Option<LoggingLevel>>,
 }
 
-/// What changed.
+/// A change that clients are told about.
 #[derive(Clone, Copy)]
 pub(crate) enum Change {
     /// The list of tools.
@@ -30,7 +31,7 @@ pub(crate) enum Change {
     Resource(&'static str),
 }
 
-/// Everybody who is told about changes.
+/// All clients that are told about changes.
 #[derive(Default)]
 pub(crate) struct Listeners {
     streams: Mutex<HashMap<u64, SubscriptionSink>>,
@@ -50,18 +51,18 @@ impl Listeners {
         self.streams.lock().remove(&key);
     }
 
-    /// Adds a session; it is dropped with its last reference.
+    /// Registers a session by a weak reference: it leaves the registry with its last owner.
     pub(crate) fn add(&self, session: &Arc<Session>) {
         let mut sessions = self.sessions.lock();
         sessions.retain(|known| known.strong_count() > 0);
         sessions.push(Arc::downgrade(session));
     }
 
-    /// Tells everybody who wants to know. Who is gone by now is no error.
+    /// Tells every client that wants to know. A client that is gone by now is no error.
     pub(crate) async fn tell(&self, change: Change) {
         let streams: Vec<_> = self.streams.lock().values().cloned().collect();
         for stream in streams {
-            // The stream itself knows what its client wants to hear.
+            // A stream of a modern client drops what its filter does not name.
             let _unwanted_or_gone = match change {
                 Change::Tools => stream.notify_tool_list_changed().await,
                 Change::Prompts => stream.notify_prompt_list_changed().await,

@@ -1,7 +1,8 @@
 //! An MCP server on rmcp, the official Rust SDK, that passes the official conformance suite in both eras.
 //!
-//! It has every tool, prompt and resource that a scenario of the suite asks for. What it asks of its client, it asks in
-//! the form of the client's era, so that the same tools exercise all four pairings of client and server behind a gateway.
+//! It has every tool, prompt and resource that a scenario of the suite asks for. It asks its client in the
+//! form of the era of that client, so that the same tools exercise all four pairings of client and server
+//! behind a gateway.
 #![expect(deprecated, reason = "sampling, roots and logging are deprecated, and still to be relayed")]
 
 mod answers;
@@ -40,7 +41,7 @@ async fn main() -> anyhow::Result<()> {
         StreamableHttpServerConfig::default(),
     );
     writeln!(std::io::stdout(), "listening on http://{address}/mcp")?;
-    // An event is several small writes; without this each waits 40 ms for an acknowledgement.
+    // An event is several small writes; with Nagle on, each would wait 40 ms for an acknowledgement.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     Ok(axum::serve(listener, Router::new().nest_service("/mcp", service)).await?)
 }

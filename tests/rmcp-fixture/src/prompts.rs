@@ -13,7 +13,7 @@ use crate::dialogue::{Dialogue, required_form};
 use crate::server::Server;
 use crate::stop::Stop;
 
-/// `prompts/get`.
+/// Answers `prompts/get`.
 pub(crate) async fn get(
     server: &Server,
     params: GetPromptRequestParams,
@@ -39,7 +39,7 @@ pub(crate) async fn get(
     Ok(GetPromptResult::new(fill(answer, &arguments)?).into())
 }
 
-/// `completion/complete`: the same towns for every argument.
+/// Answers `completion/complete` with the same towns for every argument.
 pub(crate) fn complete(params: &CompleteRequestParams) -> Result<CompleteResult, ErrorData> {
     let towns =
         ["paris", "parma", "passau"].into_iter().filter(|town| town.starts_with(&params.argument.value));

@@ -1,4 +1,4 @@
-//! Resources.
+//! Resources and their one template.
 
 use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, ResourceContents, ResourceTemplate};
@@ -6,14 +6,14 @@ use serde_json::json;
 
 use crate::catalog::Catalog;
 
-/// The one template.
+/// Returns the one resource template.
 pub(crate) fn template() -> ResourceTemplate {
     ResourceTemplate::new("test://template/{id}/data", "Data by id")
         .with_description("A text that holds the id.")
         .with_mime_type("application/json")
 }
 
-/// `resources/read`.
+/// Answers `resources/read`.
 pub(crate) fn read(catalog: &Catalog, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     if let Some(id) = uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data")) {
         let data = json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});

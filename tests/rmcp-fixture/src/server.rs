@@ -1,4 +1,4 @@
-//! The server: which method goes where.
+//! Server handler of rmcp: routes each method to its module.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,31 +22,31 @@ use crate::listeners::{Listeners, Session};
 use crate::stop::Stop;
 use crate::{prompts, resources, tools};
 
-/// How long clients may keep a list or a resource, in milliseconds.
+/// Time for which clients may cache a list or a resource, in milliseconds.
 const TTL_MS: u64 = 60_000;
 
-/// Nobody guards anything with it: it only has to be long enough.
+/// Key that seals request states. It protects nothing here and only has to be long enough.
 const SEALING_KEY: &[u8] = b"of a test server, and no secret of anybody";
 
-/// What all sessions and requests share.
+/// State that all sessions and requests share.
 pub(crate) struct Shared {
-    /// What is always offered.
+    /// Definitions that are always offered.
     pub catalog: Catalog,
-    /// Whether the tool that comes and goes is there.
+    /// True while the tool that comes and goes is there.
     pub more_tools: AtomicBool,
-    /// Whether the prompt that comes and goes is there.
+    /// True while the prompt that comes and goes is there.
     pub more_prompts: AtomicBool,
-    /// Who is told about changes.
+    /// Clients that are told about changes.
     pub listeners: Listeners,
     /// Running and finished tasks.
     pub tasks: TaskManager,
-    /// Seals what a modern client brings back.
+    /// Seals the state that a modern client brings back.
     pub seal: RequestStateCodec,
     revisions: Vec<ProtocolVersion>,
 }
 
 impl Shared {
-    /// The state of a server that speaks the revisions of `era`.
+    /// Returns the state of a server that speaks the revisions of `era`.
     pub(crate) fn new(era: Era) -> anyhow::Result<Self> {
         Ok(Self {
             catalog: Catalog::load()?,
@@ -60,16 +60,16 @@ impl Shared {
     }
 }
 
-/// The handler of one legacy session, or of one modern request.
+/// Handler of one legacy session, or of one modern request.
 pub(crate) struct Server {
-    /// What all of them share.
+    /// State shared with all other handlers.
     pub shared: Arc<Shared>,
-    /// What belongs to a legacy session.
+    /// State of this legacy session.
     pub session: Arc<Session>,
 }
 
 impl Server {
-    /// A new handler.
+    /// Returns a handler with a session of its own.
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self { shared, session: Arc::default() }
     }

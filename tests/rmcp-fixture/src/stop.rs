@@ -1,18 +1,18 @@
-//! Why a handler stops before it has a result.
+//! Early ends of a handler: a question to the client, or an error.
 
 use rmcp::model::{CallToolResponse, GetPromptResponse, InputRequiredResult};
 use rmcp::{ErrorData, ServiceError};
 
-/// Why a handler stops before it has a result.
+/// Reason for which a handler ends before it has a result.
 pub(crate) enum Stop {
-    /// The client has to answer something first, and repeats its request.
+    /// The client has to answer questions first, and repeats its request.
     Ask(Box<InputRequiredResult>),
     /// An error of the protocol.
     Error(ErrorData),
 }
 
 impl Stop {
-    /// A tool's answer.
+    /// Converts the outcome of a tool into its answer: a question becomes a result, an error stays one.
     pub(crate) fn tool(result: Result<CallToolResponse, Self>) -> Result<CallToolResponse, ErrorData> {
         match result {
             Err(Self::Ask(question)) => Ok(CallToolResponse::InputRequired(*question)),
@@ -21,7 +21,7 @@ impl Stop {
         }
     }
 
-    /// A prompt's answer.
+    /// Converts the outcome of a prompt, as [`Self::tool`] does.
     pub(crate) fn prompt(result: Result<GetPromptResponse, Self>) -> Result<GetPromptResponse, ErrorData> {
         match result {
             Err(Self::Ask(question)) => Ok(GetPromptResponse::InputRequired(*question)),

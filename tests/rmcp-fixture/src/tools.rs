@@ -1,4 +1,4 @@
-//! Tools: which name does what.
+//! Tools by name: `tools/call` routes each to its module.
 
 mod change;
 mod input_required;
@@ -21,15 +21,15 @@ use crate::dialogue::Dialogue;
 use crate::server::Server;
 use crate::stop::Stop;
 
-/// One call of a tool.
-pub(crate) struct Call<'a> {
+/// One call of a tool, with the dialogue of its request.
+pub(crate) struct ToolCall<'a> {
     server: &'a Server,
     context: &'a RequestContext<RoleServer>,
     dialogue: Dialogue<'a>,
     arguments: JsonObject,
 }
 
-impl Call<'_> {
+impl ToolCall<'_> {
     fn text(&self, argument: &str) -> Result<&str, Stop> {
         let text = self.arguments.get(argument).and_then(Value::as_str);
         Ok(text.ok_or_else(|| {
@@ -38,7 +38,7 @@ impl Call<'_> {
     }
 }
 
-/// `tools/call`.
+/// Answers `tools/call`.
 pub(crate) async fn call(
     server: &Server,
     params: CallToolRequestParams,
@@ -47,7 +47,7 @@ pub(crate) async fn call(
     let name = params.name.as_ref();
     let state = params.request_state.as_deref();
     let dialogue = Dialogue::new(context, &server.shared.seal, params.input_responses, state)?;
-    let call = Call { server, context, dialogue, arguments: params.arguments.unwrap_or_default() };
+    let call = ToolCall { server, context, dialogue, arguments: params.arguments.unwrap_or_default() };
     if let Some(question) = name.strip_prefix("test_input_required_result_") {
         return Ok(input_required::call(question, call).await?.into());
     }
@@ -79,7 +79,7 @@ pub(crate) async fn call(
     Ok(result.into())
 }
 
-/// The schema of a tool without arguments.
+/// Returns the schema of a tool without arguments.
 pub(crate) fn no_arguments() -> Arc<JsonObject> {
     Arc::new(JsonObject::from_iter([("type".to_owned(), json!("object"))]))
 }
@@ -99,7 +99,7 @@ fn fixed(server: &Server, name: &str) -> Result<CallToolResult, Stop> {
     Ok(CallToolResult::success(fill(answer, &HashMap::new())?))
 }
 
-fn sampling_required(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+fn sampling_required(call: &ToolCall<'_>) -> Result<CallToolResult, Stop> {
     if call.dialogue.capabilities().sampling.is_none() {
         let required = ClientCapabilities::builder().enable_sampling().build();
         return Err(ErrorData::missing_required_client_capability(required).into());

@@ -1,26 +1,26 @@
-//! What came back for a request.
+//! [`HttpAnswer`]: a response over HTTP, read to its end.
 
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-/// What came back for a request.
+/// A response to a request, read to its end.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpAnswer {
     /// The HTTP status.
     pub status: StatusCode,
     /// The HTTP headers.
     pub headers: HeaderMap,
     /// The response message as it was sent.
     pub text: String,
-    /// The same, parsed; null when the body is no JSON.
+    /// The response message, parsed; null when the body is no JSON.
     pub message: Value,
-    /// The notifications that came before it on its stream.
+    /// Notifications that came before it on its stream.
     pub notifications: Vec<Value>,
 }
 
-impl Answer {
-    /// Reads a whole body, be it one message or a stream of events that ends.
+impl HttpAnswer {
+    /// Reads a whole body: one JSON document, or a stream of events that ends.
     pub(crate) async fn read(response: reqwest::Response) -> Self {
         let (status, headers) = (response.status(), response.headers().clone());
         let body = response.text().await.expect("a whole body");
@@ -34,34 +34,39 @@ impl Answer {
         Self { status, headers, message, notifications: notifications.collect(), text }
     }
 
-    /// The result; panics if there is none.
+    /// Returns the result; fails the test if there is none.
     pub fn result(&self) -> &Value {
         self.message.get("result").unwrap_or_else(|| panic!("no result: {} {}", self.status, self.text))
     }
 
-    /// The JSON-RPC error; panics if there is none.
+    /// Returns the JSON-RPC error; fails the test if there is none.
     pub fn error(&self) -> &Value {
         self.message.get("error").unwrap_or_else(|| panic!("no error: {} {}", self.status, self.text))
     }
 
-    /// Whether it is a tool result with `isError`.
+    /// Returns true for a tool result with `isError`.
     pub fn is_tool_error(&self) -> bool {
         self.result()["isError"] == Value::Bool(true)
     }
 
-    /// All the text blocks of a tool result.
+    /// Returns true for a JSON-RPC error and for a tool result with `isError`.
+    pub fn is_failure(&self) -> bool {
+        self.message["error"].is_object() || self.message["result"]["isError"] == Value::Bool(true)
+    }
+
+    /// Returns the text blocks of a tool result, one a line.
     pub fn content_text(&self) -> String {
         let blocks = self.result()["content"].as_array().map(Vec::as_slice).unwrap_or_default();
         blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The `structuredContent` of a tool result.
+    /// Returns the `structuredContent` of a tool result.
     pub fn structured(&self) -> &Value {
         &self.result()["structuredContent"]
     }
 }
 
-/// The data of each event of a complete stream, without those that carry none.
+/// Returns the data of each event of a complete stream, without events that carry none.
 fn events(body: &str) -> impl Iterator<Item = String> {
     body.split("\n\n").filter_map(|event| {
         let data = event.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim_start);

@@ -1,22 +1,22 @@
-//! Requests whose server asks for input before it answers, in the form of either era.
+//! Requests during which the server asks for input, answered in the form of the era of the client.
 
 use futures::StreamExt as _;
 use reqwest::Response;
 use serde_json::{Value, json};
 
-use crate::{Answer, Client, WAIT_TIMEOUT};
+use crate::{Client, HttpAnswer, WAIT_TIMEOUT};
 
-/// What a user says to a question: a result, or an error object under `error`.
+/// Answers a question by method and parameters: with a result, or with an error object under `error`.
 pub type User<'a> = &'a dyn Fn(&str, &Value) -> Value;
 
-/// The messages of a stream of events, as they come.
+/// Messages of an event stream, read one by one.
 pub struct Messages {
     response: std::pin::Pin<Box<dyn futures::Stream<Item = Vec<u8>> + Send>>,
     read: String,
 }
 
 impl Messages {
-    /// The messages of a response, be it a stream or one document.
+    /// Reads the messages of a response; one JSON document counts as a stream of one event.
     pub fn of(response: Response) -> Self {
         let kind = response.headers().get("content-type");
         let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
@@ -24,14 +24,13 @@ impl Messages {
         let response: std::pin::Pin<Box<dyn futures::Stream<Item = Vec<u8>> + Send>> = if is_stream {
             chunks.boxed()
         } else {
-            // A document reads as a stream of one event.
             let end = futures::stream::once(std::future::ready(b"\n\n".to_vec()));
             futures::stream::once(std::future::ready(b"data: ".to_vec())).chain(chunks).chain(end).boxed()
         };
         Self { response, read: String::new() }
     }
 
-    /// The next message; none at the end of the stream.
+    /// Returns the next message; `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<Value> {
         let read = async {
             loop {
@@ -52,7 +51,7 @@ impl Messages {
 }
 
 impl Client {
-    /// Answers a request of the server's.
+    /// Answers a request of the server.
     pub async fn reply(&self, id: &Value, said: &Value) -> Response {
         let mut message = json!({"jsonrpc": "2.0", "id": id});
         match said.get("error") {
@@ -62,9 +61,9 @@ impl Client {
         self.post("", &json!({}), &message.to_string()).send().await.expect("an HTTP answer")
     }
 
-    /// Sends a request and answers what the server asks until it asks no more. The answer, and the questions as
-    /// `[method, params]`.
-    pub async fn converse(&self, method: &str, params: Value, user: User<'_>) -> (Answer, Vec<Value>) {
+    /// Sends a request and answers the questions of the server until it asks no more. Returns the answer, and
+    /// the questions as `[method, params]`.
+    pub async fn converse(&self, method: &str, params: Value, user: User<'_>) -> (HttpAnswer, Vec<Value>) {
         if self.session.is_some() {
             return self.converse_on_stream(method, params, user).await;
         }
@@ -88,7 +87,12 @@ impl Client {
         }
     }
 
-    async fn converse_on_stream(&self, method: &str, params: Value, user: User<'_>) -> (Answer, Vec<Value>) {
+    async fn converse_on_stream(
+        &self,
+        method: &str,
+        params: Value,
+        user: User<'_>,
+    ) -> (HttpAnswer, Vec<Value>) {
         let response = self.open(method, params).await;
         let (status, headers) = (response.status(), response.headers().clone());
         let mut messages = Messages::of(response);
@@ -103,7 +107,7 @@ impl Client {
                 (Some(_), None) => notifications.push(message),
                 (None, _) => {
                     let text = message.to_string();
-                    return (Answer { status, headers, text, message, notifications }, asked);
+                    return (HttpAnswer { status, headers, text, message, notifications }, asked);
                 }
             }
         }

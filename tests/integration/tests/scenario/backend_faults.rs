@@ -1,5 +1,6 @@
-//! Fault isolation: a backend that hangs, dies or answers nonsense fails the calls of its own tools, with an error in
-//! time, and delays nothing else. The circuit breaker and retries of idempotent tools are tested here too.
+//! Fault isolation: a backend that hangs, dies or answers nonsense fails the calls of its own tools, with an
+//! error in time, and delays nothing else. The circuit breaker and retries of idempotent tools are tested
+//! here too.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +10,8 @@ use vmcp_integration::{Fixture, Vmcp, VmcpBuilder, eventually};
 /// Deadline of tool calls and of connection attempts under [`with_short_timeouts`].
 const TOOL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An upper bound for a call that meets its deadline of [`TOOL_TIMEOUT`]: five times as long, for a busy machine, and a
-/// sixth of the 60 s that a call may take by default.
+/// An upper bound for a call that meets its deadline of [`TOOL_TIMEOUT`]: five times as long, for a busy
+/// machine, and a sixth of the 60 s that a call may take by default.
 const IN_TIME: Duration = Duration::from_secs(10);
 
 fn with_short_timeouts(builder: VmcpBuilder) -> VmcpBuilder {
@@ -47,7 +48,7 @@ async fn a_backend_that_fails_at_once_delays_neither_readiness_nor_the_others() 
     let client = vmcp.with_tool("jira_get_jira_issue").await;
     let answer = client.call_found("jira_get_jira_issue", json!({"issueKey": "PROJ-123"})).await;
     assert!(!answer.is_tool_error(), "{}", answer.text);
-    // Each bad one is named, with what is wrong with it.
+    // Each failed backend is named, with its error.
     for name in bad.iter().map(|fixture| fixture.name.as_str()).chain(["nobody", "nothing"]) {
         eventually(&format!("{name} to be explained"), async || {
             let shown = vmcp.cli(&["backends", "-o", "json"]).await;
@@ -79,20 +80,16 @@ async fn a_backend_that_dies_mid_call_fails_that_call_and_comes_back() {
         let doomed = client.call_tool(&tool, json!({}));
         let (long, doomed) = futures::join!(long, doomed);
         assert_eq!(long.content_text(), "slept 500 ms");
-        assert!(is_failure(&doomed.message), "{}", doomed.text);
+        assert!(doomed.is_failure(), "{}", doomed.text);
         assert!(start.elapsed() < IN_TIME, "{:?}", start.elapsed());
         assert!(!doomed.text.contains("127.0.0.1"), "no address in {}", doomed.text);
     }
-    // A process that vmcp started is started again.
+    // vmcp starts its own child again.
     eventually("the stdio backend to be back", async || {
         let answer = client.call_tool("stdio_echo", json!({"message": "again"})).await;
         (answer.message["result"]["content"][0]["text"] == "again").then_some(())
     })
     .await;
-}
-
-fn is_failure(message: &Value) -> bool {
-    message["error"].is_object() || message["result"]["isError"] == true
 }
 
 #[tokio::test]
@@ -106,7 +103,7 @@ async fn only_a_tool_that_says_it_may_be_repeated_is_called_again_after_a_crash(
     assert_eq!(repeated.content_text(), "hi", "{}", repeated.text);
     stdio.control(json!({"do": "die", "method": "tools/call"})).await;
     let once = client.call_tool("stdio_count", json!({})).await;
-    assert!(is_failure(&once.message), "{}", once.text);
+    assert!(once.is_failure(), "{}", once.text);
 }
 
 #[tokio::test]
@@ -127,13 +124,13 @@ async fn a_call_that_is_answered_with_nonsense_is_an_error_in_time() {
             bad.control(json!({"do": fault, "method": "tools/call", "times": 1})).await;
             let start = Instant::now();
             let answer = client.call_tool("bad_count", json!({})).await;
-            assert!(is_failure(&answer.message), "{fault}: {}", answer.text);
+            assert!(answer.is_failure(), "{fault}: {}", answer.text);
             assert!(start.elapsed() < IN_TIME, "{fault} took {:?}", start.elapsed());
             let fine = client.call_tool("jira_get_jira_issue", json!({"issueKey": "PROJ-1"})).await;
-            assert!(!is_failure(&fine.message), "{fault}: {}", fine.text);
+            assert!(!fine.is_failure(), "{fault}: {}", fine.text);
             eventually("the backend to serve again", async || {
                 let answer = client.call_tool("bad_echo", json!({"message": "again"})).await;
-                (!is_failure(&answer.message)).then_some(())
+                (!answer.is_failure()).then_some(())
             })
             .await;
         }
@@ -164,7 +161,7 @@ async fn the_breaker_opens_answers_at_once_and_closes_again() {
     bad.control(json!({"do": "behave"})).await;
     eventually("the breaker to close", async || {
         let answer = client.call_found("bad_echo", json!({"message": "hi"})).await;
-        (!is_failure(&answer.message)).then_some(())
+        (!answer.is_failure()).then_some(())
     })
     .await;
 }
@@ -178,14 +175,14 @@ async fn a_backend_that_freezes_delays_no_call_to_another() {
     vmcp.with_tool("frozen_echo").await;
     let client = vmcp.with_tool("jira_get_jira_issue").await;
     frozen.signal("STOP").await;
-    // Both backends are listed at the same pace: after three more listings of the healthy one, vmcp has certainly tried
-    // to list the frozen one, and waits for it.
+    // Both backends are listed at the same pace: after three more listings of the healthy one, vmcp has
+    // certainly tried to list the frozen one, and waits for it.
     let listings = jira.received("tools/list").await;
     let mut slowest = Duration::ZERO;
     while jira.received("tools/list").await < listings + 3 {
         let start = Instant::now();
         let answer = client.call_tool("jira_get_jira_issue", json!({"issueKey": "PROJ-1"})).await;
-        assert!(!is_failure(&answer.message), "{}", answer.text);
+        assert!(!answer.is_failure(), "{}", answer.text);
         vmcp.legacy().await.tools().await;
         slowest = slowest.max(start.elapsed());
     }

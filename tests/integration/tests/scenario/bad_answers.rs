@@ -1,12 +1,13 @@
-//! Malformed answers of backends, over every transport and in both eras: the caller gets a clear error or its answer,
-//! and the server keeps serving in bounded memory.
+//! Malformed answers of backends, over every transport and in both eras: the caller gets a clear error or its
+//! answer, and the server keeps serving in bounded memory.
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use vmcp_integration::{Fixture, FixtureBuilder, Vmcp, eventually};
 
-/// Upper bound for a call whose deadline is 3 s: three times as long, for a busy machine, and a sixth of the default.
+/// Upper bound for a call whose deadline is 3 s: three times as long, for a busy machine, and a sixth of the
+/// default.
 const IN_TIME: Duration = Duration::from_secs(10);
 
 fn everywhere() -> Vec<FixtureBuilder> {
@@ -28,16 +29,12 @@ async fn behind(bad: &Fixture) -> Vmcp {
     vmcp
 }
 
-fn is_failure(message: &Value) -> bool {
-    message["error"].is_object() || message["result"]["isError"] == true
-}
-
 /// Waits until clients of both eras get answers of the backend again, and checks that memory stayed bounded.
 async fn is_healthy(vmcp: &Vmcp, what: &str) {
     for client in [vmcp.modern(), vmcp.legacy().await] {
         eventually(&format!("the backend to serve after {what}"), async || {
             let answer = client.call_tool("bad_echo", json!({"message": "again"})).await;
-            (!is_failure(&answer.message)).then_some(())
+            (!answer.is_failure()).then_some(())
         })
         .await;
     }
@@ -54,7 +51,7 @@ async fn bytes_that_are_no_text_and_events_that_break_off_are_errors_in_time() {
                 bad.control(json!({"do": fault, "method": "tools/call", "times": 1})).await;
                 let start = Instant::now();
                 let answer = client.call_tool("bad_count", json!({})).await;
-                assert!(is_failure(&answer.message), "{fault}: {}", answer.text);
+                assert!(answer.is_failure(), "{fault}: {}", answer.text);
                 assert!(start.elapsed() < IN_TIME, "{fault} took {:?}", start.elapsed());
                 assert!(!answer.text.contains("127.0.0.1"), "no address in {}", answer.text);
             }

@@ -1,5 +1,5 @@
-//! Bad input from clients, backends and configuration files: each ends in an error that names the field and the limit,
-//! never in a crash.
+//! Bad input from clients, backends and configuration files: each ends in an error that names the field and
+//! the limit, never in a crash.
 
 use serde_json::json;
 use vmcp_integration::{Cli, Fixture, Vmcp, eventually};
@@ -113,7 +113,8 @@ async fn fifty_thousand_tools_are_searched_and_called() {
 async fn a_configuration_with_every_kind_of_mistake_is_explained() {
     let folder = tempfile::tempdir().expect("a folder");
     let yaml = "backends:\n  - name: a\n    comand: [x]\n  - name: a\n    url: ftp://x\n  - name: 'no spaces please'\n    \
-                command: []\n  - url: http://x/mcp\n    timeout: soon\n    headers: {A: '${NOT_SET_ANYWHERE}'}\n\
+                command: []\n  - url: http://x/mcp\n    timeout: soon\n    \
+                headers: {A: '${NOT_SET_ANYWHERE}'}\n\
                 aggregation: {conflictResolution: prefiks}\noptimizer: {search: {maxTools: 500}, embeddings: {provider: tei}}\n\
                 telemetry: {endpoint: 7}\nincomingAuth: {type: none}\nfoo: bar\n";
     std::fs::write(folder.path().join("vmcp.yaml"), yaml).expect("writing");

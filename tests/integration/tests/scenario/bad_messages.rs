@@ -1,5 +1,5 @@
-//! Malformed, oversized and hostile messages of clients: each ends in the protocol error that names it, and the server
-//! keeps serving in bounded memory.
+//! Malformed, oversized and hostile messages of clients: each ends in the protocol error that names it, and
+//! the server keeps serving in bounded memory.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -157,7 +157,7 @@ async fn a_hundred_mebibytes_are_refused_and_not_kept() {
             tokio::time::timeout(WAIT_TIMEOUT, input.read(&mut answer)).await.expect("an answer in time");
         let answer = String::from_utf8_lossy(&answer[..read.expect("an answer")]).into_owned();
         assert!(answer.starts_with("HTTP/1.1 413"), "{length}: {answer}");
-        // The rest is not wanted: it is cut off, or read and dropped.
+        // vmcp does not want the rest: it cuts the connection, or reads and drops.
         let sent = tokio::time::timeout(WAIT_TIMEOUT, sending).await;
         assert!(sent.is_ok(), "{length}: neither taken nor cut off");
         is_healthy(&vmcp).await;
@@ -295,7 +295,8 @@ async fn a_client_that_never_reads_is_alone_with_that() {
         let response = reader.open("tools/call", params).await;
         silent.push((reader, response));
     }
-    // The flood has begun: only its first notification makes vmcp answer the unread calls with the head of a stream.
+    // The flood has begun: only its first notification makes vmcp answer the unread calls with the head of a
+    // stream.
     assert_eq!(echo.calls("echo").await, 2);
     for _ in 0..100 {
         let answer = client.call_tool("echo_echo", json!({"message": "others go on"})).await;

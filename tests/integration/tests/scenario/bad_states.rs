@@ -1,4 +1,5 @@
-//! `requestState` is good for a repeat of the same request only, and nobody but us can have written it.
+//! Sealed request states: `requestState` is good for a repeat of the same request only, and vmcp alone can
+//! write one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,11 +9,11 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::{Value, json};
-use vmcp_integration::{Answer, Client, Vmcp, eventually};
+use vmcp_integration::{Client, HttpAnswer, Vmcp, eventually};
 
 type Calls = Arc<AtomicU64>;
 
-/// A modern backend whose tool `ask` asks before it answers, and keeps `mine` in its state.
+/// Starts a modern backend whose tool `ask` asks before it answers, and keeps `mine` in its state.
 async fn asking() -> (String, Calls) {
     let calls = Calls::default();
     let router = Router::new().route("/mcp", post(answer)).with_state(Arc::clone(&calls));
@@ -55,7 +56,7 @@ async fn answer(State(calls): State<Calls>, Json(message): Json<Value>) -> (Stat
 }
 
 /// Calls `asking_ask`, the first time or with an answer and a state.
-async fn ask(client: &Client, arguments: Value, state: Option<Value>) -> Answer {
+async fn ask(client: &Client, arguments: Value, state: Option<Value>) -> HttpAnswer {
     let mut params = json!({"name": "asking_ask", "arguments": arguments, "_meta":
         {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}});
     if let Some(state) = state {
@@ -65,12 +66,12 @@ async fn ask(client: &Client, arguments: Value, state: Option<Value>) -> Answer 
     client.request("tools/call", params).await
 }
 
-fn state_of(answer: &Answer) -> String {
+fn state_of(answer: &HttpAnswer) -> String {
     assert_eq!(answer.result()["resultType"], "input_required", "{}", answer.text);
     answer.result()["requestState"].as_str().expect("a state").to_owned()
 }
 
-fn is_refused(answer: &Answer, why: &str) {
+fn is_refused(answer: &HttpAnswer, why: &str) {
     assert_eq!(answer.error()["code"], -32602, "{why}: {}", answer.text);
     let message = answer.error()["message"].as_str().unwrap_or_default();
     assert!(message.contains("requestState"), "{why}: {message}");
@@ -106,7 +107,7 @@ async fn a_state_that_is_not_of_this_request_is_refused_and_the_backend_not_aske
     is_refused(&ask(&client, json!({"x": 2}), Some(json!(state))).await, "of other arguments");
     assert_eq!(calls.load(Ordering::SeqCst), before, "none of them reached the backend");
 
-    // Whether its own state may be used twice is the backend's matter.
+    // A second use of its own state is for the backend to refuse.
     for _ in 0..2 {
         let answer = ask(&client, arguments.clone(), Some(json!(state))).await;
         assert_eq!(answer.content_text(), "mine", "{}", answer.text);

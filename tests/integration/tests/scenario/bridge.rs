@@ -1,4 +1,4 @@
-//! `vmcp bridge`: a program that speaks on its standard streams, served over HTTP as if it did so itself (GMT-12).
+//! `vmcp bridge`: a program that speaks on its standard streams, served over HTTP as if it did so itself.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

@@ -1,4 +1,5 @@
-//! `optim.call_tool`: the tools that it reaches, the calls that it refuses, deadlines and the cut of long answers.
+//! `optim.call_tool`: the tools that it reaches, the calls that it refuses, deadlines and the cut of long
+//! answers.
 
 use serde_json::json;
 use vmcp_integration::{Client, Fixture, Vmcp};

@@ -1,4 +1,4 @@
-//! The real clients list, find and call: the Python SDK, the TypeScript SDK and the Inspector.
+//! Real clients list, find and call: the Python SDK, the TypeScript SDK and the Inspector.
 
 use serde_json::{Value, json};
 use tokio::process::Command;

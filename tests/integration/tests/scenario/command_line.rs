@@ -45,7 +45,7 @@ async fn a_guarded_admin_port_wants_its_token_which_may_change_while_running() {
     let vmcp = Vmcp::new().config(tokens).start().await;
     let refused = vmcp.cli(&["backends"]).await;
     assert!(!refused.success && refused.stderr.contains("--admin-token"), "{refused:?}");
-    // There are no backends, which is an exit code of its own.
+    // Without backends the command exits with 3.
     let with = async |token: &str| vmcp.cli(&["backends", "--admin-token", token]).await.code == Some(3);
     assert!(with(first).await);
     write(second);

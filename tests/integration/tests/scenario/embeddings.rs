@@ -1,22 +1,22 @@
 //! Search with vectors: from a fake embedding service that fails on command, and from the real local model.
 //!
-//! Embedding happens in the background, each text once; a service that is slow, dead or wrong degrades search to
-//! keywords and never stops it.
+//! Embedding happens in the background, each text once; a service that is slow, dead or wrong degrades search
+//! to keywords and never stops it.
 
 use serde_json::{Value, json};
 use vmcp_embed::testing::{FakeService, local_model};
-use vmcp_integration::{Answer, Client, Fixture, Vmcp, VmcpBuilder, eventually};
+use vmcp_integration::{Client, Fixture, HttpAnswer, Vmcp, VmcpBuilder, eventually};
 
 fn tei(service: &FakeService) -> Value {
     json!({"optimizer": {"embeddings": {"provider": "tei", "tei": {"endpoint": service.url(), "timeout": "2s"}}}})
 }
 
-async fn find(client: &Client, what: &str) -> Answer {
+async fn find(client: &Client, what: &str) -> HttpAnswer {
     client.find_tool(json!({"tool_description": what})).await
 }
 
 /// Waits until every tool has its vector and a search is no longer degraded; returns that search.
-async fn whole(client: &Client) -> Answer {
+async fn whole(client: &Client) -> HttpAnswer {
     eventually("a search with vectors", async || {
         let found = find(client, "who watches an issue").await;
         (found.structured()["search_mode"] == "hybrid"
@@ -62,7 +62,7 @@ async fn vectors_outlive_the_process_and_a_new_model_makes_them_anew() {
         async || Vmcp::new().backend(&jira).config(tei(&service)).config(settings.clone()).start().await;
     for (round, expected) in [9, 9, 18].into_iter().enumerate() {
         if round == 2 {
-            // Also of another width: old vectors are passed over, not tripped over.
+            // The new vectors have another width: old ones are passed over, not compared.
             service.set(|fake| {
                 fake.model = "other/model".to_owned();
                 fake.dimensions = 64;
@@ -136,10 +136,10 @@ async fn batches_are_as_large_as_the_service_allows() {
     let (_vmcp, client) = start(&service, &[&jira, &many]).await;
     whole(&client).await;
     assert_eq!(tool_texts(&service).len(), 70);
-    // The service allows 32: more than one batch has to be as large as that, and none larger.
+    // The service allows 32: the largest batch is as large as that.
     let batches = service.batches();
     assert_eq!(batches.iter().max(), Some(&32), "{batches:?}");
-    // 61 texts that come together are two batches; the 9 of the other backend at most two more, the query one.
+    // 61 texts that come together are two batches, the 9 of the other backend at most two, the query one.
     assert!(batches.len() <= 5, "{batches:?}");
 }
 

@@ -1,4 +1,4 @@
-//! What the protocol leaves to extensions, and what is said of it.
+//! Extensions: their methods, capabilities and user interfaces are relayed to the backend that declares them.
 
 use serde_json::{Value, json};
 use vmcp_integration::{Client, Fixture, Vmcp, VmcpBuilder};
@@ -35,7 +35,8 @@ async fn a_method_of_an_extension_goes_to_the_backend_that_has_it() {
             assert_eq!(result["params"]["_meta"]["com.example/x"], 2);
         }
         assert_eq!(modern.request("skills/list", json!({})).await.result()["resultType"], "complete");
-        // Neither who did not declare it, nor what the backend does not know.
+        // A client that did not declare the extension is refused, and so is a method that the backend does
+        // not know.
         let undeclared = vmcp.modern().request("skills/list", json!({})).await;
         assert_eq!((undeclared.status.as_u16(), &undeclared.error()["code"]), (404, &json!(-32601)));
         assert_eq!(vmcp.legacy().await.request("skills/list", json!({})).await.error()["code"], -32601);
@@ -63,13 +64,13 @@ async fn the_user_interface_of_a_tool_is_read_though_it_is_on_no_list() {
     for client in [vmcp.modern(), vmcp.legacy().await] {
         let read = client.request("resources/read", json!({"uri": "ui://two/show"})).await;
         assert_eq!(read.result()["contents"][0]["text"], "two", "{}", read.text);
-        // Which of the two should be asked for this is anybody's guess.
+        // Both backends could have it, and neither lists it: vmcp does not guess.
         let unknown = client.request("resources/read", json!({"uri": "ui://nobody/show"})).await;
         assert!([json!(-32602), json!(-32002)].contains(&unknown.error()["code"]), "{}", unknown.text);
     }
     assert_eq!(backends[0].received("resources/read").await, 0);
 
-    // The only backend with resources may have more than it lists.
+    // A single backend with resources may have more than it lists, so it is asked.
     let vmcp = over(&backends[..1]).await;
     let unknown = vmcp.modern().request("resources/read", json!({"uri": "fixture://one/unlisted"})).await;
     assert_eq!(unknown.error()["data"]["uri"], "fixture://one/unlisted", "{}", unknown.text);

@@ -1,4 +1,5 @@
-//! Two processes behind one address, without a store between them: sessions are sealed into their ids.
+//! Failover without a shared store: two processes behind one balancer serve the same sessions, for a session
+//! is sealed into its id.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -8,7 +9,7 @@ use vmcp_integration::{Client, Fixture, RoundRobin, Vmcp, eventually};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// Two processes with the same key and backends of both eras, called `old` and `new`.
+/// Starts two processes with the same key and backends of both eras, called `old` and `new`.
 async fn pair(old: &Fixture, new: &Fixture) -> [Vmcp; 2] {
     let start = async || {
         let vmcp = Vmcp::new().backend(old).backend(new);
@@ -47,7 +48,7 @@ async fn processes_are_restarted_one_after_the_other_under_load_and_nobody_loses
     let counts: Vec<AtomicU64> = clients.iter().map(|_| AtomicU64::new(0)).collect();
     let stop = AtomicBool::new(false);
     let load = join_all(clients.iter().zip(&counts).map(|(client, calls)| call_on(client, calls, &stop)));
-    // Everybody gets on: twenty more calls of each client, which are dealt out to whatever is in rotation.
+    // Waits for twenty more calls of each client, dealt out to the servers in rotation.
     let get_on = async || {
         let before: Vec<u64> = counts.iter().map(|calls| calls.load(Ordering::Relaxed)).collect();
         eventually("twenty more calls of each client", async || {

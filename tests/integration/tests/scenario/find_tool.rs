@@ -1,4 +1,4 @@
-//! `optim.find_tool`: what it takes, what it gives (R022-01…09), with keywords alone.
+//! `optim.find_tool` with keywords alone: its arguments, its answer, its token metrics.
 
 use serde_json::{Value, json};
 use vmcp_integration::{Client, Fixture, Vmcp};
@@ -69,7 +69,7 @@ async fn token_metrics_add_up() {
     let found = client.find_tool(json!({"tool_description": "sprints of an issue", "limit": 1})).await;
     assert_eq!(names(found.structured()).len(), 1);
     let listed = client.tools().await;
-    // DTD-21: a quarter of the characters of name, description and schema, rounded up once.
+    // Tokens are a quarter of the characters of name, description and schema, rounded up once over all tools.
     let size = |tool: &Value| {
         let text = |key: &str| tool[key].as_str().map_or(0, |text| text.chars().count());
         text("name") + text("description") + tool["inputSchema"].to_string().chars().count()

@@ -1,5 +1,7 @@
-//! `vmcp` as the first process of a container, which is where orphans end up (CARD-15). A PID namespace is all of a container
-//! that matters here, and making one takes root.
+//! `vmcp` as PID 1 of a container: it reaps orphans, forwards signals and ends with its worker.
+//!
+//! A PID namespace stands for the container. Making one takes root, or a system that lets users make
+//! namespaces; elsewhere the scenarios are skipped.
 
 use std::process::Stdio;
 
@@ -9,10 +11,9 @@ use vmcp_integration::{
     Client, Fixture, Process, binary, children, eventually, free_port, http_client, skipped,
 };
 
-/// `vmcp` with these arguments as the first process of a PID namespace, seen from outside of it; nothing where none can be
-/// made.
+/// `vmcp` as the first process of a PID namespace, seen from outside of it.
 struct Contained {
-    /// Waits for the first process, and ends as that does.
+    /// The `unshare` that waits for the first process and ends with its status.
     outside: Process,
     url: String,
     admin: String,
@@ -40,18 +41,18 @@ impl Contained {
         Self::start(words.chain(program.iter().cloned()).collect()).await
     }
 
-    /// The first process, once it is there.
+    /// Returns the id of the first process, once it is there.
     async fn first(&self) -> u32 {
         eventually("the first process", async || children(self.outside.id()).first().copied()).await
     }
 
-    /// The process that does the work.
+    /// Returns the id of the process that does the work.
     async fn worker(&self) -> u32 {
         let first = self.first().await;
         eventually("the process that works", async || children(first).first().copied()).await
     }
 
-    /// A client, once `tool` can be called.
+    /// Waits until `tool` can be called, and returns a modern client.
     async fn with_tool(&self, tool: &str) -> Client {
         let tools = format!("{}/admin/tools", self.admin);
         eventually(tool, async || {
@@ -89,7 +90,8 @@ async fn orphans_are_waited_for() {
         let echo = Fixture::stdio("echo", "echo").start().await;
         let folder = tempfile::tempdir().expect("a folder");
         let end = folder.path().join("end");
-        // Whoever starts an orphan ends at once; the orphan ends when it is told to, and nobody else knows of it.
+        // The shell that starts an orphan ends at once; the orphan ends when the file is there, and no
+        // process waits for it but PID 1.
         let orphan = format!("(while [ ! -e '{}' ]; do sleep 0.05; done) &", end.display());
         let script = format!("for n in 1 2 3; do sh -c \"{orphan}\"; done; exec \"$@\"");
         let mut program = vec!["sh".to_owned(), "-c".to_owned(), script, "sh".to_owned()];

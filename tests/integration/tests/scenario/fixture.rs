@@ -1,4 +1,4 @@
-//! The fixture server by itself: when these fail, mend the fixture before anything else.
+//! The fixture server by itself: when one of these fails, the fixture is wrong, not vmcp.
 
 use serde_json::json;
 use vmcp_integration::{Client, Fixture, MODERN};

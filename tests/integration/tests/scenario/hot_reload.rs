@@ -1,5 +1,5 @@
-//! Hot reload: edits of the configuration file take effect while the server runs; an edit that is not valid is refused,
-//! logged and counted, and the configuration before it stays in force.
+//! Hot reload: edits of the configuration file take effect while the server runs; an edit that is not valid
+//! is refused, logged and counted, and the configuration before it stays in force.
 
 use serde_json::json;
 use vmcp_integration::{Client, Fixture, Vmcp, eventually};

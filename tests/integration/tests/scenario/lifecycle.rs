@@ -1,4 +1,4 @@
-//! Start and end: ready whatever the backends do, and no call in flight is lost at SIGTERM (CARD-15).
+//! Start and graceful shutdown: ready whatever the backends do, and no call in flight is lost at SIGTERM.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ async fn sigterm_lets_calls_in_flight_end_and_takes_no_new_ones() {
         client.call_tool("stdio_sleep", json!({"ms": 2000})),
         vmcp.legacy().await,
     );
-    // An open stream must not hold the end up.
+    // An open stream must not delay the end.
     let _stream = listener.listen().await;
     let ready = format!("{}/readyz", vmcp.admin);
     let end = async {
@@ -26,7 +26,7 @@ async fn sigterm_lets_calls_in_flight_end_and_takes_no_new_ones() {
         })
         .await;
         vmcp.process.signal("TERM").await;
-        // The load balancer learns of it, as long as the admin port answers at all.
+        // A load balancer sees it, as long as the admin port answers at all.
         eventually("readiness to be taken back", async || {
             let readiness = http_client().get(&ready).send().await.ok().map(|answer| answer.status());
             (readiness.is_none_or(|status| status != 200)).then_some(())
@@ -67,7 +67,7 @@ async fn while_load_balancers_learn_of_the_end_new_connections_are_served() {
         http_client().get(&ready).send().await.ok().filter(|answer| answer.status() == 503)
     })
     .await;
-    // A client of its own, so on a new connection.
+    // A new client opens a new connection.
     let answer = vmcp.modern().call_tool("echo_echo", json!({"message": "still here"})).await;
     assert!(answer.content_text().contains("still here"), "{}", answer.text);
     let status = vmcp.process.ended().await;
@@ -81,7 +81,7 @@ async fn readiness_waits_for_no_backend() {
     let start = Instant::now();
     let vmcp = Vmcp::new().backend(&hung).backend(&jira).start().await;
     let client = vmcp.with_tool("jira_create_note").await;
-    // Alone it takes some 50 ms; ten seconds is what a hung backend's time-out would cost and more than noise does.
+    // Alone it takes some 50 ms; waiting for the hung backend would take its connection timeout, 30 s.
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     assert!(
         client

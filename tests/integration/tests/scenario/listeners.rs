@@ -1,4 +1,5 @@
-//! What reaches clients outside of their requests: subscriptions, log messages, questions, over GET and listen streams.
+//! Server-push messages: subscriptions, log messages and questions outside of requests, over GET and listen
+//! streams.
 
 use std::time::Duration;
 
@@ -46,14 +47,14 @@ async fn add_tool(backend: &Fixture, name: &str) {
     backend.control(json!({"do": "add_tool", "tool": tool})).await;
 }
 
-/// The next message, which has to be this one.
+/// Returns the parameters of the next message, which has to be of this method.
 async fn hears(messages: &mut Messages, method: &str) -> Value {
     let message = messages.next().await.expect("an open stream");
     assert_eq!(message["method"], method, "{message}");
     message["params"].clone()
 }
 
-/// A session that the legacy `backend` knows, and its stream.
+/// Opens a session that the legacy `backend` knows, and its GET stream.
 async fn session(vmcp: &Vmcp, backend: &Fixture, capabilities: Value) -> (Client, Messages) {
     let client = Client::legacy_with(&vmcp.url, "2025-11-25", "raw", capabilities).await;
     client.call_tool(&format!("{}_echo", backend.name), json!({"message": "hi"})).await.result();
@@ -160,7 +161,7 @@ async fn who_never_reads_its_stream_is_cut_off_and_others_are_not() {
         vmcp.metrics().await.contains("vmcp_listeners_cut_off_total 1\n").then_some(())
     })
     .await;
-    // It may come back.
+    // The client may open another stream.
     let mut again = Messages::of(client.listen().await);
     send(&backend, "notifications/message", &json!({"level": "info", "data": "again"})).await;
     assert_eq!(hears(&mut again, "notifications/message").await["data"], "again");

@@ -1,5 +1,6 @@
-//! Relayed definitions, results, resources and prompts: what a backend offers reaches the client unchanged but for its
-//! name, in every pairing of eras and over every transport; and conflict strategies tell equal names apart.
+//! Relayed definitions, results, resources and prompts: what a backend offers reaches the client unchanged
+//! but for its name, in every pairing of eras and over every transport; and conflict strategies tell equal
+//! names apart.
 
 use serde_json::{Value, json};
 use vmcp_integration::{Client, Fixture, MODERN, Vmcp, VmcpBuilder, eventually};
@@ -228,7 +229,8 @@ async fn two_backends_of_one_tool_name_are_told_apart_by_every_strategy() {
     let (a, b) = (Fixture::http("a", "jira").start().await, Fixture::http("b", "jira").start().await);
     let renamed =
         json!([{"workload": "b", "overrides": {"create_note": {"name": "note"}}, "filter": ["note"]}]);
-    // A strategy with the names by which `create_note` of each backend is then called; no name: it cannot be.
+    // Each strategy, with the name by which `create_note` of either backend is then called; `None` if it
+    // cannot be.
     for (rules, of_a, of_b) in [
         (json!({"conflictResolution": "prefix"}), Some("a_create_note"), Some("b_create_note")),
         (
@@ -241,7 +243,7 @@ async fn two_backends_of_one_tool_name_are_told_apart_by_every_strategy() {
         (json!({"conflictResolution": "passthrough"}), Some("a_create_note"), Some("b_create_note")),
     ] {
         let vmcp = Vmcp::new().backend(&a).backend(&b).config(json!({"aggregation": rules})).start().await;
-        // Both backends are there before anything is called: which one has a name depends on it.
+        // Names depend on which backends are listed: wait for both before the first call.
         eventually("both backends", async || {
             let status = vmcp.status().await;
             let mut backends = status["backends"].as_array()?.iter();

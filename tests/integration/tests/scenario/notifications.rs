@@ -1,4 +1,5 @@
-//! Notifications beside requests: progress, cancellation, changed lists; and changed definitions as logged events.
+//! Notifications beside requests: progress, cancellation, changed lists; and changed definitions as logged
+//! events.
 
 use futures::StreamExt as _;
 use serde_json::json;

@@ -1,14 +1,14 @@
-//! Backends that ask their clients for input, in all four pairings of eras.
+//! Questions of backends (elicitation, sampling, roots) to clients, in all four pairings of eras.
 
 use serde_json::{Value, json};
-use vmcp_integration::{Answer, Client, Fixture, MODERN, Messages, Vmcp, VmcpBuilder, eventually};
+use vmcp_integration::{Client, Fixture, HttpAnswer, MODERN, Messages, Vmcp, VmcpBuilder, eventually};
 
-/// Every client can be asked everything.
+/// Returns capabilities with which a client can be asked every kind of question.
 fn capable() -> Value {
     json!({"elicitation": {"form": {}}, "sampling": {}, "roots": {}})
 }
 
-/// A user who is called Ada.
+/// Answers questions as a user called Ada.
 fn ada(method: &str, params: &Value) -> Value {
     match method {
         "sampling/createMessage" => {
@@ -117,7 +117,7 @@ async fn what_a_user_refuses_is_told_to_the_backend() {
             );
         }
     }
-    // An error in place of an answer is what the request comes to.
+    // An error in place of an answer becomes the error of the call.
     let fails = |_: &str, _: &Value| json!({"error": {"code": -1, "message": "no model here"}});
     let client = Client::legacy_with(&vmcp.url, "2025-11-25", "raw", capable()).await;
     for backend in &backends {
@@ -127,8 +127,8 @@ async fn what_a_user_refuses_is_told_to_the_backend() {
     }
 }
 
-/// The first round of a modern call, up to its question.
-async fn asked(client: &Client, params: &Value) -> Answer {
+/// Sends a modern call up to its question.
+async fn asked(client: &Client, params: &Value) -> HttpAnswer {
     let answer = client.request("tools/call", params.clone()).await;
     assert_eq!(answer.result()["resultType"], "input_required", "{}", answer.text);
     answer
@@ -254,7 +254,7 @@ async fn a_client_that_leaves_a_call_it_took_up_cancels_it() {
     retry["_meta"] = json!({"progressToken": "second"});
     retry["inputResponses"] = json!({"q1": {"action": "accept", "content": {}}});
     let mut messages = Messages::of(client.open("tools/call", retry).await);
-    // Progress goes to the request that took the call up, under its own token.
+    // Progress goes to the request that took up the call again, under the token of that request.
     let progress = messages.next().await.expect("progress");
     assert_eq!(progress["params"]["progressToken"], "second", "{progress}");
     drop(messages);

@@ -12,7 +12,7 @@ fn show(path: &std::path::Path) -> String {
     path.display().to_string()
 }
 
-/// A repository with one commit.
+/// Makes a Git repository with one commit.
 async fn repository() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("readme.txt"), "hello").expect("writing");
@@ -36,7 +36,7 @@ async fn repository() -> tempfile::TempDir {
     folder
 }
 
-/// Calls directly and through `optim.call_tool`, in both eras, and checks each answer's text.
+/// Calls a tool directly and through `optim.call_tool`, in both eras, and checks the text of each answer.
 async fn calls(vmcp: &Vmcp, tool: &str, arguments: Value, expected: &str) {
     vmcp.with_tool(tool).await;
     let both: [Client; 2] = [vmcp.modern(), vmcp.legacy().await];
@@ -126,7 +126,8 @@ async fn servers_over_http_of_every_era() {
     let mut fast = Command::new(python("python"));
     fast.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/clients/server.py")).arg(fast_port.to_string());
     let fast = Process::start("fastmcp", &mut fast);
-    // vmcp tries a backend that is down four times within seconds and then every half a minute.
+    // vmcp tries a backend that is down four times within seconds and then every 30 seconds, so it must be up
+    // first.
     fast.line_after("Uvicorn running on").await;
     everything.line_after("listening on port").await;
     let vmcp = Vmcp::new()

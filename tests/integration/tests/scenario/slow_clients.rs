@@ -1,26 +1,23 @@
-//! Clients that take their time, never read, or come in numbers: each is bounded, told where it can be, and counted.
-
-use std::time::Duration;
+//! Slow clients: those that send or read too slowly, and too many at once, are bounded, told where that is
+//! possible, and counted.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use vmcp_integration::{Fixture, MODERN, Vmcp, eventually};
-
-/// Far more than anything here may take.
-const LONG: Duration = Duration::from_mins(1);
+use vmcp_integration::{Fixture, MODERN, Vmcp, WAIT_TIMEOUT, eventually};
 
 async fn connect(vmcp: &Vmcp) -> TcpStream {
     let address = vmcp.url.trim_start_matches("http://").trim_end_matches("/mcp");
     TcpStream::connect(address).await.expect("a connection")
 }
 
-/// What the server sends until it closes the connection.
+/// Returns everything that the server sends until it closes the connection.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut all = Vec::new();
-    // A reset is an end too.
-    let _ = timeout(LONG, stream.read_to_end(&mut all)).await.expect("the server closes the connection");
+    // A reset ends the connection too.
+    let _ =
+        timeout(WAIT_TIMEOUT, stream.read_to_end(&mut all)).await.expect("the server closes the connection");
     String::from_utf8_lossy(&all).into_owned()
 }
 
@@ -54,7 +51,7 @@ async fn too_many_headers_or_too_large_ones_are_refused() {
         let mut stream = connect(&vmcp).await;
         let _ = stream.write_all(format!("{}{extra}\r\n{{}}", head(2)).as_bytes()).await;
         let mut begin = [0; 12];
-        timeout(LONG, stream.read_exact(&mut begin)).await.unwrap().expect("an answer");
+        timeout(WAIT_TIMEOUT, stream.read_exact(&mut begin)).await.unwrap().expect("an answer");
         assert_eq!(&begin, b"HTTP/1.1 431");
     }
     vmcp.modern().request("tools/list", json!({})).await.result();

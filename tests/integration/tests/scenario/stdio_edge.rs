@@ -32,13 +32,13 @@ impl Pipe {
         self.input.write_all(format!("{message}\n").as_bytes()).await.expect("an open pipe");
     }
 
-    /// Sends a request and reads up to its answer.
+    /// Sends a request and returns its answer; messages before it are dropped.
     async fn ask(&mut self, id: u64, method: &str, params: Value) -> Value {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
         self.until(|message| message["id"] == id).await
     }
 
-    /// Reads up to a message.
+    /// Returns the next message that is `wanted`; others are dropped.
     async fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let line = tokio::time::timeout(WAIT_TIMEOUT, self.lines.next_line()).await;

@@ -1,4 +1,5 @@
-//! Many at once, in every pairing of eras: cancellations, progress.
+//! Storms in every pairing of eras: a hundred cancellations at once, five hundred progress notifications in
+//! one call.
 
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ async fn every_one_of_many_cancellations_reaches_its_backend_and_nothing_else_do
             eventually(&what, async || (backend.stats().await["cancelled"] == count).then_some(())).await;
         };
 
-        // Modern clients leave.
+        // Modern clients cancel by leaving.
         let client = Arc::new(vmcp.modern());
         let calls: Vec<_> = (0..CALLS)
             .map(|_| {
@@ -46,7 +47,7 @@ async fn every_one_of_many_cancellations_reaches_its_backend_and_nothing_else_do
         calls.iter().for_each(tokio::task::JoinHandle::abort);
         cancelled(CALLS).await;
 
-        // Legacy clients say so, each in a session of its own, all with the same ids.
+        // Legacy clients cancel by a notification, each in a session of its own, all with the same ids.
         let sessions = join_all((0..CALLS / 10).map(async |_| Arc::new(vmcp.legacy().await))).await;
         let mut calls = Vec::new();
         for (client, id) in sessions.iter().flat_map(|client| (1000..1010).map(move |id| (client, id))) {

@@ -1,7 +1,7 @@
-//! Tasks of both kinds, at more than one backend.
+//! Tasks of 2025-11-25 and of the 2026-07-28 extension, at more than one backend.
 
 use serde_json::{Value, json};
-use vmcp_integration::{Answer, Client, Fixture, Vmcp, VmcpBuilder};
+use vmcp_integration::{Client, Fixture, HttpAnswer, Vmcp, VmcpBuilder};
 
 fn with_tasks() -> Value {
     json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
@@ -20,7 +20,7 @@ async fn over(backends: &[Fixture]) -> Vmcp {
     vmcp
 }
 
-async fn of_task(client: &Client, method: &str, id: &str) -> Answer {
+async fn of_task(client: &Client, method: &str, id: &str) -> HttpAnswer {
     client.request(method, json!({"taskId": id, "inputResponses": {}})).await
 }
 
@@ -46,7 +46,7 @@ async fn a_modern_task_is_followed_at_the_backend_that_has_it() {
             assert_eq!(backend.received(method).await, count, "{method} at {}", backend.name);
         }
     }
-    // Through call_tool it is the same.
+    // A task that begins through call_tool is the same.
     let found = client.call_found("two_work", json!({})).await;
     assert_eq!(found.result()["taskId"], "two-1", "{}", found.text);
     assert_eq!(of_task(&client, "tasks/get", "two-1").await.result()["status"], "working");
@@ -54,7 +54,7 @@ async fn a_modern_task_is_followed_at_the_backend_that_has_it() {
     let unknown = of_task(&client, "tasks/get", "nobodys").await;
     assert_eq!(unknown.error()["code"], -32602, "{}", unknown.text);
 
-    // Another process, which never heard of the task, asks both; then it knows.
+    // Another process has never heard of the task: it asks both backends, and remembers.
     let other = over(&backends).await;
     let elsewhere = other.modern().declaring(with_tasks());
     assert_eq!(of_task(&elsewhere, "tasks/cancel", "two-1").await.result()["resultType"], "complete");
@@ -75,7 +75,7 @@ async fn a_client_without_tasks_gets_none() {
         let refused = of_task(&client, method, "one-0").await;
         assert_eq!((refused.status.as_u16(), &refused.error()["code"]), (400, &json!(-32021)));
         assert_eq!(refused.error()["data"]["requiredCapabilities"], with_tasks());
-        // The kind of 2025-11-25 is not made of the modern one, whatever a client of that revision says.
+        // A legacy client is not offered modern tasks, whatever it declares.
         let legacy = Client::legacy_with(&vmcp.url, "2025-11-25", "raw", with_tasks()).await;
         assert_eq!(of_task(&legacy, method, "one-0").await.error()["code"], -32601);
         let params = json!({"name": "one_work", "arguments": {}, "task": {"ttl": 1}});

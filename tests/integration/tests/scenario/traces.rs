@@ -1,4 +1,5 @@
-//! Distributed traces: one tree of spans from the client through vmcp to the backend, and one audit line a call.
+//! Distributed traces: one tree of spans from the client through vmcp to the backend, and one audit line a
+//! call.
 
 use serde_json::{Value, json};
 use vmcp_embed::testing::FakeService;

@@ -1,4 +1,4 @@
-//! A Kubernetes node on this machine, for tests and for a look by hand.
+//! A Kubernetes node on this machine, for tests and for use by hand.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -8,12 +8,12 @@ use std::process::{Command, ExitCode};
 use clap::{Parser, Subcommand};
 use vmcp_kubernetes_tests::{Cluster, Node, Programs, images};
 
-/// A Kubernetes node on this machine, without a registry and without a way out: for tests, and for a look by hand.
+/// Kubernetes node on this machine, without a registry and without a way out, for tests and for use by hand
 ///
-/// It needs root, and what scripts/setup-e2e.sh installs.
+/// It needs root and the programs that scripts/setup-e2e.sh installs.
 #[derive(Parser)]
 struct Arguments {
-    /// Which node; several can be up at a time.
+    /// Name of the node; several can be up at a time
     #[arg(long, default_value = "dev", global = true)]
     name: String,
     #[command(subcommand)]
@@ -22,36 +22,37 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Bring the node up, and give it the images of the tests.
+    /// Bring the node up, and give it the images of the tests
     Up,
-    /// Run a command where the cluster can be reached, with kubectl and helm: `vmcp-cluster exec kubectl get pods -A`.
+    /// Run a command that can reach the cluster, with kubectl and helm: `vmcp-cluster exec kubectl get pods
+    /// -A`
     Exec {
-        /// The command.
+        /// Program and arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<OsString>,
     },
-    /// Build the images of the tests, which `up` does as well, and tell where their archives are.
+    /// Build the images of the tests, as `up` does, and print the paths of their archives
     Images,
-    /// Build the images of the tests, push them to a registry, and tell which variables name them.
+    /// Build the images of the tests, push them to a registry, and print the variables that name them
     Push {
-        /// What stands before the names, such as `registry.example.com/team`.
+        /// Prefix of the images' names, such as `registry.example.com/team`
         registry: String,
     },
-    /// Look whether the cluster of KUBECONFIG can run the scenarios (with VMCP_E2E=1).
+    /// Check that the cluster of KUBECONFIG can run the scenarios (with VMCP_E2E=1)
     Prepare,
-    /// Remove all that the scenarios left in the cluster of KUBECONFIG (with VMCP_E2E=1).
+    /// Remove everything that the scenarios left in the cluster of KUBECONFIG (with VMCP_E2E=1)
     Clear,
-    /// Give the node the images of an archive.
+    /// Give the node the images of an archive
     Import {
-        /// A file as `docker save` writes it.
+        /// Archive as `docker save` writes it
         archive: PathBuf,
     },
-    /// Take the node down, with all that is in it.
+    /// Take the node down, with everything in it
     Down,
-    /// The part of `up` that runs inside the cluster's network.
+    /// Run the part of `up` that is inside the network of the cluster
     #[command(hide = true)]
     Start {
-        /// Archives of images.
+        /// Archives of images
         images: Vec<PathBuf>,
     },
 }
@@ -63,12 +64,12 @@ async fn main() -> ExitCode {
     let node = Node::named(&name);
     match command {
         Action::Up => {
-            // What fetches packages cannot be done inside the network.
+            // Fetching packages is impossible inside the network.
             let images = images::all().await;
             node.lay_network().await;
             let us = std::env::current_exe().unwrap_or_else(|_| "vmcp-cluster".into());
             let mut start = inside(&node, "unshare");
-            // What the daemons mount is seen by them alone.
+            // Mounts of the daemons stay in their own mount namespace.
             start.args(["--mount", "--propagation", "private"]).arg(us).args(["--name", &name, "start"]);
             return replace(start.args(images));
         }
@@ -101,7 +102,8 @@ fn told(result: Result<(), String>) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// `program` inside the cluster's network. Not by `ip netns exec`: that hides the cgroups from the kubelet.
+/// Returns a command that runs `program` inside the network of the cluster. Not by `ip netns exec`: that
+/// hides the cgroups from the kubelet.
 fn inside(node: &Node, program: impl Into<OsString>) -> Command {
     let tools = Programs::built().folder().to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The operator, installed as people install it.
+//! The Helm chart of the operator, installed as users install it.
 
 use std::fs;
 use std::path::Path;
@@ -8,15 +8,16 @@ use tokio::sync::OnceCell;
 use crate::images::in_cluster;
 use crate::{Cluster, repository};
 
-/// Where the chart is installed.
+/// Release and namespace of the chart.
 pub const RELEASE: &str = "vmcp-operator";
 
-/// The chart of the repository.
+/// Returns the path of the chart.
 pub fn chart() -> String {
     repository().join("charts/vmcp-operator").display().to_string()
 }
 
-/// A chart whose definition of groups is older, as before an upgrade: a description has 512 characters at most, not 1024.
+/// Makes a copy of the chart with an older definition of groups, as before an upgrade: descriptions of at
+/// most 512 characters, not 1024.
 pub fn older_chart(folder: &Path) -> String {
     let older = folder.join("vmcp-operator");
     let copied = std::process::Command::new("cp").arg("-r").arg(chart()).arg(&older).status();
@@ -29,8 +30,8 @@ pub fn older_chart(folder: &Path) -> String {
 }
 
 impl Cluster {
-    /// Installs the chart once for all tests of a binary, in the namespace [`RELEASE`], for all namespaces; two replicas, of
-    /// which one leads.
+    /// Installs the chart once for all tests of a binary, in the namespace [`RELEASE`], watching all
+    /// namespaces, with two replicas of which one leads.
     pub async fn install(&self) {
         static INSTALLED: OnceCell<()> = OnceCell::const_new();
         INSTALLED.get_or_init(async || self.release(&chart(), "replicas=2").await).await;
@@ -53,7 +54,7 @@ impl Cluster {
         }
     }
 
-    /// How long the description of a group may be, by the definition that the cluster has.
+    /// Returns the longest description of a group that the definition in the cluster allows.
     pub async fn longest_description(&self) -> String {
         let path = "jsonpath={..description.maxLength}";
         let get = ["get", "crd", "mcpgroups.toolhive.stacklok.com", "--output", path];

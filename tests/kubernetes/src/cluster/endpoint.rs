@@ -1,4 +1,4 @@
-//! A Service, as a client outside of the pods reaches it.
+//! HTTP address of a Service for a client outside of the pods.
 
 use k8s_openapi::api::core::v1::Service;
 use tokio::process::Command;
@@ -8,14 +8,14 @@ use crate::Namespace;
 
 /// An HTTP address that leads to a Service.
 pub struct Endpoint {
-    /// Without a path.
+    /// URL without a path.
     pub url: String,
     _proxy: Option<Process>,
 }
 
 impl Namespace {
-    /// The way to a port of a Service: its cluster address where that can be reached, as on our own node, or else
-    /// through the API server, which takes one of the pods that are ready for each request.
+    /// Returns an address of a port of a Service: its cluster IP where that can be reached, as on our own
+    /// node, or else a proxy through the API server, which picks a ready pod for each request.
     pub async fn endpoint(&self, service: &str, port: u16) -> Endpoint {
         let exists = async || self.get::<Service>(service).await?.spec?.cluster_ip;
         let address = self.eventually(&format!("the Service {service}"), exists).await;
@@ -29,7 +29,7 @@ impl Namespace {
             let path = format!("api/v1/namespaces/{}/services/{service}:{port}/proxy", self.name);
             (format!("http://{server}/{path}"), Some(proxy))
         };
-        // A pod that is ready is not yet known to kube-proxy, nor to the API server.
+        // A ready pod is known to kube-proxy and to the API server a moment later.
         let reached = async || {
             let answer = http_client().get(format!("{url}/")).send().await.ok()?;
             (!answer.status().is_server_error()).then_some(())

@@ -1,4 +1,4 @@
-//! A cluster of somebody else: what it must have before the scenarios begin, and what is taken out of it after them.
+//! An existing cluster: checks before the scenarios, removal of their objects after them.
 
 use std::time::Duration;
 
@@ -9,14 +9,15 @@ use tokio::time::{Instant, sleep};
 
 use crate::{Cluster, RELEASE, images, repository};
 
-/// The label of every namespace that tests make.
+/// Label of every namespace that tests make.
 pub(crate) const LABEL: &str = "vmcp-tests";
-/// How long a node may take to fetch an image.
+/// Longest time for a node to fetch an image.
 const FETCHING: Duration = Duration::from_mins(5);
 
 impl Cluster {
-    /// Looks whether the scenarios can run here, and says what is missing and what to do about it. From then on, until
-    /// [`Cluster::clear`], the cluster has the namespace of the release; what an earlier run left goes first.
+    /// Checks that the scenarios can run here; an error says what is missing and the remedy. Until
+    /// [`Cluster::clear`], the cluster then has the namespace of the release. Leftovers of an interrupted run
+    /// are removed first.
     pub async fn prepare(&self) -> Result<(), String> {
         let help = "helm.sh/docs/intro/install has it";
         self.helm(&["version"]).await.map_err(|complaint| format!("helm is needed: {complaint}; {help}"))?;
@@ -46,7 +47,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// The scenarios replace definitions and delete them in the end, and with them every resource.
+    /// Fails if vmcp is installed: the scenarios replace the resource definitions and delete them in the end,
+    /// and with them every resource.
     async fn assert_without_vmcp(&self) -> Result<(), String> {
         let definitions = definitions();
         let mut get = vec!["get", "crd", "--ignore-not-found", "--output", "name"];
@@ -87,9 +89,9 @@ impl Cluster {
         self.kubectl(&["delete", "pod/image", "--namespace", RELEASE]).await.map(drop)
     }
 
-    /// Takes out all that tests put into the cluster: the release, namespaces, definitions.
+    /// Removes everything that tests put into the cluster: the release, namespaces, resource definitions.
     pub async fn clear(&self) -> Result<(), String> {
-        // While the operator is there, in case that something waits for it.
+        // The operator goes last, in case that a deletion waits for it.
         let scenarios = format!("{LABEL}=scenario");
         self.kubectl(&["delete", "namespaces", "--selector", &scenarios]).await?;
         let releases = self.helm(&["list", "--all", "--short", "--namespace", RELEASE]).await?;
@@ -103,7 +105,7 @@ impl Cluster {
         self.kubectl(&["delete", "namespaces", "--selector", LABEL]).await.map(drop)
     }
 
-    /// Whether a claim gets a volume without further ado.
+    /// Returns true if the cluster has a default StorageClass.
     pub async fn has_volumes(&self) -> bool {
         let annotations = ["get", "storageclasses", "--output", "jsonpath={.items[*].metadata.annotations}"];
         let default = r#""storageclass.kubernetes.io/is-default-class":"true""#;
@@ -114,7 +116,7 @@ impl Cluster {
 const LOADING: &str = "Give it to the cluster: LOAD='kind load image-archive' or LOAD='k3d image import' puts the images of the \
     tests into its nodes, REGISTRY=registry.example.com/team into a registry that they pull from (docs/contributor/testing.md).";
 
-/// The names of our definitions.
+/// Returns the names of our resource definitions.
 fn definitions() -> Vec<String> {
     let files = std::fs::read_dir(repository().join("crds")).expect("the folder of definitions").flatten();
     let files = files.filter_map(|file| file.file_name().into_string().ok());

@@ -1,4 +1,4 @@
-//! A namespace of one test.
+//! [`Namespace`]: the part of a cluster that one test owns.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use tokio::time::{Instant, sleep};
 use super::namespace_report::namespace_report;
 use crate::{CLUSTER_WAIT_TIMEOUT, Cluster};
 
-/// A namespace of one test; what it holds is printed when a wait in it was in vain.
+/// A namespace of one test. Its objects, events and logs are printed when a wait in it times out.
 pub struct Namespace {
     /// Its name.
     pub name: String,
-    /// A client of this test.
+    /// Client of this test.
     pub client: Client,
     cluster: Cluster,
 }
@@ -28,12 +28,12 @@ impl Namespace {
         Self { name, client, cluster }
     }
 
-    /// The cluster that it is in.
+    /// Returns the cluster that it is in.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// All objects of a kind.
+    /// Returns the API of a kind in this namespace.
     pub fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType: Default>,
@@ -41,17 +41,17 @@ impl Namespace {
         Api::namespaced(self.client.clone(), &self.name)
     }
 
-    /// Applies every document of `yaml` as a user would; they have to be accepted.
+    /// Applies every document of `yaml` as a user would; a refusal fails the test.
     pub async fn apply(&self, yaml: &str) -> Vec<DynamicObject> {
         self.try_apply(yaml).await.unwrap_or_else(|error| panic!("refused: {error}\n{yaml}"))
     }
 
-    /// The same where refusal is possible.
+    /// Applies every document of `yaml`, or returns the refusal.
     pub async fn try_apply(&self, yaml: &str) -> Result<Vec<DynamicObject>, kube::Error> {
         self.cluster.apply(yaml, &self.name).await
     }
 
-    /// An object, if there is one that is not being deleted.
+    /// Returns an object, unless there is none or it is being deleted.
     pub async fn get<K>(&self, name: &str) -> Option<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + Clone + DeserializeOwned + Debug,
@@ -60,7 +60,7 @@ impl Namespace {
         found.meta().deletion_timestamp.is_none().then_some(found)
     }
 
-    /// All objects of a kind that a label selector selects.
+    /// Returns the objects of a kind that a label selector selects.
     pub async fn list<K>(&self, labels: &str) -> Vec<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + Clone + DeserializeOwned + Debug,
@@ -69,14 +69,14 @@ impl Namespace {
         selected.expect("an answer of the API server").items
     }
 
-    /// An object as JSON, such as `json("mcpserver/web")`; null if there is none.
+    /// Returns an object as JSON, such as `json("mcpserver/web")`; null if there is none.
     pub async fn json(&self, object: &str) -> Value {
         let arguments = ["get", object, "--namespace", &self.name, "--ignore-not-found", "--output", "json"];
         let text = self.cluster.kubectl(&arguments).await.unwrap_or_else(|error| panic!("{object}: {error}"));
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// A condition in the status of an object; null if there is none.
+    /// Returns a condition in the status of an object; null if there is none.
     pub async fn condition(&self, object: &str, kind: &str) -> Value {
         let object = self.json(object).await;
         let conditions =
@@ -87,7 +87,7 @@ impl Namespace {
             .unwrap_or_default()
     }
 
-    /// Lays `change` over an object, as `kubectl edit` does: objects merge, everything else replaces.
+    /// Merges `change` into an object: objects merge, everything else replaces.
     pub async fn edit<K>(&self, name: &str, change: Value) -> K
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + Clone + DeserializeOwned + Debug,
@@ -105,12 +105,13 @@ impl Namespace {
         drop(deleted.unwrap_or_else(|error| panic!("deleting {name}: {error}")));
     }
 
-    /// Asks again until `check` gives something, or panics after [`CLUSTER_WAIT_TIMEOUT`] with all that is in this namespace.
+    /// Asks `check` every 50 ms until it returns something, or fails the test after [`CLUSTER_WAIT_TIMEOUT`]
+    /// with everything that is in this namespace.
     pub async fn eventually<T>(&self, what: &str, check: impl AsyncFnMut() -> Option<T>) -> T {
         self.eventually_within(CLUSTER_WAIT_TIMEOUT, what, check).await
     }
 
-    /// The same with another limit.
+    /// Waits as [`Namespace::eventually`] does, with another limit.
     pub async fn eventually_within<T>(
         &self,
         limit: Duration,
@@ -130,8 +131,8 @@ impl Namespace {
         }
     }
 
-    /// Deletes it with all it holds, and waits until it is gone, if the cluster has controllers to end it. A test that fails
-    /// leaves it for a look.
+    /// Deletes it and waits until it is gone, if the cluster has controllers to end it. A test that fails
+    /// leaves its namespace for inspection.
     pub async fn remove(self) {
         let namespaces: Api<core::Namespace> = Api::all(self.client.clone());
         drop(namespaces.delete(&self.name, &DeleteParams::default()).await.expect("deleting the namespace"));

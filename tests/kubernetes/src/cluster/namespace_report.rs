@@ -1,9 +1,10 @@
-//! What is printed about a namespace when a test fails.
+//! Report about a namespace, printed when a test in it fails.
 
 use crate::Cluster;
 use vmcp_integration::last_lines;
 
-/// The objects without what managers of fields noted, then the events, then the last lines that the pods logged.
+/// Returns the objects without managed fields, then the events, then the last 60 lines of the log of each
+/// pod.
 pub(crate) async fn namespace_report(cluster: &Cluster, namespace: &str) -> String {
     let ask = async |arguments: &[&str]| {
         let arguments = [&["--namespace", namespace], arguments].concat();

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::json;
 
-/// Files in one folder, made anew for each control plane.
+/// Files with the credentials in one folder, made anew for each control plane.
 pub(crate) struct Credentials {
     folder: PathBuf,
 }
 
 impl Credentials {
-    /// An authority, a serving certificate for `names`, a key that signs the tokens of service accounts, and tokens of an
-    /// administrator and of the node.
+    /// Writes a certificate authority, a serving certificate for `names`, a key that signs the tokens of
+    /// service accounts, and the tokens of an administrator and of the node.
     pub(crate) fn create(folder: &Path, names: &[&str]) -> Self {
         let credentials = Self { folder: folder.to_owned() };
         let authority_key = KeyPair::generate().expect("a key");
@@ -40,12 +40,12 @@ impl Credentials {
         credentials
     }
 
-    /// The path of a file.
+    /// Returns the path of a file.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Writes `<user>.kubeconfig`, for a user of the tokens' file.
+    /// Writes `<user>.kubeconfig` for a user of the token file, and returns its path.
     pub(crate) fn kubeconfig(&self, user: &str, server: &str) -> PathBuf {
         let config = json!({
             "apiVersion": "v1",

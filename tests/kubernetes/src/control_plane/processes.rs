@@ -1,4 +1,4 @@
-//! The processes of a cluster.
+//! Child processes of a cluster, ended together even if this process is killed.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -6,16 +6,17 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// Child processes in one process group, so that they can be ended together; each writes into a log of its own.
+/// Child processes in one process group, so that one signal ends them all; each writes a log of its own.
 pub(crate) struct Processes {
     folder: PathBuf,
     children: Vec<(String, Child)>,
-    /// When this pipe closes, the group is killed and the folder removed: on drop, and also when we are killed ourselves.
+    /// Pipe to the janitor, a shell that kills the group and removes the folder when it closes: on drop, and
+    /// when this process is killed.
     lifeline: Option<ChildStdin>,
 }
 
 impl Processes {
-    /// Processes that end with us, in whatever way we end.
+    /// Returns processes that end with this one, in whatever way that ends.
     pub(crate) fn ours(folder: &Path) -> Self {
         const JANITOR: &str =
             r#"cat; kill -KILL "-$(cat "$0/group")"; rm -rf "$0" || { sleep 1; rm -rf "$0"; }"#;
@@ -26,12 +27,12 @@ impl Processes {
         Self { folder: folder.to_owned(), children: Vec::new(), lifeline }
     }
 
-    /// Processes that stay when we end.
+    /// Returns processes that outlive this one.
     pub(crate) fn lasting(folder: &Path) -> Self {
         Self { folder: folder.to_owned(), children: Vec::new(), lifeline: None }
     }
 
-    /// Starts a program; an argument may have several flags in it, separated by white space.
+    /// Starts a program; an argument may hold several flags, separated by white space.
     pub(crate) fn start(&mut self, name: &str, program: &Path, flags: &[&str]) {
         let mut command = Command::new(program);
         let log = File::create(self.log(name)).expect("a log file");
@@ -47,7 +48,7 @@ impl Processes {
         self.children.push((name.to_owned(), child));
     }
 
-    /// Panics with the log of a process that has ended.
+    /// Fails with the log of a process that has ended.
     pub(crate) fn assert_running(&mut self) {
         for (name, child) in &mut self.children {
             if let Ok(Some(status)) = child.try_wait() {

@@ -1,4 +1,5 @@
-//! Images with a Debian or Ubuntu userland, of the release that this machine runs: what is built here runs there.
+//! Base images with a Debian or Ubuntu userland of the release of this machine, so that programs built here
+//! run there.
 
 use std::fs;
 
@@ -7,12 +8,12 @@ use tokio::process::Command;
 use super::{Build, alone, digest, run};
 use crate::cache;
 
-/// What compiling Rust with parts in C takes, for musl and for glibc.
+/// Packages to compile Rust with parts in C, for musl and for glibc.
 pub(super) const RUST: &str = "ca-certificates,clang,gcc,git,libc6-dev,make,mold,musl-tools";
-/// What MCP servers from npm and PyPI take besides Node, which comes from npm too.
+/// Packages that MCP servers of npm and PyPI need besides Node, which comes from npm too.
 pub(super) const NODE_AND_PYTHON: &str = "ca-certificates,git,libstdc++6,python3";
 
-/// Makes an image of this name with the essential packages and these.
+/// Builds an image of this name with the essential packages and these.
 pub(super) async fn base(tag: &str, packages: &str) {
     let release =
         run("sh", Command::new("sh").args(["-c", ". /etc/os-release; echo $VERSION_CODENAME"])).await;
@@ -25,7 +26,7 @@ pub(super) async fn base(tag: &str, packages: &str) {
         fs::create_dir_all(&userland).expect("a folder");
         let tree = userland.join("tree");
         drop(fs::remove_dir_all(&tree));
-        // What it mounts goes with it, even if it is killed.
+        // Mounts of debootstrap go with its mount namespace, even if it is killed.
         let mut debootstrap = Command::new("unshare");
         debootstrap
             .args(["--mount", "--propagation", "private", "debootstrap"])
@@ -33,7 +34,7 @@ pub(super) async fn base(tag: &str, packages: &str) {
             .arg(&tree)
             .arg(mirror(release).await);
         run("debootstrap", &mut debootstrap).await;
-        // What apt keeps for itself is of no use in an image.
+        // Caches of apt and documentation are of no use in an image.
         for rest in
             ["var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"]
         {
@@ -54,7 +55,7 @@ pub(super) async fn base(tag: &str, packages: &str) {
     Build::new(tag).base(&userland.display().to_string(), &userland).await;
 }
 
-/// Where apt takes packages of this release from.
+/// Returns the mirror that apt takes packages of this release from.
 async fn mirror(release: &str) -> String {
     let mut apt = Command::new("apt-get");
     apt.args([

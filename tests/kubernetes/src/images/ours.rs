@@ -1,4 +1,4 @@
-//! The images that people run, built from the repository's Dockerfile.
+//! Images that users run, built from the Dockerfile of the repository.
 
 use std::path::PathBuf;
 
@@ -8,19 +8,19 @@ use super::base::{RUST, base};
 use super::{Build, Context, digest, digest_of, run};
 use crate::repository;
 
-/// The image of the server, as tests name it.
+/// Name of the image of the server in the tests.
 pub const VMCP: &str = "localhost/vmcp-tests/vmcp:1";
-/// The image of the operator, as tests name it.
+/// Name of the image of the operator in the tests.
 pub const OPERATOR: &str = "localhost/vmcp-tests/vmcp-operator:1";
 
 const USERLAND: &str = "localhost/vmcp-tests/build-packages:1";
 const BUILD: &str = "localhost/vmcp-tests/build:1";
-/// Rust and the crates are this machine's: they are mounted while the image is built, so that nothing is fetched.
+/// Rust and the crates of this machine are mounted while the image is built, so that nothing is fetched.
 const DOCKERFILE: &str = "FROM localhost/vmcp-tests/build-packages:1
 ENV CARGO_HOME=/cargo CARGO_NET_OFFLINE=true PATH=/rust/bin:/usr/bin:/bin
 ";
 
-/// Builds them, and gives the archives.
+/// Builds both images, and returns their archives.
 pub async fn ours() -> Vec<PathBuf> {
     let root = repository();
     let mut list = Command::new("git");
@@ -50,7 +50,7 @@ pub async fn ours() -> Vec<PathBuf> {
     archives
 }
 
-/// Makes the image to build in, and gives what has to be mounted into it.
+/// Builds the image to compile in, and returns the mounts that it needs.
 async fn prepare() -> Vec<String> {
     base(USERLAND, RUST).await;
     let context = Context::new(DOCKERFILE);

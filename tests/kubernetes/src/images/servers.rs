@@ -1,4 +1,4 @@
-//! The image of the servers that pods of the tests run.
+//! Image of the MCP servers that pods of the tests run.
 
 use std::path::PathBuf;
 
@@ -8,14 +8,15 @@ use vmcp_integration::{binary, installed};
 use super::base::{NODE_AND_PYTHON, base};
 use super::{Build, Context, digest, digest_of, run};
 
-/// The image of the servers, as tests name it.
+/// Name of the image of the servers in the tests.
 pub const SERVERS: &str = "localhost/vmcp-tests/servers:1";
 const BASE: &str = "localhost/vmcp-tests/node-and-python:1";
 const DOCKERFILE: &str = include_str!("servers.Dockerfile");
 const TEI: &str = include_str!("tei.py");
 
-/// The image with real MCP servers of npm and PyPI, as `make setup` installed them, the fixture server, and a stand-in for
-/// Text Embeddings Inference, which it starts when it is told nothing else. Gives the archive.
+/// Builds the image with real MCP servers of npm and PyPI, as `make setup` installed them, the fixture
+/// server, and a stand-in for Text Embeddings Inference, which runs unless a command says otherwise. Returns
+/// the archive.
 pub async fn servers() -> PathBuf {
     let (fixture, stamp) = (binary("vmcp-fixture"), installed("stamp"));
     let build = Build::new(SERVERS);

@@ -1,4 +1,4 @@
-//! containerd with a root, state and socket of its own.
+//! containerd with a root, a state and a socket of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::images::{Build, Context, digest_of};
 
 const PAUSE: &str = "localhost/pause:1";
 
-/// The socket that the kubelet and `ctr` talk to.
+/// Returns the socket on which containerd serves the kubelet and `ctr`.
 pub(super) fn socket(folder: &Path) -> PathBuf {
     folder.join("containerd.sock")
 }
@@ -36,8 +36,8 @@ pub(super) fn start(folder: &Path, processes: &mut Processes) {
     });
     fs::write(networks.join("10-pods.conflist"), network.to_string()).expect("the pods' network");
 
-    // `restrict_oom_score_adj`: a machine without CAP_SYS_RESOURCE could start no sandbox otherwise. `nri`: newer ones would
-    // listen for plugins where the machine's own containerd does.
+    // `restrict_oom_score_adj`: without CAP_SYS_RESOURCE no sandbox could start otherwise. `nri`: newer
+    // versions would listen for plugins on the socket of the containerd of the machine.
     let config = format!(
         "version = 2
 root = '{root}/containerd'
@@ -80,14 +80,15 @@ pub(super) async fn wait(folder: &Path) {
     .await;
 }
 
-/// The client of containerd, for what Kubernetes uses.
+/// Returns a command of `ctr`, the client of containerd, in the namespace of Kubernetes.
 pub(super) fn ctr(folder: &Path) -> Command {
     let mut command = Command::new("ctr");
     command.arg("--address").arg(socket(folder)).args(["--namespace", "k8s.io"]);
     command
 }
 
-/// The image of the container that holds a pod together: ours, as no registry can be reached.
+/// Builds the image of the pause container, which holds a pod together, and returns its archive: no registry
+/// can be reached.
 pub(super) async fn pause(programs: &Programs) -> PathBuf {
     let context = Context::new("FROM scratch\nCOPY pause /pause\nENTRYPOINT [\"/pause\"]\n");
     let program = programs.path("pause");

@@ -1,4 +1,4 @@
-//! What keeps the daemons of a node away from the machine: they run in a mount namespace of their own.
+//! Isolation of the daemons of a node from the machine, by a mount namespace of their own.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use tokio::process::Command;
 
 use crate::images::run;
 
-/// Where the shims of containerd and runc keep what they know, whatever the daemon's configuration says.
+/// Folder in which the shims of containerd and runc keep their state, whatever the configuration says.
 const CONTAINERS: &str = "/run/containerd";
 
-/// What the kubelet sets, for the whole machine.
+/// Kernel settings that the kubelet changes for the whole machine.
 const TUNABLES: [&str; 6] = [
     "kernel/keys/root_maxbytes",
     "kernel/keys/root_maxkeys",
@@ -20,8 +20,8 @@ const TUNABLES: [&str; 6] = [
     "vm/panic_on_oom",
 ];
 
-/// Lays over the mount namespace that we are in what the daemons must not share with the machine. All mounts go with the
-/// last process in it. A copy of each tunable satisfies the kubelet.
+/// Covers, in the present mount namespace, everything that the daemons must not share with the machine; the
+/// kubelet gets a copy of each setting. All mounts go with the last process in the namespace.
 pub(super) async fn isolate(folder: &Path) {
     fs::create_dir_all(CONTAINERS).expect("a folder for what containers leave");
     mount(&["-t", "tmpfs", "containers", CONTAINERS]).await;

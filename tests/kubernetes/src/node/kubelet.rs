@@ -1,4 +1,4 @@
-//! The kubelet, and beside it scheduler, kube-proxy and CoreDNS.
+//! The kubelet, and beside it the scheduler, kube-proxy and CoreDNS.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(super) fn start(name: &str, folder: &Path, programs: &Programs, processes: &
         "cgroupRoot": format!("/{name}"),
         "failSwapOn": false,
         "podLogsDir": folder.join("logs"),
-        // The disk's fullness is this machine's business: no pod is evicted for it, and no image removed.
+        // A full disk is the business of this machine: no pod is evicted for it, and no image removed.
         "evictionHard": {
             "memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%",
             "imagefs.available": "0%", "imagefs.inodesFree": "0%",
@@ -56,21 +56,23 @@ pub(super) fn start(name: &str, folder: &Path, programs: &Programs, processes: &
             &format!("--hostname-override node1 --node-ip {ADDRESS}"),
         ],
     );
-    // Without masquerading, the answer of a pod to another one on the same bridge would bypass the translation.
+    // Without masquerading, the answer of a pod to another one on the same bridge would bypass the address
+    // translation.
     let flags =
         format!("--kubeconfig {admin} --hostname-override node1 --proxy-mode nftables --masquerade-all");
     processes.start("kube-proxy", &programs.path("kube-proxy"), &[&flags, "--conntrack-max-per-core 0"]);
     processes.start("coredns", &programs.path("coredns"), &[&format!("-conf {}", file("Corefile"))]);
 }
 
-/// The root of the pods' cgroups. A kubelet kills whatever it does not know there, so two of them must not share one.
+/// Makes the root cgroup of the pods. A kubelet kills every process that it does not know there, so two must
+/// not share one.
 fn make_cgroups(name: &str) {
     let root = Path::new("/sys/fs/cgroup");
     let available = fs::read_to_string(root.join("cgroup.controllers"));
     let hierarchies = match available {
         Ok(controllers) => {
             for controller in controllers.split_whitespace() {
-                // Most are enabled already; what cannot be, the kubelet names.
+                // Most controllers are enabled already; the kubelet names those that cannot be.
                 drop(fs::write(root.join("cgroup.subtree_control"), format!("+{controller}")));
             }
             vec![root.to_owned()]

@@ -1,4 +1,4 @@
-//! The network namespace that holds the cluster.
+//! Network namespace that holds the cluster.
 
 use tokio::process::Command;
 
@@ -10,8 +10,8 @@ pub(super) async fn create(name: &str) {
     run("ip", Command::new("ip").args(["netns", "add", name])).await;
 }
 
-/// Gives the namespace that we are in an interface with the node's address. Both ends of the pair stay inside. A default
-/// route has to exist, or else the node itself cannot reach the addresses of Services.
+/// Gives the present network namespace an interface with the address of the node. Both ends of the veth pair
+/// stay inside. Without a default route, the node could not reach addresses of Services.
 pub(super) async fn configure() {
     for command in [
         "link set lo up",
@@ -23,6 +23,6 @@ pub(super) async fn configure() {
     ] {
         run("ip", Command::new("ip").args(command.split(' '))).await;
     }
-    // The files under /proc are those of the caller's network.
+    // Files below /proc/sys/net are those of the network of the caller.
     std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("forwarding of packets");
 }

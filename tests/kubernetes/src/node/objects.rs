@@ -1,4 +1,4 @@
-//! What a cluster has besides its processes: the address of DNS, and volumes to claim.
+//! Objects that a cluster needs besides its processes: the Service of DNS, and volumes to claim.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +14,7 @@ use super::{ADDRESS, DNS};
 use crate::control_plane::Processes;
 use crate::{CLUSTER_WAIT_TIMEOUT, Cluster};
 
-/// How many volumes there are; nothing makes more of them.
+/// Number of volumes; no provisioner makes more.
 const VOLUMES: usize = 16;
 
 pub(super) async fn create(cluster: &Cluster, folder: &Path) {
@@ -43,7 +43,7 @@ volumeBindingMode: WaitForFirstConsumer
     for number in 0..VOLUMES {
         let path = folder.join(format!("volumes/{number}"));
         fs::create_dir_all(&path).expect("a folder for a volume");
-        // A volume on the host is not given to the pod's group.
+        // A hostPath volume is not given to the group of the pod, so every pod may write.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).expect("access for every pod");
         write!(
             objects,

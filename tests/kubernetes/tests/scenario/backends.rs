@@ -1,5 +1,5 @@
-//! MCPServer, MCPServerEntry and MCPGroup on a real API server. Pods are made but do not run; what a kubelet would say of them
-//! is written here.
+//! MCPServer, MCPServerEntry and MCPGroup on a real API server. Pods are made but do not run: the test writes
+//! the status that a kubelet would.
 
 use std::fmt::Debug;
 
@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use vmcp_crds::{MCPGroup, MCPServer, MCPServerEntry};
 use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
 
-/// A namespace and an operator that looks after it.
+/// Makes a namespace, and starts an operator that watches it.
 pub(super) async fn place(name: &str) -> (Namespace, Operator) {
     let place = ControlPlane::shared().await.namespace(name).await;
     let operator = Operator::start(&place).await;
     (place, operator)
 }
 
-/// Applies a resource of ours.
+/// Applies one of our resources.
 pub(super) async fn apply(place: &Namespace, kind: &str, name: &str, spec: &str) {
     place
         .apply(&format!(
@@ -30,7 +30,7 @@ pub(super) async fn apply(place: &Namespace, kind: &str, name: &str, spec: &str)
         .await;
 }
 
-/// Waits until a condition of a resource has this status and reason, and gives its message.
+/// Waits until a condition of a resource has this status and reason, and returns its message.
 pub(super) async fn told<K>(place: &Namespace, name: &str, kind: &str, status: &str, reason: &str) -> String
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
@@ -60,7 +60,7 @@ async fn deployment(place: &Namespace, name: &str) -> Deployment {
     place.eventually(name, async || place.get::<Deployment>(name).await).await
 }
 
-/// Says what a kubelet would say of the one pod of a server.
+/// Writes the status that a kubelet would give the one pod of a server.
 pub(super) async fn pod_says(place: &Namespace, server: &str, ready: bool, container: Value) {
     let labels = format!("app.kubernetes.io/instance={server},app.kubernetes.io/name=mcp-server");
     let pod = place.eventually("its pod", async || place.list::<Pod>(&labels).await.pop()).await;
@@ -198,7 +198,7 @@ async fn drift_is_repaired_what_others_own_is_left_and_rest_is_rest() {
         })
         .await;
 
-    // An autoscaler's replicas and `kubectl rollout restart` are not ours.
+    // Replicas that an autoscaler set and `kubectl rollout restart` are not ours to undo.
     let restart = json!({ "kubectl.kubernetes.io/restartedAt": "now" });
     let change = json!({ "spec": { "replicas": 3, "template": { "metadata": { "annotations": restart } } } });
     place.edit::<Deployment>("mcp-time", change).await;
@@ -215,7 +215,7 @@ async fn drift_is_repaired_what_others_own_is_left_and_rest_is_rest() {
         "now"
     );
 
-    // A touch makes the operator look; it finds nothing to write.
+    // A touched annotation makes the operator look; it finds nothing to write.
     let mut touches = 0;
     place
         .eventually("a reconcile that writes nothing", async || {
@@ -331,7 +331,7 @@ async fn a_group_knows_its_members() {
     told::<MCPServer>(&place, "time", "GroupRefValidated", "False", "GroupNotFound").await;
 }
 
-/// CARD-16, R022-47: who belongs is configured, and nobody else; the pods' template does not change.
+/// Members of the group are configured, and no others; the pod template does not change.
 #[tokio::test]
 async fn backends_come_and_go_in_the_configuration() {
     let (place, _operator) = place("members").await;

@@ -1,4 +1,5 @@
-//! The harness itself: strict server-side apply, controllers, an end with its owner, an operator beside the test.
+//! The harness itself: strict server-side apply, controllers, an end with its owner, an operator beside the
+//! test.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -51,7 +52,8 @@ spec:
     place.remove().await;
 }
 
-/// A killed test leaves no control plane behind: its processes end when a pipe closes that only the test's process holds.
+/// A killed test leaves no control plane behind: its processes end when a pipe closes that only the test's
+/// process holds.
 #[tokio::test]
 async fn a_control_plane_ends_with_its_owner() {
     let cluster = ControlPlane::start().await;

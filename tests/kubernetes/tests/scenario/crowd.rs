@@ -1,4 +1,5 @@
-//! Two hundred servers at once: all are applied, then nothing is written any more, within the memory that the chart allows.
+//! Two hundred servers at once: all are applied, then nothing is written any more, within the memory that the
+//! chart allows.
 
 use std::time::{Duration, Instant};
 

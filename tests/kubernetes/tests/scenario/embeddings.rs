@@ -1,4 +1,4 @@
-//! A service for embeddings that the operator runs, while it is there and while it is not.
+//! Search while the embedding service that the operator runs is there, and while it is not.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ async fn search_goes_by_words_while_embeddings_are_down_and_recovers() {
         .kubectl(&["delete", "embeddingserver/vectors", "--namespace", &place.name])
         .await
         .unwrap();
-    // A search that nobody asked before, so that no vector is known for it.
+    // A new query each time, for which no vector is cached.
     let down = async || {
         let query = json!({"tool_description": format!("issue {:?}", std::time::Instant::now()), "tool_keywords": "issue"});
         let found = client.find_tool(query).await;
@@ -76,7 +76,7 @@ async fn search_goes_by_words_while_embeddings_are_down_and_recovers() {
     place.remove().await;
 }
 
-/// CARD-06: what was embedded outlives the process, and goes with the pod.
+/// Checks that cached vectors outlive the process and go with the pod.
 async fn vectors_live_as_long_as_their_pod(place: &Namespace) {
     let service = place.endpoint("vectors-tei", 8080).await;
     let url = format!("{}/inputs", service.url);
@@ -84,7 +84,7 @@ async fn vectors_live_as_long_as_their_pod(place: &Namespace) {
     let mut tools = given().await;
     tools.retain(|text| text.contains("jira"));
     assert!(!tools.is_empty(), "tools were embedded");
-    // How often each tool was embedded.
+    // Counts how often each tool was embedded.
     let embedded = async || {
         let given = given().await;
         let times = |tool: &String| given.iter().filter(|text| *text == tool).count();
@@ -102,7 +102,7 @@ async fn vectors_live_as_long_as_their_pod(place: &Namespace) {
 
     let pods = "app.kubernetes.io/name=vmcp,app.kubernetes.io/instance=smart";
     let pod = place.list::<Pod>(pods).await.remove(0).metadata.name.unwrap();
-    // As vmcp's own user, which may tell it to end; its image has nothing that could.
+    // A debug container of the same user may signal vmcp; the image of vmcp has no program that could.
     let program = "import os; os.kill(1, 15)";
     let mut end =
         vec!["debug", &pod, "--namespace", &place.name, "--target", "vmcp", "--profile", "restricted"];
@@ -124,7 +124,7 @@ async fn vectors_live_as_long_as_their_pod(place: &Namespace) {
     assert_eq!(embedded().await, [2], "once");
 }
 
-/// The service that it names does not exist here; that costs meaning, and nothing else.
+/// The embedding service that the manifest names does not exist here; only search by meaning is lost.
 #[tokio::test]
 async fn the_manifest_of_the_rfc_serves_as_written() {
     let cluster = Cluster::from_environment();

@@ -1,4 +1,4 @@
-//! Several replicas: one writes, another takes over, nothing is lost.
+//! Leader election: one replica writes, another takes over, nothing is lost.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -29,7 +29,7 @@ async fn the_other_replica_takes_over() {
     assert!(!leads(&second).await);
     assert_eq!(second.writes().await, 0, "only the leader writes");
 
-    // Asked to end, it hands over at once.
+    // On SIGTERM the leader releases its lease at once.
     first.process.signal("TERM").await;
     assert!(first.process.ended().await.success());
     let holder_now = holder(&place).await.unwrap_or_default();
@@ -38,7 +38,7 @@ async fn the_other_replica_takes_over() {
     place.apply(&server("b")).await;
     place.eventually("b's Deployment", async || place.get::<Deployment>("b").await).await;
 
-    // Killed, it is replaced when its lease is over.
+    // After SIGKILL another replica leads when the lease has expired.
     let third = Operator::replica(&place, "third").await;
     second.process.signal("KILL").await;
     place.apply(&server("c")).await;

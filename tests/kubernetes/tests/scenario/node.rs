@@ -1,4 +1,4 @@
-//! The node itself: what the other scenarios take for granted.
+//! The node itself: pods, Services, DNS and mounted configuration, which other scenarios take for granted.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};

@@ -1,4 +1,4 @@
-//! What people install and copy: the chart, `deploy/` and its examples.
+//! Files that users install and copy: the chart, `deploy/` and its examples.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,12 @@ use vmcp_kubernetes_tests::{
     Cluster, ControlPlane, Namespace, Operator, chart, older_chart, repository, skipped,
 };
 
-/// The operator as `deploy/` installs it, but for its pod: one that runs here, with the rights of its ServiceAccount.
+/// Installs `deploy/`, and starts an operator beside the test with the rights of its ServiceAccount in place
+/// of its pod.
 async fn install(cluster: &Cluster, place: &Namespace, folder: &Path) -> Operator {
     let deploy = repository().join("deploy").display().to_string();
     cluster.kubectl(&["apply", "--server-side", "-k", &deploy]).await.unwrap();
-    // Until then the API server does not know the kinds, and the operator would count that as failures.
+    // Before that the API server does not know the kinds, and the operator would count failures.
     let served = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", "--all"];
     cluster.kubectl(&served).await.unwrap();
     let token = ["create", "token", "vmcp-operator", "--namespace", "vmcp-system"];
@@ -30,7 +31,7 @@ async fn install(cluster: &Cluster, place: &Namespace, folder: &Path) -> Operato
     Operator::with(place, "installed", &variables).await
 }
 
-/// Kinds of other projects that the examples ask for.
+/// Kinds of other projects that the examples use.
 const FOREIGN: &str = "
 - {group: monitoring.coreos.com, kind: ServiceMonitor, plural: servicemonitors}
 - {group: gateway.networking.k8s.io, kind: HTTPRoute, plural: httproutes}";
@@ -52,7 +53,8 @@ async fn define_foreign(cluster: &Cluster) {
     }
 }
 
-/// What is wrong with an object as it was written; nothing when it was looked at and makes sense. Whether pods run is not asked.
+/// Returns the condition that complains about an object; `None` once the operator has looked at it and found
+/// it valid. Pods need not run.
 fn complaint(object: &Value) -> Option<String> {
     let status = &object["status"];
     if status["observedGeneration"] != object["metadata"]["generation"] {
@@ -84,7 +86,7 @@ async fn assert_sensible(place: &Namespace, object: &DynamicObject) {
         .await;
 }
 
-/// With the rights of the chart, and no others.
+/// The operator has the rights of the chart, and no others.
 #[tokio::test]
 async fn every_example_is_applied_as_it_is_written_and_reconciled_without_an_error() {
     let cluster = ControlPlane::start().await;
@@ -97,7 +99,7 @@ async fn every_example_is_applied_as_it_is_written_and_reconciled_without_an_err
     for file in fs::read_dir(repository().join("deploy/examples")).unwrap() {
         let file = file.unwrap().path();
         let place = cluster.namespace("example").await;
-        // The Secret that a comment of the three servers tells to make.
+        // The Secret that a comment in the example of three servers tells to make.
         place
             .apply("{apiVersion: v1, kind: Secret, metadata: {name: github}, stringData: {authorization: Bearer x}}")
             .await;
@@ -145,14 +147,15 @@ async fn a_release_is_installed_upgraded_with_its_definitions_and_uninstalled() 
     let folder = tempfile::tempdir().unwrap();
     let (older, chart) = (older_chart(folder.path()), chart());
 
-    // There is no node to run a pod, so that none is asked for; with `--wait` the definitions are served before the sample is made.
+    // No pod is asked for, as there is no node; with `--wait` the definitions are served before the sample is
+    // made.
     let extra = "replicas=0,sample.enabled=true,embeddingServer.enabled=true";
     let install =
         ["install", "vmcp", &older, "-n", "vmcp-system", "--create-namespace", "--wait", "--set", extra];
     let notes = cluster.helm(&install).await.unwrap();
     assert!(notes.contains("get vmcp sample"), "{notes}");
     assert_eq!(cluster.longest_description().await, "512");
-    // Resources of kinds that the release itself defined.
+    // These resources are of kinds that the release itself defined.
     let sample = ["get", "vmcp/sample", "emb/embeddings", "-n", "vmcp-system", "-o", "name"];
     assert_eq!(cluster.kubectl(&sample).await.unwrap().lines().count(), 2);
 
@@ -173,6 +176,6 @@ async fn a_release_is_installed_upgraded_with_its_definitions_and_uninstalled() 
     let (definitions, rest): (Vec<_>, Vec<_>) =
         left.lines().filter(ours).partition(|name| name.starts_with("customresourcedefinition"));
     assert_eq!(definitions.len(), 6, "{definitions:?}");
-    // Once made, the sample belongs to whoever edits it.
+    // Once made, the sample belongs to its user.
     assert_eq!(rest, ["virtualmcpserver.toolhive.stacklok.com/sample"]);
 }

@@ -1,4 +1,4 @@
-//! A release is installed, upgraded, uninstalled and installed again; what serves goes on serving.
+//! Life of a release: installed, upgraded, uninstalled and installed again, while the servers go on serving.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ metadata: {name: kept}
 spec: {}
 ";
 
-/// Every pod that the operator made, and how often it was started again.
+/// Returns every pod that the operator made, with the number of its restarts.
 async fn pods(place: &Namespace) -> Vec<(Option<String>, i32)> {
     let pods = place.list::<Pod>("app.kubernetes.io/managed-by=vmcp-operator").await;
     let restarts = |pod: &Pod| {
@@ -30,7 +30,7 @@ async fn pods(place: &Namespace) -> Vec<(Option<String>, i32)> {
 async fn what_serves_goes_on_through_upgrade_uninstallation_and_reinstallation() {
     let cluster = Cluster::from_environment();
     let uninstall = ["uninstall", RELEASE, "--namespace", RELEASE, "--wait", "--ignore-not-found"];
-    // Of other scenarios.
+    // Other scenarios may have installed it.
     cluster.helm(&uninstall).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     cluster.release(&older_chart(folder.path()), "replicas=1").await;
@@ -76,7 +76,7 @@ async fn what_serves_goes_on_through_upgrade_uninstallation_and_reinstallation()
     let operators =
         cluster.kubectl(&["get", "deployments", "--namespace", RELEASE, "--output", "name"]).await;
     assert_eq!(operators.unwrap(), "");
-    // Kept, and nobody looks after it.
+    // The server is kept, but no operator looks after it.
     let scale = ["scale", "vmcp/kept", "--replicas", "2", "--namespace", &place.name];
     cluster.kubectl(&scale).await.unwrap();
     assert_eq!(place.get::<Deployment>("kept").await.unwrap().spec.unwrap().replicas, Some(1));

@@ -1,4 +1,5 @@
-//! What people do to the operator's objects by hand, besides deleting them and changing a value.
+//! Repair of what users do to the objects of the operator by hand, besides deleting them and changing a
+//! value.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
@@ -18,14 +19,14 @@ async fn replicas(place: &Namespace, name: &str) -> Option<i32> {
     place.get::<Deployment>(name).await?.spec?.replicas
 }
 
-/// Changes an object entry by entry.
+/// Applies one operation of a JSON patch to an object.
 async fn patch(place: &Namespace, object: &str, operation: Value) {
     let operations = json!([operation]).to_string();
     let arguments = ["patch", object, "-n", &place.name, "--type", "json", "-p", &operations];
     place.cluster().kubectl(&arguments).await.unwrap();
 }
 
-/// Without its owner nobody would collect it, without its label no watch would see it.
+/// Without its owner no garbage collector would collect it, without its label no watch would see it.
 #[tokio::test]
 async fn what_lost_its_owner_or_its_label_is_ours_again_and_keeps_its_secrets() {
     let (place, _operator) = place("orphans").await;
@@ -65,7 +66,7 @@ async fn what_lost_its_owner_or_its_label_is_ours_again_and_keeps_its_secrets() 
     place.remove().await;
 }
 
-/// Ports are told apart by their number: beside one that was edited, ours has the name of another.
+/// Server-side apply tells ports apart by number: beside an edited one, ours would have the name of another.
 #[tokio::test]
 async fn a_port_that_was_renumbered_by_hand_is_repaired() {
     let (place, _operator) = place("ports").await;
@@ -86,7 +87,7 @@ async fn a_port_that_was_renumbered_by_hand_is_repaired() {
         })
         .await;
 
-    // What is not asked for any more still goes.
+    // Fields that are not asked for any more still go.
     apply(&place, "VirtualMCPServer", "x", "{}").await;
     place
         .eventually("no selector of nodes", async || {
@@ -118,7 +119,7 @@ async fn the_number_of_pods_stays_when_it_is_left_to_others() {
             .await;
         assert_eq!(replicas(&place, name).await, Some(pods), "{name}");
     }
-    // And again the other way round.
+    // The number comes back when it is asked for again.
     apply(&place, "VirtualMCPServer", "x", "{replicas: 2}").await;
     place.eventually("two", async || (replicas(&place, "x").await == Some(2)).then_some(())).await;
     place.remove().await;
@@ -135,7 +136,7 @@ async fn a_taken_name_is_told_where_people_look_and_holds_up_nothing_else() {
     let status = place.get::<VirtualMCPServer>("x").await.unwrap().status.unwrap();
     assert_eq!(status.message, Some(message), "kubectl get shows it");
     assert!(place.get::<PodDisruptionBudget>("x-vmcp").await.unwrap().owner_references().is_empty());
-    // What is not concerned goes on.
+    // Everything that does not depend on the taken name goes on.
     apply(&place, "MCPServerEntry", "docs", "{remoteUrl: 'https://docs.example.com/mcp'}").await;
     place
         .eventually("the backend in the status", async || {
@@ -153,10 +154,10 @@ async fn a_taken_name_is_told_where_people_look_and_holds_up_nothing_else() {
     place.remove().await;
 }
 
-/// CARD-20, for what a server refers to.
+/// An unreadable server stays in the configuration as it was.
 #[tokio::test]
 async fn a_backend_that_cannot_be_read_any_more_stays_in_the_configuration() {
-    // The schema is changed for the whole cluster, so that it must be one of its own.
+    // The schema is changed for the whole cluster, so it must not be the shared one.
     let cluster = ControlPlane::start().await;
     let place = cluster.namespace("unreadable").await;
     let _operator = Operator::start(&place).await;
@@ -194,7 +195,7 @@ async fn a_backend_that_cannot_be_read_any_more_stays_in_the_configuration() {
     assert_eq!(text().await, Some(before.clone()), "it is served as it was");
     assert!(place.get::<Deployment>("mcp-a").await.is_some(), "and runs");
 
-    // What is wrong is said of each mistake, not only of the first.
+    // The message follows every new mistake, not only the first.
     let wrong = async |field: &str| {
         let status = place.json("mcpserver/a").await["status"].clone();
         status["message"].as_str().is_some_and(|message| message.contains(field)).then_some(())

@@ -1,4 +1,4 @@
-//! Two replicas, of which one goes.
+//! Two replicas, of which one is deleted under load.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
@@ -47,7 +47,7 @@ async fn sessions_go_on_in_the_other_replica_and_deletion_leaves_nothing() {
     for victim in place.list::<Pod>(PODS).await {
         let name = victim.metadata.name.unwrap_or_default();
         place.delete::<Pod>(&name).await;
-        // Meanwhile nobody notices: the pod takes connections until the Service has forgotten it.
+        // No call may fail meanwhile: the pod takes connections until the Service has forgotten it.
         let mut calls = 0;
         let replaced = async || {
             for client in [&modern, &session] {

@@ -1,4 +1,4 @@
-//! The resource definitions on the real API server: what is accepted, what is refused and with which words, what is filled in.
+//! Resource definitions on a real API server: accepted, refused with a remedy, defaulted.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -10,7 +10,8 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(repository().join(file)).unwrap()
 }
 
-/// The entries of a file in `crds/tests/resources` as manifests, each with a name of its own unless it says one.
+/// Returns the entries of a file in `crds/tests/resources` as manifests with their expected messages; each
+/// has a name of its own unless it says one.
 fn manifests(file: &str) -> Vec<(Value, String)> {
     let entries: Vec<Value> = serde_saphyr::from_str(&read(&format!("crds/tests/resources/{file}"))).unwrap();
     let manifest = |(index, entry): (usize, &Value)| {
@@ -46,7 +47,7 @@ async fn manifests_of_the_rfc_and_of_toolhive_apply_with_strict_validation() {
     );
 }
 
-/// CARD-11, CARD-18, CARD-20, R022-21: the table is in `refused.yaml`.
+/// The table of mistakes and messages is `crds/tests/resources/refused.yaml`.
 #[tokio::test]
 async fn mistakes_are_refused_at_admission_with_what_to_do() {
     let place = place("refused").await;
@@ -57,7 +58,7 @@ async fn mistakes_are_refused_at_admission_with_what_to_do() {
     }
 }
 
-/// R022-19, and what the chart's users see without writing it.
+/// Defaults that users of the chart see without writing them.
 #[tokio::test]
 async fn defaults_are_filled_in() {
     let place = place("defaults").await;
@@ -120,10 +121,10 @@ async fn kubectl_knows_short_names_and_shows_what_matters() {
     assert!(explained.contains("How many tools a search returns"), "{explained}");
 }
 
-/// CARD-20: the mistake is found by the operator where the schema lets it pass, and what was mounted before stays.
+/// The operator finds the mistake where an older schema lets it pass; mounted configuration stays.
 #[tokio::test]
 async fn a_mistake_that_slips_past_an_older_schema_changes_nothing_that_runs() {
-    // The schema is changed for the whole cluster, so that it must be one of its own.
+    // The schema is changed for the whole cluster, so it must not be the shared one.
     let control_plane = ControlPlane::start().await;
     let place = control_plane.namespace("older").await;
     let _operator = Operator::start(&place).await;
@@ -148,7 +149,8 @@ async fn a_mistake_that_slips_past_an_older_schema_changes_nothing_that_runs() {
             .into_iter()
             .find(|condition| condition.type_ == "ConfigValid" && condition.status == "False")
     };
-    // It takes a moment until the API server uses the older schema, and until the operator's watch is of that time.
+    // It takes a moment until the API server uses the older schema, and until the watch of the operator has
+    // reconnected.
     place
         .eventually("the mistake to pass", async || {
             place.try_apply(&manifest("probe", mistake.clone())).await.ok()

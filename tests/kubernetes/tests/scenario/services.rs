@@ -10,7 +10,7 @@ use vmcp_kubernetes_tests::ControlPlane;
 
 use super::backends::{apply, place, told};
 
-/// CARD-18.
+/// The pod is played by the test: it writes the status that a kubelet would.
 #[tokio::test]
 async fn an_embedding_server_is_a_set_a_service_and_a_volume_and_leaves_nothing() {
     let (place, _operator) = place("embedding").await;
@@ -68,7 +68,7 @@ async fn an_embedding_server_is_a_set_a_service_and_a_volume_and_leaves_nothing(
         .await;
 }
 
-/// A StatefulSet and a kubelet say so in events only.
+/// A StatefulSet and a kubelet report this in events only.
 #[tokio::test]
 async fn why_a_pod_is_not_made_or_not_started_is_told() {
     if ControlPlane::shared().await.skips_without_controllers() {

@@ -1,4 +1,4 @@
-//! A group of servers of every kind behind one endpoint, and its changes.
+//! A group of servers of every kind behind one endpoint, and changes of it while it serves.
 
 use std::time::Instant;
 
@@ -75,7 +75,7 @@ metadata: {name: far}
 spec: {selector: {app: far}, ports: [{port: 8080}]}
 ";
 
-/// A server that runs outside of the operator's care.
+/// Returns the manifest of a server that the operator does not run.
 fn remote(place: &Namespace) -> String {
     let url = format!("http://far.{}.svc.cluster.local:8080/mcp", place.name);
     format!(
@@ -136,7 +136,8 @@ async fn servers_of_three_kinds_are_listed_found_and_called_and_come_and_go() {
     place.remove().await;
 }
 
-/// R022-47: of two servers that run, one in production and one in staging.
+/// Checks a selector of backends: of two running servers, one in production and one in staging, only the
+/// first is offered.
 async fn only_what_the_selector_selects(place: &Namespace) {
     ready(place, "prod").await;
     let (_way, prod) = client(place, "prod").await;
@@ -181,7 +182,7 @@ async fn configuration_changes_in_running_pods_and_what_is_invalid_changes_nothi
         |tools: serde_json::Value| json!({"aggregation": {"tools": [{"workload": "web", "filter": tools}]}});
     edit(filter(json!(["add"]))).await.unwrap();
     place.eventually("web_echo to be hidden", async || (!has("web_echo").await).then_some(())).await;
-    // The operator is told so by pods that want the new token.
+    // The operator learns the number from pods, with the new token.
     let counted = async || {
         let tools = modern.tools().await.len();
         (place.json("virtualmcpserver/all").await["status"]["toolCount"] == tools).then_some(())
@@ -190,7 +191,7 @@ async fn configuration_changes_in_running_pods_and_what_is_invalid_changes_nothi
     let sum = session.call_tool("web_add", json!({"a": 2, "b": 3})).await;
     assert!(sum.content_text().contains('5'), "{}", sum.text);
 
-    // What the schema cannot know.
+    // A mistake that the schema cannot know.
     let prefix = json!({"conflictResolutionConfig": {"prefixFormat": "{nobody}_"}});
     edit(json!({"aggregation": prefix})).await.unwrap();
     let refused = async || {
@@ -204,7 +205,7 @@ async fn configuration_changes_in_running_pods_and_what_is_invalid_changes_nothi
     place.remove().await;
 }
 
-/// Without a restart, and the status is true all the while.
+/// Replaces the admin token without a restart; the status stays true all the while.
 async fn a_new_admin_token_takes_the_place_of_the_old(place: &Namespace) {
     let wells = async || place.json("virtualmcpserver/all").await["status"]["phase"] == "Ready";
     place.eventually("a server that is well", async || wells().await.then_some(())).await;
@@ -213,11 +214,11 @@ async fn a_new_admin_token_takes_the_place_of_the_old(place: &Namespace) {
         Some(String::from_utf8(token.0).unwrap())
     };
     let old = token().await.unwrap();
-    // What is left out is made up anew; deleting the Secret would make up a new key of sessions besides.
+    // A missing value is generated anew; deleting the whole Secret would replace the session key too.
     let another = async || {
         let token = token().await?;
         if token == old {
-            // A reconcile that is under way may put the old one back: then it is left out once more.
+            // A reconcile under way may put the old token back: then it is removed once more.
             place.edit::<Secret>("all-vmcp-secrets", json!({"data": {"admin-token": null}})).await;
             return None;
         }
@@ -230,7 +231,8 @@ async fn a_new_admin_token_takes_the_place_of_the_old(place: &Namespace) {
     let asks = async |token: &str| {
         let program = format!(
             "import urllib.request as u, urllib.error as e\n\
-             try: print(u.urlopen(u.Request('http://{address}:9090/admin/status', headers={{'Authorization': 'Bearer {token}'}}), timeout=5).status)\n\
+             try: print(u.urlopen(u.Request('http://{address}:9090/admin/status', headers={{'Authorization': \
+             'Bearer {token}'}}), timeout=5).status)\n\
              except e.HTTPError as error: print(error.code)"
         );
         let exec = ["exec", "--namespace", &place.name, "far", "--", "python3", "-c", &program];
@@ -245,7 +247,7 @@ async fn a_new_admin_token_takes_the_place_of_the_old(place: &Namespace) {
     assert_eq!(asks(&old).await.as_deref(), Some("401"));
 }
 
-/// Every pod of vmcp, with the number of its restarts.
+/// Returns every pod of vmcp, with the number of its restarts.
 async fn pods(place: &Namespace) -> Vec<(Option<String>, i32)> {
     let pods = place.list::<Pod>("app.kubernetes.io/name=vmcp").await;
     assert!(!pods.is_empty(), "there are pods of vmcp");

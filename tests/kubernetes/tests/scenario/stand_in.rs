@@ -1,4 +1,4 @@
-//! Something that answers `/admin/status` in place of a pod: without a node, no pod runs.
+//! A stand-in for the admin port of a pod, answering `/admin/status`: without a node, no pod runs.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use vmcp_kubernetes_tests::Namespace;
 
-/// A listener at an address of its own in 127.0.0.0/8, at the admin port.
+/// A listener on the admin port at an address of its own in 127.0.0.0/8.
 pub(super) struct StandIn {
     address: String,
     report: Arc<Mutex<Value>>,
@@ -22,7 +22,7 @@ pub(super) struct StandIn {
 }
 
 impl StandIn {
-    /// Answers in place of the one pod of a VirtualMCPServer, which is ready from now on.
+    /// Starts a stand-in for the one pod of a VirtualMCPServer, and marks the pod as ready.
     pub(super) async fn of(place: &Namespace, server: &str) -> (Self, Pod) {
         let stand_in = Self::start(&admin_token(place, server).await).await;
         let labels = format!("app.kubernetes.io/instance={server},app.kubernetes.io/name=vmcp");
@@ -39,7 +39,7 @@ impl StandIn {
         (stand_in, pod)
     }
 
-    /// Answers whoever knows `token`.
+    /// Starts a stand-in that wants `token`.
     async fn start(token: &str) -> Self {
         static NEXT: AtomicU8 = AtomicU8::new(1);
         let third = std::process::id() % 200 + 1;
@@ -58,18 +58,18 @@ impl StandIn {
         Self { address, report, token, serving }
     }
 
-    /// What it says from now on.
+    /// Sets the report that it answers with.
     pub(super) fn say(&self, report: Value) {
         *self.report.lock() = report;
     }
 
-    /// Whom it answers from now on, and nobody else.
+    /// Sets the token that it wants.
     pub(super) fn believe(&self, token: &str) {
         token.clone_into(&mut self.token.lock());
     }
 }
 
-/// The bearer token of a VirtualMCPServer's admin port.
+/// Waits for the bearer token of the admin port of a VirtualMCPServer, and returns it.
 pub(super) async fn admin_token(place: &Namespace, server: &str) -> String {
     let secret = format!("{server}-vmcp-secrets");
     let token = async || place.get::<Secret>(&secret).await?.data?.remove("admin-token");

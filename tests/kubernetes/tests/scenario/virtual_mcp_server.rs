@@ -1,4 +1,4 @@
-//! VirtualMCPServer on a real API server: what is made, what is repaired, what is left alone.
+//! VirtualMCPServer on a real API server: objects made, repaired, left alone, and the status.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
 use super::backends::{apply, pod_says};
 use super::stand_in::{StandIn, admin_token};
 
-/// The manifest of the RFC, and a group that is not there.
+/// Manifest of the RFC, whose group does not exist.
 const RFC: &str = "apiVersion: toolhive.stacklok.com/v1alpha1
 kind: VirtualMCPServer
 metadata: {name: vmcp-with-optimizer}
@@ -30,7 +30,7 @@ spec:
       provider: tei
       tei: {endpoint: 'http://tei-service:8080', model: BAAI/bge-small-en-v1.5}";
 
-/// A server without anything.
+/// Manifest of a server without settings.
 const PLAIN: &str =
     "{apiVersion: toolhive.stacklok.com/v1alpha1, kind: VirtualMCPServer, metadata: {name: x}, spec: {}}";
 
@@ -46,7 +46,7 @@ async fn condition(place: &Namespace, server: &str, kind: &str) -> Option<(Strin
     Some((found.status, found.reason, found.message))
 }
 
-/// Waits for a condition and gives its message.
+/// Waits for a condition and returns its message.
 async fn told(place: &Namespace, server: &str, kind: &str, status: &str, reason: &str) -> String {
     place
         .eventually(&format!("{kind}={status} ({reason})"), async || {
@@ -64,7 +64,7 @@ async fn at_rest(place: &Namespace, operator: &Operator) {
     operator.at_rest(place, KIND, 2).await;
 }
 
-/// Adds the versions of everything of a kind that the operator made here.
+/// Adds the resource versions of all objects of a kind that the operator made here.
 async fn of<K>(place: &Namespace, versions: &mut BTreeMap<String, String>)
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
@@ -77,7 +77,7 @@ where
     }
 }
 
-/// The versions of everything that the operator made here.
+/// Returns the resource versions of all objects that the operator made here.
 async fn versions(place: &Namespace) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::new();
     of::<ServiceAccount>(place, &mut versions).await;
@@ -119,7 +119,7 @@ async fn the_rfcs_manifest_makes_everything_once_and_nothing_twice() {
     assert_eq!(operator.writes().await, written, "not even a patch that changes nothing");
     assert_eq!(versions(&place).await, before);
 
-    // Nor does its successor, which has nothing to remember.
+    // A restarted operator, which remembers nothing, writes nothing either.
     drop(operator);
     let again = Operator::with(&place, "again", &[("LEADER_ELECT", "false")]).await;
     at_rest(&place, &again).await;
@@ -154,7 +154,7 @@ async fn what_is_deleted_or_edited_by_hand_is_repaired() {
         })
         .await;
 
-    // What belongs to others stays: a restart by hand, the number of pods of an autoscaler.
+    // Fields of others stay: a restart by hand, the number of pods of an autoscaler.
     let others = json!({"spec": {"replicas": 3, "template": {"metadata": {"annotations": {
         "kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}}}}});
     place.edit::<Deployment>("x", others).await;
@@ -215,7 +215,7 @@ async fn an_invalid_configuration_leaves_the_last_good_one_alone() {
     let secret = place.get::<Secret>("x-vmcp-secrets").await.unwrap().data.unwrap();
     assert!(secret.values().any(|value| value.0 == b"very-secret"));
 
-    // What was good last comes back, and all that does not depend on what is wrong follows.
+    // The last good configuration comes back, and everything that does not depend on the mistake follows.
     let good = place.get::<ConfigMap>("x-vmcp-config").await.unwrap().data;
     let prefix = json!({"conflictResolutionConfig": {"prefixFormat": "{nobody}_"}});
     let bad = json!({"spec": {"config": {"aggregation": prefix}}});
@@ -268,7 +268,7 @@ async fn a_malformed_object_stops_nobody_else() {
     let cluster = ControlPlane::start().await;
     let place = cluster.namespace("malformed").await;
     let _operator = Operator::start(&place).await;
-    // As an older definition would be: it lets everything pass.
+    // An older definition would let everything pass.
     let open = json!({"spec": {"versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
         "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
     let definition = "virtualmcpservers.toolhive.stacklok.com";
@@ -311,7 +311,7 @@ async fn the_status_is_what_the_pods_say() {
     stand_in.say(json!({"tools": 4, "configuration": {"digest": "old"}, "backends": [
         {"name": "docs", "state": "connected", "revision": "2026-07-28", "tools": 4}]}));
 
-    // It says that it has another text: it is told to look.
+    // The pod says that it has another text, so the operator touches it to make the kubelet look.
     place
         .eventually("the touched annotation", async || {
             let pod = pods.get(&pod.name_any()).await.ok()?;
@@ -337,7 +337,7 @@ async fn the_status_is_what_the_pods_say() {
     let message = told(&place, "x", "Degraded", "True", "BackendsUnavailable").await;
     assert!(message.contains("docs") && message.contains("connection refused"), "{message}");
 
-    // A backend that is gone is gone from the configuration and from the status; the pod stays.
+    // A deleted backend leaves the configuration and the status; the pod stays.
     place.delete::<MCPServerEntry>("docs").await;
     place
         .eventually("no backend", async || {
@@ -406,7 +406,7 @@ async fn a_new_token_is_seamless() {
         .eventually("a new token", async || {
             let token = admin_token(&place, "x").await;
             if token == before {
-                // A reconcile that is under way may put the old one back: then it is deleted once more.
+                // A reconcile under way may put the old token back: then the Secret is deleted once more.
                 let secrets: Api<Secret> = place.api();
                 drop(secrets.delete("x-vmcp-secrets", &DeleteParams::default()).await);
                 return None;

@@ -1,4 +1,4 @@
-//! Tools that change what the server offers, and say so.
+//! Tools that change the lists of the server and announce it.
 
 use std::sync::atomic::Ordering;
 
@@ -22,7 +22,7 @@ pub(crate) async fn prompts(server: &Server) -> CallToolResult {
     text("The list of prompts has changed.")
 }
 
-/// Says that the watched resource has changed.
+/// Announces a change of the watched resource.
 pub(crate) async fn resource(server: &Server) -> CallToolResult {
     server.shared.listeners.tell(Change::Resource("test://watched-resource")).await;
     text("The resource has changed.")

@@ -1,15 +1,15 @@
-//! The tools `test_input_required_result_*`.
+//! Tools `test_input_required_result_*`, which ask their client in one or more rounds.
 
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, InputRequests};
 use serde_json::json;
 
-use super::{Call, text};
+use super::{ToolCall, text};
 use crate::dialogue::{required_form, roots, sampling};
 use crate::stop::Stop;
 
-/// The tool whose name ends in `question`.
-pub(crate) async fn call(question: &str, mut call: Call<'_>) -> Result<CallToolResult, Stop> {
+/// Calls the tool whose name ends in `question`.
+pub(crate) async fn call(question: &str, mut call: ToolCall<'_>) -> Result<CallToolResult, Stop> {
     let dialogue = &mut call.dialogue;
     Ok(match question {
         "elicitation" => {

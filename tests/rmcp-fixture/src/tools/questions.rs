@@ -1,23 +1,23 @@
-//! Tools that ask their client one thing.
+//! Tools that ask their client one question.
 
 use rmcp::model::{CallToolResult, InputRequest};
 use serde_json::json;
 
-use super::{Call, text};
-use crate::answers::Answers;
+use super::{ToolCall, text};
+use crate::answers::ClientAnswers;
 use crate::dialogue::{self, form, required_form};
 use crate::stop::Stop;
 
 const KEY: &str = "question";
 
-/// Has the client's model answer.
-pub(crate) async fn sampling(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+/// Asks the client's model.
+pub(crate) async fn sampling(call: &ToolCall<'_>) -> Result<CallToolResult, Stop> {
     let answers = ask(call, dialogue::sampling(call.text("prompt")?)).await?;
     Ok(text(&format!("LLM response: {}", answers.said(KEY))))
 }
 
 /// Asks the user for a name and an address.
-pub(crate) async fn elicitation(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+pub(crate) async fn elicitation(call: &ToolCall<'_>) -> Result<CallToolResult, Stop> {
     let properties = json!({
         "username": {"type": "string", "description": "User's response"},
         "email": {"type": "string", "description": "User's email address"},
@@ -25,8 +25,8 @@ pub(crate) async fn elicitation(call: &Call<'_>) -> Result<CallToolResult, Stop>
     report(call, required_form(call.text("message")?, &properties)?).await
 }
 
-/// A form in which everything has a default.
-pub(crate) async fn defaults(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+/// Asks for a form in which every field has a default.
+pub(crate) async fn defaults(call: &ToolCall<'_>) -> Result<CallToolResult, Stop> {
     let schema = json!({"type": "object", "properties": {
         "name": {"type": "string", "default": "John Doe"},
         "age": {"type": "integer", "default": 30},
@@ -37,8 +37,8 @@ pub(crate) async fn defaults(call: &Call<'_>) -> Result<CallToolResult, Stop> {
     report(call, form("Everything has a default.", schema)?).await
 }
 
-/// A form with every kind of choice.
-pub(crate) async fn choices(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+/// Asks for a form with every kind of choice.
+pub(crate) async fn choices(call: &ToolCall<'_>) -> Result<CallToolResult, Stop> {
     let titled = json!([
         {"const": "value1", "title": "First"}, {"const": "value2", "title": "Second"}, {"const": "value3", "title": "Third"},
     ]);
@@ -53,15 +53,15 @@ pub(crate) async fn choices(call: &Call<'_>) -> Result<CallToolResult, Stop> {
 }
 
 /// Asks for one value.
-pub(crate) async fn value(call: &Call<'_>) -> Result<CallToolResult, Stop> {
+pub(crate) async fn value(call: &ToolCall<'_>) -> Result<CallToolResult, Stop> {
     report(call, required_form("Which value?", &json!({"value": {"type": "string"}}))?).await
 }
 
-async fn report(call: &Call<'_>, form: InputRequest) -> Result<CallToolResult, Stop> {
+async fn report(call: &ToolCall<'_>, form: InputRequest) -> Result<CallToolResult, Stop> {
     let answers = ask(call, form).await?;
     Ok(text(&format!("The user answered: action={}, content={}", answers.action(KEY), answers.content(KEY))))
 }
 
-async fn ask(call: &Call<'_>, question: InputRequest) -> Result<Answers, Stop> {
+async fn ask(call: &ToolCall<'_>, question: InputRequest) -> Result<ClientAnswers, Stop> {
     call.dialogue.ask([(KEY.to_owned(), question)].into()).await
 }

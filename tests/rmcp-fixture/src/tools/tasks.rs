@@ -1,4 +1,5 @@
-//! Tools that become tasks for clients that declare the extension, and otherwise answer at once where they can.
+//! Tools that become tasks for clients that declare the extension; for others they answer at once where they
+//! can.
 
 use std::time::Duration;
 
@@ -7,12 +8,12 @@ use rmcp::model::{CallToolResponse, CallToolResult, ClientCapabilities, CreateTa
 use rmcp::task_manager::{TaskContext, TaskExit, TaskOptions};
 use serde_json::{Value, json};
 
-use super::{Call, failure, text};
+use super::{ToolCall, failure, text};
 use crate::dialogue::required_form;
 use crate::stop::Stop;
 
-/// Takes as many seconds as it is told to; one unless told.
-pub(crate) async fn slow_compute(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
+/// Answers after the number of seconds in its argument; one second by default.
+pub(crate) async fn slow_compute(call: &ToolCall<'_>) -> Result<CallToolResponse, Stop> {
     let seconds = call.arguments.get("seconds").and_then(Value::as_f64).unwrap_or(1.0).clamp(0.0, 60.0);
     let pause = Duration::from_secs_f64(seconds);
     let done = move || text(&format!("computed for {seconds} s"));
@@ -28,8 +29,8 @@ pub(crate) async fn slow_compute(call: &Call<'_>) -> Result<CallToolResponse, St
     }))
 }
 
-/// A tool's own failure, after a second; refused to clients without tasks.
-pub(crate) fn failing_job(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
+/// Fails as a tool after a second; refused to clients without tasks.
+pub(crate) fn failing_job(call: &ToolCall<'_>) -> Result<CallToolResponse, Stop> {
     if !declared(call) {
         let required = ClientCapabilities::builder().enable_tasks().build();
         return Err(ErrorData::missing_required_client_capability(required).into());
@@ -40,8 +41,8 @@ pub(crate) fn failing_job(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
     }))
 }
 
-/// An error of the protocol.
-pub(crate) fn protocol_error_job(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
+/// Fails with an error of the protocol.
+pub(crate) fn protocol_error_job(call: &ToolCall<'_>) -> Result<CallToolResponse, Stop> {
     let error = || ErrorData::internal_error("the job cannot be done at all", None);
     if !declared(call) {
         return Err(error().into());
@@ -50,7 +51,7 @@ pub(crate) fn protocol_error_job(call: &Call<'_>) -> Result<CallToolResponse, St
 }
 
 /// Asks for confirmation.
-pub(crate) async fn confirm_delete(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
+pub(crate) async fn confirm_delete(call: &ToolCall<'_>) -> Result<CallToolResponse, Stop> {
     let file = call.text("filename").unwrap_or("nothing").to_owned();
     let form = required_form(&format!("Delete {file}?"), &json!({"confirm": {"type": "boolean"}}))?;
     let done =
@@ -68,8 +69,8 @@ pub(crate) async fn confirm_delete(call: &Call<'_>) -> Result<CallToolResponse, 
     Ok(done(answers.content("confirm").get("confirm") == Some(&Value::Bool(true))).into())
 }
 
-/// Two questions at once.
-pub(crate) async fn multi_input(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
+/// Asks two questions at once.
+pub(crate) async fn multi_input(call: &ToolCall<'_>) -> Result<CallToolResponse, Stop> {
     let question =
         |letter: &str| required_form(&format!("Value {letter}?"), &json!({"value": {"type": "string"}}));
     let (a, b) = (question("A")?, question("B")?);
@@ -84,8 +85,8 @@ pub(crate) async fn multi_input(call: &Call<'_>) -> Result<CallToolResponse, Sto
     Ok(text(&format!("a = {}, b = {}", answers.text("a", "value"), answers.text("b", "value"))).into())
 }
 
-/// Asks first, and becomes a task once it is answered.
-pub(crate) async fn after_question(call: &Call<'_>) -> Result<CallToolResponse, Stop> {
+/// Asks first, and becomes a task once the question is answered.
+pub(crate) async fn after_question(call: &ToolCall<'_>) -> Result<CallToolResponse, Stop> {
     let form: InputRequest = required_form("What is your name?", &json!({"name": {"type": "string"}}))?;
     let answers = call.dialogue.ask([("user_name".to_owned(), form)].into()).await?;
     let done = text(&format!("Hello, {}!", answers.text("user_name", "name")));
@@ -98,11 +99,11 @@ pub(crate) async fn after_question(call: &Call<'_>) -> Result<CallToolResponse, 
     }))
 }
 
-fn declared(call: &Call<'_>) -> bool {
+fn declared(call: &ToolCall<'_>) -> bool {
     call.dialogue.capabilities().supports_tasks()
 }
 
-fn spawn<W, F>(call: &Call<'_>, work: W) -> CallToolResponse
+fn spawn<W, F>(call: &ToolCall<'_>, work: W) -> CallToolResponse
 where
     W: FnOnce(TaskContext) -> F,
     F: Future<Output = Result<CallToolResult, TaskExit>> + Send + 'static,
