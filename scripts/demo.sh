@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Five real MCP servers behind one vmcp: lists, searches and calls their tools, then stops everything.
+# Runs five real MCP servers behind one vmcp, lists, searches and calls their tools, then stops everything.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/vmcp
@@ -38,7 +38,7 @@ cd "$root"
 server=$!
 trap finish EXIT
 
-# Each backend is usable as soon as it answers; the demo waits for all five, and for their embeddings.
+# Each backend can be used as soon as it answers; the demo waits up to a minute for all five and for their embeddings.
 for _ in $(seq 120); do
   kill -0 "$server" 2>/dev/null || { cat "$DEMO/log"; exit 1; }
   connected=$(curl -s "$VMCP_ADMIN_URL/admin/status" | grep -o '"state":"connected"' | wc -l || true)

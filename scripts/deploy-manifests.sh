@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes what follows from crds/ and the chart: the chart's copy of the resource definitions, their list for kustomize, and deploy/*.yaml, which is the chart with
-# its default values for those who do without Helm. With --check: fails when something differs from what is committed.
+# Generates the chart's copy of the resource definitions, their list for kustomize, and deploy/*.yaml: the chart with its
+# default values, for users without Helm. With --check, fails when a committed file differs from what would be generated.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 chart=charts/vmcp-operator
@@ -20,7 +20,7 @@ definitions() {
 manifests() {
   "$helm" template vmcp-operator $chart --namespace vmcp-system --kube-version 1.34 --set crds.install=false --output-dir "$fresh" >/dev/null
   for file in "$fresh"/vmcp-operator/templates/*.yaml; do
-    # Labels that say who installed it would be untrue here.
+    # Labels that name Helm as the installer would be untrue here.
     sed -E '/^ *(helm\.sh\/chart|app\.kubernetes\.io\/managed-by): /d; /^# Source: /d; 1s|^|# From charts/vmcp-operator, by `make deploy-manifests`.\n|' "$file" > "$fresh/deploy/${file##*/}"
   done
 }

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Brings a Kubernetes node up, runs the scenarios on it, and takes it down. KEEP=1 leaves it up; arguments choose scenarios.
-# With VMCP_E2E=1, the cluster that KUBECONFIG names is used instead; LOAD or REGISTRY says how images get into it. docs/contributor/testing.md tells more.
+# Brings a Kubernetes node up, runs the scenarios on it, and takes it down. KEEP=1 leaves it up; arguments select scenarios.
+# With VMCP_E2E=1, the cluster that KUBECONFIG names is used instead; LOAD or REGISTRY says how images get into it.
+# Without a cluster and without root, every scenario is skipped and the exit status is 0. See docs/contributor/testing.md.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-# One after the other: the second takes the operator away and brings it back.
+# One binary after the other: the second uninstalls the operator that the first needs.
 scenarios=(cargo test --workspace --quiet --test cluster --test release)
 cluster=("${CARGO_TARGET_DIR:-target}/debug/vmcp-cluster" --name "${E2E_NODE:-e2e}")
 end=true
 running=
 
-# Each step is a process group of its own, so that it can be ended with all that it started, at once.
+# Runs a step in a process group of its own, so that a signal ends it with everything that it started.
 step() {
   local start=$SECONDS
   set -m
@@ -29,7 +30,7 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# Waits until no other run uses the same cluster.
+# Takes the lock of a cluster, which is held until this script ends: two runs must not share one.
 alone() {
   command -v flock >/dev/null || return 0
   exec 9>"${TMPDIR:-/tmp}/vmcp-$1.lock"
@@ -45,21 +46,21 @@ names() {
 }
 
 build() {
-  # As `make test` builds them, so that one build serves both.
+  # The same packages as in `make test`, so that one build serves both.
   step "building the tests" cargo build --workspace --quiet --bins --tests
   step "building the scenarios" "${scenarios[@]}" --no-run
 }
 
 if [ -n "${VMCP_E2E:-}" ]; then
   if [ -n "${REGISTRY:-}${LOAD:-}" ] && [ "$(id -u)" != 0 ]; then
-    echo "make e2e: REGISTRY and LOAD build images, which takes root: sudo -E env PATH=\"\$PATH\" make e2e …" >&2
+    echo "make e2e: REGISTRY and LOAD build images, which takes root; run: sudo -E env PATH=\"\$PATH\" make e2e …" >&2
     exit 1
   fi
   scratch=$(mktemp -d)
   end=remove_scratch
   remove_scratch() { rm -rf "$scratch"; }
-  # One file with all that it takes, whatever KUBECONFIG is a list of.
-  kubectl config view --raw --flatten --minify >"$scratch/kubeconfig" || { echo "make e2e: VMCP_E2E=1 takes kubectl, and a KUBECONFIG with a current context" >&2; exit 1; }
+  # KUBECONFIG may be a list of files: one file with the current context replaces it.
+  kubectl config view --raw --flatten --minify >"$scratch/kubeconfig" || { echo "make e2e: VMCP_E2E=1 needs kubectl, and a KUBECONFIG with a current context" >&2; exit 1; }
   export KUBECONFIG=$scratch/kubeconfig
   build
   alone existing
@@ -78,7 +79,7 @@ if [ -n "${VMCP_E2E:-}" ]; then
   fi
   clear_cluster() {
     if [ -n "${KEEP:-}" ]; then
-      echo "what the scenarios made is there still: ${cluster[*]} clear removes it"
+      echo "the objects of the scenarios are still there; remove them: ${cluster[*]} clear"
     else
       "${cluster[@]}" clear
     fi
@@ -91,7 +92,7 @@ if [ -n "${VMCP_E2E:-}" ]; then
 fi
 
 if [ "$(id -u)" != 0 ] || [ "$(uname)" != Linux ]; then
-  # In CI all runs that can run: a runner that may become root without a password does.
+  # In CI everything that can run must run: become root where no password is asked for.
   if [ -n "${CI:-}" ] && [ "$(uname)" = Linux ] && sudo -n true 2>/dev/null; then
     exec sudo -n -E env PATH="$PATH" HOME="$HOME" scripts/e2e.sh "$@"
   fi
@@ -101,7 +102,7 @@ if [ "$(id -u)" != 0 ] || [ "$(uname)" != Linux ]; then
 fi
 down() {
   if [ -n "${KEEP:-}" ]; then
-    echo "the node is up still: ${cluster[*]} exec kubectl get pods -A; ${cluster[*]} down"
+    echo "the node is still up: ${cluster[*]} exec kubectl get pods -A; ${cluster[*]} down"
   else
     "${cluster[@]}" down
   fi
@@ -109,7 +110,7 @@ down() {
 scripts/setup-e2e.sh
 build
 alone "${E2E_NODE:-e2e}"
-"${cluster[@]}" down # what an interrupted run left
+"${cluster[@]}" down # leftovers of an interrupted run
 end=down
 step "bringing the node up" "${cluster[@]}" up
 step "scenarios" "${cluster[@]}" exec "${scenarios[@]}" -- "$@"

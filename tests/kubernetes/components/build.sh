@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the programs of a Kubernetes cluster, and helm, once, into the cache, and prints the folder that holds them.
-# The folder is named by what they were built from.
+# The folder is named by the version and the hash of the sources.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 version=$(sed -n 's|^\tk8s.io/kubernetes v||p' "$here/go.mod")
