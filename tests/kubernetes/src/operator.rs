@@ -42,6 +42,8 @@ impl Operator {
             .env("METRICS_LISTEN", &metrics)
             .env("HEALTH_LISTEN", &health)
             .env("LOG_FORMAT", "text")
+            // The control plane runs no pods: the image only has to be named.
+            .env("VMCP_IMAGE", "vmcp:none")
             .envs(variables.iter().copied());
         let mut process = Process::start(&format!("operator {identity}"), &mut command);
         let operator = format!("operator {identity} to be ready");
