@@ -22,7 +22,7 @@ fn everywhere() -> Vec<FixtureBuilder> {
     ]
 }
 
-async fn behind(bad: &Fixture) -> Vmcp {
+async fn start_with_backend(bad: &Fixture) -> Vmcp {
     let settings = json!({"proxy": {"toolTimeout": "3s"}});
     let vmcp = Vmcp::new().backend(bad).config(settings).start().await;
     vmcp.with_tool("bad_echo").await;
@@ -30,7 +30,7 @@ async fn behind(bad: &Fixture) -> Vmcp {
 }
 
 /// Waits until clients of both eras get answers of the backend again, and checks that memory stayed bounded.
-async fn is_healthy(vmcp: &Vmcp, what: &str) {
+async fn assert_healthy(vmcp: &Vmcp, what: &str) {
     for client in [vmcp.modern(), vmcp.legacy().await] {
         eventually(&format!("the backend to serve after {what}"), async || {
             let answer = client.call_tool("bad_echo", json!({"message": "again"})).await;
@@ -45,7 +45,7 @@ async fn is_healthy(vmcp: &Vmcp, what: &str) {
 async fn bytes_that_are_no_text_and_events_that_break_off_are_errors_in_time() {
     for fixture in everywhere() {
         let bad = fixture.start().await;
-        let vmcp = behind(&bad).await;
+        let vmcp = start_with_backend(&bad).await;
         for fault in ["not_utf8", "half"] {
             for client in [vmcp.modern(), vmcp.legacy().await] {
                 bad.control(json!({"do": fault, "method": "tools/call", "times": 1})).await;
@@ -55,7 +55,7 @@ async fn bytes_that_are_no_text_and_events_that_break_off_are_errors_in_time() {
                 assert!(start.elapsed() < IN_TIME, "{fault} took {:?}", start.elapsed());
                 assert!(!answer.text.contains("127.0.0.1"), "no address in {}", answer.text);
             }
-            is_healthy(&vmcp, fault).await;
+            assert_healthy(&vmcp, fault).await;
         }
     }
 }
@@ -64,14 +64,14 @@ async fn bytes_that_are_no_text_and_events_that_break_off_are_errors_in_time() {
 async fn answers_that_nobody_waits_for_reach_nobody() {
     for fixture in everywhere() {
         let bad = fixture.start().await;
-        let vmcp = behind(&bad).await;
+        let vmcp = start_with_backend(&bad).await;
         for client in [vmcp.modern(), vmcp.legacy().await] {
             bad.control(json!({"do": "stray", "method": "tools/call", "times": 1})).await;
             let answer = client.call_tool("bad_echo", json!({"message": "mine"})).await;
             assert_eq!(answer.content_text(), "mine", "{}", answer.text);
             assert!(answer.notifications.is_empty(), "{:?}", answer.notifications);
         }
-        is_healthy(&vmcp, "strays").await;
+        assert_healthy(&vmcp, "strays").await;
     }
 }
 
@@ -79,7 +79,7 @@ async fn answers_that_nobody_waits_for_reach_nobody() {
 async fn a_result_that_nests_ten_thousand_deep_is_relayed_unread() {
     for fixture in everywhere() {
         let bad = fixture.start().await;
-        let vmcp = behind(&bad).await;
+        let vmcp = start_with_backend(&bad).await;
         for client in [vmcp.modern(), vmcp.legacy().await] {
             for tool in ["bad_echo", "optim.call_tool"] {
                 bad.control(json!({"do": "deep", "levels": 10_000, "method": "tools/call", "times": 1}))
@@ -91,7 +91,7 @@ async fn a_result_that_nests_ten_thousand_deep_is_relayed_unread() {
                 assert!(answer.contains(&"[".repeat(10_000)), "{tool}: {answer:.300}");
             }
         }
-        is_healthy(&vmcp, "depth").await;
+        assert_healthy(&vmcp, "depth").await;
     }
 }
 
@@ -105,6 +105,6 @@ async fn a_million_notifications_end_with_the_answer_or_the_deadline() {
         bad.control(json!({"do": "flood", "count": 1_000_000, "method": "tools/call", "times": 1})).await;
         let last = client.call_tool("bad_echo", json!({"message": "after all that"})).await;
         assert!(last.content_text() == "after all that" || last.text.contains("timed out"), "{}", last.text);
-        is_healthy(&vmcp, "a million notifications").await;
+        assert_healthy(&vmcp, "a million notifications").await;
     }
 }

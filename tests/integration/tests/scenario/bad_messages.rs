@@ -23,7 +23,7 @@ async fn post_json(url: &str, session: Option<&str>, body: impl Into<reqwest::Bo
 }
 
 /// Checks that clients of both eras are answered and that the process has not grown.
-async fn is_healthy(vmcp: &Vmcp) {
+async fn assert_healthy(vmcp: &Vmcp) {
     vmcp.modern().request("tools/list", json!({})).await.result();
     vmcp.legacy().await.request("tools/list", json!({})).await.result();
     assert!(vmcp.process.resident_mib() < 300, "{} MiB", vmcp.process.resident_mib());
@@ -49,7 +49,7 @@ async fn what_is_not_json_by_its_headers_is_refused_before_it_is_read() {
     }
     let (status, answer) = post(&vmcp.url, &[("accept", BOTH)], body).await;
     assert_eq!(status, 415, "{answer}");
-    is_healthy(&vmcp).await;
+    assert_healthy(&vmcp).await;
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn what_is_no_message_gets_the_code_of_its_mistake() {
             assert!(message.contains(word), "{word} in {message}");
         }
     }
-    is_healthy(&vmcp).await;
+    assert_healthy(&vmcp).await;
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn an_unknown_method_is_named_and_its_name_is_cut() {
             assert!(answer.text.len() < 400, "{}", answer.text);
         }
     }
-    is_healthy(&vmcp).await;
+    assert_healthy(&vmcp).await;
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn a_foreign_host_or_origin_is_not_served_in_any_way() {
             assert!(text.contains("server.allowed"), "{text}");
         }
     }
-    is_healthy(&vmcp).await;
+    assert_healthy(&vmcp).await;
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn a_hundred_mebibytes_are_refused_and_not_kept() {
         // vmcp does not want the rest: it cuts the connection, or reads and drops.
         let sent = tokio::time::timeout(WAIT_TIMEOUT, sending).await;
         assert!(sent.is_ok(), "{length}: neither taken nor cut off");
-        is_healthy(&vmcp).await;
+        assert_healthy(&vmcp).await;
     }
 }
 
@@ -210,7 +210,7 @@ async fn a_session_id_that_is_not_ours_is_not_found() {
     assert!(client.close().await.status().is_success());
     assert_eq!(post_json(&vmcp.url, Some(&id), ping).await.0, 404, "replayed");
     assert_eq!(client.close().await.status(), 404);
-    is_healthy(&vmcp).await;
+    assert_healthy(&vmcp).await;
 }
 
 #[tokio::test]
@@ -240,7 +240,7 @@ async fn requests_under_the_same_id_each_get_their_own_answer() {
             }
         }
     }
-    is_healthy(&vmcp).await;
+    assert_healthy(&vmcp).await;
 }
 
 #[tokio::test]
@@ -259,7 +259,7 @@ async fn notifications_and_answers_that_mean_nothing_change_nothing() {
         let expected = if message.get("method").is_some() { 202 } else { 400 };
         assert_eq!(status, expected, "{message}: {answer}");
     }
-    is_healthy(&vmcp).await;
+    assert_healthy(&vmcp).await;
 }
 
 #[tokio::test]
@@ -279,7 +279,7 @@ async fn twenty_thousand_notifications_on_one_connection_leave_nothing_behind() 
     }
     let after = vmcp.process.resident_mib();
     assert!(after < before + 64, "{before} MiB before, {after} MiB after");
-    is_healthy(&vmcp).await;
+    assert_healthy(&vmcp).await;
 }
 
 #[tokio::test]
@@ -305,5 +305,5 @@ async fn a_client_that_never_reads_is_alone_with_that() {
     }
     drop(silent);
     assert_eq!(client.call_tool("echo_echo", json!({"message": "x"})).await.content_text(), "x", "{MODERN}");
-    is_healthy(&vmcp).await;
+    assert_healthy(&vmcp).await;
 }

@@ -71,7 +71,7 @@ fn state_of(answer: &HttpAnswer) -> String {
     answer.result()["requestState"].as_str().expect("a state").to_owned()
 }
 
-fn is_refused(answer: &HttpAnswer, why: &str) {
+fn assert_refused(answer: &HttpAnswer, why: &str) {
     assert_eq!(answer.error()["code"], -32602, "{why}: {}", answer.text);
     let message = answer.error()["message"].as_str().unwrap_or_default();
     assert!(message.contains("requestState"), "{why}: {message}");
@@ -102,9 +102,9 @@ async fn a_state_that_is_not_of_this_request_is_refused_and_the_backend_not_aske
         ("no string", json!({"a": 1})),
         ("a number", json!(7)),
     ] {
-        is_refused(&ask(&client, arguments.clone(), Some(forged)).await, why);
+        assert_refused(&ask(&client, arguments.clone(), Some(forged)).await, why);
     }
-    is_refused(&ask(&client, json!({"x": 2}), Some(json!(state))).await, "of other arguments");
+    assert_refused(&ask(&client, json!({"x": 2}), Some(json!(state))).await, "of other arguments");
     assert_eq!(calls.load(Ordering::SeqCst), before, "none of them reached the backend");
 
     // A second use of its own state is for the backend to refuse.
@@ -128,7 +128,7 @@ async fn a_state_outlives_the_replacement_of_its_key_in_any_process() {
     let (mut first, other) = (start(&[old]).await, start(&[new]).await);
     let (client, of_other) = (first.modern(), other.modern());
     let state = state_of(&ask(&client, json!({}), None).await);
-    is_refused(&ask(&of_other, json!({}), Some(json!(state))).await, "without the key");
+    assert_refused(&ask(&of_other, json!({}), Some(json!(state))).await, "without the key");
     first.reconfigure(json!({"server": {"sessionKeys": [new, old]}}));
     eventually("the new key to seal", async || {
         let newer = state_of(&ask(&client, json!({}), None).await);

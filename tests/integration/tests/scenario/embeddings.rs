@@ -16,7 +16,7 @@ async fn find(client: &Client, what: &str) -> HttpAnswer {
 }
 
 /// Waits until every tool has its vector and a search is no longer degraded; returns that search.
-async fn whole(client: &Client) -> HttpAnswer {
+async fn search_with_vectors(client: &Client) -> HttpAnswer {
     eventually("a search with vectors", async || {
         let found = find(client, "who watches an issue").await;
         (found.structured()["search_mode"] == "hybrid"
@@ -33,7 +33,7 @@ async fn start(service: &FakeService, backends: &[&Fixture]) -> (Vmcp, Client) {
     (vmcp, client)
 }
 
-/// Returns the texts that were embedded, without the query of [`whole`].
+/// Returns the texts that were embedded, without the query of [`search_with_vectors`].
 fn tool_texts(service: &FakeService) -> Vec<String> {
     service.inputs().into_iter().filter(|text| text != "who watches an issue").collect()
 }
@@ -47,7 +47,7 @@ async fn every_tool_is_embedded_once_whoever_asks_and_however_often() {
         (0..10).map(|_| async { find(&vmcp.legacy().await, "who watches an issue").await }),
     )
     .await;
-    let found = whole(&client).await;
+    let found = search_with_vectors(&client).await;
     assert_eq!(found.structured()["tools"][0]["name"], "jira_get_jira_issue_watchers", "{}", found.text);
     assert_eq!(tool_texts(&service).len(), 9, "{:?}", service.inputs());
 }
@@ -70,7 +70,7 @@ async fn vectors_outlive_the_process_and_a_new_model_makes_them_anew() {
         }
         let mut vmcp = start().await;
         let client = vmcp.with_tool("jira_create_note").await;
-        whole(&client).await;
+        search_with_vectors(&client).await;
         assert_eq!(tool_texts(&service).len(), expected, "round {round}");
         vmcp.terminate().await;
     }
@@ -90,7 +90,7 @@ async fn a_dead_service_degrades_search_and_its_return_mends_it() {
         assert_eq!(found.structured()["degraded"], true, "{}", found.text);
     }
     service.restart().await.expect("the same port");
-    whole(&session).await;
+    search_with_vectors(&session).await;
     service.stop().await;
     let found = find(&session, "watchers of an issue").await;
     assert_eq!(found.structured()["degraded"], true, "{}", found.text);
@@ -111,7 +111,7 @@ async fn failures_and_lost_vectors_are_asked_for_again_and_never_stored() {
     let found = find(&client, "watchers of an issue").await;
     assert_eq!(found.structured()["search_mode"], "keyword", "{}", found.text);
     service.set(|fake| fake.lose_a_vector = false);
-    whole(&client).await;
+    search_with_vectors(&client).await;
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn a_slow_service_costs_a_search_its_time_out_and_no_more() {
     let service = FakeService::start().await.expect("a port");
     let jira = Fixture::http("jira", "jira").start().await;
     let (_vmcp, client) = start(&service, &[&jira]).await;
-    whole(&client).await;
+    search_with_vectors(&client).await;
     service.set(|fake| fake.delay = std::time::Duration::from_mins(1));
     let start = std::time::Instant::now();
     let found = find(&client, "who watches it now").await;
@@ -134,7 +134,7 @@ async fn batches_are_as_large_as_the_service_allows() {
     let jira = Fixture::http("jira", "jira").start().await;
     let many = Fixture::http("many", "synthetic:61").start().await;
     let (_vmcp, client) = start(&service, &[&jira, &many]).await;
-    whole(&client).await;
+    search_with_vectors(&client).await;
     assert_eq!(tool_texts(&service).len(), 70);
     // The service allows 32: the largest batch is as large as that.
     let batches = service.batches();
@@ -148,10 +148,10 @@ async fn one_changed_description_is_one_text_to_embed() {
     let service = FakeService::start().await.expect("a port");
     let jira = Fixture::http("jira", "jira").start().await;
     let (_vmcp, client) = start(&service, &[&jira]).await;
-    whole(&client).await;
+    search_with_vectors(&client).await;
     jira.control(json!({"do": "describe", "tool": "create_note", "description": "Paint a picture"})).await;
     eventually("the changed text", async || (tool_texts(&service).len() > 9).then_some(())).await;
-    whole(&client).await;
+    search_with_vectors(&client).await;
     let new = tool_texts(&service).split_off(9);
     assert!(new.len() == 1 && new[0].contains("Paint a picture"), "{new:?}");
 }
@@ -167,7 +167,7 @@ async fn nothing_but_clean_tool_texts_and_queries_leaves_the_process() {
         .await
         .result();
     find(&client, &"x".repeat(2001)).await;
-    whole(&client).await;
+    search_with_vectors(&client).await;
     // `bidi` of `nasty` has a description with control characters, which is embedded without them.
     eventually("the texts of the nasty backend", async || {
         service.inputs().iter().any(|text| text.contains("Harmless")).then_some(())
@@ -199,7 +199,7 @@ async fn an_openai_service_with_a_key_from_the_environment_does_as_well() {
         json!({"endpoint": format!("{}/v1", service.url()), "model": "small", "apiKey": "${EMBED_KEY}"});
     let embeddings = json!({"optimizer": {"embeddings": {"provider": "openai", "openai": openai}}});
     let vmcp = Vmcp::new().backend(&jira).config(embeddings).env("EMBED_KEY", "s3cret-key").start().await;
-    whole(&vmcp.with_tool("jira_create_note").await).await;
+    search_with_vectors(&vmcp.with_tool("jira_create_note").await).await;
     assert!(!vmcp.process.output().contains("s3cret-key"), "a secret in the log");
 }
 
@@ -211,7 +211,7 @@ async fn the_local_model_finds_what_shares_no_word_with_the_question() {
         json!({"optimizer": {"embeddings": {"provider": "local", "local": {"modelDir": model}}}});
     let vmcp = Vmcp::new().backend(&jira).config(embeddings).start().await;
     let client = vmcp.with_tool("jira_create_note").await;
-    whole(&client).await;
+    search_with_vectors(&client).await;
     for (question, expected) in [
         ("see who is following a ticket", "jira_get_jira_issue_watchers"),
         ("jot something down for later", "jira_create_note"),

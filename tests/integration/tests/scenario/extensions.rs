@@ -7,7 +7,7 @@ fn with_skills() -> Value {
     json!({"extensions": {"com.example/skills": {}}})
 }
 
-async fn over(backends: &[Fixture]) -> Vmcp {
+async fn start_with_backends(backends: &[Fixture]) -> Vmcp {
     let vmcp = backends.iter().fold(Vmcp::new(), VmcpBuilder::backend).start().await;
     for backend in backends {
         let tool = if backend.name.starts_with("plain") { "echo" } else { "show" };
@@ -23,7 +23,7 @@ async fn a_method_of_an_extension_goes_to_the_backend_that_has_it() {
             Fixture::http("plain", "echo").start().await,
             Fixture::http("skilled", "extended").args(["--era", era]).start().await,
         ];
-        let vmcp = over(&backends).await;
+        let vmcp = start_with_backends(&backends).await;
         let modern = vmcp.modern().declaring(with_skills());
         let legacy = Client::legacy_with(&vmcp.url, "2025-11-25", "raw", with_skills()).await;
         for client in [&modern, &legacy] {
@@ -49,7 +49,7 @@ async fn a_method_of_an_extension_goes_to_the_backend_that_has_it() {
 async fn of_two_backends_with_an_extension_the_uri_tells() {
     let start = |name| Fixture::http(name, "extended").start();
     let backends = [start("one").await, start("two").await];
-    let vmcp = over(&backends).await;
+    let vmcp = start_with_backends(&backends).await;
     let client = vmcp.modern().declaring(with_skills());
     assert_eq!(client.request("skills/list", json!({})).await.error()["code"], -32601);
     let of = client.request("skills/list", json!({"uri": "fixture://two/greeting"})).await;
@@ -60,7 +60,7 @@ async fn of_two_backends_with_an_extension_the_uri_tells() {
 async fn the_user_interface_of_a_tool_is_read_though_it_is_on_no_list() {
     let start = |name| Fixture::http(name, "extended").start();
     let backends = [start("one").await, start("two").await];
-    let vmcp = over(&backends).await;
+    let vmcp = start_with_backends(&backends).await;
     for client in [vmcp.modern(), vmcp.legacy().await] {
         let read = client.request("resources/read", json!({"uri": "ui://two/show"})).await;
         assert_eq!(read.result()["contents"][0]["text"], "two", "{}", read.text);
@@ -71,7 +71,7 @@ async fn the_user_interface_of_a_tool_is_read_though_it_is_on_no_list() {
     assert_eq!(backends[0].received("resources/read").await, 0);
 
     // A single backend with resources may have more than it lists, so it is asked.
-    let vmcp = over(&backends[..1]).await;
+    let vmcp = start_with_backends(&backends[..1]).await;
     let unknown = vmcp.modern().request("resources/read", json!({"uri": "fixture://one/unlisted"})).await;
     assert_eq!(unknown.error()["data"]["uri"], "fixture://one/unlisted", "{}", unknown.text);
     assert_eq!(backends[0].received("resources/read").await, 1);
@@ -88,7 +88,7 @@ async fn capabilities_are_what_the_backends_of_either_era_declare() {
     assert_eq!(declared(&nobody, "2025-11-25").await, json!({"tools": {"listChanged": true}}));
 
     let modern = [Fixture::http("new", "extended").args(["--era", "modern"]).start().await];
-    let vmcp = over(&modern).await;
+    let vmcp = start_with_backends(&modern).await;
     let discovered = vmcp.modern().request("server/discover", json!({})).await;
     let capabilities = &discovered.result()["capabilities"];
     let extensions =
@@ -100,7 +100,7 @@ async fn capabilities_are_what_the_backends_of_either_era_declare() {
     assert!(legacy.get("tasks").is_none(), "{legacy}");
 
     let old = [Fixture::http("old", "extended").args(["--era", "legacy"]).start().await];
-    let vmcp = over(&old).await;
+    let vmcp = start_with_backends(&old).await;
     let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
     assert_eq!(declared(&vmcp, "2025-11-25").await["tasks"], tasks);
     assert!(declared(&vmcp, "2025-06-18").await.get("tasks").is_none());

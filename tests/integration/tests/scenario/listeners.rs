@@ -10,7 +10,7 @@ use vmcp_integration::{Client, Fixture, Messages, Vmcp, VmcpBuilder, eventually}
 const UPDATED: &str = "notifications/resources/updated";
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
-async fn over(backends: &[Fixture]) -> Vmcp {
+async fn start_with_backends(backends: &[Fixture]) -> Vmcp {
     let vmcp = backends.iter().fold(Vmcp::new(), VmcpBuilder::backend).start().await;
     for backend in backends {
         vmcp.with_tool(&format!("{}_echo", backend.name)).await;
@@ -48,7 +48,7 @@ async fn add_tool(backend: &Fixture, name: &str) {
 }
 
 /// Returns the parameters of the next message, which has to be of this method.
-async fn hears(messages: &mut Messages, method: &str) -> Value {
+async fn next_message(messages: &mut Messages, method: &str) -> Value {
     let message = messages.next().await.expect("an open stream");
     assert_eq!(message["method"], method, "{message}");
     message["params"].clone()
@@ -65,7 +65,7 @@ async fn session(vmcp: &Vmcp, backend: &Fixture, capabilities: Value) -> (Client
 #[tokio::test]
 async fn sessions_share_one_subscription_and_each_hears_for_as_long_as_it_wants() {
     let backends = [old().await, new().await];
-    let vmcp = over(&backends).await;
+    let vmcp = start_with_backends(&backends).await;
     for backend in &backends {
         let uri = greeting(backend);
         let (one, two, other) = (vmcp.legacy().await, vmcp.legacy().await, vmcp.legacy().await);
@@ -77,15 +77,15 @@ async fn sessions_share_one_subscription_and_each_hears_for_as_long_as_it_wants(
         }
         listening(backend, 1).await;
         send(backend, UPDATED, &uri).await;
-        assert_eq!(hears(&mut first, UPDATED).await, uri);
-        assert_eq!(hears(&mut second, UPDATED).await, uri);
+        assert_eq!(next_message(&mut first, UPDATED).await, uri);
+        assert_eq!(next_message(&mut second, UPDATED).await, uri);
 
         one.request("resources/unsubscribe", uri.clone()).await.result();
         send(backend, UPDATED, &uri).await;
-        hears(&mut second, UPDATED).await;
+        next_message(&mut second, UPDATED).await;
         add_tool(backend, "another").await;
         for stream in [&mut first, &mut second, &mut third] {
-            hears(stream, TOOLS_CHANGED).await;
+            next_message(stream, TOOLS_CHANGED).await;
         }
         if backend.name == "old" {
             assert_eq!(backend.received("resources/subscribe").await, 1);
@@ -108,7 +108,7 @@ async fn sessions_share_one_subscription_and_each_hears_for_as_long_as_it_wants(
 #[tokio::test]
 async fn a_modern_stream_says_what_it_carries_and_tags_it() {
     let backends = [old().await, new().await];
-    let mut vmcp = over(&backends).await;
+    let mut vmcp = start_with_backends(&backends).await;
     for backend in &backends {
         let uri = greeting(backend);
         let session = vmcp.legacy().await;
@@ -122,21 +122,21 @@ async fn a_modern_stream_says_what_it_carries_and_tags_it() {
         let tag = json!({"io.modelcontextprotocol/subscriptionId": 77});
         let accepted = json!({"promptsListChanged": true, "resourceSubscriptions": [uri["uri"]]});
         assert_eq!(
-            hears(&mut listen, "notifications/subscriptions/acknowledged").await,
+            next_message(&mut listen, "notifications/subscriptions/acknowledged").await,
             json!({"notifications": accepted, "_meta": tag})
         );
         listening(backend, 1).await;
         send(backend, UPDATED, &uri).await;
-        assert_eq!(hears(&mut listen, UPDATED).await, json!({"uri": uri["uri"], "_meta": tag}));
-        assert_eq!(hears(&mut get, UPDATED).await, uri);
+        assert_eq!(next_message(&mut listen, UPDATED).await, json!({"uri": uri["uri"], "_meta": tag}));
+        assert_eq!(next_message(&mut get, UPDATED).await, uri);
         drop(listen);
         send(backend, UPDATED, &uri).await;
-        assert_eq!(hears(&mut get, UPDATED).await, uri);
+        assert_eq!(next_message(&mut get, UPDATED).await, uri);
     }
     let filter = json!({"resourceSubscriptions": [greeting(&backends[1])["uri"]]});
     let opened = vmcp.modern().open_as(78, "subscriptions/listen", json!({"notifications": filter})).await;
     let mut listen = Messages::of(opened);
-    hears(&mut listen, "notifications/subscriptions/acknowledged").await;
+    next_message(&mut listen, "notifications/subscriptions/acknowledged").await;
     vmcp.process.signal("TERM").await;
     let last = listen.next().await.expect("a result");
     assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!(78), &json!("complete")), "{last}");
@@ -147,7 +147,7 @@ async fn a_modern_stream_says_what_it_carries_and_tags_it() {
 #[tokio::test]
 async fn who_never_reads_its_stream_is_cut_off_and_others_are_not() {
     let backend = old().await;
-    let vmcp = over(std::slice::from_ref(&backend)).await;
+    let vmcp = start_with_backends(std::slice::from_ref(&backend)).await;
     let (client, deaf) = session(&vmcp, &backend, json!({})).await;
     let (_other, mut heard) = session(&vmcp, &backend, json!({})).await;
     listening(&backend, 3).await;
@@ -156,7 +156,7 @@ async fn who_never_reads_its_stream_is_cut_off_and_others_are_not() {
     eventually("the end of the stream", async || {
         backend.control(json!({"do": "send", "message": message, "times": 8})).await;
         for _ in 0..8 {
-            hears(&mut heard, "notifications/message").await;
+            next_message(&mut heard, "notifications/message").await;
         }
         vmcp.metrics().await.contains("vmcp_listeners_cut_off_total 1\n").then_some(())
     })
@@ -164,14 +164,14 @@ async fn who_never_reads_its_stream_is_cut_off_and_others_are_not() {
     // The client may open another stream.
     let mut again = Messages::of(client.listen().await);
     send(&backend, "notifications/message", &json!({"level": "info", "data": "again"})).await;
-    assert_eq!(hears(&mut again, "notifications/message").await["data"], "again");
+    assert_eq!(next_message(&mut again, "notifications/message").await["data"], "again");
     drop(deaf);
 }
 
 #[tokio::test]
 async fn a_log_level_holds_for_its_session_wherever_messages_come_from() {
     let backends = [old().await, new().await];
-    let vmcp = over(&backends).await;
+    let vmcp = start_with_backends(&backends).await;
     let [old, _new] = &backends;
     let (client, mut get) = session(&vmcp, old, json!({})).await;
     let level = async |level: &str| client.request("logging/setLevel", json!({"level": level})).await;
@@ -190,7 +190,7 @@ async fn a_log_level_holds_for_its_session_wherever_messages_come_from() {
     for level in ["info", "error"] {
         send(old, "notifications/message", &json!({"level": level, "data": level})).await;
     }
-    assert_eq!(hears(&mut get, "notifications/message").await["data"], "error");
+    assert_eq!(next_message(&mut get, "notifications/message").await["data"], "error");
     level("debug").await.result();
     told(2).await;
     assert_eq!(log().await, 1);
@@ -203,7 +203,7 @@ async fn a_log_level_holds_for_its_session_wherever_messages_come_from() {
 #[tokio::test]
 async fn a_question_outside_of_a_call_comes_on_the_stream() {
     let backend = old().await;
-    let vmcp = over(std::slice::from_ref(&backend)).await;
+    let vmcp = start_with_backends(std::slice::from_ref(&backend)).await;
     let (client, mut get) = session(&vmcp, &backend, json!({"elicitation": {}})).await;
     listening(&backend, 2).await;
     let params = json!({"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
@@ -224,16 +224,16 @@ async fn a_question_outside_of_a_call_comes_on_the_stream() {
 #[tokio::test]
 async fn of_several_streams_one_carries_each_message() {
     let backend = old().await;
-    let vmcp = over(std::slice::from_ref(&backend)).await;
+    let vmcp = start_with_backends(std::slice::from_ref(&backend)).await;
     let (client, mut first) = session(&vmcp, &backend, json!({})).await;
     let uri = greeting(&backend);
     client.request("resources/subscribe", uri.clone()).await.result();
     let mut second = Messages::of(client.listen().await);
     listening(&backend, 1).await;
     send(&backend, UPDATED, &uri).await;
-    hears(&mut second, UPDATED).await;
+    next_message(&mut second, UPDATED).await;
     add_tool(&backend, "another").await;
-    hears(&mut second, TOOLS_CHANGED).await;
+    next_message(&mut second, TOOLS_CHANGED).await;
     drop(second);
     let heard = eventually("the other stream to take over", async || {
         send(&backend, UPDATED, &uri).await;
@@ -246,7 +246,7 @@ async fn of_several_streams_one_carries_each_message() {
 #[tokio::test]
 async fn a_session_that_ends_leaves_nothing_behind() {
     let backend = old().await;
-    let vmcp = over(std::slice::from_ref(&backend)).await;
+    let vmcp = start_with_backends(std::slice::from_ref(&backend)).await;
     let (client, mut get) = session(&vmcp, &backend, json!({"roots": {"listChanged": true}})).await;
     client.notify("notifications/roots/list_changed", json!({})).await;
     eventually("the roots to be announced", async || {
@@ -269,7 +269,7 @@ async fn a_session_that_ends_leaves_nothing_behind() {
 #[tokio::test]
 async fn subscriptions_follow_a_backend_that_is_configured_anew() {
     let backends = [old().await, new().await];
-    let mut vmcp = over(&backends).await;
+    let mut vmcp = start_with_backends(&backends).await;
     let mut streams = Vec::new();
     for backend in &backends {
         let client = vmcp.legacy().await;
@@ -312,7 +312,7 @@ async fn a_modern_stream_carries_the_tasks_that_it_names() {
     let id = created.result()["taskId"].clone();
     let filter = json!({"notifications": {"taskIds": [id, "nobodys"]}});
     let mut listen = Messages::of(client.open_as(77, "subscriptions/listen", filter.clone()).await);
-    let accepted = hears(&mut listen, "notifications/subscriptions/acknowledged").await;
+    let accepted = next_message(&mut listen, "notifications/subscriptions/acknowledged").await;
     assert_eq!(accepted["notifications"], json!({"taskIds": [id]}));
     let heard = eventually("a change of the task", async || {
         send(&backends[1], "notifications/tasks", &json!({"taskId": id, "status": "working"})).await;
@@ -323,14 +323,14 @@ async fn a_modern_stream_carries_the_tasks_that_it_names() {
     assert_eq!(heard["params"], json!({"taskId": id, "status": "working", "_meta": tag}), "{heard}");
 
     let mut unable = Messages::of(vmcp.modern().open("subscriptions/listen", filter).await);
-    let accepted = hears(&mut unable, "notifications/subscriptions/acknowledged").await;
+    let accepted = next_message(&mut unable, "notifications/subscriptions/acknowledged").await;
     assert_eq!(accepted["notifications"], json!({}));
 }
 
 #[tokio::test]
 async fn what_ends_elsewhere_is_told_to_the_session_that_it_belongs_to() {
     let backend = old().await;
-    let vmcp = over(std::slice::from_ref(&backend)).await;
+    let vmcp = start_with_backends(std::slice::from_ref(&backend)).await;
     let (_client, mut get) = session(&vmcp, &backend, json!({"elicitation": {"url": {}}})).await;
     let mut nobody = Messages::of(vmcp.legacy().await.listen().await);
     listening(&backend, 2).await;
@@ -340,8 +340,8 @@ async fn what_ends_elsewhere_is_told_to_the_session_that_it_belongs_to() {
         ("notifications/vendor", json!({"any": "thing"})),
     ] {
         send(&backend, method, &params).await;
-        assert_eq!(hears(&mut get, method).await, params);
+        assert_eq!(next_message(&mut get, method).await, params);
     }
     add_tool(&backend, "another").await;
-    hears(&mut nobody, TOOLS_CHANGED).await;
+    next_message(&mut nobody, TOOLS_CHANGED).await;
 }

@@ -14,7 +14,7 @@ async fn every_backend() -> Vec<Fixture> {
     ]
 }
 
-async fn over(backends: &[Fixture]) -> Vmcp {
+async fn start_with_backends(backends: &[Fixture]) -> Vmcp {
     let vmcp = backends.iter().fold(Vmcp::new(), VmcpBuilder::backend);
     let vmcp = vmcp.config(json!({"optimizer": {"exposure": "All"}})).start().await;
     for backend in backends {
@@ -26,7 +26,7 @@ async fn over(backends: &[Fixture]) -> Vmcp {
 #[tokio::test]
 async fn progress_arrives_in_order_under_the_clients_own_token() {
     let backends = every_backend().await;
-    let vmcp = over(&backends).await;
+    let vmcp = start_with_backends(&backends).await;
     for revision in [MODERN, "2025-11-25"] {
         let client = vmcp.client(revision).await;
         for backend in &backends {
@@ -49,7 +49,7 @@ async fn progress_arrives_in_order_under_the_clients_own_token() {
 #[tokio::test]
 async fn a_client_that_cancels_cancels_at_the_backend() {
     let backends = every_backend().await;
-    let vmcp = over(&backends).await;
+    let vmcp = start_with_backends(&backends).await;
     for backend in &backends {
         let tool = format!("{}_sleep", backend.name);
         let params = json!({"name": tool, "arguments": {"ms": 600_000}});
@@ -82,7 +82,7 @@ async fn a_client_that_cancels_cancels_at_the_backend() {
 #[tokio::test]
 async fn a_changed_list_reaches_every_listener() {
     let backends = every_backend().await;
-    let vmcp = over(&backends).await;
+    let vmcp = start_with_backends(&backends).await;
     for backend in &backends {
         for client in [vmcp.modern(), vmcp.legacy().await] {
             let mut stream = client.listen().await.bytes_stream();

@@ -13,7 +13,7 @@ async fn connect(vmcp: &Vmcp) -> TcpStream {
 }
 
 /// Returns everything that the server sends until it closes the connection.
-async fn rest(stream: &mut TcpStream) -> String {
+async fn read_to_close(stream: &mut TcpStream) -> String {
     let mut all = Vec::new();
     // A reset ends the connection too.
     let _ =
@@ -31,16 +31,16 @@ fn head(length: usize) -> String {
 async fn who_sends_too_slowly_is_not_waited_for() {
     let vmcp = Vmcp::new().config(json!({"server": {"receiveTimeout": "1s"}})).start().await;
     let mut silent = connect(&vmcp).await;
-    assert_eq!(rest(&mut silent).await, "");
+    assert_eq!(read_to_close(&mut silent).await, "");
 
     let mut headers = connect(&vmcp).await;
     headers.write_all(&head(2).as_bytes()[..60]).await.unwrap();
-    let answer = rest(&mut headers).await;
+    let answer = read_to_close(&mut headers).await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
 
     let mut body = connect(&vmcp).await;
     body.write_all(format!("{}connection: close\r\n\r\n{{", head(100)).as_bytes()).await.unwrap();
-    let answer = rest(&mut body).await;
+    let answer = read_to_close(&mut body).await;
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("server.receiveTimeout"), "{answer}");
 }
 
@@ -68,14 +68,14 @@ async fn one_connection_too_many_is_told_so_and_counted() {
         vmcp.metrics().await.contains("vmcp_client_connections 2\n").then_some(())
     })
     .await;
-    let answer = rest(&mut connect(&vmcp).await).await;
+    let answer = read_to_close(&mut connect(&vmcp).await).await;
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("server.maxConnections"), "{answer}");
     assert!(vmcp.metrics().await.contains("vmcp_client_connections_refused_total 1\n"));
     drop(held);
     eventually("room again", async || {
         let mut stream = connect(&vmcp).await;
         stream.write_all(b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n").await.ok()?;
-        rest(&mut stream).await.starts_with("HTTP/1.1 404").then_some(())
+        read_to_close(&mut stream).await.starts_with("HTTP/1.1 404").then_some(())
     })
     .await;
 }

@@ -12,7 +12,7 @@ async fn two(era: &str) -> Vec<Fixture> {
     vec![start("one").await, start("two").await]
 }
 
-async fn over(backends: &[Fixture]) -> Vmcp {
+async fn start_with_backends(backends: &[Fixture]) -> Vmcp {
     let vmcp = backends.iter().fold(Vmcp::new(), VmcpBuilder::backend).start().await;
     for backend in backends {
         vmcp.with_tool(&format!("{}_show", backend.name)).await;
@@ -27,7 +27,7 @@ async fn of_task(client: &Client, method: &str, id: &str) -> HttpAnswer {
 #[tokio::test]
 async fn a_modern_task_is_followed_at_the_backend_that_has_it() {
     let backends = two("modern").await;
-    let vmcp = over(&backends).await;
+    let vmcp = start_with_backends(&backends).await;
     let client = vmcp.modern().declaring(with_tasks());
     for name in ["one", "two"] {
         let created = client.call_tool(&format!("{name}_work"), json!({})).await;
@@ -55,7 +55,7 @@ async fn a_modern_task_is_followed_at_the_backend_that_has_it() {
     assert_eq!(unknown.error()["code"], -32602, "{}", unknown.text);
 
     // Another process has never heard of the task: it asks both backends, and remembers.
-    let other = over(&backends).await;
+    let other = start_with_backends(&backends).await;
     let elsewhere = other.modern().declaring(with_tasks());
     assert_eq!(of_task(&elsewhere, "tasks/cancel", "two-1").await.result()["resultType"], "complete");
     let before = backends[0].received("tasks/get").await;
@@ -66,7 +66,7 @@ async fn a_modern_task_is_followed_at_the_backend_that_has_it() {
 #[tokio::test]
 async fn a_client_without_tasks_gets_none() {
     let backends = two("modern").await;
-    let vmcp = over(&backends).await;
+    let vmcp = start_with_backends(&backends).await;
     let client = vmcp.modern();
     assert_eq!(client.call_tool("one_work", json!({})).await.content_text(), "done by one");
     let forced = client.call_tool("one_work", json!({"force": true})).await;
@@ -89,7 +89,7 @@ async fn a_client_without_tasks_gets_none() {
 #[tokio::test]
 async fn core_tasks_are_relayed_between_peers_of_their_revision() {
     let backends = two("legacy").await;
-    let vmcp = over(&backends).await;
+    let vmcp = start_with_backends(&backends).await;
     let client = vmcp.legacy().await;
     for name in ["one", "two"] {
         for n in 0..2 {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use vmcp_crds::{MCPGroup, MCPServer, MCPServerEntry};
-use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
+use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator};
 
 /// Makes a namespace, and starts an operator that watches it.
 pub(super) async fn place(name: &str) -> (Namespace, Operator) {
@@ -31,7 +31,13 @@ pub(super) async fn apply(place: &Namespace, kind: &str, name: &str, spec: &str)
 }
 
 /// Waits until a condition of a resource has this status and reason, and returns its message.
-pub(super) async fn told<K>(place: &Namespace, name: &str, kind: &str, status: &str, reason: &str) -> String
+pub(super) async fn await_condition<K>(
+    place: &Namespace,
+    name: &str,
+    kind: &str,
+    status: &str,
+    reason: &str,
+) -> String
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
         + Clone
@@ -56,12 +62,23 @@ async fn phase(place: &Namespace, name: &str) -> (String, Option<String>) {
     (format!("{:?}", status.phase.unwrap()), status.message)
 }
 
-async fn deployment(place: &Namespace, name: &str) -> Deployment {
+/// Waits for a Deployment.
+pub(super) async fn deployment(place: &Namespace, name: &str) -> Deployment {
     place.eventually(name, async || place.get::<Deployment>(name).await).await
 }
 
+/// Replaces the schema of a kind, by its plural, with one that lets everything pass, as an older definition might.
+pub(super) async fn accept_everything(cluster: &Cluster, plural: &str) {
+    let open = json!({ "spec": { "versions": [{
+        "name": "v1alpha1", "served": true, "storage": true, "subresources": { "status": {} },
+        "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+    }] } });
+    let (definition, patch) = (format!("{plural}.toolhive.stacklok.com"), open.to_string());
+    cluster.kubectl(&["patch", "crd", &definition, "--type", "merge", "-p", &patch]).await.expect("patched");
+}
+
 /// Writes the status that a kubelet would give the one pod of a server.
-pub(super) async fn pod_says(place: &Namespace, server: &str, ready: bool, container: Value) {
+pub(super) async fn set_pod_status(place: &Namespace, server: &str, ready: bool, container: Value) {
     let labels = format!("app.kubernetes.io/instance={server},app.kubernetes.io/name=mcp-server");
     let pod = place.eventually("its pod", async || place.list::<Pod>(&labels).await.pop()).await;
     let mut status = json!({
@@ -88,13 +105,13 @@ async fn a_server_follows_its_pods_and_says_what_they_suffer() {
         return;
     }
     apply(&place, "MCPServer", "time", "{image: 'x:1', transport: streamable-http, mcpPort: 3000}").await;
-    told::<MCPServer>(&place, "time", "Ready", "False", "Starting").await;
+    await_condition::<MCPServer>(&place, "time", "Ready", "False", "Starting").await;
     let service = place.eventually("its Service", async || place.get::<Service>("mcp-time").await).await;
     assert_eq!(service.spec.and_then(|spec| spec.session_affinity).as_deref(), Some("ClientIP"));
 
     let pull = json!({ "state": { "waiting": { "reason": "ErrImagePull", "message": "x:1: not found" } } });
-    pod_says(&place, "time", false, pull).await;
-    let message = told::<MCPServer>(&place, "time", "Ready", "False", "ImagePullFailed").await;
+    set_pod_status(&place, "time", false, pull).await;
+    let message = await_condition::<MCPServer>(&place, "time", "Ready", "False", "ImagePullFailed").await;
     assert!(
         message.contains("cannot pull image x:1: x:1: not found; check that spec.image exists"),
         "{message}"
@@ -102,8 +119,8 @@ async fn a_server_follows_its_pods_and_says_what_they_suffer() {
     assert_eq!(phase(&place, "time").await, ("Failed".to_owned(), Some(message)));
 
     let running = json!({ "state": { "running": {} } });
-    pod_says(&place, "time", true, running).await;
-    told::<MCPServer>(&place, "time", "Ready", "True", "PodsReady").await;
+    set_pod_status(&place, "time", true, running).await;
+    await_condition::<MCPServer>(&place, "time", "Ready", "True", "PodsReady").await;
     let status = place.get::<MCPServer>("time").await.and_then(|server| server.status).unwrap();
     assert_eq!((phase(&place, "time").await, status.ready_replicas), (("Ready".to_owned(), None), 1));
     let url = format!("http://mcp-time.{}.svc.cluster.local:8080/mcp", place.name);
@@ -112,8 +129,8 @@ async fn a_server_follows_its_pods_and_says_what_they_suffer() {
     let words =
         json!({ "terminated": { "exitCode": 2, "reason": "Error", "message": "API_KEY is not set\n" } });
     let crash = json!({ "state": { "waiting": { "reason": "CrashLoopBackOff" } }, "lastState": words, "restartCount": 3 });
-    pod_says(&place, "time", false, crash).await;
-    let message = told::<MCPServer>(&place, "time", "Ready", "False", "Crashing").await;
+    set_pod_status(&place, "time", false, crash).await;
+    let message = await_condition::<MCPServer>(&place, "time", "Ready", "False", "Crashing").await;
     assert!(
         message.contains("exit code 2 (restarts: 3), saying: API_KEY is not set; see `kubectl logs"),
         "{message}"
@@ -150,7 +167,7 @@ async fn a_server_waits_for_its_secret_and_follows_its_value() {
     let (place, _operator) = place("secret").await;
     let spec = "{image: 'x:1', command: [run], secrets: [{name: key, key: token, targetEnvName: API_KEY}]}";
     apply(&place, "MCPServer", "time", spec).await;
-    let message = told::<MCPServer>(&place, "time", "Ready", "False", "SecretNotFound").await;
+    let message = await_condition::<MCPServer>(&place, "time", "Ready", "False", "SecretNotFound").await;
     let remedy = format!("kubectl create secret generic key -n {} --from-literal=token=…", place.name);
     assert!(message.contains(&remedy), "{message}");
     assert!(place.get::<Deployment>("mcp-time").await.is_none(), "no pod that cannot start");
@@ -159,7 +176,7 @@ async fn a_server_waits_for_its_secret_and_follows_its_value() {
         format!("{{apiVersion: v1, kind: Secret, metadata: {{name: key}}, stringData: {{token: {value}}}}}")
     };
     place.apply(&secret("one")).await;
-    told::<MCPServer>(&place, "time", "SecretRefsValidated", "True", "SecretsFound").await;
+    await_condition::<MCPServer>(&place, "time", "SecretRefsValidated", "True", "SecretsFound").await;
     let digest = |deployment: &Deployment| {
         let template = deployment.spec.clone().unwrap().template.metadata.unwrap();
         template.annotations.unwrap()["toolhive.stacklok.com/secrets-digest"].clone()
@@ -240,17 +257,17 @@ async fn an_edit_that_makes_no_sense_leaves_what_runs() {
     let before = deployment(&place, "mcp-time").await.metadata.generation;
     let template = |template: Value| json!({ "spec": { "image": "x:2", "podTemplateSpec": template } });
     place.edit::<MCPServer>("time", template(json!({ "spec": { "tolerationz": [{}] } }))).await;
-    let message = told::<MCPServer>(&place, "time", "Valid", "False", "PodTemplateInvalid").await;
+    let message = await_condition::<MCPServer>(&place, "time", "Valid", "False", "PodTemplateInvalid").await;
     assert!(message.starts_with("spec.podTemplateSpec.spec.tolerationz is no field"), "{message}");
     assert_eq!(phase(&place, "time").await.0, "Failed");
     assert_eq!(deployment(&place, "mcp-time").await.metadata.generation, before);
 
     place.edit::<MCPServer>("time", template(Value::Null)).await;
-    told::<MCPServer>(&place, "time", "Valid", "True", "ConfigValid").await;
+    await_condition::<MCPServer>(&place, "time", "Valid", "True", "ConfigValid").await;
     assert_ne!(deployment(&place, "mcp-time").await.metadata.generation, before);
 
     place.edit::<MCPServer>("time", json!({ "spec": { "replicas": 0 } })).await;
-    told::<MCPServer>(&place, "time", "Ready", "False", "ScaledToZero").await;
+    await_condition::<MCPServer>(&place, "time", "Ready", "False", "ScaledToZero").await;
     assert_eq!(phase(&place, "time").await.0, "Stopped");
 }
 
@@ -260,49 +277,68 @@ async fn nothing_of_others_is_adopted() {
     let theirs = "{apiVersion: v1, kind: Service, metadata: {name: mcp-time}, spec: {ports: [{port: 1}]}}";
     place.apply(theirs).await;
     apply(&place, "MCPServer", "time", "{image: 'x:1', command: [run]}").await;
-    let message = told::<MCPServer>(&place, "time", "Ready", "False", "NameTaken").await;
+    let message = await_condition::<MCPServer>(&place, "time", "Ready", "False", "NameTaken").await;
     assert!(message.contains("the Service mcp-time exists already"), "{message}");
     let ports = place.get::<Service>("mcp-time").await.and_then(|service| service.spec?.ports).unwrap();
     assert_eq!(ports[0].port, 1);
     place.delete::<Service>("mcp-time").await;
-    told::<MCPServer>(&place, "time", "Ready", "False", "Starting").await;
+    await_condition::<MCPServer>(&place, "time", "Ready", "False", "Starting").await;
 }
 
 #[tokio::test]
 async fn an_entry_is_judged_and_judged_again_when_what_it_refers_to_comes() {
     let (place, _operator) = place("entry").await;
     apply(&place, "MCPServerEntry", "metadata", "{remoteUrl: 'http://169.254.169.254/mcp'}").await;
-    let message =
-        told::<MCPServerEntry>(&place, "metadata", "RemoteURLValidated", "False", "RemoteURLInvalid").await;
+    let message = await_condition::<MCPServerEntry>(
+        &place,
+        "metadata",
+        "RemoteURLValidated",
+        "False",
+        "RemoteURLInvalid",
+    )
+    .await;
     assert!(
         message.contains("metadata service; use a public address, or set `spec.allowPrivateEndpoint: true`"),
         "{message}"
     );
     place.edit::<MCPServerEntry>("metadata", json!({ "spec": { "allowPrivateEndpoint": true } })).await;
-    told::<MCPServerEntry>(&place, "metadata", "Valid", "True", "ConfigValid").await;
+    await_condition::<MCPServerEntry>(&place, "metadata", "Valid", "True", "ConfigValid").await;
 
     let spec = "{remoteUrl: 'https://mcp.example.com/mcp', groupRef: {name: tools}, headerForward: \
                 {addHeadersFromSecret: [{headerName: Authorization, valueSecretRef: {name: token, key: header}}]}}";
     apply(&place, "MCPServerEntry", "github", spec).await;
-    told::<MCPServerEntry>(&place, "github", "GroupRefValidated", "False", "GroupNotFound").await;
-    told::<MCPServerEntry>(&place, "github", "HeaderSecretRefsValidated", "False", "HeaderSecretNotFound")
-        .await;
+    await_condition::<MCPServerEntry>(&place, "github", "GroupRefValidated", "False", "GroupNotFound").await;
+    await_condition::<MCPServerEntry>(
+        &place,
+        "github",
+        "HeaderSecretRefsValidated",
+        "False",
+        "HeaderSecretNotFound",
+    )
+    .await;
     apply(&place, "MCPGroup", "tools", "{}").await;
-    told::<MCPServerEntry>(&place, "github", "GroupRefValidated", "True", "GroupFound").await;
+    await_condition::<MCPServerEntry>(&place, "github", "GroupRefValidated", "True", "GroupFound").await;
     let secret = |value: &str| {
         json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "token" }, "stringData": { "header": value } }).to_string()
     };
     place.apply(&secret("Bearer\nx")).await;
-    told::<MCPServerEntry>(&place, "github", "HeaderSecretRefsValidated", "False", "HeaderInvalid").await;
+    await_condition::<MCPServerEntry>(
+        &place,
+        "github",
+        "HeaderSecretRefsValidated",
+        "False",
+        "HeaderInvalid",
+    )
+    .await;
     place.apply(&secret("Bearer x\n")).await;
-    told::<MCPServerEntry>(&place, "github", "Valid", "True", "ConfigValid").await;
+    await_condition::<MCPServerEntry>(&place, "github", "Valid", "True", "ConfigValid").await;
 }
 
 #[tokio::test]
 async fn a_group_knows_its_members() {
     let (place, _operator) = place("group").await;
     apply(&place, "MCPGroup", "tools", "{}").await;
-    told::<MCPGroup>(&place, "tools", "Ready", "True", "Empty").await;
+    await_condition::<MCPGroup>(&place, "tools", "Ready", "True", "Empty").await;
     apply(&place, "MCPServer", "time", "{image: 'x:1', command: [run], groupRef: {name: tools}}").await;
     apply(
         &place,
@@ -328,7 +364,7 @@ async fn a_group_knows_its_members() {
     place.delete::<MCPServerEntry>("github").await;
     members(&[], &[]).await;
     place.delete::<MCPGroup>("others").await;
-    told::<MCPServer>(&place, "time", "GroupRefValidated", "False", "GroupNotFound").await;
+    await_condition::<MCPServer>(&place, "time", "GroupRefValidated", "False", "GroupNotFound").await;
 }
 
 /// Members of the group are configured, and no others; the pod template does not change.

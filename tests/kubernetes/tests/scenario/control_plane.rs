@@ -7,7 +7,7 @@ use serde_json::json;
 use vmcp_crds::MCPGroup;
 use vmcp_kubernetes_tests::{ControlPlane, Operator};
 
-use super::backends::{apply, told};
+use super::backends::{apply, await_condition};
 
 #[tokio::test]
 async fn what_is_applied_is_merged_by_the_server_and_validated_strictly() {
@@ -70,7 +70,7 @@ async fn an_operator_runs_beside_the_test() {
     let mut operator = Operator::start(&place).await;
     assert!(operator.metrics().await.contains("# EOF"), "metrics are complete");
     apply(&place, "MCPGroup", "tools", "{}").await;
-    told::<MCPGroup>(&place, "tools", "Ready", "True", "Empty").await;
+    await_condition::<MCPGroup>(&place, "tools", "Ready", "True", "Empty").await;
     operator.process.signal("TERM").await;
     assert!(operator.process.ended().await.success());
 }

@@ -9,11 +9,7 @@ use serde_json::{Value, json};
 use vmcp_crds::{MCPServer, VirtualMCPServer};
 use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
 
-use super::backends::{apply, place, told};
-
-async fn deployment(place: &Namespace, name: &str) -> Deployment {
-    place.eventually(name, async || place.get::<Deployment>(name).await).await
-}
+use super::backends::{accept_everything, apply, await_condition, deployment, place};
 
 async fn replicas(place: &Namespace, name: &str) -> Option<i32> {
     place.get::<Deployment>(name).await?.spec?.replicas
@@ -131,7 +127,7 @@ async fn a_taken_name_is_told_where_people_look_and_holds_up_nothing_else() {
     let theirs = "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: x-vmcp}, spec: {minAvailable: 0}}";
     place.apply(theirs).await;
     apply(&place, "VirtualMCPServer", "x", "{podDisruptionBudget: {maxUnavailable: 1}}").await;
-    let message = told::<VirtualMCPServer>(&place, "x", "Degraded", "True", "NameTaken").await;
+    let message = await_condition::<VirtualMCPServer>(&place, "x", "Degraded", "True", "NameTaken").await;
     assert!(message.contains("PodDisruptionBudget x-vmcp exists already"), "{message}");
     let status = place.get::<VirtualMCPServer>("x").await.unwrap().status.unwrap();
     assert_eq!(status.message, Some(message), "kubectl get shows it");
@@ -148,7 +144,7 @@ async fn a_taken_name_is_told_where_people_look_and_holds_up_nothing_else() {
     let service = "{apiVersion: v1, kind: Service, metadata: {name: mcp-s}, spec: {ports: [{port: 1}]}}";
     place.apply(service).await;
     apply(&place, "MCPServer", "s", "{image: 'x:1', transport: sse}").await;
-    let message = told::<MCPServer>(&place, "s", "Ready", "False", "NameTaken").await;
+    let message = await_condition::<MCPServer>(&place, "s", "Ready", "False", "NameTaken").await;
     let status = place.get::<MCPServer>("s").await.unwrap().status.unwrap();
     assert_eq!((format!("{:?}", status.phase), status.message), ("Some(Failed)".to_owned(), Some(message)));
     place.remove().await;
@@ -171,14 +167,8 @@ async fn a_backend_that_cannot_be_read_any_more_stays_in_the_configuration() {
         })
         .await;
 
-    let open = json!({"spec": {"versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
     for kind in ["mcpservers", "mcpgroups"] {
-        let (definition, patch) = (format!("{kind}.toolhive.stacklok.com"), open.to_string());
-        cluster
-            .kubectl(&["patch", "crd", &definition, "--type", "merge", "-p", &patch])
-            .await
-            .expect("patched");
+        accept_everything(&cluster, kind).await;
     }
     let spoil = async |object: &str, spec: Value| {
         let patch = json!({ "spec": spec }).to_string();
@@ -189,9 +179,9 @@ async fn a_backend_that_cannot_be_read_any_more_stays_in_the_configuration() {
     };
     spoil("mcpgroup/g", json!({ "description": {} })).await;
     spoil("mcpserver/a", json!({ "transport": "pigeon" })).await;
-    let message = told::<VirtualMCPServer>(&place, "x", "ConfigValid", "False", "Malformed").await;
+    let message = await_condition::<VirtualMCPServer>(&place, "x", "ConfigValid", "False", "Malformed").await;
     assert!(message.contains("the MCPServer a cannot be read"), "{message}");
-    told::<VirtualMCPServer>(&place, "x", "GroupRefValidated", "True", "GroupRefValid").await;
+    await_condition::<VirtualMCPServer>(&place, "x", "GroupRefValidated", "True", "GroupRefValid").await;
     assert_eq!(text().await, Some(before.clone()), "it is served as it was");
     assert!(place.get::<Deployment>("mcp-a").await.is_some(), "and runs");
 
@@ -205,7 +195,7 @@ async fn a_backend_that_cannot_be_read_any_more_stays_in_the_configuration() {
     place.eventually("a word about replicas", async || wrong("spec.replicas").await).await;
 
     spoil("mcpserver/a", json!({ "replicas": null, "path": "/events" })).await;
-    told::<VirtualMCPServer>(&place, "x", "ConfigValid", "True", "Valid").await;
+    await_condition::<VirtualMCPServer>(&place, "x", "ConfigValid", "True", "Valid").await;
     place
         .eventually("the new address", async || text().await.filter(|text| text.contains("8080/events")))
         .await;

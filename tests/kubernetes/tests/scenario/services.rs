@@ -8,7 +8,7 @@ use vmcp_crds::embedding_server::EmbeddingServerPhase;
 use vmcp_crds::{EmbeddingServer, MCPTelemetryConfig};
 use vmcp_kubernetes_tests::ControlPlane;
 
-use super::backends::{apply, place, told};
+use super::backends::{apply, await_condition, place};
 
 /// The pod is played by the test: it writes the status that a kubelet would.
 #[tokio::test]
@@ -17,13 +17,13 @@ async fn an_embedding_server_is_a_set_a_service_and_a_volume_and_leaves_nothing(
     let spec =
         "{model: BAAI/bge-small-en-v1.5, modelCache: {size: 1Gi}, hfTokenSecretRef: {name: hf, key: token}}";
     apply(&place, "EmbeddingServer", "bge", spec).await;
-    told::<EmbeddingServer>(&place, "bge", "Ready", "False", "SecretNotFound").await;
+    await_condition::<EmbeddingServer>(&place, "bge", "Ready", "False", "SecretNotFound").await;
     place.apply("{apiVersion: v1, kind: Secret, metadata: {name: hf}, stringData: {token: x}}").await;
     let set = place.eventually("the StatefulSet", async || place.get::<StatefulSet>("bge-tei").await).await;
     let container = set.spec.unwrap().template.spec.unwrap().containers.swap_remove(0);
     assert_eq!(container.args.unwrap()[..2], ["--model-id", "BAAI/bge-small-en-v1.5"]);
     place.eventually("the Service", async || place.get::<Service>("bge-tei").await).await;
-    told::<EmbeddingServer>(&place, "bge", "VolumeReady", "Unknown", "VolumeCreating").await;
+    await_condition::<EmbeddingServer>(&place, "bge", "VolumeReady", "Unknown", "VolumeCreating").await;
     let url = format!("http://bge-tei.{}.svc.cluster.local:8080", place.name);
     let status = async || place.get::<EmbeddingServer>("bge").await.and_then(|server| server.status);
     assert_eq!(status().await.and_then(|status| status.url), Some(url));
@@ -45,10 +45,11 @@ async fn an_embedding_server_is_a_set_a_service_and_a_volume_and_leaves_nothing(
         pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     };
     says(false).await;
-    let message = told::<EmbeddingServer>(&place, "bge", "Ready", "False", "ModelDownloading").await;
+    let message =
+        await_condition::<EmbeddingServer>(&place, "bge", "Ready", "False", "ModelDownloading").await;
     assert!(message.contains("the model BAAI/bge-small-en-v1.5 is being downloaded"), "{message}");
     says(true).await;
-    told::<EmbeddingServer>(&place, "bge", "Ready", "True", "PodsReady").await;
+    await_condition::<EmbeddingServer>(&place, "bge", "Ready", "True", "PodsReady").await;
     assert_eq!(status().await.and_then(|status| status.phase), Some(EmbeddingServerPhase::Ready));
 
     // Without the cache, the volume is not wanted any more.
@@ -81,7 +82,7 @@ async fn why_a_pod_is_not_made_or_not_started_is_told() {
     let in_force = async || place.get::<ResourceQuota>("none").await?.status?.hard;
     place.eventually("the quota to be in force", in_force).await;
     apply(&place, "EmbeddingServer", "bge", "{}").await;
-    let message = told::<EmbeddingServer>(&place, "bge", "Ready", "False", "PodRefused").await;
+    let message = await_condition::<EmbeddingServer>(&place, "bge", "Ready", "False", "PodRefused").await;
     assert!(
         message.contains("exceeded quota") && message.contains("raise the namespace's quota"),
         "{message}"
@@ -89,7 +90,7 @@ async fn why_a_pod_is_not_made_or_not_started_is_told() {
 
     place.delete::<ResourceQuota>("none").await;
     let pod: Pod = place.eventually("its pod", async || place.get("bge-tei-0").await).await;
-    told::<EmbeddingServer>(&place, "bge", "Ready", "False", "Starting").await;
+    await_condition::<EmbeddingServer>(&place, "bge", "Ready", "False", "Starting").await;
     let scheduled =
         json!({ "type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" });
     let status = json!({ "status": { "phase": "Pending", "conditions": [scheduled] } });
@@ -105,7 +106,7 @@ async fn why_a_pod_is_not_made_or_not_started_is_told() {
         "lastTimestamp": "2999-01-01T00:00:00Z",
     });
     place.apply(&said.to_string()).await;
-    let message = told::<EmbeddingServer>(&place, "bge", "Ready", "False", "VolumeMissing").await;
+    let message = await_condition::<EmbeddingServer>(&place, "bge", "Ready", "False", "VolumeMissing").await;
     assert!(message.contains("configmap \"ca\" not found; create it"), "{message}");
     place.remove().await;
 }
@@ -116,14 +117,15 @@ async fn telemetry_settings_are_judged_with_their_secrets() {
     let spec = "{openTelemetry: {enabled: true, endpoint: 'https://collector:4318', tracing: {enabled: true}, \
                 sensitiveHeaders: [{name: Authorization, secretKeyRef: {name: otel, key: header}}]}}";
     apply(&place, "MCPTelemetryConfig", "otel", spec).await;
-    told::<MCPTelemetryConfig>(&place, "otel", "Valid", "False", "SecretNotFound").await;
+    await_condition::<MCPTelemetryConfig>(&place, "otel", "Valid", "False", "SecretNotFound").await;
     place
         .apply("{apiVersion: v1, kind: Secret, metadata: {name: otel}, stringData: {header: Bearer x}}")
         .await;
-    told::<MCPTelemetryConfig>(&place, "otel", "Valid", "True", "ConfigValid").await;
+    await_condition::<MCPTelemetryConfig>(&place, "otel", "Valid", "True", "ConfigValid").await;
     place
         .edit::<MCPTelemetryConfig>("otel", json!({ "spec": { "openTelemetry": { "endpoint": "ftp://c" } } }))
         .await;
-    let message = told::<MCPTelemetryConfig>(&place, "otel", "Valid", "False", "ConfigInvalid").await;
+    let message =
+        await_condition::<MCPTelemetryConfig>(&place, "otel", "Valid", "False", "ConfigInvalid").await;
     assert!(message.starts_with("spec.openTelemetry: "), "{message}");
 }

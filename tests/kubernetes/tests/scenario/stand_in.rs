@@ -59,12 +59,12 @@ impl StandIn {
     }
 
     /// Sets the report that it answers with.
-    pub(super) fn say(&self, report: Value) {
+    pub(super) fn set_report(&self, report: Value) {
         *self.report.lock() = report;
     }
 
     /// Sets the token that it wants.
-    pub(super) fn believe(&self, token: &str) {
+    pub(super) fn set_token(&self, token: &str) {
         token.clone_into(&mut self.token.lock());
     }
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use vmcp_crds::{MCPServerEntry, VirtualMCPServer};
 use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
 
-use super::backends::{apply, pod_says};
+use super::backends::{accept_everything, apply, place, set_pod_status};
 use super::stand_in::{StandIn, admin_token};
 
 /// Manifest of the RFC, whose group does not exist.
@@ -34,12 +34,6 @@ spec:
 const PLAIN: &str =
     "{apiVersion: toolhive.stacklok.com/v1alpha1, kind: VirtualMCPServer, metadata: {name: x}, spec: {}}";
 
-async fn place(name: &str) -> (Namespace, Operator) {
-    let place = ControlPlane::shared().await.namespace(name).await;
-    let operator = Operator::start(&place).await;
-    (place, operator)
-}
-
 async fn condition(place: &Namespace, server: &str, kind: &str) -> Option<(String, String, String)> {
     let status = place.get::<VirtualMCPServer>(server).await?.status?;
     let found = status.conditions.into_iter().find(|condition| condition.type_ == kind)?;
@@ -47,7 +41,7 @@ async fn condition(place: &Namespace, server: &str, kind: &str) -> Option<(Strin
 }
 
 /// Waits for a condition and returns its message.
-async fn told(place: &Namespace, server: &str, kind: &str, status: &str, reason: &str) -> String {
+async fn await_condition(place: &Namespace, server: &str, kind: &str, status: &str, reason: &str) -> String {
     place
         .eventually(&format!("{kind}={status} ({reason})"), async || {
             let (is, because, message) = condition(place, server, kind).await?;
@@ -65,7 +59,7 @@ async fn at_rest(place: &Namespace, operator: &Operator) {
 }
 
 /// Adds the resource versions of all objects of a kind that the operator made here.
-async fn of<K>(place: &Namespace, versions: &mut BTreeMap<String, String>)
+async fn collect_versions<K>(place: &Namespace, versions: &mut BTreeMap<String, String>)
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
@@ -80,11 +74,11 @@ where
 /// Returns the resource versions of all objects that the operator made here.
 async fn versions(place: &Namespace) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::new();
-    of::<ServiceAccount>(place, &mut versions).await;
-    of::<ConfigMap>(place, &mut versions).await;
-    of::<Secret>(place, &mut versions).await;
-    of::<Service>(place, &mut versions).await;
-    of::<Deployment>(place, &mut versions).await;
+    collect_versions::<ServiceAccount>(place, &mut versions).await;
+    collect_versions::<ConfigMap>(place, &mut versions).await;
+    collect_versions::<Secret>(place, &mut versions).await;
+    collect_versions::<Service>(place, &mut versions).await;
+    collect_versions::<Deployment>(place, &mut versions).await;
     versions
 }
 
@@ -92,7 +86,7 @@ async fn versions(place: &Namespace) -> BTreeMap<String, String> {
 async fn the_rfcs_manifest_makes_everything_once_and_nothing_twice() {
     let (place, operator) = place("rfc").await;
     place.apply(RFC).await;
-    told(&place, "vmcp-with-optimizer", "GroupRefValidated", "False", "GroupRefNotFound").await;
+    await_condition(&place, "vmcp-with-optimizer", "GroupRefValidated", "False", "GroupRefNotFound").await;
     at_rest(&place, &operator).await;
 
     let before = versions(&place).await;
@@ -196,19 +190,19 @@ async fn what_is_not_wanted_any_more_goes_and_deletion_leaves_nothing() {
 async fn an_invalid_configuration_leaves_the_last_good_one_alone() {
     let (place, operator) = place("invalid").await;
     place.apply(PLAIN).await;
-    told(&place, "x", "ConfigValid", "True", "Valid").await;
+    await_condition(&place, "x", "ConfigValid", "True", "Valid").await;
     at_rest(&place, &operator).await;
     let good = place.get::<ConfigMap>("x-vmcp-config").await.unwrap().data;
 
     let needs_secret = json!({"spec": {"optimizer": {"enabled": true, "embeddings": {"provider": "openai", "openai": {
         "endpoint": "https://embeddings.example.com", "model": "m", "apiKeySecretRef": {"name": "key", "key": "k"}}}}}});
     place.edit::<VirtualMCPServer>("x", needs_secret).await;
-    let message = told(&place, "x", "ConfigValid", "False", "SecretNotFound").await;
+    let message = await_condition(&place, "x", "ConfigValid", "False", "SecretNotFound").await;
     assert!(message.contains("kubectl create secret generic key"), "a remedy: {message}");
     assert_eq!(place.get::<ConfigMap>("x-vmcp-config").await.unwrap().data, good);
 
     place.apply("{apiVersion: v1, kind: Secret, metadata: {name: key}, stringData: {k: very-secret}}").await;
-    told(&place, "x", "ConfigValid", "True", "Valid").await;
+    await_condition(&place, "x", "ConfigValid", "True", "Valid").await;
     let text =
         place.get::<ConfigMap>("x-vmcp-config").await.unwrap().data.unwrap().remove("vmcp.yaml").unwrap();
     assert!(text.contains("embeddings.example.com") && !text.contains("very-secret"), "{text}");
@@ -220,7 +214,7 @@ async fn an_invalid_configuration_leaves_the_last_good_one_alone() {
     let prefix = json!({"conflictResolutionConfig": {"prefixFormat": "{nobody}_"}});
     let bad = json!({"spec": {"config": {"aggregation": prefix}}});
     place.edit::<VirtualMCPServer>("x", bad).await;
-    told(&place, "x", "ConfigValid", "False", "InvalidConfiguration").await;
+    await_condition(&place, "x", "ConfigValid", "False", "InvalidConfiguration").await;
     at_rest(&place, &operator).await;
     place.delete::<Deployment>("x").await;
     place.delete::<ConfigMap>("x-vmcp-config").await;
@@ -236,12 +230,13 @@ async fn an_invalid_configuration_leaves_the_last_good_one_alone() {
         })
         .await;
     place.edit::<VirtualMCPServer>("x", json!({"spec": {"config": null}})).await;
-    told(&place, "x", "ConfigValid", "True", "Valid").await;
+    await_condition(&place, "x", "ConfigValid", "True", "Valid").await;
 
     let template =
         json!({"spec": {"podTemplateSpec": {"spec": {"containers": [{"name": "vmcp", "imagee": "y"}]}}}});
     place.edit::<VirtualMCPServer>("x", template).await;
-    let message = told(&place, "x", "PodTemplateSpecValid", "False", "InvalidPodTemplateSpec").await;
+    let message =
+        await_condition(&place, "x", "PodTemplateSpecValid", "False", "InvalidPodTemplateSpec").await;
     assert!(message.contains("spec.podTemplateSpec.spec.containers[0].imagee"), "{message}");
     place.remove().await;
 }
@@ -253,13 +248,13 @@ async fn what_belongs_to_somebody_else_is_left_alone() {
         .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: x-vmcp-config}, data: {mine: '1'}}")
         .await;
     place.apply(PLAIN).await;
-    let message = told(&place, "x", "Ready", "False", "NameTaken").await;
+    let message = await_condition(&place, "x", "Ready", "False", "NameTaken").await;
     assert!(message.contains("x-vmcp-config"), "{message}");
     let mine = place.get::<ConfigMap>("x-vmcp-config").await.unwrap();
     assert!(mine.owner_references().is_empty() && mine.data.unwrap().len() == 1);
 
     place.delete::<ConfigMap>("x-vmcp-config").await;
-    told(&place, "x", "Ready", "False", "Starting").await;
+    await_condition(&place, "x", "Ready", "False", "Starting").await;
     place.remove().await;
 }
 
@@ -268,12 +263,7 @@ async fn a_malformed_object_stops_nobody_else() {
     let cluster = ControlPlane::start().await;
     let place = cluster.namespace("malformed").await;
     let _operator = Operator::start(&place).await;
-    // An older definition would let everything pass.
-    let open = json!({"spec": {"versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
-    let definition = "virtualmcpservers.toolhive.stacklok.com";
-    let patch = open.to_string();
-    cluster.kubectl(&["patch", "crd", definition, "--type", "merge", "-p", &patch]).await.expect("patched");
+    accept_everything(&cluster, "virtualmcpservers").await;
     let bad = PLAIN.replace("name: x}, spec: {}", "name: bad}, spec: {replicas: many}");
     place.eventually("the schema to be open", async || place.try_apply(&bad).await.ok()).await;
     let status = place
@@ -308,7 +298,7 @@ async fn the_status_is_what_the_pods_say() {
         .await;
     let (stand_in, pod) = StandIn::of(&place, "x").await;
     let pods: Api<Pod> = place.api();
-    stand_in.say(json!({"tools": 4, "configuration": {"digest": "old"}, "backends": [
+    stand_in.set_report(json!({"tools": 4, "configuration": {"digest": "old"}, "backends": [
         {"name": "docs", "state": "connected", "revision": "2026-07-28", "tools": 4}]}));
 
     // The pod says that it has another text, so the operator touches it to make the kubelet look.
@@ -319,7 +309,7 @@ async fn the_status_is_what_the_pods_say() {
         })
         .await;
     let digest = vmcp_config::status::digest(&text);
-    stand_in.say(json!({"tools": 4, "configuration": {"digest": digest}, "backends": [
+    stand_in.set_report(json!({"tools": 4, "configuration": {"digest": digest}, "backends": [
         {"name": "docs", "state": "connected", "revision": "2026-07-28", "tools": 4}]}));
     let status = place
         .eventually("a server that is ready", async || {
@@ -332,9 +322,9 @@ async fn the_status_is_what_the_pods_say() {
     assert_eq!(status.discovered_backends[0].mcp_revision.as_deref(), Some("2026-07-28"));
     at_rest(&place, &operator).await;
 
-    stand_in.say(json!({"tools": 0, "configuration": {"digest": digest}, "backends": [
+    stand_in.set_report(json!({"tools": 0, "configuration": {"digest": digest}, "backends": [
         {"name": "docs", "state": "failed", "lastError": "connection refused"}]}));
-    let message = told(&place, "x", "Degraded", "True", "BackendsUnavailable").await;
+    let message = await_condition(&place, "x", "Degraded", "True", "BackendsUnavailable").await;
     assert!(message.contains("docs") && message.contains("connection refused"), "{message}");
 
     // A deleted backend leaves the configuration and the status; the pod stays.
@@ -358,10 +348,11 @@ async fn a_backend_that_does_not_run_is_explained_by_what_is_wrong_with_it() {
     apply(&place, "VirtualMCPServer", "x", "{}").await;
     apply(&place, "MCPServer", "broken", "{image: 'x:1', transport: streamable-http, mcpPort: 3000}").await;
     let pull = json!({ "state": { "waiting": { "reason": "ErrImagePull", "message": "x:1: not found" } } });
-    pod_says(&place, "broken", false, pull).await;
+    set_pod_status(&place, "broken", false, pull).await;
     let (stand_in, _) = StandIn::of(&place, "x").await;
-    stand_in
-        .say(json!({"backends": [{"name": "broken", "state": "failed", "lastError": "connection refused"}]}));
+    stand_in.set_report(
+        json!({"backends": [{"name": "broken", "state": "failed", "lastError": "connection refused"}]}),
+    );
 
     let explained = async || {
         let (.., message) = condition(&place, "x", "Degraded").await?;
@@ -373,7 +364,7 @@ async fn a_backend_that_does_not_run_is_explained_by_what_is_wrong_with_it() {
     let status = place.get::<VirtualMCPServer>("x").await.unwrap().status.unwrap();
     assert!(message.contains(status.discovered_backends[0].message.as_ref().unwrap()), "{status:?}");
 
-    pod_says(&place, "broken", true, json!({ "state": { "running": {} } })).await;
+    set_pod_status(&place, "broken", true, json!({ "state": { "running": {} } })).await;
     let recovered = async || {
         let status = place.get::<VirtualMCPServer>("x").await?.status?;
         (status.discovered_backends[0].message.as_deref() == Some("connection refused")).then_some(())
@@ -393,7 +384,7 @@ async fn a_new_token_is_seamless() {
     let before = admin_token(&place, "x").await;
     let (stand_in, _) = StandIn::of(&place, "x").await;
     let says = async |tools: i32| {
-        stand_in.say(json!({"tools": tools}));
+        stand_in.set_report(json!({"tools": tools}));
         place
             .eventually(&format!("{tools} tools"), async || {
                 let status = place.get::<VirtualMCPServer>("x").await?.status?;
@@ -415,7 +406,7 @@ async fn a_new_token_is_seamless() {
         })
         .await;
     says(2).await;
-    stand_in.believe(&token);
+    stand_in.set_token(&token);
     says(3).await;
     place.remove().await;
 }
