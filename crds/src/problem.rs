@@ -2,32 +2,10 @@
 
 use std::fmt;
 
+pub use vmcp_config::Problem;
+
 /// How many problems [`Invalid`] prints; the rest is counted. Conditions are read by people.
 const SHOWN: usize = 10;
-
-/// One mistake, or one thing worth a warning.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// Where: `spec.optimizer.search.maxTools`.
-    pub path: String,
-    /// What is wrong, lower case.
-    pub message: String,
-    /// What to do about it.
-    pub remedy: String,
-}
-
-impl Problem {
-    /// `message` says what is wrong, `remedy` what to do about it.
-    pub fn new(path: impl Into<String>, message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { path: path.into(), message: message.into(), remedy: remedy.into() }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.path, self.message, self.remedy)
-    }
-}
 
 /// Why a resource makes no sense: all of it, in one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

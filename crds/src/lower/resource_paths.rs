@@ -20,10 +20,10 @@ const FLAT_NAMES: [(&str, &str); 9] = [
 pub(super) fn of_resource(
     server: &Validated,
     referenced: &ReferencedObjects<'_>,
-    found: vmcp_config::Problem,
+    found: Problem,
 ) -> Problem {
-    let vmcp_config::Problem { path, message, remedy, line: _ } = found;
-    Problem { path: path_in_resource(server, referenced, &path), message, remedy }
+    let Problem { path, message, remedy, line: _ } = found;
+    Problem::new(path_in_resource(server, referenced, &path), message, remedy)
 }
 
 fn path_in_resource(server: &Validated, referenced: &ReferencedObjects<'_>, path: &str) -> String {

@@ -1,12 +1,15 @@
 //! YAML text → a tree of nodes that know their line. Bounded: neither an alias bomb nor deep nesting gets through.
 
+mod legacy_keys;
+
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Number, Value};
 use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
-use super::problems::Report;
+pub(crate) use self::legacy_keys::translate as translate_legacy_keys;
+use crate::problems::Report;
 
 /// Bytes in one file.
 pub const MAX_BYTES: usize = 4 << 20;

@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use serde_saphyr::FlowSeq;
 
 use self::secrets::Secrets;
-use super::backend::{RESERVED_NAMES, normalize_name};
-use super::document::MAX_BYTES;
-use super::headers::is_reserved;
-use super::secret::Secret;
+use crate::document::MAX_BYTES;
+use crate::sections::backend::{RESERVED_NAMES, normalize_name};
+use crate::values::headers::is_reserved;
+use crate::values::secret::Secret;
 
 /// What was read from another client's file.
 #[derive(Debug)]

@@ -1,70 +1,63 @@
-//! `vmcp.yaml`: text → document → checked against the schema → raw types → validated [`Config`].
+//! The configuration of a virtual MCP server, from the text of `vmcp.yaml` to validated settings; pure, without I/O.
 //!
-//! Every step reports all it finds, by path and line, with the remedy; [`load`] fails with the whole list. Raw and
-//! validated configuration are different types, and nothing downstream reads the raw one.
+//! The way of a text through [`load`]:
+//!
+//! 1. `document` parses YAML into nodes that know their line, within bounds on size, depth and aliases.
+//! 2. `checker` compares the nodes with the generated JSON schema, replaces `${…}` references (`references`) and
+//!    suggests the nearest known key for an unknown one.
+//! 3. [`raw`] holds what is left: the keys as written, one type a section.
+//! 4. `sections` validate the raw types into [`Config`]; `values` are the types that they share.
+//!
+//! No step stops at the first mistake: each reports all of its own to `problems`, by path and line, with the remedy, and
+//! [`load`] fails with the whole list. Nothing after `load` sees a raw type.
+//!
+//! Besides: [`import`] converts other clients' files, `writing` renders schema, reference page, starter file and the
+//! configuration in force, [`rules`] are the validated rules for tools, [`status`] is the report that a running server
+//! gives about itself, and [`sanitize`] cleans text that backends wrote.
 
-mod aggregation;
-mod backend;
-mod check;
+mod checker;
 mod document;
-mod duration;
-mod effective;
-mod embeddings;
-mod env;
-mod headers;
-mod hints;
-mod http_url;
 pub mod import;
-mod incoming_auth;
-mod limits;
-mod nearest;
-mod operational;
-mod optimizer;
 mod problems;
-mod proxy;
 pub mod raw;
-mod reference;
+mod references;
 pub mod rules;
 pub mod sanitize;
-mod scalar;
-mod schema;
-mod search;
-mod secret;
-mod seed_names;
-mod server;
+mod sections;
 pub mod status;
-mod telemetry;
-mod template;
+mod values;
+mod writing;
 
 use serde::Deserialize as _;
 
-pub use self::backend::{
+use self::checker::Checker;
+pub use self::document::MAX_BYTES;
+pub use self::problems::{Problem, Problems};
+use self::raw::RawConfig;
+use self::references::ReferenceSources;
+pub use self::references::{Environment, Files, MAX_FILE_BYTES};
+pub use self::rules::Aggregation;
+pub use self::sections::backend::{
     Backend, MAX_BACKEND_NAME, MAX_BACKENDS, Transport, is_backend_name, normalize_name,
 };
-use self::check::Checker;
-pub use self::document::MAX_BYTES;
-pub use self::duration::{
+pub use self::sections::embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODEL, OnUnavailable};
+pub use self::sections::incoming_auth::IncomingAuth;
+pub use self::sections::limits::Limits;
+pub use self::sections::operational::{CircuitBreaker, LogLevel, Operational};
+pub use self::sections::optimizer::{Exposure, Optimizer, ToolNameStyle};
+pub use self::sections::proxy::Proxy;
+pub use self::sections::search::Search;
+pub use self::sections::server::Server;
+pub use self::sections::telemetry::Telemetry;
+pub use self::values::duration::{
     PATTERN as DURATION_PATTERN, RANGE as RANGE_KEY, format as format_duration, parse as parse_duration,
 };
-pub use self::embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODEL, OnUnavailable};
-use self::env::Outside;
-pub use self::env::{Environment, Files, MAX_FILE_BYTES};
-pub use self::headers::Headers;
-pub use self::incoming_auth::IncomingAuth;
-pub use self::limits::Limits;
-pub use self::operational::{CircuitBreaker, LogLevel, Operational};
-pub use self::optimizer::{Exposure, Optimizer, ToolNameStyle};
-pub use self::problems::{Problem, Problems};
-pub use self::proxy::Proxy;
-use self::raw::RawConfig;
-pub use self::reference::reference_markdown;
-pub use self::schema::json_schema;
-pub use self::search::Search;
-pub use self::secret::{MASK, Secret};
-pub use self::server::Server;
-pub use self::telemetry::Telemetry;
-pub use self::template::STARTER;
-pub use crate::rules::Aggregation;
+pub use self::values::headers::Headers;
+pub use self::values::secret::{MASK, Secret};
+pub use self::writing::schema::json_schema;
+pub use self::writing::schema_table::{SchemaTable, range_of_rule};
+pub use self::writing::settings_page::reference_markdown;
+pub use self::writing::starter::STARTER;
 
 /// The validated configuration. Two that are equal behave alike; compare the parts to see what a reload changes.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,7 +78,7 @@ pub struct Config {
     pub operational: Operational,
     /// The listening sockets.
     pub server: Server,
-    effective: String,
+    effective_yaml: String,
 }
 
 /// A configuration without mistakes.
@@ -111,7 +104,10 @@ pub fn load_with_files(
     files: Files<'_>,
 ) -> Result<Loaded, Problems> {
     let mut report = problems::Report::default();
-    let config = read(text, Outside { variables, files }, &mut report).map(|raw| raw.lower(&mut report));
+    let config = read(text, ReferenceSources { variables, files }, &mut report).map(|raw| {
+        let effective_yaml = writing::effective::render(&raw, &report.references);
+        raw.validate(effective_yaml, &mut report)
+    });
     let warnings = report.finish(source_name)?;
     match config {
         Some(config) => Ok(Loaded { config, warnings }),
@@ -120,13 +116,13 @@ pub fn load_with_files(
     }
 }
 
-fn read(text: &str, outside: Outside<'_>, report: &mut problems::Report) -> Option<RawConfig> {
+fn read(text: &str, sources: ReferenceSources<'_>, report: &mut problems::Report) -> Option<RawConfig> {
     let mut document = document::parse(text, report)?;
-    seed_names::translate(&mut document);
-    let root = schema::shared();
+    document::translate_legacy_keys(&mut document);
+    let root = writing::schema::shared();
     let value = match document.content {
         document::Content::Null => serde_json::Value::Object(serde_json::Map::new()),
-        _ => Checker { root, outside, report }.check(document, root, "")?,
+        _ => Checker { root, sources, report }.check(document, root, "")?,
     };
     RawConfig::deserialize(value)
         .map_err(|error| report.problem("", error.to_string(), "correct this value"))
@@ -136,6 +132,6 @@ fn read(text: &str, outside: Outside<'_>, report: &mut problems::Report) -> Opti
 impl Config {
     /// The configuration in force as YAML of the file's shape: defaults filled in, secrets masked.
     pub fn effective_yaml(&self) -> &str {
-        &self.effective
+        &self.effective_yaml
     }
 }

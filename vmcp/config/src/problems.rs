@@ -1,14 +1,16 @@
 //! What is wrong with a configuration: every mistake with its path, its line and what to do about it.
 
+pub(crate) mod nearest;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::env;
+use crate::references;
 
 /// How many problems [`Problems`] prints; the rest is counted.
-const SHOWN: usize = 100;
+const MAX_SHOWN: usize = 100;
 
 /// One mistake, or one thing worth a warning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,11 +26,23 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Creates a problem without a line: `message` says what is wrong, `remedy` what to do about it.
+    pub fn new(path: impl Into<String>, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into(), remedy: remedy.into(), line: None }
+    }
+
     /// `vmcp.yaml:12: backends[1].url: …; remedy`.
     pub fn render(&self, source: &str) -> String {
         let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();
         let path = if self.path.is_empty() { String::new() } else { format!("{}: ", self.path) };
         format!("{source}{line}: {path}{}; {}", self.message, self.remedy)
+    }
+}
+
+/// Formats the problem without its line: `spec.port: …; remedy`.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.path, self.message, self.remedy)
     }
 }
 
@@ -43,11 +57,11 @@ pub struct Problems {
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, problem) in self.list.iter().take(SHOWN).enumerate() {
+        for (i, problem) in self.list.iter().take(MAX_SHOWN).enumerate() {
             let separator = if i == 0 { "" } else { "\n" };
             write!(f, "{separator}{}", problem.render(&self.source_name))?;
         }
-        match self.list.len().saturating_sub(SHOWN) {
+        match self.list.len().saturating_sub(MAX_SHOWN) {
             0 => Ok(()),
             more => write!(f, "\n{}: {more} more problems; mend these first", self.source_name),
         }
@@ -121,10 +135,11 @@ impl Report {
         self.warnings.push(warning);
     }
 
-    /// A value for a message: quoted, shortened, and hidden when it came from elsewhere.
+    /// A value for a message: quoted, shortened, and hidden when it came from shared.
     pub(crate) fn shown(&self, path: &str, value: &str) -> String {
         if let Some(written) = self.references.get(path) {
-            let source = if env::refers_to_file(written) { "a file" } else { "an environment variable" };
+            let source =
+                if references::refers_to_file(written) { "a file" } else { "an environment variable" };
             return format!("the value of {source}");
         }
         let mut text: String = value.chars().take(60).collect();

@@ -5,25 +5,26 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use super::aggregation::{
+use crate::Config;
+use crate::problems::{self, Report};
+use crate::sections::aggregation;
+pub use crate::sections::aggregation::{
     RawAggregation, RawAnnotations, RawOverride, RawStrategy, RawStrategyConfig, RawToolRules, RawVisibility,
 };
-use super::backend::{self, Elsewhere};
-pub use super::backend::{RawBackend, RawCommand, RawTransport};
-pub use super::duration::RawDuration;
-pub use super::embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei};
-pub use super::incoming_auth::{RawIncomingAuth, RawIncomingAuthType};
-pub use super::operational::{
+use crate::sections::backend::{self, SharedBackendSettings};
+pub use crate::sections::backend::{RawBackend, RawCommand, RawTransport};
+pub use crate::sections::embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei};
+pub use crate::sections::incoming_auth::{RawIncomingAuth, RawIncomingAuthType};
+pub use crate::sections::operational::{
     RawCircuitBreaker, RawFailureHandling, RawOperational, RawPartialFailureMode, RawTimeouts,
 };
-pub use super::optimizer::{RawOptimizer, RawStorage, StorageType};
-use super::problems::{self, Report};
-pub use super::proxy::RawProxy;
-pub use super::scalar::RawDecimal;
-pub use super::search::RawSearch;
-pub use super::server::RawServer;
-pub use super::telemetry::RawTelemetry;
-use super::{Config, aggregation};
+pub use crate::sections::optimizer::{RawOptimizer, RawStorage, StorageType};
+pub use crate::sections::proxy::RawProxy;
+pub use crate::sections::search::RawSearch;
+pub use crate::sections::server::RawServer;
+pub use crate::sections::telemetry::RawTelemetry;
+pub use crate::values::decimal::RawDecimal;
+pub use crate::values::duration::RawDuration;
 
 /// Configuration of a vmcp server. Every key is optional. Strings may refer to the environment, `${NAME}`,
 /// `${NAME:-default}`, and to files, `${file:/path}`; `$$` is a dollar sign. Durations are written `30s`, `1m30s`, `500ms`; a bare number is seconds.
@@ -51,7 +52,7 @@ pub struct RawConfig {
 
 impl RawConfig {
     /// Validates everything; with problems in the report, the result is not to be used.
-    pub(crate) fn lower(&self, report: &mut Report) -> Config {
+    pub(crate) fn validate(&self, effective_yaml: String, report: &mut Report) -> Config {
         let names: BTreeSet<&str> =
             self.backends.iter().filter_map(|backend| backend.name.as_deref()).collect();
         let timeouts = &self.operational.timeouts;
@@ -70,22 +71,22 @@ impl RawConfig {
                 "add one, or import those of another client by `vmcp init --from FILE`",
             );
         }
-        let proxy = self.proxy.lower(timeouts.default.as_ref(), report);
-        let elsewhere = Elsewhere {
+        let proxy = self.proxy.validate(timeouts.default.as_ref(), report);
+        let shared = SharedBackendSettings {
             preconnect: self.proxy.preconnect_servers.iter().map(String::as_str).collect(),
             per_workload: &timeouts.per_workload,
             max_tool_timeout: proxy.max_tool_timeout,
         };
         Config {
-            backends: backend::lower(&self.backends, &elsewhere, report),
-            aggregation: self.aggregation.lower(&names, report),
-            optimizer: self.optimizer.lower(report),
+            backends: backend::validate(&self.backends, &shared, report),
+            aggregation: self.aggregation.validate(&names, report),
+            optimizer: self.optimizer.validate(report),
             proxy,
-            telemetry: self.telemetry.lower(report),
-            incoming_auth: self.incoming_auth.lower(),
-            operational: self.operational.lower(report),
-            server: self.server.lower(report),
-            effective: super::effective::render(self, &report.references),
+            telemetry: self.telemetry.validate(report),
+            incoming_auth: self.incoming_auth.validate(),
+            operational: self.operational.validate(report),
+            server: self.server.validate(report),
+            effective_yaml,
         }
     }
 }

@@ -59,7 +59,7 @@ pub struct ConfigurationStatus {
     /// Changes that were refused.
     pub refusals: u64,
     /// Why the newest text, or the newest content of a file that it refers to, is not in force, if it is not.
-    pub refused: Option<Refused>,
+    pub refused: Option<RefusedConfiguration>,
     /// Settings that differ from those at the start and take effect after a restart.
     pub needs_restart: Vec<String>,
 }
@@ -67,7 +67,7 @@ pub struct ConfigurationStatus {
 /// A configuration that was refused; the one before it stays in force.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Refused {
+pub struct RefusedConfiguration {
     /// [`digest`] of the text that was refused.
     pub digest: String,
     /// Everything that is wrong, as text.
@@ -285,7 +285,7 @@ mod tests {
             configuration: ConfigurationStatus {
                 digest: digest("backends: []\n"),
                 applied_at: at,
-                refused: Some(Refused { at, ..Refused::default() }),
+                refused: Some(RefusedConfiguration { at, ..RefusedConfiguration::default() }),
                 ..ConfigurationStatus::default()
             },
             backends: vec![BackendStatus {

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_config::status::{ConfigurationStatus, Refused, digest};
+use vmcp_config::status::{ConfigurationStatus, RefusedConfiguration, digest};
 use vmcp_config::{Config, Loaded, Problems};
 
 use crate::config_source::{Source, Variables};
@@ -161,7 +161,7 @@ impl Follower {
             }
             Err(problems) => {
                 tracing::error!("configuration refused, the one before stays in force:\n{problems}");
-                let refused = Refused {
+                let refused = RefusedConfiguration {
                     digest,
                     message: problems.to_string(),
                     problems: problems.list,

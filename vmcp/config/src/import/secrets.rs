@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use url::Url;
 
-use crate::env;
-use crate::secret::Secret;
+use crate::references::is_name;
+use crate::values::secret::Secret;
 
 /// Words in the name of a setting whose value is a secret.
 const SECRET_WORDS: [&str; 10] = [
@@ -163,14 +163,14 @@ fn translate(theirs: &str, notes: &mut Vec<String>) -> Translated {
 /// What is between the braces of one of our references to the variable that theirs means.
 fn variable_of(inner: &str) -> Option<String> {
     if let Some(name) = inner.strip_prefix("env:") {
-        return env::is_name(name).then(|| name.to_owned());
+        return is_name(name).then(|| name.to_owned());
     }
     if let Some(id) = inner.strip_prefix("input:") {
         return Some(upper_snake(id));
     }
     let name = inner.split_once(":-").map_or(inner, |(name, _)| name);
     // `${workspaceFolder}` and its like are no variables; those are upper case.
-    (env::is_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())).then(|| inner.to_owned())
+    (is_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())).then(|| inner.to_owned())
 }
 
 /// Text that is no secret and holds no reference.
@@ -197,7 +197,7 @@ fn looks_secret(value: &str) -> bool {
 fn upper_snake(name: &str) -> String {
     let mut upper: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
-    if !env::is_name(&upper) {
+    if !is_name(&upper) {
         upper.insert(0, '_');
     }
     upper

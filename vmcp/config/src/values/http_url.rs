@@ -2,10 +2,10 @@
 
 use url::Url;
 
-use super::problems::Report;
+use crate::problems::Report;
 
 /// An absolute `http` or `https` URL that carries no credentials.
-pub(crate) fn lower(text: &str, path: &str, report: &mut Report) -> Option<Url> {
+pub(crate) fn validate(text: &str, path: &str, report: &mut Report) -> Option<Url> {
     let shown = report.shown(path, text);
     let url = match Url::parse(text.trim()) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => url,

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::problems::Report;
-use super::scalar::RawDecimal;
+use crate::problems::Report;
+use crate::values::decimal::RawDecimal;
 
 /// Ranking.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,17 +40,17 @@ impl Default for RawSearch {
 }
 
 impl RawSearch {
-    pub(crate) fn lower(&self, report: &mut Report) -> Search {
+    pub(crate) fn validate(&self, report: &mut Report) -> Search {
         let path = "optimizer.search";
         Search {
             max_tools: self.max_tools,
-            hybrid_semantic_ratio: self.hybrid_semantic_ratio.lower(
+            hybrid_semantic_ratio: self.hybrid_semantic_ratio.validate(
                 &format!("{path}.hybridSemanticRatio"),
                 &(0.0..=1.0),
                 report,
             ),
             semantic_distance_threshold: self.semantic_distance_threshold.as_ref().map(|threshold| {
-                threshold.lower(&format!("{path}.semanticDistanceThreshold"), &(0.0..=2.0), report)
+                threshold.validate(&format!("{path}.semanticDistanceThreshold"), &(0.0..=2.0), report)
             }),
         }
     }

@@ -14,14 +14,14 @@ const FILE: &str = "file:";
 
 /// What strings may refer to.
 #[derive(Clone, Copy)]
-pub(crate) struct Outside<'a> {
+pub(crate) struct ReferenceSources<'a> {
     pub variables: Environment<'a>,
     pub files: Files<'a>,
 }
 
 /// Why a string could not be completed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum EnvError {
+pub(crate) enum ReferenceError {
     #[error("the environment variable `{0}` is not set")]
     Unset(String),
     #[error("there is no file `{0}`")]
@@ -38,7 +38,7 @@ pub(crate) enum EnvError {
     Malformed(String),
 }
 
-impl EnvError {
+impl ReferenceError {
     /// What to do about it.
     pub(crate) fn remedy(&self) -> String {
         match self {
@@ -68,7 +68,10 @@ pub(crate) fn refers_to_file(text: &str) -> bool {
 
 /// Replaces the references in `text`; `None` when there is nothing to replace. What is unset, missing or empty takes the
 /// default. A value is never looked into for further references.
-pub(crate) fn substitute(text: &str, outside: Outside<'_>) -> Result<Option<String>, EnvError> {
+pub(crate) fn substitute(
+    text: &str,
+    sources: ReferenceSources<'_>,
+) -> Result<Option<String>, ReferenceError> {
     if !text.contains("${") && !text.contains("$$") {
         return Ok(None);
     }
@@ -80,8 +83,8 @@ pub(crate) fn substitute(text: &str, outside: Outside<'_>) -> Result<Option<Stri
             out.push('$');
             rest = after;
         } else if let Some(after) = after.strip_prefix('{') {
-            let (reference, after) = after.split_once('}').ok_or(EnvError::Unclosed)?;
-            out.push_str(&resolve(reference, outside)?);
+            let (reference, after) = after.split_once('}').ok_or(ReferenceError::Unclosed)?;
+            out.push_str(&resolve(reference, sources)?);
             rest = after;
         } else {
             out.push('$');
@@ -92,15 +95,15 @@ pub(crate) fn substitute(text: &str, outside: Outside<'_>) -> Result<Option<Stri
     Ok(Some(out))
 }
 
-fn resolve(reference: &str, outside: Outside<'_>) -> Result<String, EnvError> {
+fn resolve(reference: &str, sources: ReferenceSources<'_>) -> Result<String, ReferenceError> {
     let (source, default) = match reference.split_once(":-") {
         Some((source, default)) => (source, Some(default)),
         None => (reference, None),
     };
     let (value, missing) = match source.strip_prefix(FILE) {
-        Some(path) => (content(path, outside.files)?, EnvError::Missing(path.to_owned())),
-        None if is_name(source) => ((outside.variables)(source), EnvError::Unset(source.to_owned())),
-        None => return Err(EnvError::Malformed(reference.to_owned())),
+        Some(path) => (content(path, sources.files)?, ReferenceError::Missing(path.to_owned())),
+        None if is_name(source) => ((sources.variables)(source), ReferenceError::Unset(source.to_owned())),
+        None => return Err(ReferenceError::Malformed(reference.to_owned())),
     };
     match (value, default) {
         (Some(value), None) => Ok(value),
@@ -111,14 +114,14 @@ fn resolve(reference: &str, outside: Outside<'_>) -> Result<String, EnvError> {
 }
 
 /// What is in a file, without the line breaks at its end, which editors and `echo` add.
-fn content(path: &str, files: Files<'_>) -> Result<Option<String>, EnvError> {
+fn content(path: &str, files: Files<'_>) -> Result<Option<String>, ReferenceError> {
     if !path.starts_with('/') {
-        return Err(EnvError::Relative(path.to_owned()));
+        return Err(ReferenceError::Relative(path.to_owned()));
     }
-    let unreadable = |reason| EnvError::Unreadable { path: path.to_owned(), reason };
+    let unreadable = |reason| ReferenceError::Unreadable { path: path.to_owned(), reason };
     let Some(mut content) = files(path).map_err(unreadable)? else { return Ok(None) };
     if content.len() > MAX_FILE_BYTES {
-        return Err(EnvError::TooLarge { path: path.to_owned() });
+        return Err(ReferenceError::TooLarge { path: path.to_owned() });
     }
     content.truncate(content.trim_end_matches(['\r', '\n']).len());
     Ok(Some(content))
@@ -137,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    fn run(text: &str) -> Result<Option<String>, EnvError> {
+    fn run(text: &str) -> Result<Option<String>, ReferenceError> {
         let variables = |name: &str| match name {
             "A" => Some("1".to_owned()),
             "EMPTY" => Some(String::new()),
@@ -152,7 +155,7 @@ mod tests {
             "/run/closed" => Err("permission denied".to_owned()),
             _ => Ok(None),
         };
-        substitute(text, Outside { variables: &variables, files: &files })
+        substitute(text, ReferenceSources { variables: &variables, files: &files })
     }
 
     #[test]
@@ -179,13 +182,16 @@ mod tests {
 
     #[test]
     fn mistakes_name_the_variable_or_the_file() {
-        assert_eq!(run("${B}"), Err(EnvError::Unset("B".to_owned())));
-        assert_eq!(run("${A"), Err(EnvError::Unclosed));
-        assert_eq!(run("${A-x}"), Err(EnvError::Malformed("A-x".to_owned())));
-        assert_eq!(run("${}"), Err(EnvError::Malformed(String::new())));
-        assert_eq!(run("${file:/run/none}"), Err(EnvError::Missing("/run/none".to_owned())));
-        assert_eq!(run("${file:token:-x}"), Err(EnvError::Relative("token".to_owned())));
-        assert_eq!(run("${file:/run/large:-x}"), Err(EnvError::TooLarge { path: "/run/large".to_owned() }));
+        assert_eq!(run("${B}"), Err(ReferenceError::Unset("B".to_owned())));
+        assert_eq!(run("${A"), Err(ReferenceError::Unclosed));
+        assert_eq!(run("${A-x}"), Err(ReferenceError::Malformed("A-x".to_owned())));
+        assert_eq!(run("${}"), Err(ReferenceError::Malformed(String::new())));
+        assert_eq!(run("${file:/run/none}"), Err(ReferenceError::Missing("/run/none".to_owned())));
+        assert_eq!(run("${file:token:-x}"), Err(ReferenceError::Relative("token".to_owned())));
+        assert_eq!(
+            run("${file:/run/large:-x}"),
+            Err(ReferenceError::TooLarge { path: "/run/large".to_owned() })
+        );
         let error = run("${file:/run/closed:-x}").unwrap_err();
         assert_eq!(error.to_string(), "the file `/run/closed` cannot be read: permission denied");
     }

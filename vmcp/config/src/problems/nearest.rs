@@ -1,7 +1,7 @@
 //! "Did you mean …?"
 
 /// How alike two words must be, from 0 to 1, before one is offered for the other.
-const ALIKE: f64 = 0.6;
+const MIN_SIMILARITY: f64 = 0.6;
 
 /// The candidate most like `word`, if any is like it at all. Case and `_`/`-` are no difference; of equals, the first.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -12,12 +12,12 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
         // `http` is meant to be `streamable-http`, `timeouts` to be `timeout`.
         let contained = word.len() >= 3 && (candidate.contains(&word) || word.contains(&candidate));
         let distance = strsim::normalized_damerau_levenshtein(&word, &candidate);
-        if contained { distance.max(ALIKE) } else { distance }
+        if contained { distance.max(MIN_SIMILARITY) } else { distance }
     };
     let mut best: Option<(f64, &str)> = None;
     for candidate in candidates {
         let score = likeness(candidate);
-        if score >= ALIKE && best.is_none_or(|(most, _)| score > most) {
+        if score >= MIN_SIMILARITY && best.is_none_or(|(most, _)| score > most) {
             best = Some((score, candidate));
         }
     }
@@ -32,12 +32,12 @@ pub(crate) fn suggest<'a>(
 ) -> String {
     match nearest(word, candidates.clone()) {
         Some(candidate) => format!("did you mean `{candidate}`?"),
-        None => format!("{or_else}{}", list(candidates)),
+        None => format!("{or_else}{}", quoted_list(candidates)),
     }
 }
 
 /// `` `a`, `b`, `c` ``, at most thirty of them.
-pub(crate) fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn quoted_list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let words: Vec<_> = words.into_iter().map(|word| format!("`{word}`")).collect();
     match words.get(..30) {
         Some(first) => format!("{}, … ({} in all)", first.join(", "), words.len()),

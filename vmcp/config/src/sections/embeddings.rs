@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::duration::{self, RawDuration};
-use super::headers::{self, Headers};
-use super::http_url;
-use super::problems::{self, Report};
-use super::proxy::TIMEOUT;
-use super::secret::Secret;
+use crate::problems::{self, Report};
+use crate::sections::proxy::TIMEOUT;
+use crate::values::duration::{self, RawDuration};
+use crate::values::headers::{self, Headers};
+use crate::values::http_url;
+use crate::values::secret::Secret;
 
 /// The one model that runs in-process.
 pub const LOCAL_MODEL: &str = "all-MiniLM-L6-v2";
@@ -197,13 +197,13 @@ impl Default for RawLocal {
 const PATH: &str = "optimizer.embeddings";
 
 impl RawEmbeddings {
-    pub(crate) fn lower(&self, report: &mut Report) -> Embeddings {
+    pub(crate) fn validate(&self, report: &mut Report) -> Embeddings {
         self.warn_of_unused(report);
         let provider = match self.provider {
             RawProvider::None => Some(EmbeddingProvider::None),
-            RawProvider::Local => Some(self.local.clone().unwrap_or_default().lower(report)),
-            RawProvider::Tei => self.tei.clone().unwrap_or_default().lower(report),
-            RawProvider::OpenAi => self.openai.clone().unwrap_or_default().lower(report),
+            RawProvider::Local => Some(self.local.clone().unwrap_or_default().validate(report)),
+            RawProvider::Tei => self.tei.clone().unwrap_or_default().validate(report),
+            RawProvider::OpenAi => self.openai.clone().unwrap_or_default().validate(report),
         };
         // Where there is no provider, there is a problem, and the configuration is never used.
         let provider = provider.unwrap_or(EmbeddingProvider::None);
@@ -228,7 +228,7 @@ impl RawEmbeddings {
 }
 
 impl RawLocal {
-    fn lower(self, report: &mut Report) -> EmbeddingProvider {
+    fn validate(self, report: &mut Report) -> EmbeddingProvider {
         if self.model != LOCAL_MODEL {
             let path = format!("{PATH}.local.model");
             let shown = report.shown(&path, &self.model);
@@ -240,7 +240,7 @@ impl RawLocal {
 }
 
 impl RawTei {
-    fn lower(self, report: &mut Report) -> Option<EmbeddingProvider> {
+    fn validate(self, report: &mut Report) -> Option<EmbeddingProvider> {
         let path = format!("{PATH}.tei");
         let at = format!("{path}.endpoint");
         let Some(endpoint) = self.endpoint else {
@@ -251,27 +251,27 @@ impl RawTei {
             );
             return None;
         };
-        let headers = headers::lower(&self.headers, &format!("{path}.headers"), report);
-        let timeout = self.timeout.lower(&format!("{path}.timeout"), &TIMEOUT, report);
-        let endpoint = http_url::lower(&endpoint, &at, report)?;
+        let headers = headers::validate(&self.headers, &format!("{path}.headers"), report);
+        let timeout = self.timeout.validate(&format!("{path}.timeout"), &TIMEOUT, report);
+        let endpoint = http_url::validate(&endpoint, &at, report)?;
         Some(EmbeddingProvider::Tei { endpoint, model: self.model, timeout, headers })
     }
 }
 
 impl RawOpenAi {
-    fn lower(self, report: &mut Report) -> Option<EmbeddingProvider> {
+    fn validate(self, report: &mut Report) -> Option<EmbeddingProvider> {
         let path = format!("{PATH}.openai");
         if self.model.trim().is_empty() {
             let remedy = "name the model to ask for, such as `text-embedding-3-small`";
             report.problem(&format!("{path}.model"), "empty", remedy);
         }
-        let headers = headers::lower(&self.headers, &format!("{path}.headers"), report);
+        let headers = headers::validate(&self.headers, &format!("{path}.headers"), report);
         if self.api_key.is_some() && headers.contains_key("authorization") {
             let at = format!("{path}.apiKey");
             report.problem(&at, "`headers` gives `Authorization` too", "keep one of the two");
         }
-        let timeout = self.timeout.lower(&format!("{path}.timeout"), &TIMEOUT, report);
-        let endpoint = http_url::lower(&self.endpoint, &format!("{path}.endpoint"), report)?;
+        let timeout = self.timeout.validate(&format!("{path}.timeout"), &TIMEOUT, report);
+        let endpoint = http_url::validate(&self.endpoint, &format!("{path}.endpoint"), report)?;
         Some(EmbeddingProvider::OpenAi {
             endpoint,
             model: self.model,

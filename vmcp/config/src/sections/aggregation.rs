@@ -6,8 +6,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::nearest;
-use super::problems::{self, Report};
+use crate::problems::nearest;
+use crate::problems::{self, Report};
 use crate::rules::{
     Aggregation, Annotations, NamePattern, PrefixFormat, Strategy, ToolOverride, ToolRules, Visibility,
 };
@@ -149,7 +149,7 @@ pub(crate) fn check_backend(name: &str, path: &str, backends: &BTreeSet<&str>, r
 }
 
 impl RawAggregation {
-    pub(crate) fn lower(&self, backends: &BTreeSet<&str>, report: &mut Report) -> Aggregation {
+    pub(crate) fn validate(&self, backends: &BTreeSet<&str>, report: &mut Report) -> Aggregation {
         let mut per_backend = BTreeMap::new();
         for (index, rules) in self.tools.iter().enumerate() {
             let path = problems::item("aggregation.tools", index);
@@ -159,14 +159,14 @@ impl RawAggregation {
                 continue;
             };
             check_backend(workload, &at, backends, report);
-            let lowered = rules.lower(&path, report);
-            if per_backend.insert(Arc::from(workload.as_str()), lowered).is_some() {
+            let validated = rules.validate(&path, report);
+            if per_backend.insert(Arc::from(workload.as_str()), validated).is_some() {
                 let message = format!("a second entry for `{workload}`");
                 report.problem(&at, message, "put all rules of a backend into one entry");
             }
         }
         Aggregation {
-            strategy: self.lower_strategy(backends, report),
+            strategy: self.validate_strategy(backends, report),
             default_visibility: match self.default_tool_visibility {
                 RawVisibility::Allow => Visibility::Allow,
                 RawVisibility::Deny => Visibility::Deny,
@@ -176,7 +176,7 @@ impl RawAggregation {
         }
     }
 
-    fn lower_strategy(&self, backends: &BTreeSet<&str>, report: &mut Report) -> Strategy {
+    fn validate_strategy(&self, backends: &BTreeSet<&str>, report: &mut Report) -> Strategy {
         let RawStrategyConfig { prefix_format, priority_order } = &self.conflict_resolution_config;
         let path = "aggregation.conflictResolutionConfig.priorityOrder";
         let mut seen = BTreeSet::new();
@@ -201,7 +201,7 @@ impl RawAggregation {
                 "set `conflictResolution: priority`, or remove it",
             );
         }
-        let format = lower_prefix(prefix_format, report);
+        let format = validate_prefix(prefix_format, report);
         match self.conflict_resolution {
             RawStrategy::Prefix => Strategy::Prefix { format },
             RawStrategy::Priority => Strategy::Priority {
@@ -215,7 +215,7 @@ impl RawAggregation {
 }
 
 /// A prefix that differs from backend to backend and leaves a legal name.
-fn lower_prefix(format: &str, report: &mut Report) -> PrefixFormat {
+fn validate_prefix(format: &str, report: &mut Report) -> PrefixFormat {
     let path = "aggregation.conflictResolutionConfig.prefixFormat";
     let literal = format.replace("{workload}", "").replace("{backend}", "");
     let shown = report.shown(path, format);
@@ -234,7 +234,7 @@ fn is_name_char(c: char) -> bool {
 }
 
 impl RawToolRules {
-    fn lower(&self, path: &str, report: &mut Report) -> ToolRules {
+    fn validate(&self, path: &str, report: &mut Report) -> ToolRules {
         if self.filter.as_ref().is_some_and(Vec::is_empty) {
             let at = problems::key(path, "filter");
             report.problem(&at, "an empty filter", "remove it to list every tool, or set `excludeAll: true`");
@@ -249,7 +249,7 @@ impl RawToolRules {
                 let message = format!("`{other}` is renamed to `{name}` too");
                 report.problem(&problems::key(&at, "name"), message, "give each tool a name of its own");
             }
-            overrides.insert(tool.clone(), change.lower(&at, report));
+            overrides.insert(tool.clone(), change.validate(&at, report));
         }
         let patterns = |names: &[String]| names.iter().map(|name| NamePattern::new(name.as_str())).collect();
         ToolRules {
@@ -262,7 +262,7 @@ impl RawToolRules {
 }
 
 impl RawOverride {
-    fn lower(&self, path: &str, report: &mut Report) -> ToolOverride {
+    fn validate(&self, path: &str, report: &mut Report) -> ToolOverride {
         let at = problems::key(path, "name");
         if let Some(name) = &self.name
             && (name.is_empty() || name.len() > MAX_TOOL_NAME || !name.chars().all(is_name_char))

@@ -1,12 +1,12 @@
 //! What `vmcp init` writes.
 
 /// The commented starter file: every setting, those that are not needed commented out without a space after `#`.
-pub const STARTER: &str = include_str!("template.yaml");
+pub const STARTER: &str = include_str!("starter.yaml");
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::shared;
+    use crate::writing::schema::shared;
     use crate::{load, load_with_files};
 
     /// The file with every setting that is commented out taken in.

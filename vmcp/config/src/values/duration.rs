@@ -7,11 +7,11 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::problems::Report;
-use super::scalar;
+use crate::problems::Report;
+use crate::values::decimal;
 
 /// The longest duration that any setting takes.
-pub(crate) const DAY: Duration = Duration::from_hours(24);
+pub(crate) const MAX_DURATION: Duration = Duration::from_hours(24);
 
 /// What the text of a duration looks like.
 pub const PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(ms|us|µs|ns|h|m|s)?)+$";
@@ -21,7 +21,7 @@ pub const RANGE: &str = "x-range";
 /// A duration as written in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct RawDuration(#[serde(deserialize_with = "scalar::text")] String);
+pub struct RawDuration(#[serde(deserialize_with = "decimal::text")] String);
 
 impl From<&str> for RawDuration {
     fn from(text: &str) -> Self {
@@ -47,7 +47,7 @@ impl JsonSchema for RawDuration {
 
 impl RawDuration {
     /// The duration, or a problem when it is none or outside of `range` (then the least one stands in).
-    pub(crate) fn lower(
+    pub(crate) fn validate(
         &self,
         path: &str,
         range: &RangeInclusive<Duration>,

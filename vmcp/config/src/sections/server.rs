@@ -7,18 +7,18 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::duration::{self, DAY, RawDuration};
-use super::problems::{self, Report};
-use super::secret::Secret;
+use crate::problems::{self, Report};
+use crate::values::duration::{self, MAX_DURATION, RawDuration};
+use crate::values::secret::Secret;
 
 /// How long calls in flight may take to end after SIGTERM; zero: they are cut.
-const DRAIN: RangeInclusive<Duration> = Duration::ZERO..=DAY;
+const DRAIN_TIMEOUT: RangeInclusive<Duration> = Duration::ZERO..=MAX_DURATION;
 /// How long a client may take, to send or to read.
-const PATIENCE: RangeInclusive<Duration> = Duration::from_secs(1)..=DAY;
+const CLIENT_TIMEOUT: RangeInclusive<Duration> = Duration::from_secs(1)..=MAX_DURATION;
 /// How long connections are still taken after SIGTERM.
 const SHUTDOWN_DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(10);
 /// Characters in a session key or an admin token: fewer are guessed.
-const SHORTEST_SECRET: usize = 16;
+const MIN_SECRET_CHARS: usize = 16;
 
 /// The listening sockets and what belongs to them. A change of an address needs a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub struct RawServer {
     /// Address and port for health, readiness, metrics and status.
     pub admin_listen: String,
     /// How long calls in flight may take to end after SIGTERM.
-    #[schemars(extend("x-range" = duration::words(&DRAIN)))]
+    #[schemars(extend("x-range" = duration::words(&DRAIN_TIMEOUT)))]
     pub drain_timeout: RawDuration,
     /// How long after SIGTERM connections are still taken while `/readyz` already says 503. Before the drain.
     #[schemars(extend("x-range" = duration::words(&SHUTDOWN_DELAY)))]
@@ -71,10 +71,10 @@ pub struct RawServer {
     pub max_connections: usize,
     /// How long a client may take to send the headers of a request, and again for its body. A connection without a request
     /// is closed after the same time.
-    #[schemars(extend("x-range" = duration::words(&PATIENCE)))]
+    #[schemars(extend("x-range" = duration::words(&CLIENT_TIMEOUT)))]
     pub receive_timeout: RawDuration,
     /// How long a client may leave unread what was sent to it, before its connection is closed.
-    #[schemars(extend("x-range" = duration::words(&PATIENCE)))]
+    #[schemars(extend("x-range" = duration::words(&CLIENT_TIMEOUT)))]
     pub write_timeout: RawDuration,
     /// Values of the `Host` header that are served. Empty: loopback names when `listen` is a loopback address, else any.
     pub allowed_hosts: Vec<String>,
@@ -105,9 +105,9 @@ impl Default for RawServer {
 }
 
 impl RawServer {
-    pub(crate) fn lower(&self, report: &mut Report) -> Server {
-        let listen = lower_address(&self.listen, "server.listen", report);
-        let admin_listen = lower_address(&self.admin_listen, "server.adminListen", report);
+    pub(crate) fn validate(&self, report: &mut Report) -> Server {
+        let listen = validate_address(&self.listen, "server.listen", report);
+        let admin_listen = validate_address(&self.admin_listen, "server.adminListen", report);
         if listen == admin_listen && listen.port() != 0 {
             report.problem(
                 "server.adminListen",
@@ -120,22 +120,22 @@ impl RawServer {
         Server {
             listen,
             admin_listen,
-            drain_timeout: self.drain_timeout.lower("server.drainTimeout", &DRAIN, report),
-            shutdown_delay: self.shutdown_delay.lower("server.shutdownDelay", &SHUTDOWN_DELAY, report),
+            drain_timeout: self.drain_timeout.validate("server.drainTimeout", &DRAIN_TIMEOUT, report),
+            shutdown_delay: self.shutdown_delay.validate("server.shutdownDelay", &SHUTDOWN_DELAY, report),
             max_connections: self.max_connections,
-            receive_timeout: self.receive_timeout.lower("server.receiveTimeout", &PATIENCE, report),
-            write_timeout: self.write_timeout.lower("server.writeTimeout", &PATIENCE, report),
+            receive_timeout: self.receive_timeout.validate("server.receiveTimeout", &CLIENT_TIMEOUT, report),
+            write_timeout: self.write_timeout.validate("server.writeTimeout", &CLIENT_TIMEOUT, report),
             allowed_hosts: self
                 .allowed_hosts
                 .iter()
                 .enumerate()
-                .map(|(i, host)| lower_host(host, i, report))
+                .map(|(i, host)| validate_host(host, i, report))
                 .collect(),
             allowed_origins: self
                 .allowed_origins
                 .iter()
                 .enumerate()
-                .map(|(i, origin)| lower_origin(origin, i, report))
+                .map(|(i, origin)| validate_origin(origin, i, report))
                 .collect(),
             session_keys: self.session_keys.clone(),
             admin_tokens: self.admin_tokens.clone(),
@@ -145,17 +145,17 @@ impl RawServer {
 
 fn check_secrets(secrets: &[Secret], path: &str, report: &mut Report) {
     for (index, secret) in secrets.iter().enumerate() {
-        if secret.expose().len() < SHORTEST_SECRET {
+        if secret.expose().len() < MIN_SECRET_CHARS {
             report.problem(
                 &problems::item(path, index),
-                format!("shorter than {SHORTEST_SECRET} characters"),
+                format!("shorter than {MIN_SECRET_CHARS} characters"),
                 "use the output of `openssl rand -base64 32`, through the environment or a file",
             );
         }
     }
 }
 
-fn lower_address(text: &str, path: &str, report: &mut Report) -> SocketAddr {
+fn validate_address(text: &str, path: &str, report: &mut Report) -> SocketAddr {
     // `localhost` is the one name that needs no resolver, and the one that people write.
     let numeric = match text.trim().strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),
@@ -172,7 +172,7 @@ fn lower_address(text: &str, path: &str, report: &mut Report) -> SocketAddr {
     })
 }
 
-fn lower_host(host: &str, index: usize, report: &mut Report) -> String {
+fn validate_host(host: &str, index: usize, report: &mut Report) -> String {
     if host.is_empty() || host.contains(['/', '@', '*', ' ']) {
         let path = problems::item("server.allowedHosts", index);
         let shown = report.shown(&path, host);
@@ -182,7 +182,7 @@ fn lower_host(host: &str, index: usize, report: &mut Report) -> String {
     host.to_ascii_lowercase()
 }
 
-fn lower_origin(origin: &str, index: usize, report: &mut Report) -> String {
+fn validate_origin(origin: &str, index: usize, report: &mut Report) -> String {
     let parsed = url::Url::parse(origin).ok().map(|url| url.origin().ascii_serialization());
     let lower = origin.trim_end_matches('/').to_ascii_lowercase();
     if origin != "*" && parsed.as_deref() != Some(lower.as_str()) {

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::problems::{self, Report};
-use super::secret::Secret;
+use crate::problems::{self, Report};
+use crate::values::secret::Secret;
 
 /// Headers by lower-case name.
 pub type Headers = BTreeMap<String, Secret>;
 
 /// How many headers one upstream may be given.
-const MOST: usize = 64;
+const MAX_HEADERS: usize = 64;
 /// Bytes in one header value.
-const LONGEST: usize = 8192;
+const MAX_VALUE_BYTES: usize = 8192;
 
 /// Headers that the transport or the protocol sets itself. `mcp-…` and `proxy-…` are refused as a family.
 const RESERVED: [&str; 17] = [
@@ -35,11 +35,11 @@ const RESERVED: [&str; 17] = [
 ];
 
 /// Checks the headers at `path`. No message repeats a value.
-pub(crate) fn lower(headers: &BTreeMap<String, Secret>, path: &str, report: &mut Report) -> Headers {
-    if headers.len() > MOST {
-        report.problem(path, format!("{} headers", headers.len()), format!("give at most {MOST}"));
+pub(crate) fn validate(headers: &BTreeMap<String, Secret>, path: &str, report: &mut Report) -> Headers {
+    if headers.len() > MAX_HEADERS {
+        report.problem(path, format!("{} headers", headers.len()), format!("give at most {MAX_HEADERS}"));
     }
-    let mut lowered = Headers::new();
+    let mut validated = Headers::new();
     for (name, value) in headers {
         let at = problems::key(path, name);
         let lower = name.to_ascii_lowercase();
@@ -48,20 +48,20 @@ pub(crate) fn lower(headers: &BTreeMap<String, Secret>, path: &str, report: &mut
         } else if is_reserved(&lower) {
             report.problem(&at, "this header is set by vmcp itself", "remove it");
         }
-        if value.expose().len() > LONGEST
+        if value.expose().len() > MAX_VALUE_BYTES
             || !value.expose().chars().all(|c| c == '\t' || (' '..='~').contains(&c))
         {
             report.problem(
                 &at,
                 "not a header value",
-                format!("use at most {LONGEST} printable ASCII characters, without line breaks"),
+                format!("use at most {MAX_VALUE_BYTES} printable ASCII characters, without line breaks"),
             );
         }
-        if lowered.insert(lower, value.clone()).is_some() {
+        if validated.insert(lower, value.clone()).is_some() {
             report.problem(&at, "given twice, with different capitals", "keep one of them");
         }
     }
-    lowered
+    validated
 }
 
 fn is_token(c: char) -> bool {

@@ -7,14 +7,15 @@ use std::time::Duration;
 use super::{
     Backend, MAX_BACKENDS, RESERVED_NAMES, RawBackend, RawCommand, RawTransport, Transport, normalize_name,
 };
-use crate::duration::RawDuration;
 use crate::problems::{self, Report};
-use crate::proxy::{self, TIMEOUT};
-use crate::secret::Secret;
-use crate::{headers, http_url};
+use crate::sections::proxy::{self, TIMEOUT};
+use crate::values::duration::RawDuration;
+use crate::values::headers;
+use crate::values::http_url;
+use crate::values::secret::Secret;
 
 /// What the file says about backends outside of `backends`.
-pub(crate) struct Elsewhere<'a> {
+pub(crate) struct SharedBackendSettings<'a> {
     /// `proxy.preconnectServers`.
     pub preconnect: BTreeSet<&'a str>,
     /// `operational.timeouts.perWorkload`.
@@ -23,8 +24,12 @@ pub(crate) struct Elsewhere<'a> {
     pub max_tool_timeout: Duration,
 }
 
-/// Validates the list, and gives each backend what is said about it elsewhere.
-pub(crate) fn lower(raw: &[RawBackend], elsewhere: &Elsewhere<'_>, report: &mut Report) -> Vec<Backend> {
+/// Validates the list, and gives each backend what is said about it shared.
+pub(crate) fn validate(
+    raw: &[RawBackend],
+    shared: &SharedBackendSettings<'_>,
+    report: &mut Report,
+) -> Vec<Backend> {
     if raw.len() > MAX_BACKENDS {
         let message = format!("{} backends", raw.len());
         report.problem("backends", message, format!("keep to at most {MAX_BACKENDS}"));
@@ -33,14 +38,14 @@ pub(crate) fn lower(raw: &[RawBackend], elsewhere: &Elsewhere<'_>, report: &mut 
     let mut backends = Vec::with_capacity(raw.len());
     for (index, backend) in raw.iter().enumerate() {
         let path = problems::item("backends", index);
-        let name = lower_name(backend.name.as_deref(), &path, report);
-        let transport = lower_transport(backend, &path, report);
+        let name = validate_name(backend.name.as_deref(), &path, report);
+        let transport = validate_transport(backend, &path, report);
         let connection_timeout = backend
             .connection_timeout
             .as_ref()
-            .map(|timeout| timeout.lower(&problems::key(&path, "connectionTimeout"), &TIMEOUT, report));
+            .map(|timeout| timeout.validate(&problems::key(&path, "connectionTimeout"), &TIMEOUT, report));
         // An unnamed backend still has its time-out checked.
-        let timeout = lower_timeout(backend, name.unwrap_or_default(), elsewhere, &path, report);
+        let timeout = validate_timeout(backend, name.unwrap_or_default(), shared, &path, report);
         let Some(name) = name else { continue };
         if let Some(first) = first_use.insert(name, index) {
             report.problem(
@@ -56,22 +61,22 @@ pub(crate) fn lower(raw: &[RawBackend], elsewhere: &Elsewhere<'_>, report: &mut 
             enabled: backend.enabled,
             timeout,
             connection_timeout,
-            preconnect: backend.preconnect || elsewhere.preconnect.contains(name),
+            preconnect: backend.preconnect || shared.preconnect.contains(name),
         });
     }
     backends
 }
 
-fn lower_timeout(
+fn validate_timeout(
     backend: &RawBackend,
     name: &str,
-    elsewhere: &Elsewhere<'_>,
+    shared: &SharedBackendSettings<'_>,
     path: &str,
     report: &mut Report,
 ) -> Option<Duration> {
     let own_path = problems::key(path, "timeout");
     let shared_path = problems::key("operational.timeouts.perWorkload", name);
-    let (at, timeout) = match (&backend.timeout, elsewhere.per_workload.get(name)) {
+    let (at, timeout) = match (&backend.timeout, shared.per_workload.get(name)) {
         (Some(_), Some(_)) => {
             report.problem(&shared_path, format!("{own_path} says it too"), "keep one of the two");
             return None;
@@ -80,11 +85,11 @@ fn lower_timeout(
         (None, Some(shared)) => (shared_path, shared),
         (None, None) => return None,
     };
-    let timeout = timeout.lower(&at, &TIMEOUT, report);
-    Some(proxy::within(elsewhere.max_tool_timeout, &at, timeout, report))
+    let timeout = timeout.validate(&at, &TIMEOUT, report);
+    Some(proxy::cap_timeout(shared.max_tool_timeout, &at, timeout, report))
 }
 
-fn lower_name<'a>(name: Option<&'a str>, path: &str, report: &mut Report) -> Option<&'a str> {
+fn validate_name<'a>(name: Option<&'a str>, path: &str, report: &mut Report) -> Option<&'a str> {
     let at = problems::key(path, "name");
     let Some(name) = name else {
         report.problem(&at, "missing", "give the backend a short, unique name, such as `name: github`");
@@ -111,7 +116,7 @@ fn lower_name<'a>(name: Option<&'a str>, path: &str, report: &mut Report) -> Opt
     Some(name)
 }
 
-fn lower_transport(raw: &RawBackend, path: &str, report: &mut Report) -> Option<Transport> {
+fn validate_transport(raw: &RawBackend, path: &str, report: &mut Report) -> Option<Transport> {
     match (&raw.command, &raw.url) {
         (Some(_), Some(_)) => {
             let remedy = "keep `command` for a program started here, or `url` for a remote server";
@@ -136,12 +141,12 @@ fn lower_transport(raw: &RawBackend, path: &str, report: &mut Report) -> Option<
             report.problem(path, requires, remedy);
             None
         }
-        (Some(command), None) => lower_stdio(raw, command, path, report),
-        (None, Some(url)) => lower_remote(raw, url, path, report),
+        (Some(command), None) => validate_stdio(raw, command, path, report),
+        (None, Some(url)) => validate_remote(raw, url, path, report),
     }
 }
 
-fn lower_remote(raw: &RawBackend, url: &str, path: &str, report: &mut Report) -> Option<Transport> {
+fn validate_remote(raw: &RawBackend, url: &str, path: &str, report: &mut Report) -> Option<Transport> {
     for (key, given) in
         [("args", !raw.args.is_empty()), ("env", !raw.env.is_empty()), ("cwd", raw.cwd.is_some())]
     {
@@ -150,8 +155,8 @@ fn lower_remote(raw: &RawBackend, url: &str, path: &str, report: &mut Report) ->
             report.problem(&problems::key(path, key), "only a backend with `command` has this", remedy);
         }
     }
-    let headers = headers::lower(&raw.headers, &problems::key(path, "headers"), report);
-    let url = http_url::lower(url, &problems::key(path, "url"), report)?;
+    let headers = headers::validate(&raw.headers, &problems::key(path, "headers"), report);
+    let url = http_url::validate(url, &problems::key(path, "url"), report)?;
     match raw.transport {
         None | Some(RawTransport::StreamableHttp) => Some(Transport::Http { url, headers }),
         Some(RawTransport::Sse) => Some(Transport::Sse { url, headers }),
@@ -163,7 +168,12 @@ fn lower_remote(raw: &RawBackend, url: &str, path: &str, report: &mut Report) ->
     }
 }
 
-fn lower_stdio(raw: &RawBackend, command: &RawCommand, path: &str, report: &mut Report) -> Option<Transport> {
+fn validate_stdio(
+    raw: &RawBackend,
+    command: &RawCommand,
+    path: &str,
+    report: &mut Report,
+) -> Option<Transport> {
     if !raw.headers.is_empty() {
         let remedy = "remove them, or pass the secret to the program through `env`";
         report.problem(&problems::key(path, "headers"), "only a backend with `url` has this", remedy);

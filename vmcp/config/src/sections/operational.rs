@@ -7,12 +7,12 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::duration::{self, DAY, RawDuration};
-use super::problems::Report;
-use super::proxy::TIMEOUT;
+use crate::problems::Report;
+use crate::sections::proxy::TIMEOUT;
+use crate::values::duration::{self, MAX_DURATION, RawDuration};
 
 /// How long a breaker may stay open.
-const INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=DAY;
+const OPEN_DURATION: RangeInclusive<Duration> = Duration::from_secs(1)..=MAX_DURATION;
 
 /// Operation and failure handling. The time-outs of the file are in [`super::Proxy`] and [`super::Backend`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,7 +139,7 @@ pub struct RawCircuitBreaker {
     #[schemars(range(min = 1, max = 1000))]
     pub failure_threshold: u32,
     /// How long it stays open before one call is let through as a probe.
-    #[schemars(extend("x-range" = duration::words(&INTERVAL)))]
+    #[schemars(extend("x-range" = duration::words(&OPEN_DURATION)))]
     pub timeout: RawDuration,
 }
 
@@ -150,7 +150,7 @@ impl Default for RawCircuitBreaker {
 }
 
 impl RawOperational {
-    pub(crate) fn lower(&self, report: &mut Report) -> Operational {
+    pub(crate) fn validate(&self, report: &mut Report) -> Operational {
         let RawFailureHandling { partial_failure_mode: RawPartialFailureMode::BestEffort, circuit_breaker } =
             &self.failure_handling;
         let path = "operational.failureHandling.circuitBreaker.timeout";
@@ -159,7 +159,7 @@ impl RawOperational {
             circuit_breaker: CircuitBreaker {
                 enabled: circuit_breaker.enabled,
                 failure_threshold: circuit_breaker.failure_threshold,
-                timeout: circuit_breaker.timeout.lower(path, &INTERVAL, report),
+                timeout: circuit_breaker.timeout.validate(path, &OPEN_DURATION, report),
             },
         }
     }

@@ -37,7 +37,7 @@ pub enum RawIncomingAuthType {
 }
 
 impl RawIncomingAuth {
-    pub(crate) fn lower(&self) -> IncomingAuth {
+    pub(crate) fn validate(&self) -> IncomingAuth {
         match self.kind {
             RawIncomingAuthType::Anonymous => IncomingAuth::Anonymous,
         }

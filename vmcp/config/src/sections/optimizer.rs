@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::embeddings::{Embeddings, RawEmbeddings};
-use super::limits::Limits;
-use super::problems::{self, Report};
-use super::search::{RawSearch, Search};
+use crate::problems::{self, Report};
+use crate::sections::embeddings::{Embeddings, RawEmbeddings};
+use crate::sections::limits::Limits;
+use crate::sections::search::{RawSearch, Search};
 
 /// The optimizer.
 #[derive(Debug, Clone, PartialEq)]
@@ -138,7 +138,7 @@ pub enum StorageType {
 }
 
 impl RawOptimizer {
-    pub(crate) fn lower(&self, report: &mut Report) -> Optimizer {
+    pub(crate) fn validate(&self, report: &mut Report) -> Optimizer {
         for (index, name) in self.pinned_tools.iter().enumerate() {
             if name.trim().is_empty() {
                 let path = problems::item("optimizer.pinnedTools", index);
@@ -157,9 +157,9 @@ impl RawOptimizer {
             tool_name_style: self.tool_name_style,
             legacy_aliases: self.legacy_aliases,
             max_tool_response_tokens: self.max_tool_response_tokens,
-            search: self.search.lower(report),
+            search: self.search.validate(report),
             storage_dir,
-            embeddings: self.embeddings.lower(report),
+            embeddings: self.embeddings.validate(report),
             limits: self.limits.clone(),
         }
     }

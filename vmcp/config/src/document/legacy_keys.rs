@@ -1,6 +1,6 @@
 //! The names that the first design used, accepted besides ours (GOB-49): `mcp_client_proxy: {lazy_connect: …}`.
 
-use super::document::{Content, Node};
+use crate::document::{Content, Node};
 
 /// Renames `mcp_client_proxy` to `proxy`, and its keys from snake_case to camelCase.
 pub(crate) fn translate(document: &mut Node) {

@@ -7,7 +7,10 @@ use std::ops::RangeInclusive;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::problems::Report;
+use crate::problems::Report;
+
+/// Regular expression of a decimal's text, as the schema has it.
+pub(crate) const PATTERN: &str = r"^([0-9]*\.)?[0-9]+$";
 
 /// Reads a string or a number as text.
 pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -55,13 +58,13 @@ impl JsonSchema for RawDecimal {
         "Decimal".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["string", "number"], "pattern": r"^([0-9]*\.)?[0-9]+$" })
+        json_schema!({ "type": ["string", "number"], "pattern": PATTERN })
     }
 }
 
 impl RawDecimal {
     /// The number, or a problem when it is none or outside of `range` (then the least one stands in).
-    pub(crate) fn lower(&self, path: &str, range: &RangeInclusive<f32>, report: &mut Report) -> f32 {
+    pub(crate) fn validate(&self, path: &str, range: &RangeInclusive<f32>, report: &mut Report) -> f32 {
         let (least, most) = (range.start(), range.end());
         match self.0.trim().parse::<f32>() {
             Ok(number) if range.contains(&number) => number,

@@ -1,26 +1,29 @@
 //! Document → plain JSON that fits the schema: references replaced, unknown keys, wrong types and numbers out of
 //! range reported and left out, so that validation can go on and find the rest.
 
+mod hints;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::document::{Content, Node};
-use super::env::{self, Outside};
-use super::problems::{self, Report};
-use super::{hints, nearest};
+use crate::document::{Content, Node};
+use crate::problems::nearest;
+use crate::problems::{self, Report};
+use crate::references::{self, ReferenceSources};
+use crate::writing::schema::resolve;
 
 /// Walks a document along the schema.
 pub(crate) struct Checker<'a> {
     /// The whole schema, in which references are looked up.
     pub root: &'a Value,
-    pub outside: Outside<'a>,
+    pub sources: ReferenceSources<'a>,
     pub report: &'a mut Report,
 }
 
 /// What a node may be, as the schema says it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SchemaType {
     Map,
     List,
     Text,
@@ -29,38 +32,45 @@ enum Kind {
     Boolean,
 }
 
-impl Kind {
-    const ALL: [Kind; 6] = [Kind::Map, Kind::List, Kind::Text, Kind::Integer, Kind::Number, Kind::Boolean];
+impl SchemaType {
+    const ALL: [SchemaType; 6] = [
+        SchemaType::Map,
+        SchemaType::List,
+        SchemaType::Text,
+        SchemaType::Integer,
+        SchemaType::Number,
+        SchemaType::Boolean,
+    ];
 
     fn schema_name(self) -> &'static str {
         match self {
-            Kind::Map => "object",
-            Kind::List => "array",
-            Kind::Text => "string",
-            Kind::Integer => "integer",
-            Kind::Number => "number",
-            Kind::Boolean => "boolean",
+            SchemaType::Map => "object",
+            SchemaType::List => "array",
+            SchemaType::Text => "string",
+            SchemaType::Integer => "integer",
+            SchemaType::Number => "number",
+            SchemaType::Boolean => "boolean",
         }
     }
 
     fn words(self) -> &'static str {
         match self {
-            Kind::Map => "a map",
-            Kind::List => "a list",
-            Kind::Text => "a string",
-            Kind::Integer => "a whole number",
-            Kind::Number => "a number",
-            Kind::Boolean => "true or false",
+            SchemaType::Map => "a map",
+            SchemaType::List => "a list",
+            SchemaType::Text => "a string",
+            SchemaType::Integer => "a whole number",
+            SchemaType::Number => "a number",
+            SchemaType::Boolean => "true or false",
         }
     }
 
     fn remedy(self) -> &'static str {
         match self {
-            Kind::Map => "write `key: value` lines below it",
-            Kind::List => "write it as a list: `[a, b]`",
-            Kind::Text => "put it in quotes",
-            Kind::Integer | Kind::Number => "write a number without quotes",
-            Kind::Boolean => "write `true` or `false`, without quotes",
+            SchemaType::Map => "write `key: value` lines below it",
+            SchemaType::List => "write it as a list: `[a, b]`",
+            SchemaType::Text => "put it in quotes",
+            SchemaType::Integer | SchemaType::Number => "write a number without quotes",
+            SchemaType::Boolean => "write `true` or `false`, without quotes",
         }
     }
 }
@@ -75,11 +85,11 @@ impl<'a> Checker<'a> {
         }
         match node.content {
             Content::Null => self.wrong_type(schema, path, "nothing"),
-            Content::Map(entries) => match accepting(self.root, schema, Kind::Map) {
+            Content::Map(entries) => match accepting(self.root, schema, SchemaType::Map) {
                 Some(schema) => Some(Value::Object(self.check_map(entries, schema, path))),
                 None => self.wrong_type(schema, path, "a map"),
             },
-            Content::List(items) => match accepting(self.root, schema, Kind::List) {
+            Content::List(items) => match accepting(self.root, schema, SchemaType::List) {
                 Some(schema) => Some(Value::Array(self.check_list(items, schema, path))),
                 None => self.wrong_type(schema, path, "a list"),
             },
@@ -95,7 +105,7 @@ impl<'a> Checker<'a> {
     fn check_list(&mut self, items: Vec<Node>, schema: &'a Value, path: &str) -> Vec<Value> {
         let schema = schema.get("items").unwrap_or(&Value::Null);
         // Items are maps of which we require no key, or strings.
-        let empty = match accepting(self.root, resolve(self.root, schema), Kind::Map) {
+        let empty = match accepting(self.root, resolve(self.root, schema), SchemaType::Map) {
             Some(_) => Value::Object(Map::new()),
             None => Value::String(String::new()),
         };
@@ -154,7 +164,7 @@ impl<'a> Checker<'a> {
         let remedy = match (hints::for_key(&hints::general(&at)), meant) {
             (Some(hint), _) => hint.to_owned(),
             (None, Some(meant)) => format!("did you mean `{meant}`?"),
-            (None, None) => format!("known keys here are {}", nearest::list(known)),
+            (None, None) => format!("known keys here are {}", nearest::quoted_list(known)),
         };
         self.report.drop_value(&at, "unknown key", remedy);
         if let Some(meant) = meant {
@@ -183,7 +193,8 @@ impl<'a> Checker<'a> {
             Some(hint) => hint.to_owned(),
             None => nearest::suggest(found, choices.iter().copied(), "choose one of "),
         };
-        let message = format!("must be one of {}, not {shown}", nearest::list(choices.iter().copied()));
+        let message =
+            format!("must be one of {}, not {shown}", nearest::quoted_list(choices.iter().copied()));
         self.report.drop_value(path, message, remedy);
         None
     }
@@ -195,7 +206,7 @@ impl<'a> Checker<'a> {
         schema: &'a Value,
         path: &str,
     ) -> Option<Value> {
-        if accepting(self.root, schema, Kind::Text).is_some() {
+        if accepting(self.root, schema, SchemaType::Text).is_some() {
             return Some(text.into());
         }
         // A value from the environment is always text; what it should be decides what it is.
@@ -211,12 +222,14 @@ impl<'a> Checker<'a> {
     }
 
     fn check_scalar(&mut self, value: Value, schema: &'a Value, path: &str) -> Option<Value> {
-        let kinds: &[Kind] = match &value {
-            Value::Bool(_) => &[Kind::Boolean],
-            Value::Number(number) if number.is_i64() || number.is_u64() => &[Kind::Integer, Kind::Number],
-            _ => &[Kind::Number],
+        let types: &[SchemaType] = match &value {
+            Value::Bool(_) => &[SchemaType::Boolean],
+            Value::Number(number) if number.is_i64() || number.is_u64() => {
+                &[SchemaType::Integer, SchemaType::Number]
+            }
+            _ => &[SchemaType::Number],
         };
-        if !kinds.iter().any(|kind| accepting(self.root, schema, *kind).is_some()) {
+        if !types.iter().any(|schema_type| accepting(self.root, schema, *schema_type).is_some()) {
             let what = if value.is_boolean() { "" } else { "the number " };
             return self.wrong_type(schema, path, &format!("{what}`{value}`"));
         }
@@ -238,7 +251,7 @@ impl<'a> Checker<'a> {
     }
 
     fn substitute(&mut self, text: String, path: &str) -> Option<(String, bool)> {
-        match env::substitute(&text, self.outside) {
+        match references::substitute(&text, self.sources) {
             Ok(None) => Some((text, false)),
             Ok(Some(value)) => {
                 self.report.references.insert(path.to_owned(), text);
@@ -252,24 +265,20 @@ impl<'a> Checker<'a> {
     }
 
     fn wrong_type(&mut self, schema: &Value, path: &str, found: &str) -> Option<Value> {
-        let kinds: Vec<Kind> =
-            Kind::ALL.into_iter().filter(|kind| accepting(self.root, schema, *kind).is_some()).collect();
-        let expected = kinds.iter().map(|kind| kind.words()).collect::<Vec<_>>().join(" or ");
-        let remedy = kinds.first().map_or("remove it", |kind| kind.remedy());
+        let types: Vec<SchemaType> = SchemaType::ALL
+            .into_iter()
+            .filter(|schema_type| accepting(self.root, schema, *schema_type).is_some())
+            .collect();
+        let expected = types.iter().map(|schema_type| schema_type.words()).collect::<Vec<_>>().join(" or ");
+        let remedy = types.first().map_or("remove it", |schema_type| schema_type.remedy());
         self.report.drop_value(path, format!("must be {expected}, not {found}"), remedy);
         None
     }
 }
 
-/// Follows `$ref`, which always points into `$defs`.
-pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    let reference = schema.get("$ref").and_then(Value::as_str);
-    reference.and_then(|reference| root.pointer(reference.strip_prefix('#')?)).unwrap_or(schema)
-}
-
-/// The schema, or that one of its alternatives, which takes values of this kind.
-fn accepting<'a>(root: &'a Value, schema: &'a Value, kind: Kind) -> Option<&'a Value> {
-    let takes = |each: &Value| each.as_str() == Some(kind.schema_name());
+/// The schema, or that one of its alternatives, which takes values of this schema_type.
+fn accepting<'a>(root: &'a Value, schema: &'a Value, schema_type: SchemaType) -> Option<&'a Value> {
+    let takes = |each: &Value| each.as_str() == Some(schema_type.schema_name());
     let takes_it = match schema.get("type") {
         Some(Value::Array(types)) => types.iter().any(takes),
         only => only.is_some_and(takes),
@@ -278,7 +287,7 @@ fn accepting<'a>(root: &'a Value, schema: &'a Value, kind: Kind) -> Option<&'a V
         return Some(schema);
     }
     let alternatives = schema.get("anyOf").and_then(Value::as_array)?;
-    alternatives.iter().find_map(|each| accepting(root, resolve(root, each), kind))
+    alternatives.iter().find_map(|each| accepting(root, resolve(root, each), schema_type))
 }
 
 /// The words that an enumeration allows, if the schema is one.

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::headers::{self, Headers};
-use super::http_url;
-use super::problems::Report;
-use super::scalar::RawDecimal;
-use super::secret::Secret;
+use crate::problems::Report;
+use crate::values::decimal::RawDecimal;
+use crate::values::headers::{self, Headers};
+use crate::values::http_url;
+use crate::values::secret::Secret;
 
 /// Traces and metrics.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,14 +66,14 @@ impl Default for RawTelemetry {
 }
 
 impl RawTelemetry {
-    pub(crate) fn lower(&self, report: &mut Report) -> Telemetry {
+    pub(crate) fn validate(&self, report: &mut Report) -> Telemetry {
         let path = "telemetry.endpoint";
         let endpoint = self.endpoint.as_ref().and_then(|endpoint| {
             let scheme = if self.insecure { "http" } else { "https" };
             if endpoint.contains("://") {
-                http_url::lower(endpoint, path, report)
+                http_url::validate(endpoint, path, report)
             } else {
-                http_url::lower(&format!("{scheme}://{endpoint}"), path, report)
+                http_url::validate(&format!("{scheme}://{endpoint}"), path, report)
             }
         });
         if self.tracing_enabled == Some(true) && self.endpoint.is_none() {
@@ -90,8 +90,8 @@ impl RawTelemetry {
             tracing_enabled: endpoint.is_some() && self.tracing_enabled != Some(false),
             endpoint,
             service_name: self.service_name.clone(),
-            sampling_rate: self.sampling_rate.lower("telemetry.samplingRate", &(0.0..=1.0), report),
-            headers: headers::lower(&self.headers, "telemetry.headers", report),
+            sampling_rate: self.sampling_rate.validate("telemetry.samplingRate", &(0.0..=1.0), report),
+            headers: headers::validate(&self.headers, "telemetry.headers", report),
             metrics_enabled: self.metrics_enabled,
         }
     }

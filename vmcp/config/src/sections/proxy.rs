@@ -6,13 +6,13 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::duration::{self, DAY, RawDuration};
-use super::problems::Report;
+use crate::problems::Report;
+use crate::values::duration::{self, MAX_DURATION, RawDuration};
 
 /// What any time-out may be.
-pub(crate) const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=DAY;
+pub(crate) const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=MAX_DURATION;
 /// How often backends may be listed anew.
-const REFRESH: RangeInclusive<Duration> = Duration::from_secs(1)..=DAY;
+const REFRESH_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=MAX_DURATION;
 
 /// Connections to backends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct RawProxy {
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub max_tool_timeout: RawDuration,
     /// How often a backend's definitions are listed anew, besides when it says that they changed.
-    #[schemars(extend("x-range" = duration::words(&REFRESH)))]
+    #[schemars(extend("x-range" = duration::words(&REFRESH_INTERVAL)))]
     pub refresh_interval: RawDuration,
 }
 
@@ -73,25 +73,34 @@ impl Default for RawProxy {
 
 impl RawProxy {
     /// `default_timeout` is `operational.timeouts.default`.
-    pub(crate) fn lower(&self, default_timeout: Option<&RawDuration>, report: &mut Report) -> Proxy {
-        let max_tool_timeout = self.max_tool_timeout.lower("proxy.maxToolTimeout", &TIMEOUT, report);
+    pub(crate) fn validate(&self, default_timeout: Option<&RawDuration>, report: &mut Report) -> Proxy {
+        let max_tool_timeout = self.max_tool_timeout.validate("proxy.maxToolTimeout", &TIMEOUT, report);
         let (path, tool_timeout) = match default_timeout {
             Some(timeout) => ("operational.timeouts.default", timeout),
             None => ("proxy.toolTimeout", &self.tool_timeout),
         };
         Proxy {
             lazy_connect: self.lazy_connect,
-            connection_timeout: self.connection_timeout.lower("proxy.connectionTimeout", &TIMEOUT, report),
+            connection_timeout: self.connection_timeout.validate("proxy.connectionTimeout", &TIMEOUT, report),
             max_connection_retries: self.max_connection_retries,
-            tool_timeout: within(max_tool_timeout, path, tool_timeout.lower(path, &TIMEOUT, report), report),
+            tool_timeout: cap_timeout(
+                max_tool_timeout,
+                path,
+                tool_timeout.validate(path, &TIMEOUT, report),
+                report,
+            ),
             max_tool_timeout,
-            refresh_interval: self.refresh_interval.lower("proxy.refreshInterval", &REFRESH, report),
+            refresh_interval: self.refresh_interval.validate(
+                "proxy.refreshInterval",
+                &REFRESH_INTERVAL,
+                report,
+            ),
         }
     }
 }
 
 /// The time-out at `path`, which must not exceed `proxy.maxToolTimeout`.
-pub(crate) fn within(most: Duration, path: &str, timeout: Duration, report: &mut Report) -> Duration {
+pub(crate) fn cap_timeout(most: Duration, path: &str, timeout: Duration, report: &mut Report) -> Duration {
     if timeout > most {
         let (timeout, most) = (duration::format(timeout), duration::format(most));
         report.problem(

@@ -1,4 +1,4 @@
-//! The JSON schema of the file: for editors, and the one table of keys and types that [`super::check`] reads.
+//! The JSON schema of the file: for editors, and the one table of keys and types that [`crate::checker`] reads.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use serde_json::Value;
 
-use super::raw::RawConfig;
+use crate::raw::RawConfig;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let settings = SchemaSettings::draft2020_12().with_transform(Plain);
@@ -53,4 +53,10 @@ impl Transform for Plain {
         }
         transform_subschemas(self, schema);
     }
+}
+
+/// Follows `$ref`, which always points into `$defs`; a schema without one is returned as it is.
+pub(crate) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let reference = schema.get("$ref").and_then(Value::as_str);
+    reference.and_then(|reference| root.pointer(reference.strip_prefix('#')?)).unwrap_or(schema)
 }

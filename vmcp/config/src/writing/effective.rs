@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::problems;
-use super::raw::RawConfig;
-use super::secret::MASK;
+use crate::problems;
+use crate::raw::RawConfig;
+use crate::values::secret::MASK;
 
 /// `references`: what was written where a value came from the environment, by path.
 pub(crate) fn render(raw: &RawConfig, references: &BTreeMap<String, String>) -> String {

@@ -1,6 +1,6 @@
 //! `backends`: the MCP servers behind this one, and how each is reached.
 
-mod validate;
+mod validation;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::Url;
 
-pub(crate) use self::validate::{Elsewhere, lower};
-use super::duration::{self, RawDuration};
-use super::headers::Headers;
-use super::proxy::TIMEOUT;
-use super::secret::Secret;
+pub(crate) use self::validation::{SharedBackendSettings, validate};
+use crate::sections::proxy::TIMEOUT;
+use crate::values::duration::{self, RawDuration};
+use crate::values::headers::Headers;
+use crate::values::secret::Secret;
 
 /// How many backends one file may name.
 pub const MAX_BACKENDS: usize = 10_000;

@@ -1,0 +1,17 @@
+//! The sections of `vmcp.yaml`, one module each.
+//!
+//! A section has a raw type (`RawServer`: the keys as written, with their documentation, defaults and schema) and a
+//! validated type ([`server::Server`]); `validate` turns the one into the other and reports every mistake. [`limits`] has
+//! one type for both, because its ranges in the schema are its only rules.
+
+pub(crate) mod aggregation;
+pub(crate) mod backend;
+pub(crate) mod embeddings;
+pub(crate) mod incoming_auth;
+pub(crate) mod limits;
+pub(crate) mod operational;
+pub(crate) mod optimizer;
+pub(crate) mod proxy;
+pub(crate) mod search;
+pub(crate) mod server;
+pub(crate) mod telemetry;

@@ -1,0 +1,7 @@
+//! Kinds of values that several sections share: durations, decimals, URLs, HTTP headers, secrets.
+
+pub(crate) mod decimal;
+pub(crate) mod duration;
+pub(crate) mod headers;
+pub(crate) mod http_url;
+pub(crate) mod secret;
