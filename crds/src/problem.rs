@@ -1,21 +1,21 @@
-//! What is wrong with a resource: every mistake with its path and what to do about it.
+//! Mistakes in a resource, each with its path and remedy.
 
 use std::fmt;
 
 pub use vmcp_config::Problem;
 
-/// How many problems [`Invalid`] prints; the rest is counted. Conditions are read by people.
+/// Most problems that [`Invalid`] prints; the rest is counted. Conditions are read by people.
 const SHOWN: usize = 10;
 
-/// Why a resource makes no sense: all of it, in one line.
+/// Every mistake in a resource, formatted in one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Invalid(
-    /// At least one.
+    /// At least one problem.
     pub Vec<Problem>,
 );
 
 impl Invalid {
-    /// The value when there is no problem.
+    /// Returns the value if there is no problem.
     pub(crate) fn unless_none<T>(value: Option<T>, problems: Vec<Problem>) -> Result<T, Self> {
         match value {
             Some(value) if problems.is_empty() => Ok(value),

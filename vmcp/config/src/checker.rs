@@ -1,5 +1,6 @@
-//! Document → plain JSON that fits the schema: references replaced, unknown keys, wrong types and numbers out of
-//! range reported and left out, so that validation can go on and find the rest.
+//! Check of the document against the generated JSON schema, which yields plain JSON that fits the raw types.
+//! References are replaced; unknown keys, wrong types and numbers out of range are reported and left out, so
+//! that validation can go on and find the rest.
 
 mod hints;
 
@@ -15,13 +16,13 @@ use crate::writing::schema::resolve;
 
 /// Walks a document along the schema.
 pub(crate) struct Checker<'a> {
-    /// The whole schema, in which references are looked up.
+    /// The whole schema, in which `$ref` is looked up.
     pub root: &'a Value,
     pub sources: ReferenceSources<'a>,
     pub report: &'a mut Report,
 }
 
-/// What a node may be, as the schema says it.
+/// Type of a value, as the schema names it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SchemaType {
     Map,
@@ -76,7 +77,7 @@ impl SchemaType {
 }
 
 impl<'a> Checker<'a> {
-    /// The value at `path`, as far as it is right; `None` when nothing of it is.
+    /// Returns the value at `path` as far as it is right; `None` if nothing of it is.
     pub(crate) fn check(&mut self, node: Node, schema: &'a Value, path: &str) -> Option<Value> {
         self.report.lines.entry(path.to_owned()).or_insert(node.line);
         let schema = resolve(self.root, schema);
@@ -101,10 +102,11 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// In place of a wrong item stands an empty one, so that the others keep their index.
+    /// Checks the items of a list. An empty item takes the place of a wrong one, so that the others keep
+    /// their index in later messages.
     fn check_list(&mut self, items: Vec<Node>, schema: &'a Value, path: &str) -> Vec<Value> {
         let schema = schema.get("items").unwrap_or(&Value::Null);
-        // Items are maps of which we require no key, or strings.
+        // Items are maps without a key that the schema requires, or strings.
         let empty = match accepting(self.root, resolve(self.root, schema), SchemaType::Map) {
             Some(_) => Value::Object(Map::new()),
             None => Value::String(String::new()),
@@ -133,7 +135,7 @@ impl<'a> Checker<'a> {
                 continue;
             }
             match (properties.and_then(|properties| properties.get(&name)), others) {
-                // `key:` without a value is as good as no key; but not in a map of the user's own keys.
+                // `key:` without a value counts as absent, except in a map of the user's own keys.
                 (Some(_), _) if matches!(node.content, Content::Null) => {}
                 (Some(schema), _) | (None, Some(schema)) => {
                     if let Some(value) = self.check(node, schema, &at) {
@@ -143,7 +145,7 @@ impl<'a> Checker<'a> {
                 (None, None) => unknown.push(name),
             }
         }
-        // A key that is given is not what another one is meant to be.
+        // Suggest only keys that are not given: a key that is there cannot be the one that was meant.
         let known = properties.into_iter().flat_map(Map::keys).map(String::as_str);
         let missing: Vec<_> = known.clone().filter(|key| !seen.contains_key(*key)).collect();
         for name in unknown {
@@ -168,7 +170,7 @@ impl<'a> Checker<'a> {
         };
         self.report.drop_value(&at, "unknown key", remedy);
         if let Some(meant) = meant {
-            // It is not missing, only misspelt.
+            // The key that was meant is not missing but misspelled: no second problem about it.
             self.report.ignore(&problems::key(path, meant));
         }
     }
@@ -209,7 +211,8 @@ impl<'a> Checker<'a> {
         if accepting(self.root, schema, SchemaType::Text).is_some() {
             return Some(text.into());
         }
-        // A value from the environment is always text; what it should be decides what it is.
+        // A value from the environment is always text: the schema decides if it is read as a number or a
+        // boolean.
         if substituted
             && let Ok(value @ (Value::Bool(_) | Value::Number(_))) =
                 serde_json::from_str::<Value>(text.trim())
@@ -276,7 +279,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// The schema, or that one of its alternatives, which takes values of this schema_type.
+/// Returns the schema, or the alternative of its `anyOf`, that takes values of this type.
 fn accepting<'a>(root: &'a Value, schema: &'a Value, schema_type: SchemaType) -> Option<&'a Value> {
     let takes = |each: &Value| each.as_str() == Some(schema_type.schema_name());
     let takes_it = match schema.get("type") {
@@ -290,7 +293,7 @@ fn accepting<'a>(root: &'a Value, schema: &'a Value, schema_type: SchemaType) ->
     alternatives.iter().find_map(|each| accepting(root, resolve(root, each), schema_type))
 }
 
-/// The words that an enumeration allows, if the schema is one.
+/// Returns the words that an enumeration allows, or `None` if the schema is none.
 fn choices(schema: &Value) -> Option<Vec<&str>> {
     match (schema.get("enum"), schema.get("oneOf")) {
         (Some(Value::Array(words)), _) => words.iter().map(Value::as_str).collect(),

@@ -1,4 +1,5 @@
-//! YAML text → a tree of nodes that know their line. Bounded: neither an alias bomb nor deep nesting gets through.
+//! Parser of YAML text into a tree of nodes that know their line. Bounds on size, depth and aliases stop
+//! alias bombs and deep nesting.
 
 mod legacy_keys;
 
@@ -11,11 +12,11 @@ use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 pub(crate) use self::legacy_keys::translate as translate_legacy_keys;
 use crate::problems::Report;
 
-/// Bytes in one file.
+/// Most bytes in one file, 4 MiB; a larger one is a mistake.
 pub const MAX_BYTES: usize = 4 << 20;
-/// Levels of nesting; no setting is deeper than ten.
+/// Most levels of nesting; no setting is deeper than ten.
 const MAX_DEPTH: usize = 32;
-/// Values that aliases may add to those that are written out.
+/// Most values that aliases may add to those that are written out (against alias bombs).
 const MAX_ALIASED: usize = 100_000;
 
 /// One value of the document.
@@ -26,7 +27,7 @@ pub(crate) struct Node {
     pub content: Content,
 }
 
-/// What a node holds. Keys stay in their order, and may repeat.
+/// Content of a node. Keys keep their order and may repeat, so that a repeated one can be reported.
 #[derive(Debug)]
 pub(crate) enum Content {
     Null,
@@ -37,7 +38,7 @@ pub(crate) enum Content {
     Map(Vec<(String, u32, Node)>),
 }
 
-/// Parses one YAML document; an empty one is an empty map. `None`: the report says why.
+/// Parses one YAML document; an empty one is an empty map. `None`: the report has the reason.
 pub(crate) fn parse(text: &str, report: &mut Report) -> Option<Node> {
     if text.len() > MAX_BYTES {
         let message = format!("the file has {} bytes", text.len());

@@ -1,4 +1,5 @@
-//! Another client's file → ours: `mcpServers` (Claude, Cursor, Windsurf) or `servers` (VS Code), as JSON with comments.
+//! Import of other clients' files: `mcpServers` (Claude, Cursor, Windsurf) or `servers` (VS Code), as JSON
+//! with comments. Secrets leave the file for environment variables.
 
 mod jsonc;
 mod secrets;
@@ -15,34 +16,35 @@ use crate::sections::backend::{RESERVED_NAMES, normalize_name};
 use crate::values::headers::is_reserved;
 use crate::values::secret::Secret;
 
-/// What was read from another client's file.
+/// Result of [`import`].
 #[derive(Debug)]
 pub struct Imported {
-    /// `vmcp.yaml`, commented.
+    /// Text of `vmcp.yaml`, commented.
     pub yaml: String,
-    /// Names of the backends, as normalized.
+    /// Names of the backends, after normalization.
     pub backends: Vec<String>,
-    /// What a person should know: what was renamed, left out or moved. Also in the YAML, as comments.
+    /// Changes that a person should know of: settings renamed, left out or moved. They are comments in the
+    /// YAML too.
     pub notes: Vec<String>,
-    /// The secrets that were moved out of the file, by the environment variable that the YAML refers to.
+    /// Secrets that were moved out of the file, by the environment variable that the YAML refers to.
     pub variables: BTreeMap<String, Secret>,
 }
 
-/// Why a file cannot be imported.
+/// Reason why a file cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// Larger than a configuration may be.
+    /// The file is larger than a configuration may be.
     #[error("the file is larger than {MAX_BYTES} bytes")]
     TooLarge,
-    /// Not JSON, even with comments.
+    /// The file is not JSON, even with comments allowed.
     #[error("not readable as JSON: {0}")]
     NotJson(#[from] serde_json::Error),
-    /// Neither of the known shapes.
+    /// The file has neither of the known shapes.
     #[error("found no servers; expected an object `mcpServers` (Claude, Cursor) or `servers` (VS Code)")]
     NoServers,
 }
 
-/// One server, in any of the dialects.
+/// One server of the other client's file, in any of the dialects.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Server {
@@ -60,7 +62,7 @@ struct Server {
     others: Map<String, Value>,
 }
 
-/// One entry of `backends`, as it is written out.
+/// One entry of `backends`, as it is written.
 #[derive(Serialize)]
 struct Entry {
     name: String,
@@ -80,7 +82,21 @@ struct Entry {
     enabled: Option<bool>,
 }
 
-/// Reads another client's file; `source_name` is named in the first comment.
+/// Converts another client's file; the first comment names `source_name`.
+///
+/// A server that cannot be converted is left out with a note.
+///
+/// # Examples
+///
+/// ```
+/// use vmcp_config::import::import;
+///
+/// let file = r#"{ "mcpServers": { "Time": { "command": "uvx", "args": ["mcp-server-time"] } } }"#;
+/// let imported = import(file, "claude.json")?;
+/// assert_eq!(imported.backends, ["time"]);
+/// assert!(imported.yaml.contains("command: [uvx, mcp-server-time]"));
+/// # Ok::<(), vmcp_config::import::ImportError>(())
+/// ```
 pub fn import(text: &str, source_name: &str) -> Result<Imported, ImportError> {
     if text.len() > MAX_BYTES {
         return Err(ImportError::TooLarge);
@@ -130,7 +146,7 @@ pub fn import(text: &str, source_name: &str) -> Result<Imported, ImportError> {
     })
 }
 
-/// A legal name that is not taken yet.
+/// Returns a legal name that is not taken yet, with a number if need be.
 fn unused_name(original: &str, taken: &BTreeSet<String>) -> String {
     let name = normalize_name(original).unwrap_or_else(|| "server".to_owned());
     let name = if RESERVED_NAMES.contains(&name.as_str()) { format!("{name}-server") } else { name };
@@ -208,7 +224,7 @@ fn write_entry(yaml: &mut String, entry: &Entry, notes: &[String]) {
     for note in notes {
         yaml.push_str(&comment("  ", note));
     }
-    // An entry holds nothing but strings, lists and maps of strings, all of which YAML can say.
+    // An entry holds nothing but strings, lists and maps of strings, all of which YAML can write.
     for line in serde_saphyr::to_string(&[entry]).unwrap_or_default().lines() {
         yaml.push_str("  ");
         yaml.push_str(line);

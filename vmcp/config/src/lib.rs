@@ -1,19 +1,20 @@
-//! The configuration of a virtual MCP server, from the text of `vmcp.yaml` to validated settings; pure, without I/O.
+//! The configuration of a virtual MCP server, from the text of `vmcp.yaml` to validated settings; pure,
+//! without I/O.
 //!
 //! The way of a text through [`load`]:
 //!
 //! 1. `document` parses YAML into nodes that know their line, within bounds on size, depth and aliases.
-//! 2. `checker` compares the nodes with the generated JSON schema, replaces `${…}` references (`references`) and
-//!    suggests the nearest known key for an unknown one.
+//! 2. `checker` compares the nodes with the generated JSON schema, replaces `${…}` references (`references`)
+//!    and suggests the nearest known key for an unknown one.
 //! 3. [`raw`] holds what is left: the keys as written, one type a section.
 //! 4. `sections` validate the raw types into [`Config`]; `values` are the types that they share.
 //!
-//! No step stops at the first mistake: each reports all of its own to `problems`, by path and line, with the remedy, and
-//! [`load`] fails with the whole list. Nothing after `load` sees a raw type.
+//! No step stops at the first mistake: each reports all of its own to `problems`, by path and line, with the
+//! remedy, and [`load`] fails with the whole list. Nothing after `load` sees a raw type.
 //!
-//! Besides: [`import`] converts other clients' files, `writing` renders schema, reference page, starter file and the
-//! configuration in force, [`rules`] are the validated rules for tools, [`status`] is the report that a running server
-//! gives about itself, and [`sanitize`] cleans text that backends wrote.
+//! Besides: [`import`] converts other clients' files, `writing` renders schema, reference page, starter file
+//! and the configuration in force, [`rules`] are the validated rules for tools, [`status`] is the report that
+//! a running server gives about itself, and [`sanitize`] cleans text that backends wrote.
 
 mod checker;
 mod document;
@@ -59,44 +60,60 @@ pub use self::writing::schema_table::{SchemaTable, range_of_rule};
 pub use self::writing::settings_page::reference_markdown;
 pub use self::writing::starter::STARTER;
 
-/// The validated configuration. Two that are equal behave alike; compare the parts to see what a reload changes.
+/// Validated configuration. Two that are equal behave alike; a reload compares the parts to see what changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// The MCP servers behind this one, in the order of the file.
+    /// MCP servers behind this one, in the order of the file.
     pub backends: Vec<Backend>,
-    /// How the tools of many backends become one list.
+    /// Names and visibility of tools in the one list that clients see.
     pub aggregation: Aggregation,
-    /// find_tool, call_tool and what `tools/list` shows.
+    /// find_tool, call_tool and the tools that `tools/list` shows.
     pub optimizer: Optimizer,
     /// Connections to backends.
     pub proxy: Proxy,
     /// Traces and metrics.
     pub telemetry: Telemetry,
-    /// Who may call.
+    /// Authentication of clients.
     pub incoming_auth: IncomingAuth,
-    /// Logging and failure handling.
+    /// Log level and circuit breaker.
     pub operational: Operational,
-    /// The listening sockets.
+    /// Listening addresses and limits on clients.
     pub server: Server,
     effective_yaml: String,
 }
 
-/// A configuration without mistakes.
+/// Result of [`load`]: a configuration without mistakes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// What is probably not meant; never empty when there are no backends.
+    /// Findings that are no mistakes but probably not meant, in the order of their lines. A file without
+    /// backends has at least one.
     pub warnings: Vec<Problem>,
 }
 
-/// Reads and validates a text that refers to no file. `source_name` is how messages call it; `variables` gives the
-/// environment.
+/// Reads and validates a text whose `${…}` references name environment variables only. `source_name` stands
+/// for the file in messages, and `variables` returns the value of a variable.
+///
+/// Fails with every mistake in the text, each with line, path and remedy.
+///
+/// # Examples
+///
+/// ```
+/// let text = "backends: [{ name: github, url: 'https://example.com/mcp', headers: { Authorization: 'Bearer ${TOKEN}' } }]";
+/// let loaded = vmcp_config::load(text, "vmcp.yaml", &|name| (name == "TOKEN").then(|| "t0ken".to_owned()))?;
+/// assert_eq!(&*loaded.config.backends[0].name, "github");
+///
+/// let problems = vmcp_config::load("proxy: { toolTimeut: 60s }", "vmcp.yaml", &|_| None).unwrap_err();
+/// let expected = "vmcp.yaml:1: proxy.toolTimeut: unknown key; did you mean `toolTimeout`?";
+/// assert_eq!(problems.to_string(), expected);
+/// # Ok::<(), vmcp_config::Problems>(())
+/// ```
 pub fn load(text: &str, source_name: &str, variables: Environment<'_>) -> Result<Loaded, Problems> {
     load_with_files(text, source_name, variables, &|_| Err("no files are read here".to_owned()))
 }
 
-/// Reads and validates a text that may refer to files, which `files` gives.
+/// Reads and validates a text that may also refer to files by `${file:/path}`; `files` returns their content.
 pub fn load_with_files(
     text: &str,
     source_name: &str,
@@ -111,7 +128,7 @@ pub fn load_with_files(
     let warnings = report.finish(source_name)?;
     match config {
         Some(config) => Ok(Loaded { config, warnings }),
-        // Not reached: whoever gives no value reports why.
+        // Not reached: every step that returns no value has reported a problem.
         None => Err(Problems { source_name: source_name.to_owned(), list: Vec::new() }),
     }
 }
@@ -130,7 +147,7 @@ fn read(text: &str, sources: ReferenceSources<'_>, report: &mut problems::Report
 }
 
 impl Config {
-    /// The configuration in force as YAML of the file's shape: defaults filled in, secrets masked.
+    /// Returns the configuration in force as YAML of the file's shape: defaults filled in, secrets masked.
     pub fn effective_yaml(&self) -> &str {
         &self.effective_yaml
     }

@@ -1,4 +1,5 @@
-//! What is wrong with a configuration: every mistake with its path, its line and what to do about it.
+//! Mistakes in a configuration, each with its path, its line and its remedy, and the [`Report`] that collects
+//! them.
 
 pub(crate) mod nearest;
 
@@ -9,19 +10,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::references;
 
-/// How many problems [`Problems`] prints; the rest is counted.
+/// Most problems that [`Problems`] prints; the rest is counted.
 const MAX_SHOWN: usize = 100;
 
 /// One mistake, or one thing worth a warning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// Where: `backends[1].url`; empty for the file as a whole.
+    /// Path: `backends[1].url` in a file, `spec.optimizer` in a resource; empty for the whole.
     pub path: String,
-    /// What is wrong, lower case.
+    /// Mistake, lower case.
     pub message: String,
-    /// What to do about it.
+    /// Remedy: a clause that says what to write instead.
     pub remedy: String,
-    /// Line in the file, from 1, where known. For a key that is missing: the line of what lacks it.
+    /// Line in the file, from 1, if known. A missing key has the line of its parent; a resource has no lines.
     pub line: Option<u32>,
 }
 
@@ -31,7 +32,7 @@ impl Problem {
         Self { path: path.into(), message: message.into(), remedy: remedy.into(), line: None }
     }
 
-    /// `vmcp.yaml:12: backends[1].url: …; remedy`.
+    /// Formats the problem with its place: `vmcp.yaml:12: backends[1].url: …; remedy`.
     pub fn render(&self, source: &str) -> String {
         let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();
         let path = if self.path.is_empty() { String::new() } else { format!("{}: ", self.path) };
@@ -46,12 +47,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with one file, in the order of its lines.
+/// Every mistake in one file, in the order of its lines; formatted one a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Problems {
-    /// Name of the file, as given to [`super::load`].
+    /// Name of the file, as given to [`load`](crate::load).
     pub source_name: String,
-    /// At least one.
+    /// At least one problem.
     pub list: Vec<Problem>,
 }
 
@@ -68,7 +69,7 @@ impl fmt::Display for Problems {
     }
 }
 
-/// The path of `key` below `parent`. Keys that are no plain word are quoted: `overrides["a.b"]`.
+/// Returns the path of `key` below `parent`. A key that is no plain word is quoted: `overrides["a.b"]`.
 pub(crate) fn key(parent: &str, key: &str) -> String {
     let plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     match (plain, parent.is_empty()) {
@@ -78,12 +79,12 @@ pub(crate) fn key(parent: &str, key: &str) -> String {
     }
 }
 
-/// The path of the item at `index` of the list at `parent`.
+/// Returns the path of the item at `index` of the list at `parent`.
 pub(crate) fn item(parent: &str, index: usize) -> String {
     format!("{parent}[{index}]")
 }
 
-/// The path itself, then its parents up to the root (an empty path).
+/// Yields the path itself, then its parents up to the root (an empty path).
 fn with_parents(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| match path.rfind(['.', '[']) {
         Some(end) => path.get(..end),
@@ -91,21 +92,21 @@ fn with_parents(path: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What reading, checking and validating one file have found so far.
+/// Collector of the findings of all steps for one file.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     /// Line of every node of the document, by path.
     pub lines: HashMap<String, u32>,
-    /// The text, as written, of every value that refers to the environment or a file, by path.
+    /// Text, as written, of every value that refers to the environment or a file, by path.
     pub references: BTreeMap<String, String>,
-    /// Paths whose value was dropped as wrong: what follows from its absence is not worth a second line.
+    /// Paths whose value was dropped as wrong: consequences of its absence are not reported.
     dropped: HashSet<String>,
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
 }
 
 impl Report {
-    /// Notes a mistake, unless its place (or a parent) was already found to be wrong.
+    /// Adds a mistake, unless its path or a parent of it was dropped before.
     pub(crate) fn problem(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
         if !self.is_dropped(path) {
             let problem = self.describe(path, message.into(), remedy.into());
@@ -113,29 +114,30 @@ impl Report {
         }
     }
 
-    /// Whether the value at this path, or one that holds it, was already found to be wrong.
+    /// Returns true if the value at this path, or a parent of it, was dropped as wrong.
     pub(crate) fn is_dropped(&self, path: &str) -> bool {
         with_parents(path).any(|path| self.dropped.contains(path))
     }
 
-    /// Notes a mistake whose value is left out of what is validated later.
+    /// Adds a mistake and drops its value: later steps see the key as absent and say nothing about it.
     pub(crate) fn drop_value(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
         self.problem(path, message, remedy);
         self.ignore(path);
     }
 
-    /// From now on, nothing is said about this path.
+    /// Suppresses all later problems at this path and below.
     pub(crate) fn ignore(&mut self, path: &str) {
         self.dropped.insert(path.to_owned());
     }
 
-    /// Notes something that is no mistake but probably not meant.
+    /// Adds a warning about something that is no mistake but probably not meant.
     pub(crate) fn warn(&mut self, path: &str, message: impl Into<String>, remedy: impl Into<String>) {
         let warning = self.describe(path, message.into(), remedy.into());
         self.warnings.push(warning);
     }
 
-    /// A value for a message: quoted, shortened, and hidden when it came from shared.
+    /// Formats a value for a message: quoted and cut at 60 characters. A value from the environment or a file
+    /// may be a secret and is never shown.
     pub(crate) fn shown(&self, path: &str, value: &str) -> String {
         if let Some(written) = self.references.get(path) {
             let source =
@@ -149,7 +151,7 @@ impl Report {
         format!("`{}`", text.escape_debug())
     }
 
-    /// The warnings when nothing is wrong, else the problems; both in the order of their lines.
+    /// Returns the warnings if there is no problem, else the problems; both in the order of their lines.
     pub(crate) fn finish(mut self, source_name: &str) -> Result<Vec<Problem>, Problems> {
         if self.problems.is_empty() {
             self.warnings.sort_by_key(|warning| warning.line);

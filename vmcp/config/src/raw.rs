@@ -1,4 +1,5 @@
-//! The file as a whole, as written. Nothing downstream of [`super::load`] sees these types.
+//! The file as a whole, as written: the root of the generated JSON schema. Nothing after
+//! [`load`](crate::load) sees these types.
 
 use std::collections::BTreeSet;
 
@@ -27,31 +28,32 @@ pub use crate::values::decimal::RawDecimal;
 pub use crate::values::duration::RawDuration;
 
 /// Configuration of a vmcp server. Every key is optional. Strings may refer to the environment, `${NAME}`,
-/// `${NAME:-default}`, and to files, `${file:/path}`; `$$` is a dollar sign. Durations are written `30s`, `1m30s`, `500ms`; a bare number is seconds.
+/// `${NAME:-default}`, and to files, `${file:/path}`; `$$` is a dollar sign. Durations are written `30s`,
+/// `1m30s`, `500ms`; a bare number is seconds.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Config")]
 pub struct RawConfig {
-    /// The MCP servers behind this one.
+    /// MCP servers behind this one, at most 10,000.
     pub backends: Vec<RawBackend>,
-    /// How the tools of many backends become one list.
+    /// Names and visibility of tools in the one list that clients see.
     pub aggregation: RawAggregation,
     /// find_tool and call_tool in place of hundreds of tool definitions. On by default.
     pub optimizer: RawOptimizer,
-    /// Connections to backends.
+    /// Connections to backends: when, how long, how often.
     pub proxy: RawProxy,
     /// Traces and metrics.
     pub telemetry: RawTelemetry,
-    /// Who may call.
+    /// Authentication of clients.
     pub incoming_auth: RawIncomingAuth,
-    /// Logging, time-outs by backend, what happens when backends fail.
+    /// Logging, time limits of single backends, failure handling.
     pub operational: RawOperational,
-    /// The listening sockets.
+    /// Listening addresses, limits on clients, graceful shutdown.
     pub server: RawServer,
 }
 
 impl RawConfig {
-    /// Validates everything; with problems in the report, the result is not to be used.
+    /// Validates all sections. With problems in the report, the result must not be used.
     pub(crate) fn validate(&self, effective_yaml: String, report: &mut Report) -> Config {
         let names: BTreeSet<&str> =
             self.backends.iter().filter_map(|backend| backend.name.as_deref()).collect();

@@ -1,25 +1,27 @@
-//! `${NAME}`, `${NAME:-default}`, `${file:/path}`, `${file:/path:-default}` and `$$` in strings.
+//! References in strings: `${NAME}`, `${NAME:-default}`, `${file:/path}`, `${file:/path:-default}`, and `$$`
+//! for a dollar sign.
 
-/// Gives the value of an environment variable.
+/// Returns the value of an environment variable, or `None` if it is not set.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Gives the content of the file at an absolute path; `None` when there is no such file, or why it cannot be read.
+/// Returns the content of the file at an absolute path; `None` if there is no such file, an error text if it
+/// cannot be read.
 pub type Files<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
 
-/// Bytes in a file that a string refers to.
+/// Most bytes in a file that a string refers to, 64 KiB; a larger one is a mistake.
 pub const MAX_FILE_BYTES: usize = 64 << 10;
 
-/// Begins a reference to a file.
+/// Prefix of a reference to a file.
 const FILE: &str = "file:";
 
-/// What strings may refer to.
+/// Environment and files that references are looked up in.
 #[derive(Clone, Copy)]
 pub(crate) struct ReferenceSources<'a> {
     pub variables: Environment<'a>,
     pub files: Files<'a>,
 }
 
-/// Why a string could not be completed.
+/// Mistake in a reference.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReferenceError {
     #[error("the environment variable `{0}` is not set")]
@@ -39,7 +41,7 @@ pub(crate) enum ReferenceError {
 }
 
 impl ReferenceError {
-    /// What to do about it.
+    /// Returns the remedy.
     pub(crate) fn remedy(&self) -> String {
         match self {
             Self::Unset(name) => {
@@ -61,13 +63,13 @@ impl ReferenceError {
     }
 }
 
-/// Whether a text refers to a file.
+/// Returns true if a text refers to a file.
 pub(crate) fn refers_to_file(text: &str) -> bool {
     text.contains("${file:")
 }
 
-/// Replaces the references in `text`; `None` when there is nothing to replace. What is unset, missing or empty takes the
-/// default. A value is never looked into for further references.
+/// Replaces the references in `text`; `None` if it has none. A variable or file that is unset, missing or
+/// empty takes the default. Values are not scanned again: a reference inside of a value stays as it is.
 pub(crate) fn substitute(
     text: &str,
     sources: ReferenceSources<'_>,
@@ -113,7 +115,7 @@ fn resolve(reference: &str, sources: ReferenceSources<'_>) -> Result<String, Ref
     }
 }
 
-/// What is in a file, without the line breaks at its end, which editors and `echo` add.
+/// Returns the content of a file without the line breaks at its end, which editors and `echo` add.
 fn content(path: &str, files: Files<'_>) -> Result<Option<String>, ReferenceError> {
     if !path.starts_with('/') {
         return Err(ReferenceError::Relative(path.to_owned()));
@@ -127,7 +129,7 @@ fn content(path: &str, files: Files<'_>) -> Result<Option<String>, ReferenceErro
     Ok(Some(content))
 }
 
-/// Whether this can be the name of an environment variable.
+/// Returns true if `name` can be the name of an environment variable.
 pub(crate) fn is_name(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_ascii_digit())
         && !name.is_empty()

@@ -1,30 +1,42 @@
-//! Validated aggregation rules: how the names of many backends become one list, and which of their tools are listed.
-//!
-//! `config` lowers the YAML to these types and re-exports [`Aggregation`]; [`crate::catalog`] applies them.
+//! Validated aggregation rules: the names of the tools of many backends in one list, and the tools that are
+//! listed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Rules for aggregating all backends. The default prefixes every tool with `{workload}_` and lists everything.
+/// Rules for the aggregation of all backends. The default prefixes every tool with `{workload}_` and lists
+/// everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Aggregation {
-    /// How a resolved name is made and who wins when two backends want the same one.
+    /// Conflict strategy: makes the resolved name, and decides when two backends want the same one.
     pub strategy: Strategy,
-    /// Whether a backend without an entry in `per_backend` has its tools listed.
+    /// Visibility of the tools of a backend without an entry in `per_backend`.
     pub default_visibility: Visibility,
-    /// Hides every backend tool, whatever the other rules say.
+    /// Hides every backend's tools, whatever the other rules say.
     pub exclude_all_tools: bool,
     /// Rules of single backends, by backend name.
     pub per_backend: BTreeMap<Arc<str>, ToolRules>,
 }
 
 impl Aggregation {
-    /// Whether clients may see and call the tool of `backend` whose name, after overrides, is `name`.
+    /// Returns true if clients may see and call the tool of `backend` whose name, after overrides, is `name`.
     ///
-    /// A tool that is not listed stays in the catalog with `listed == false`: code of ours (workflows, scripts) may
-    /// still route to it, but it is neither advertised nor searchable nor callable by a client.
+    /// A hidden tool stays in the catalog with `listed == false`: vmcp itself (workflows, scripts) may still
+    /// route to it, but no client can list, find or call it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use vmcp_config::rules::{Aggregation, NamePattern, ToolRules};
+    ///
+    /// let mut rules = Aggregation::default();
+    /// let reads = ToolRules { filter: vec![NamePattern::new("get_*")], ..ToolRules::default() };
+    /// rules.per_backend.insert("github".into(), reads);
+    /// assert!(rules.lists("github", "get_issue") && !rules.lists("github", "delete_repository"));
+    /// assert!(rules.lists("time", "now"));
+    /// ```
     pub fn lists(&self, backend: &str, name: &str) -> bool {
         !self.exclude_all_tools
             && match self.per_backend.get(backend) {
@@ -34,29 +46,31 @@ impl Aggregation {
     }
 }
 
-/// How resolved names are made. Applies to tools and to prompts alike; URIs of resources are never changed.
+/// Strategies that make resolved names of tools and prompts; URIs of resources never change.
 ///
-/// Except under `Passthrough`, every resolved name is made to fit `[A-Za-z][A-Za-z0-9_-]{0,63}`. Names that come out equal
-/// get a hash suffix. A hidden tool never takes a name from a listed one.
+/// Except under `Passthrough`, every resolved name fits `[A-Za-z][A-Za-z0-9_-]{0,63}`. Names that come out
+/// equal get a hash suffix. A hidden tool never takes a name from a listed one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Strategy {
-    /// Every name gets its backend's prefix, also when it is unique.
+    /// Gives every name its backend's prefix, also a unique one.
     Prefix {
         /// The prefix of each backend.
         format: PrefixFormat,
     },
-    /// Names stay bare while they are unique. On a clash the backend that comes first in `order` keeps the bare name and
-    /// the other listed backends lose the tool; backends that are not in `order` fall back to the prefixed name.
+    /// Keeps a name bare while it is unique. On a clash, the backend that comes first in `order` keeps the
+    /// bare name and the other listed backends lose the tool; a backend that is not in `order` falls back to
+    /// the prefixed name.
     Priority {
         /// Backend names, most important first.
         order: Vec<Arc<str>>,
         /// The prefix for the fallback.
         format: PrefixFormat,
     },
-    /// Names stay bare; a clash that overrides or filters do not resolve is an error, and none of the rivals gets the name.
+    /// Keeps names bare; a clash that overrides or filters do not resolve is an error, and no rival gets the
+    /// name.
     Manual,
-    /// Names stay exactly as the backend sent them, even if clients refuse them; meant for a single backend. Names that
-    /// clash between backends fall back to the default prefix.
+    /// Keeps names exactly as the backend sent them, even if clients refuse them; meant for a single backend.
+    /// Names that clash between backends fall back to the default prefix.
     Passthrough,
 }
 
@@ -66,22 +80,22 @@ impl Default for Strategy {
     }
 }
 
-/// A prefix with a place for the backend's name: `{workload}_`, `{backend}__`, or a literal without a place.
+/// Prefix with a place for the backend's name: `{workload}_`, `{backend}__`, or a literal without a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrefixFormat(String);
 
 impl PrefixFormat {
-    /// Takes any text; each `{workload}` and `{backend}` in it stands for the backend's name.
+    /// Creates a format from any text; each `{workload}` and `{backend}` in it stands for the backend's name.
     pub fn new(format: impl Into<String>) -> PrefixFormat {
         PrefixFormat(format.into())
     }
 
-    /// The format as configured.
+    /// Returns the format as configured.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The prefix of one backend, before it is made legal.
+    /// Returns the prefix of one backend, before it is made legal.
     pub fn prefix(&self, backend: &str) -> String {
         self.0.replace("{workload}", backend).replace("{backend}", backend)
     }
@@ -93,26 +107,26 @@ impl Default for PrefixFormat {
     }
 }
 
-/// `defaultToolVisibility`.
+/// Visibility of the tools of a backend without rules (`defaultToolVisibility`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Visibility {
-    /// Tools of a backend without rules are listed.
+    /// Lists them.
     #[default]
     Allow,
-    /// Only backends that have rules are listed.
+    /// Hides them: only backends with rules are listed.
     Deny,
 }
 
 /// Rules for the tools of one backend.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolRules {
-    /// Allow-list, compared with the name after overrides. Empty means no restriction.
+    /// Allow-list, compared with the name after overrides. Empty: no restriction.
     pub filter: Vec<NamePattern>,
     /// Deny-list, compared with the name after overrides; it wins over `filter`.
     pub exclude: Vec<NamePattern>,
     /// Hides every tool of this backend.
     pub exclude_all: bool,
-    /// Changes to single tools, by the name that the backend gave them.
+    /// Changes to single tools, by the backend's name for them.
     pub overrides: BTreeMap<String, ToolOverride>,
 }
 
@@ -124,7 +138,7 @@ impl ToolRules {
     }
 }
 
-/// What to change in one tool; what is `None` stays as the backend sent it.
+/// Changes to one tool; a field that is `None` stays as the backend sent it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolOverride {
     /// The new name, before the strategy is applied.
@@ -135,7 +149,7 @@ pub struct ToolOverride {
     pub annotations: Annotations,
 }
 
-/// Behavior hints of a tool; also the shape of an override of them. A missing key is `None`.
+/// Behavior hints of a tool, and the shape of an override of them. A missing key is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotations {
@@ -156,27 +170,27 @@ pub struct Annotations {
     pub open_world_hint: Option<bool>,
 }
 
-/// A tool name in which `*` stands for any run of characters, also an empty one.
+/// Tool name in which `*` stands for any run of characters, also an empty one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamePattern(String);
 
 impl NamePattern {
-    /// Takes any text; only `*` is special.
+    /// Creates a pattern from any text; only `*` is special.
     pub fn new(pattern: impl Into<String>) -> NamePattern {
         NamePattern(pattern.into())
     }
 
-    /// The pattern as configured.
+    /// Returns the pattern as configured.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether the whole name fits the pattern. Linear in the length of the name.
+    /// Returns true if the whole name fits the pattern. Linear in the length of the name.
     pub fn matches(&self, name: &str) -> bool {
         let Some((head, rest)) = self.0.split_once('*') else { return self.0 == name };
         let Some(mut name) = name.strip_prefix(head) else { return false };
         let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
-        // The earliest place for each piece leaves the most room for those that follow.
+        // Greedy: the earliest place for each piece leaves the most room for those that follow.
         for piece in middle.split('*') {
             match name.find(piece) {
                 Some(at) => name = name.get(at + piece.len()..).unwrap_or_default(),

@@ -1,24 +1,31 @@
-//! Text from backends, made fit to be embedded, shown and put before a model (R022-38).
+//! Sanitizer for text from backends, which is shown, embedded and put before a model: invisible characters
+//! could hide instructions from a person.
 
-/// The longest text that [`text`] returns, in bytes.
+/// Most bytes of a text that [`text`] and [`paragraphs`] return, 8 KiB; the rest is cut.
 pub const MAX_BYTES: usize = 8 * 1024;
 
-/// What stands between two paragraphs.
+/// Break between two paragraphs.
 const PARAGRAPH: &str = "\n\n";
 
-/// Drops control, zero-width, direction-changing and other invisible characters, turns every run of white space into one
-/// space, trims, and cuts at [`MAX_BYTES`] on a character's boundary.
+/// Drops control, zero-width, direction-changing and other invisible characters, turns every run of white
+/// space into one space, trims, and cuts at [`MAX_BYTES`] on a character's boundary.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(vmcp_config::sanitize::text("  ignore\u{202e} me\u{200b}\n\tnow "), "ignore me now");
+/// ```
 pub fn text(input: &str) -> String {
     clean(input, " ")
 }
 
-/// Like [`text`], but a run of white space that holds an empty line stays one: what follows the first paragraph of a
-/// description is mostly about parameters, and the first sentence ends before it.
+/// Cleans like [`text`], but keeps a run of white space that holds an empty line as a paragraph's end: the
+/// first sentence of a description ends there, and the rest is mostly about parameters.
 pub fn paragraphs(input: &str) -> String {
     clean(input, PARAGRAPH)
 }
 
-/// `break_between` is what a run of white space with an empty line becomes.
+/// Cleans `input`; `break_between` replaces a run of white space with an empty line.
 fn clean(input: &str, break_between: &str) -> String {
     let mut out = String::with_capacity(input.len().min(MAX_BYTES));
     let mut gap = "";
@@ -43,7 +50,7 @@ fn clean(input: &str, break_between: &str) -> String {
     out
 }
 
-/// Characters that a person does not see but a model or a terminal may obey.
+/// Returns true for characters that a person does not see but a model or a terminal may obey.
 fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,

@@ -1,8 +1,8 @@
-//! The sections of `vmcp.yaml`, one module each.
+//! Sections of `vmcp.yaml`, one module each.
 //!
-//! A section has a raw type (`RawServer`: the keys as written, with their documentation, defaults and schema) and a
-//! validated type ([`server::Server`]); `validate` turns the one into the other and reports every mistake. [`limits`] has
-//! one type for both, because its ranges in the schema are its only rules.
+//! A section has a raw type (`RawServer`: the keys as written, with their documentation, defaults and schema)
+//! and a validated type ([`server::Server`]). `validate` turns the one into the other and reports every
+//! mistake. [`limits`] has one type for both, because the ranges in its schema are its only rules.
 
 pub(crate) mod aggregation;
 pub(crate) mod backend;

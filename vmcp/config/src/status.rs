@@ -1,7 +1,7 @@
-//! What `GET /admin/status` says: written by the server, read by the command line and the operator.
+//! Report of `GET /admin/status`: written by the server, read by the command line and the operator.
 //!
-//! A reader takes defaults for what it misses and ignores what it does not know, so that a server and its reader may be of
-//! different versions.
+//! A reader takes defaults for missing keys and ignores unknown ones, so that a server and its reader may be
+//! of different versions.
 
 use std::time::SystemTime;
 
@@ -10,10 +10,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::Problem;
 
-/// The name by which a server of ours tells itself from whatever else may listen on a port.
+/// Value of [`StatusReport::name`], by which a reader tells vmcp from any other server on the port.
 pub const NAME: &str = "vmcp";
 
-/// The answer as a whole.
+/// The report as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StatusReport {
@@ -21,15 +21,15 @@ pub struct StatusReport {
     pub name: String,
     /// The server's own version.
     pub version: String,
-    /// The server's process.
+    /// Process id of the server.
     pub pid: u32,
-    /// How long it has run.
+    /// Seconds since the server started.
     pub uptime_seconds: u64,
-    /// Moves with every snapshot that requests read.
+    /// Number of the snapshot that requests read; grows with each new one.
     pub generation: u64,
     /// Open connections of clients.
     pub connections: u64,
-    /// Whether the configuration file is in force.
+    /// State of the configuration file: the text in force, and the last refusal.
     pub configuration: ConfigurationStatus,
     /// Every backend, disabled ones included, sorted by name.
     pub backends: Vec<BackendStatus>,
@@ -39,62 +39,63 @@ pub struct StatusReport {
     pub listed_tools: usize,
     /// Tokens that a list of all tools would cost a client.
     pub baseline_tokens: u64,
-    /// How embedding is doing.
+    /// State of the embedding of tools.
     pub embeddings: EmbeddingStatus,
-    /// Definitions that were renamed or left out, and why.
+    /// Definitions that were renamed or left out, each with its reason.
     pub issues: Vec<String>,
 }
 
-/// What has become of the configuration file since the start. Empty where no file is followed.
+/// State of the configuration file since the start. Empty if no file is watched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ConfigurationStatus {
-    /// [`digest`] of the file's text that is in force.
+    /// [`digest`] of the text in force.
     pub digest: String,
-    /// When it came in force.
+    /// Time at which it came into force.
     #[serde(with = "rfc3339")]
     pub applied_at: Option<SystemTime>,
-    /// Changes that were put in force after the start.
+    /// Number of changes that came into force after the start.
     pub applied: u64,
-    /// Changes that were refused.
+    /// Number of changes that were refused.
     pub refusals: u64,
-    /// Why the newest text, or the newest content of a file that it refers to, is not in force, if it is not.
+    /// Refusal of the newest text, or of the newest content of a file that it refers to; `None` if the newest
+    /// is in force.
     pub refused: Option<RefusedConfiguration>,
     /// Settings that differ from those at the start and take effect after a restart.
     pub needs_restart: Vec<String>,
 }
 
-/// A configuration that was refused; the one before it stays in force.
+/// Configuration that was refused; the one before it stays in force.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct RefusedConfiguration {
     /// [`digest`] of the text that was refused.
     pub digest: String,
-    /// Everything that is wrong, as text.
+    /// Every mistake, as text.
     pub message: String,
-    /// Everything that is wrong, one by one.
+    /// Every mistake, one by one.
     pub problems: Vec<Problem>,
-    /// When it was refused.
+    /// Time of the refusal.
     #[serde(with = "rfc3339")]
     pub at: Option<SystemTime>,
 }
 
-/// SHA-256 of a configuration file's text, as 64 lower-case hexadecimal digits.
+/// Returns the SHA-256 of a configuration file's text, as 64 lower-case hexadecimal digits.
 pub fn digest(text: &str) -> String {
     hex::encode(Sha256::digest(text))
 }
 
-/// How a backend is doing. `last_error` is for operators: it may name hosts and show what a server printed.
+/// State of a backend. `last_error` is for operators: it may name hosts and quote what a server printed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BackendStatus {
-    /// The configured name.
+    /// Configured name.
     pub name: String,
     /// `streamable-http`, `sse` or `stdio`.
     pub transport: String,
-    /// Where the connection stands.
+    /// State of the connection.
     pub state: BackendState,
-    /// Since when it stands there; absent while nothing has happened yet.
+    /// Time of the last change of `state`; absent while nothing has happened.
     #[serde(with = "rfc3339")]
     pub since: Option<SystemTime>,
     /// `modern` or `legacy`; absent until the first connection.
@@ -105,119 +106,119 @@ pub struct BackendStatus {
     pub server_name: Option<String>,
     /// `serverInfo.version`, self-reported.
     pub server_version: Option<String>,
-    /// When the present connection was made.
+    /// Time at which the present connection was made.
     #[serde(with = "rfc3339")]
     pub connected_at: Option<SystemTime>,
     /// The last failure to connect, to list or to call; cleared by the next connection or listing.
     pub last_error: Option<String>,
-    /// Whether calls are let through.
+    /// State of the circuit breaker.
     pub breaker: BreakerPosition,
-    /// Tools listed.
+    /// Number of tools listed.
     pub tools: usize,
-    /// Resources listed, without templates.
+    /// Number of resources listed, without templates.
     pub resources: usize,
-    /// Resource templates listed.
+    /// Number of resource templates listed.
     pub templates: usize,
-    /// Prompts listed.
+    /// Number of prompts listed.
     pub prompts: usize,
-    /// Definitions that could not be used.
+    /// Number of definitions that were rejected.
     pub rejected: usize,
-    /// Connections made after the first one.
+    /// Number of connections made after the first one.
     pub restarts: u32,
-    /// Sessions kept there for clients.
+    /// Number of upstream sessions held for clients.
     pub sessions: usize,
-    /// When the definitions were last listed.
+    /// Time of the last listing.
     #[serde(with = "rfc3339")]
     pub last_refresh: Option<SystemTime>,
-    /// How the last listing differed from the one before; absent until there was one.
+    /// Difference between the last listing and the one before; absent until there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<DefinitionChanges>,
 }
 
-/// Where the connection to a backend stands (GOB-16).
+/// State of the connection to a backend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BackendState {
-    /// Known, but nobody has needed it yet.
+    /// Known, but no request has needed it yet.
     #[default]
     Configured,
-    /// An attempt, or the pause before the next one, is under way.
+    /// An attempt, or the pause of the backoff before the next one, is under way.
     Connecting,
     /// Calls go through.
     Connected,
-    /// All attempts failed; tried again on use and on a timer.
+    /// All attempts failed; the backend is tried again on use and on a timer.
     Failed,
 }
 
-/// What a backend's circuit breaker does with the next call.
+/// State of a backend's circuit breaker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BreakerPosition {
-    /// Calls go through.
+    /// Calls are let through.
     #[default]
     Closed,
-    /// Calls are refused.
+    /// Calls fail at once.
     Open,
-    /// One call may go through, or is under way; the others are refused.
+    /// One call may go through as a probe, or is under way; the others fail at once.
     HalfOpen,
 }
 
-/// How a backend's listing differs from the one before it, which may be from an earlier run.
+/// Difference between a backend's listing and the one before it, which may be of an earlier run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DefinitionChanges {
-    /// Tools that were not there before.
+    /// Number of new tools.
     pub added: usize,
-    /// Tools whose definition differs.
+    /// Number of tools whose definition changed.
     pub updated: usize,
-    /// Tools that are gone.
+    /// Number of tools that are gone.
     pub removed: usize,
-    /// Tools that stayed as they were.
+    /// Number of tools that are unchanged.
     pub unchanged: usize,
-    /// When this was noticed.
+    /// Time at which the difference was noticed.
     #[serde(with = "rfc3339")]
     pub at: Option<SystemTime>,
 }
 
-/// How embedding is doing.
+/// State of the embedding of tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EmbeddingStatus {
-    /// As configured: `local`, `tei`, `openai`, `none`.
+    /// Configured provider: `local`, `tei`, `openai` or `none`.
     pub provider: String,
     /// Provider and model, once known.
     pub model: Option<String>,
-    /// Tools that want a vector.
+    /// Number of tools that need a vector.
     pub wanted: usize,
-    /// Tools that have one.
+    /// Number of tools that have one.
     pub embedded: usize,
-    /// How it is going.
+    /// State of the provider.
     pub state: EmbeddingState,
-    /// Why the provider fails, while it does. It may name an address: for operators.
+    /// Error of the provider while it fails. It may name an address: for operators.
     pub reason: Option<String>,
-    /// When it is tried again, while it fails.
+    /// Seconds until it is tried again, while it fails.
     pub retry_in_seconds: Option<u64>,
-    /// What to do about it, in one line.
+    /// Remedy, in one line.
     pub hint: Option<String>,
 }
 
-/// How embedding is going.
+/// State of the embedding provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EmbeddingState {
-    /// There is no provider, by choice: searches go by keywords.
+    /// No provider is configured: searches use keywords.
     #[default]
     Off,
     /// Every tool has its vector.
     Ready,
     /// Vectors are being made; searches use those that exist.
     Working,
-    /// The provider fails; searches go by keywords.
+    /// The provider fails: searches use keywords.
     Degraded,
 }
 
 impl BackendState {
-    /// The word that stands for it in the report.
+    /// Returns the state as the report writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Configured => "configured",
@@ -229,7 +230,7 @@ impl BackendState {
 }
 
 impl EmbeddingState {
-    /// The word that stands for it in the report.
+    /// Returns the state as the report writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -241,13 +242,13 @@ impl EmbeddingState {
 }
 
 impl DefinitionChanges {
-    /// Whether anything changed.
+    /// Returns true if anything changed.
     pub fn any(&self) -> bool {
         self.added + self.updated + self.removed > 0
     }
 }
 
-/// UTC, to the second.
+/// Times as RFC 3339 text in UTC, to the second.
 mod rfc3339 {
     use std::time::SystemTime;
 

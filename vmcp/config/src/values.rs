@@ -1,4 +1,4 @@
-//! Kinds of values that several sections share: durations, decimals, URLs, HTTP headers, secrets.
+//! Types of values that several sections share: durations, decimals, URLs, HTTP headers, secrets.
 
 pub(crate) mod decimal;
 pub(crate) mod duration;

@@ -1,5 +1,5 @@
-//! Texts that vmcp writes about its configuration: the JSON schema, the reference page, the starter file and the
-//! configuration in force.
+//! Texts about the configuration: the JSON schema, the reference page, the starter file, and the
+//! configuration in force as YAML.
 
 pub(crate) mod effective;
 pub(crate) mod schema;

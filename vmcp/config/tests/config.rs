@@ -1,4 +1,4 @@
-//! What a right `vmcp.yaml` becomes.
+//! Valid texts of `vmcp.yaml` and the settings that they become.
 
 #![expect(clippy::panic, reason = "helpers of tests fail like tests")]
 

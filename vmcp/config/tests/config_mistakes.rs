@@ -17,7 +17,7 @@ fn file(path: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// What is said about `yaml`, one line a problem.
+/// Returns the problems of `yaml`, one a line.
 fn mistakes(yaml: &str) -> String {
     match vmcp_config::load_with_files(yaml, "f", &environment, &file) {
         Ok(_) => "no problem".to_owned(),
@@ -138,7 +138,7 @@ mistakes! {
             "f:1: telemetry.serviceName: `${` without a closing `}`; close it, or write `$${` to keep the text",
         "telemetry: { serviceName: \"${A-b}\" }" =>
             "f:1: telemetry.serviceName: `${A-b}` is not a reference to an environment variable or a file; write `${NAME}`, `${NAME:-default}` or `${file:/path}`, or `$${` to keep the text",
-        // What the environment holds is not shown.
+        // A value from the environment is never shown: it may be a secret.
         "backends: [{ name: a, url: \"${BAD_URL}\" }]" =>
             "f:1: backends[0].url: the value of an environment variable is not an absolute URL; write it with scheme and host, such as `https://example.com/mcp`",
         "optimizer: { enabled: \"${TOKEN}\" }" =>

@@ -1,6 +1,7 @@
-//! What to say about settings that ToolHive or another client has and this version has not.
+//! Remedies for settings that ToolHive, another client or the Kubernetes resource has and `vmcp.yaml` has
+//! not.
 
-/// What to do instead of an unknown key, by its path without indices.
+/// Returns the remedy for an unknown key, by its path without indices.
 pub(crate) fn for_key(path: &str) -> Option<&'static str> {
     Some(match path {
         "outgoingAuth" => "not supported yet: set `headers` of the backend, with the secret from `${NAME}`",
@@ -31,7 +32,7 @@ pub(crate) fn for_key(path: &str) -> Option<&'static str> {
     })
 }
 
-/// What to do instead of a value that is none of the choices at `path`.
+/// Returns the remedy for a value that is none of the choices at `path`.
 pub(crate) fn for_value(path: &str, value: &str) -> Option<&'static str> {
     Some(match (path, value) {
         ("incomingAuth.type", _) => {
@@ -49,7 +50,7 @@ pub(crate) fn for_value(path: &str, value: &str) -> Option<&'static str> {
     })
 }
 
-/// A path without its indices: `backends[1].url` → `backends.url`.
+/// Strips the indices of a path: `backends[1].url` becomes `backends.url`.
 pub(crate) fn general(path: &str) -> String {
     let mut general = String::with_capacity(path.len());
     let mut inside = false;

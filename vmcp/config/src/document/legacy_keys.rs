@@ -1,4 +1,5 @@
-//! The names that the first design used, accepted besides ours (GOB-49): `mcp_client_proxy: {lazy_connect: …}`.
+//! Keys of vmcp's first design, still accepted: `mcp_client_proxy: {lazy_connect: …}` for `proxy:
+//! {lazyConnect: …}`.
 
 use crate::document::{Content, Node};
 

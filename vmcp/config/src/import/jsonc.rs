@@ -1,6 +1,6 @@
-//! JSON with comments and trailing commas, as editors keep their settings → JSON.
+//! Conversion of JSON with comments and trailing commas (JSONC, as editors keep their settings) to JSON.
 
-/// Blanks comments and drops commas before a closing bracket; strings are left alone.
+/// Removes comments and commas before a closing bracket; strings stay as they are.
 pub(super) fn to_json(text: &str) -> String {
     let mut json = String::with_capacity(text.len());
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -25,7 +25,7 @@ pub(super) fn to_json(text: &str) -> String {
     json
 }
 
-/// Where the string that `text` begins with ends, its closing quote included.
+/// Returns the end of the string that `text` begins with, its closing quote included.
 fn string_end(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -1,4 +1,5 @@
-//! Which values of an imported file are secrets, and what stands in their place.
+//! Detection of secrets in an imported file, by the name of the setting or the look of the value, and the
+//! environment variables that replace them.
 
 use std::collections::BTreeMap;
 
@@ -20,20 +21,21 @@ const SECRET_WORDS: [&str; 10] = [
     "privatekey",
     "accesskey",
 ];
-/// How well-known tokens begin.
+/// Prefixes of well-known tokens.
 const SECRET_PREFIXES: [&str; 10] =
     ["sk-", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "eyJ"];
-/// Schemes of the `Authorization` header, which stay where they are.
+/// Schemes of the `Authorization` header, which stay in the text.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
 
-/// The secrets found so far, by the variable that each was moved to.
+/// Secrets found so far, by the variable that each was moved to.
 #[derive(Default)]
 pub(super) struct Secrets {
     pub variables: BTreeMap<String, Secret>,
 }
 
 impl Secrets {
-    /// The value of the setting `key`, a secret replaced by a reference to a variable called like `wanted`.
+    /// Returns the value of the setting `key`, with a secret replaced by a reference to a variable named like
+    /// `wanted`.
     pub(crate) fn value(
         &mut self,
         backend: &str,
@@ -58,7 +60,7 @@ impl Secrets {
         format!("{scheme}${{{variable}}}")
     }
 
-    /// Arguments, with the values of `--token x` and `--token=x` replaced.
+    /// Returns the arguments with the values of `--token x` and `--token=x` replaced if they are secrets.
     pub(crate) fn arguments(
         &mut self,
         backend: &str,
@@ -82,12 +84,12 @@ impl Secrets {
     fn argument(&mut self, backend: &str, flag: &str, value: &str, notes: &mut Vec<String>) -> String {
         let flag = flag.trim_start_matches('-');
         let wanted = format!("{backend}_{}", if flag.is_empty() { "secret" } else { flag });
-        // A flag that follows a flag is no value.
+        // A flag after a flag is not its value.
         let key = if value.starts_with('-') { "" } else { flag };
         self.value(backend, &wanted, key, value, notes)
     }
 
-    /// A URL, with secret query parameters replaced and credentials removed.
+    /// Returns the URL with secret query parameters replaced and credentials removed.
     pub(crate) fn url(&mut self, backend: &str, text: &str, notes: &mut Vec<String>) -> String {
         let mut text = text.to_owned();
         if let Ok(mut url) = Url::parse(&text)
@@ -112,7 +114,8 @@ impl Secrets {
         format!("{}?{}", translate(address, notes).text, parameters.join("&"))
     }
 
-    /// A variable for `secret` called like `wanted`; with the backend's name, or a number, where that is taken.
+    /// Returns a variable for `secret` named like `wanted`; with the backend's name, or a number, if that is
+    /// taken.
     fn variable(&mut self, backend: &str, wanted: &str, secret: &str) -> String {
         let plain = upper_snake(wanted);
         let own = upper_snake(&format!("{backend}_{wanted}"));
@@ -132,7 +135,8 @@ struct Translated {
     referred: bool,
 }
 
-/// `${env:X}` and `${input:x}` → `${X}`; `${X}` and `${X:-y}` stay; any other `${…}` and `$$` are kept as they are read.
+/// `${env:X}` and `${input:x}` → `${X}`; `${X}` and `${X:-y}` stay; any other `${…}` and `$$` are kept as
+/// they are read.
 fn translate(theirs: &str, notes: &mut Vec<String>) -> Translated {
     let mut text = String::with_capacity(theirs.len());
     let mut referred = false;
@@ -160,7 +164,8 @@ fn translate(theirs: &str, notes: &mut Vec<String>) -> Translated {
     Translated { text, referred }
 }
 
-/// What is between the braces of one of our references to the variable that theirs means.
+/// Returns the content of the braces of a vmcp reference to the variable that the other client's reference
+/// means.
 fn variable_of(inner: &str) -> Option<String> {
     if let Some(name) = inner.strip_prefix("env:") {
         return is_name(name).then(|| name.to_owned());
@@ -169,11 +174,11 @@ fn variable_of(inner: &str) -> Option<String> {
         return Some(upper_snake(id));
     }
     let name = inner.split_once(":-").map_or(inner, |(name, _)| name);
-    // `${workspaceFolder}` and its like are no variables; those are upper case.
+    // `${workspaceFolder}` and its like are no environment variables; those are upper case.
     (is_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())).then(|| inner.to_owned())
 }
 
-/// Text that is no secret and holds no reference.
+/// Returns a text that is no secret, with the other client's references translated.
 pub(super) fn plain(text: &str) -> String {
     translate(text, &mut Vec::new()).text
 }
@@ -185,7 +190,8 @@ fn is_secret_name(key: &str) -> bool {
         || lower.split(['-', '_', '.']).any(|word| matches!(word, "key" | "pat" | "pass" | "pwd"))
 }
 
-/// A known beginning, or 24 and more letters and digits in one piece, of either kind.
+/// Returns true for a known prefix, or for 24 and more letters and digits in one piece, with at least four
+/// digits and a letter.
 fn looks_secret(value: &str) -> bool {
     SECRET_PREFIXES.iter().any(|prefix| value.starts_with(prefix) && value.len() >= 12)
         || (value.len() >= 24

@@ -1,15 +1,16 @@
-//! "Did you mean …?"
+//! Suggestions ("did you mean …?") by normalized Damerau-Levenshtein distance.
 
-/// How alike two words must be, from 0 to 1, before one is offered for the other.
+/// Least similarity, from 0 to 1, at which one word is suggested for another.
 const MIN_SIMILARITY: f64 = 0.6;
 
-/// The candidate most like `word`, if any is like it at all. Case and `_`/`-` are no difference; of equals, the first.
+/// Returns the candidate most like `word`, or `None` if none reaches [`MIN_SIMILARITY`]. Case, `_` and `-` do
+/// not count; of equals, the first wins.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['_', '-', ' '], "");
     let word = plain(word);
     let likeness = |candidate: &str| {
         let candidate = plain(candidate);
-        // `http` is meant to be `streamable-http`, `timeouts` to be `timeout`.
+        // A part of a word counts as similar: `http` for `streamable-http`, `timeouts` for `timeout`.
         let contained = word.len() >= 3 && (candidate.contains(&word) || word.contains(&candidate));
         let distance = strsim::normalized_damerau_levenshtein(&word, &candidate);
         if contained { distance.max(MIN_SIMILARITY) } else { distance }
@@ -24,7 +25,7 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
     best.map(|(_, candidate)| candidate)
 }
 
-/// "did you mean `exposure`?", or the list of what there is.
+/// Returns "did you mean `exposure`?", or `or_else` and the list of candidates.
 pub(crate) fn suggest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str> + Clone,
@@ -36,7 +37,7 @@ pub(crate) fn suggest<'a>(
     }
 }
 
-/// `` `a`, `b`, `c` ``, at most thirty of them.
+/// Formats words as `` `a`, `b`, `c` ``: at most thirty, then the number of all.
 pub(crate) fn quoted_list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let words: Vec<_> = words.into_iter().map(|word| format!("`{word}`")).collect();
     match words.get(..30) {

@@ -1,4 +1,5 @@
-//! `aggregation`: names and visibility of tools (R022-29). The validated form is [`crate::rules`].
+//! `aggregation`: conflict resolution, filters and overrides, which make one list of the tools of many
+//! backends. The validated form is [`crate::rules`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,21 +13,21 @@ use crate::rules::{
     Aggregation, Annotations, NamePattern, PrefixFormat, Strategy, ToolOverride, ToolRules, Visibility,
 };
 
-/// Characters in a tool's name.
+/// Most characters in a tool's name.
 const MAX_TOOL_NAME: usize = 128;
 
-/// How the tools of many backends become one list.
+/// Names and visibility of tools in the one list that clients see.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Aggregation")]
 pub struct RawAggregation {
-    /// How tools of the same name are told apart.
+    /// Strategy for tools of the same name.
     pub conflict_resolution: RawStrategy,
     /// Settings of the strategy.
     pub conflict_resolution_config: RawStrategyConfig,
-    /// Hide every backend tool; the optimizer's remain.
+    /// Hide every backend's tools; the optimizer's tools remain.
     pub exclude_all_tools: bool,
-    /// Whether the tools of a backend without an entry in `tools` are listed.
+    /// Visibility of the tools of a backend without an entry in `tools`.
     pub default_tool_visibility: RawVisibility,
     /// Filters and overrides, one entry a backend.
     pub tools: Vec<RawToolRules>,
@@ -44,18 +45,18 @@ impl Default for RawAggregation {
     }
 }
 
-/// How tools of the same name are told apart.
+/// Strategies for tools of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "ConflictResolution")]
 pub enum RawStrategy {
-    /// Every tool gets its backend's prefix.
+    /// Give every tool its backend's prefix.
     Prefix,
-    /// The first backend in `priorityOrder` keeps the name.
+    /// Let the first backend in `priorityOrder` keep the name, and leave out the others' tools.
     Priority,
-    /// Names stay; a clash that no override resolves is an error.
+    /// Keep names; a clash that no override or filter resolves is an error, and no backend gets the name.
     Manual,
-    /// Names stay as the backend sent them; meant for a single backend.
+    /// Keep names exactly as the backend sent them, legal or not; meant for a single backend.
     Passthrough,
 }
 
@@ -64,9 +65,11 @@ pub enum RawStrategy {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ConflictResolutionConfig")]
 pub struct RawStrategyConfig {
-    /// The prefix; `{workload}` (or `{backend}`) stands for the backend's name.
+    /// Prefix of a tool's name; `{workload}` (or `{backend}`) stands for the backend's name. Letters, digits,
+    /// `_`, `-` and `.` are allowed besides.
     pub prefix_format: String,
-    /// Backend names, most important first; with `priority`.
+    /// Backend names, most important first. Required with `priority`; without it, a warning says that the
+    /// list is unused.
     pub priority_order: Vec<String>,
 }
 
@@ -76,14 +79,14 @@ impl Default for RawStrategyConfig {
     }
 }
 
-/// Whether tools are listed.
+/// Visibility of tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "ToolVisibility")]
 pub enum RawVisibility {
-    /// Listed.
+    /// List them.
     Allow,
-    /// Not listed.
+    /// Do not list them.
     Deny,
 }
 
@@ -92,27 +95,29 @@ pub enum RawVisibility {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ToolRules")]
 pub struct RawToolRules {
-    /// Required. Name of the backend.
+    /// Required. Name of the backend. Two entries of one backend are a mistake.
     #[schemars(required)]
     pub workload: Option<String>,
-    /// Only these tools are listed, by their name after overrides; `*` stands for anything.
+    /// List only these tools, by their name after overrides; `*` stands for any characters. An empty list is
+    /// a mistake.
     pub filter: Option<Vec<String>>,
-    /// These tools are not listed, whatever `filter` says; `*` stands for anything.
+    /// Hide these tools, by their name after overrides, whatever `filter` says; `*` stands for any
+    /// characters.
     pub exclude: Vec<String>,
-    /// None of this backend's tools is listed.
+    /// Hide all tools of this backend.
     pub exclude_all: bool,
     /// Changes to single tools, by the backend's own name for them.
     pub overrides: BTreeMap<String, RawOverride>,
 }
 
-/// What to change in one tool; what is not given stays.
+/// Changes to one tool; a key that is not given stays as the backend sent it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ToolOverride")]
 pub struct RawOverride {
-    /// The new name, before any prefix.
+    /// New name, before any prefix: letters, digits, `_`, `-` and `.`, at most 128.
     pub name: Option<String>,
-    /// The new description.
+    /// New description.
     pub description: Option<String>,
     /// Annotations to set; the backend's others stay.
     pub annotations: RawAnnotations,
@@ -123,7 +128,7 @@ pub struct RawOverride {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ToolAnnotations")]
 pub struct RawAnnotations {
-    /// Title for people.
+    /// Title shown to people.
     pub title: Option<String>,
     /// The tool does not change its environment.
     pub read_only_hint: Option<bool>,
@@ -135,7 +140,7 @@ pub struct RawAnnotations {
     pub open_world_hint: Option<bool>,
 }
 
-/// Reports `name` at `path` when no backend has it.
+/// Reports a problem at `path` if no backend has this `name`.
 pub(crate) fn check_backend(name: &str, path: &str, backends: &BTreeSet<&str>, report: &mut Report) {
     if !backends.contains(name) {
         let shown = report.shown(path, name);
@@ -214,7 +219,7 @@ impl RawAggregation {
     }
 }
 
-/// A prefix that differs from backend to backend and leaves a legal name.
+/// Reports a prefix that is the same for every backend, or that would make illegal names.
 fn validate_prefix(format: &str, report: &mut Report) -> PrefixFormat {
     let path = "aggregation.conflictResolutionConfig.prefixFormat";
     let literal = format.replace("{workload}", "").replace("{backend}", "");

@@ -1,4 +1,5 @@
-//! `backends`: the MCP servers behind this one, and how each is reached.
+//! `backends`: the MCP servers behind this one, and the transport to each: a child process, streamable HTTP
+//! or SSE.
 
 mod validation;
 
@@ -18,31 +19,31 @@ use crate::values::duration::{self, RawDuration};
 use crate::values::headers::Headers;
 use crate::values::secret::Secret;
 
-/// How many backends one file may name.
+/// Most backends in one file; more are a mistake.
 pub const MAX_BACKENDS: usize = 10_000;
-/// Characters in a backend's name.
+/// Most characters in a backend's name.
 pub const MAX_BACKEND_NAME: usize = 63;
-/// Names that would look like our own tools.
+/// Names that no backend may have, because their prefix would look like vmcp's own tools.
 pub(crate) const RESERVED_NAMES: [&str; 2] = ["optim", "composite"];
 
-/// One MCP server, as configured. Two that are equal need no reconnect.
+/// One MCP server, as configured. A reload keeps the connection of a backend that is equal to the one before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
-    /// Unique; lower-case letters, digits, `-`, `_` and `.`, at most 63.
+    /// Unique name: lower-case letters, digits, `-`, `_` and `.`, at most [`MAX_BACKEND_NAME`].
     pub name: Arc<str>,
-    /// How it is reached.
+    /// Transport to the server.
     pub transport: Transport,
-    /// `false`: listed, never connected, hidden from search and calls (GMT-15).
+    /// False: shown in status, but never connected, and hidden from search and calls.
     pub enabled: bool,
-    /// Longest call of one of its tools; `None`: `proxy.toolTimeout`.
+    /// Time limit of a call of one of its tools; `None`: `proxy.toolTimeout`.
     pub timeout: Option<Duration>,
-    /// Longest connection attempt; `None`: `proxy.connectionTimeout`.
+    /// Time limit of one connection attempt; `None`: `proxy.connectionTimeout`.
     pub connection_timeout: Option<Duration>,
-    /// Connect at start even if `proxy.lazyConnect` is on: set here or in `proxy.preconnectServers` (GOB-23).
+    /// Connects at start even if `proxy.lazyConnect` is on; set in the entry or by `proxy.preconnectServers`.
     pub preconnect: bool,
 }
 
-/// How a backend is reached.
+/// Transport to a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
     /// Streamable HTTP, either protocol era.
@@ -73,7 +74,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// The transport's name in the file and in status: `streamable-http`, `sse`, `stdio`.
+    /// Returns the transport's name in the file and in status: `streamable-http`, `sse` or `stdio`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Http { .. } => "streamable-http",
@@ -84,8 +85,9 @@ impl Transport {
 }
 
 impl Backend {
-    /// SHA-256, in hex, over what decides which definitions this backend offers: the transport and its address or
-    /// command line, and the names of headers and variables. Not their values: a rotated token keeps what was cached.
+    /// Returns the SHA-256, in hexadecimal digits, of everything that decides which definitions the backend
+    /// offers: the transport, its address or command line, and the names of headers and variables. Their
+    /// values do not count, so that a rotated token keeps the cached definitions.
     pub fn fingerprint(&self) -> String {
         let mut parts = vec![self.transport.kind()];
         match &self.transport {
@@ -111,37 +113,41 @@ impl Backend {
     }
 }
 
-/// One MCP server: either `command` (started here, spoken to on its standard input and output) or `url`.
+/// One MCP server: either `command` (a program started here, spoken to on its standard input and output) or
+/// `url`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Backend")]
 pub struct RawBackend {
-    /// Required. Unique name; the default prefix of its tools. Lower-case letters, digits, `-`, `_` and `.`, at most 63.
+    /// Required. Unique name; also the default prefix of the backend's tools. Lower-case letters, digits,
+    /// `-`, `_` and `.`, at most 63.
     #[schemars(required)]
     pub name: Option<String>,
-    /// The program to start, or the program and its arguments as a list.
+    /// Program to start, or the program and its arguments as a list. Excludes `url`.
     pub command: Option<RawCommand>,
     /// Arguments of `command`, after those in its list.
     pub args: Vec<String>,
-    /// Environment variables of the program. It inherits only a minimal environment otherwise.
+    /// Environment variables of the program, besides a minimal environment; vmcp's own variables are not
+    /// inherited.
     pub env: BTreeMap<String, Secret>,
-    /// Working directory of the program.
+    /// Working directory of the program. Default: that of vmcp.
     pub cwd: Option<String>,
-    /// Address of a remote server, http or https, without credentials.
+    /// Address of a remote server, http or https, without credentials. Excludes `command`.
     pub url: Option<String>,
     /// Transport: `stdio` with `command`; `streamable-http` (default) or `sse` with `url`.
     pub transport: Option<RawTransport>,
-    /// HTTP headers sent with every request to `url`, such as `Authorization`.
+    /// HTTP headers of every request to `url`, such as `Authorization`; at most 64.
     pub headers: BTreeMap<String, Secret>,
-    /// `false`: listed, but neither connected nor searched nor called.
+    /// Use this backend. `false`: it is shown in status, but neither connected nor searched nor called.
     pub enabled: bool,
-    /// Longest call of one of its tools. Default: `proxy.toolTimeout`.
+    /// Time limit of a call of one of this backend's tools, up to `proxy.maxToolTimeout`. Default:
+    /// `proxy.toolTimeout`.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: Option<RawDuration>,
-    /// Longest connection attempt. Default: `proxy.connectionTimeout`.
+    /// Time limit of one connection attempt. Default: `proxy.connectionTimeout`.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub connection_timeout: Option<RawDuration>,
-    /// Connect at start, even if `proxy.lazyConnect` is on.
+    /// Connect at start even if `proxy.lazyConnect` is on.
     pub preconnect: bool,
 }
 
@@ -175,26 +181,35 @@ pub enum RawCommand {
     Line(Vec<String>),
 }
 
-/// How a backend is spoken to.
+/// Transports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "Transport")]
 pub enum RawTransport {
-    /// A child process.
+    /// A child process on its standard input and output.
     Stdio,
-    /// Streamable HTTP; the protocol era is found out.
+    /// Streamable HTTP; the protocol's era is negotiated.
     StreamableHttp,
     /// The older HTTP+SSE transport.
     Sse,
 }
 
-/// Whether a backend may have this name.
+/// Returns true if a backend may have this name.
 pub fn is_backend_name(name: &str) -> bool {
     normalize_name(name).as_deref() == Some(name) && !RESERVED_NAMES.contains(&name)
 }
 
-/// The legal name that is closest to `name`: lower case, other characters as `-`, at most 63, letters or digits at
-/// both ends (GMT-14). `None` when nothing is left.
+/// Returns the legal name that is closest to `name`: lower case, other characters as `-`, at most
+/// [`MAX_BACKEND_NAME`] characters, a letter or digit at both ends. `None` if nothing is left.
+///
+/// # Examples
+///
+/// ```
+/// use vmcp_config::normalize_name;
+///
+/// assert_eq!(normalize_name("My Server (new)").as_deref(), Some("my-server-new"));
+/// assert_eq!(normalize_name("日本"), None);
+/// ```
 pub fn normalize_name(name: &str) -> Option<String> {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.');
     let mut normalized = String::new();
@@ -206,7 +221,7 @@ pub fn normalize_name(name: &str) -> Option<String> {
         }
     }
     let trimmed = normalized.trim_matches(['-', '_', '.']);
-    // Only ASCII is left, so that any place is a boundary.
+    // Only ASCII is left, so that a cut is always on a character's boundary.
     let cut = trimmed.get(..MAX_BACKEND_NAME).unwrap_or(trimmed).trim_end_matches(['-', '_', '.']);
     (!cut.is_empty()).then(|| cut.to_owned())
 }

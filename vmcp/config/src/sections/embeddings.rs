@@ -1,4 +1,5 @@
-//! `optimizer.embeddings`: where vectors come from (R022-20, -22, -42, GOB-50).
+//! `optimizer.embeddings`: the embedding provider that makes vectors for search by meaning, and the fallback
+//! while it fails.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,82 +16,82 @@ use crate::values::headers::{self, Headers};
 use crate::values::http_url;
 use crate::values::secret::Secret;
 
-/// The one model that runs in-process.
+/// Name of the one model that runs inside the process.
 pub const LOCAL_MODEL: &str = "all-MiniLM-L6-v2";
 
-/// Where vectors come from.
+/// Validated settings of the embedding provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Embeddings {
-    /// Who makes them.
+    /// Source of the vectors.
     pub provider: EmbeddingProvider,
-    /// What a search does while nobody does.
+    /// Behavior of a search while vectors cannot be made.
     pub on_unavailable: OnUnavailable,
 }
 
-/// Who makes vectors.
+/// Source of the vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EmbeddingProvider {
-    /// Nobody: searches go by words alone.
+    /// No vectors: searches use keywords alone.
     None,
-    /// A model in this process.
+    /// A small model inside the process.
     Local {
-        /// Name of the model; [`LOCAL_MODEL`].
+        /// Name of the model; always [`LOCAL_MODEL`].
         model: String,
-        /// Folder that holds it; `None`: where `vmcp` puts what it downloads.
+        /// Folder of the model's files; `None`: the folder that vmcp downloads to.
         model_dir: Option<PathBuf>,
     },
     /// HuggingFace Text Embeddings Inference.
     Tei {
-        /// Base URL, to which `/embed` is added.
+        /// Base URL of the service, to which `/embed` is added.
         endpoint: Url,
-        /// The model that the service is expected to serve; another one is reported.
+        /// Model that the service is expected to serve; a warning names any other.
         model: Option<String>,
-        /// Longest request.
+        /// Time limit of one request.
         timeout: Duration,
-        /// Sent with every request.
+        /// HTTP headers of every request.
         headers: Headers,
     },
     /// Any service with OpenAI's `/v1/embeddings`: OpenAI, vLLM, Ollama.
     OpenAi {
         /// Base URL with the version, to which `/embeddings` is added: `https://api.openai.com/v1`.
         endpoint: Url,
-        /// The model to ask for.
+        /// Model to ask for.
         model: String,
-        /// Sent as a bearer token.
+        /// Key sent as a bearer token; `None`: no `Authorization` header.
         api_key: Option<Secret>,
-        /// Ask for vectors of this length; `None`: the model's own.
+        /// Length of the vectors to ask for; `None`: the model's own.
         dimensions: Option<u32>,
-        /// Longest request.
+        /// Time limit of one request.
         timeout: Duration,
-        /// Sent with every request.
+        /// HTTP headers of every request.
         headers: Headers,
     },
 }
 
-/// What a search does while vectors cannot be made.
+/// Behavior of a search while vectors cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnUnavailable {
-    /// Goes by words alone and says so.
+    /// Search by keywords alone, and say so in the answer.
     Degrade,
-    /// Fails.
+    /// Answer with an error.
     Fail,
 }
 
-/// Where vectors come from.
+/// Source of the vectors for search by meaning.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Embeddings")]
 pub struct RawEmbeddings {
-    /// Who makes them.
+    /// Source of the vectors. The first use of `local` downloads a model of about 90 MB.
     pub provider: RawProvider,
-    /// What a search does while that fails.
+    /// Behavior of a search while vectors cannot be made.
     pub on_unavailable: OnUnavailable,
-    /// With `provider: tei`.
+    /// Settings of `provider: tei`; a warning says if another provider is chosen.
     pub tei: Option<RawTei>,
-    /// With `provider: openai`.
+    /// Settings of `provider: openai`; a warning says if another provider is chosen.
     pub openai: Option<RawOpenAi>,
-    /// With `provider: local`.
+    /// Settings of `provider: local`; a warning says if another provider is chosen.
     pub local: Option<RawLocal>,
 }
 
@@ -106,18 +107,18 @@ impl Default for RawEmbeddings {
     }
 }
 
-/// Who makes vectors.
+/// Source of the vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "EmbeddingProvider")]
 pub enum RawProvider {
-    /// A small model in this process.
+    /// A small model inside the process.
     Local,
     /// HuggingFace Text Embeddings Inference.
     Tei,
     /// Any service with OpenAI's `/v1/embeddings`: OpenAI, vLLM, Ollama.
     OpenAi,
-    /// Nobody: searches go by words alone.
+    /// No vectors: searches use keywords alone.
     None,
 }
 
@@ -126,14 +127,14 @@ pub enum RawProvider {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Tei")]
 pub struct RawTei {
-    /// Base URL, such as `http://tei:8080`.
+    /// Required. Base URL of the service, such as `http://tei:8080`.
     pub endpoint: Option<String>,
-    /// The model that the service is expected to serve; a warning says when it serves another.
+    /// Model that the service is expected to serve; a warning names any other.
     pub model: Option<String>,
-    /// Longest request.
+    /// Time limit of one request. Beyond it, the request has failed and is tried again later.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: RawDuration,
-    /// Headers sent with every request, such as `Authorization`.
+    /// HTTP headers of every request, such as `Authorization`.
     pub headers: BTreeMap<String, Secret>,
 }
 
@@ -150,17 +151,17 @@ impl Default for RawTei {
 pub struct RawOpenAi {
     /// Base URL with the version, such as `http://localhost:11434/v1`.
     pub endpoint: String,
-    /// The model to ask for.
+    /// Model to ask for.
     pub model: String,
-    /// Sent as a bearer token unless it is empty; write `${OPENAI_API_KEY}`.
+    /// API key, sent as a bearer token unless it is empty; write `${OPENAI_API_KEY}`.
     pub api_key: Option<Secret>,
-    /// Ask for vectors of this length.
+    /// Length of the vectors to ask for. Default: the model's own.
     #[schemars(range(min = 1, max = 65_536))]
     pub dimensions: Option<u32>,
-    /// Longest request.
+    /// Time limit of one request. Beyond it, the request has failed and is tried again later.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub timeout: RawDuration,
-    /// Headers sent with every request.
+    /// HTTP headers of every request.
     pub headers: BTreeMap<String, Secret>,
 }
 
@@ -177,14 +178,14 @@ impl Default for RawOpenAi {
     }
 }
 
-/// A small model in this process.
+/// A small model inside the process.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Local")]
 pub struct RawLocal {
-    /// Only `all-MiniLM-L6-v2` so far.
+    /// Name of the model; `all-MiniLM-L6-v2` is the only one so far.
     pub model: String,
-    /// Folder that holds the model. Default: where vmcp puts what it downloads.
+    /// Folder of the model's files. Default: the folder that vmcp downloads to.
     pub model_dir: Option<String>,
 }
 
@@ -205,7 +206,7 @@ impl RawEmbeddings {
             RawProvider::Tei => self.tei.clone().unwrap_or_default().validate(report),
             RawProvider::OpenAi => self.openai.clone().unwrap_or_default().validate(report),
         };
-        // Where there is no provider, there is a problem, and the configuration is never used.
+        // A missing provider has been reported as a problem, so this configuration is never used.
         let provider = provider.unwrap_or(EmbeddingProvider::None);
         Embeddings { provider, on_unavailable: self.on_unavailable }
     }
@@ -275,7 +276,7 @@ impl RawOpenAi {
         Some(EmbeddingProvider::OpenAi {
             endpoint,
             model: self.model,
-            // `${OPENAI_API_KEY:-}`: local services need none.
+            // `${OPENAI_API_KEY:-}` is empty for local services, which need no key.
             api_key: self.api_key.filter(|key| !key.expose().is_empty()),
             dimensions: self.dimensions,
             timeout,

@@ -1,22 +1,22 @@
-//! `incomingAuth`: who may call.
+//! `incomingAuth`: authentication of clients; `anonymous` is the only kind so far.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Who may call.
+/// Authentication of clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IncomingAuth {
-    /// Whoever reaches the port.
+    /// No authentication: every client that reaches the port may call.
     #[default]
     Anonymous,
 }
 
-/// Who may call.
+/// Authentication of clients.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "IncomingAuth")]
 pub struct RawIncomingAuth {
-    /// Only `anonymous` so far.
+    /// Kind of authentication; `anonymous` is the only one so far.
     #[serde(rename = "type")]
     pub kind: RawIncomingAuthType,
 }
@@ -27,12 +27,12 @@ impl Default for RawIncomingAuth {
     }
 }
 
-/// How callers prove who they are.
+/// Kinds of authentication.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "IncomingAuthType")]
 pub enum RawIncomingAuthType {
-    /// They need not: whoever reaches the port may call.
+    /// No authentication: every client that reaches the port may call.
     Anonymous,
 }
 

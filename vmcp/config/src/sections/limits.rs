@@ -1,32 +1,32 @@
-//! `optimizer.limits`: how large a client's input may be (R022-37).
+//! `optimizer.limits`: upper bounds on the input of clients; each protects memory and the time of a search.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-// The file's form is already valid once its ranges hold, so that one type serves both.
-/// Bounds on what clients send.
+// Raw and validated form in one type: the ranges of the schema are the only rules.
+/// Upper bounds on the input of clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Limits {
-    /// Characters in the description of a search.
+    /// Most characters in the description of a search; a longer one is a client error.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub description_chars: usize,
-    /// Characters in the keywords of a search.
+    /// Most characters in the keywords of a search; more are a client error.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub keywords_chars: usize,
-    /// Words in the keywords of a search.
+    /// Most words in the keywords of a search; more are a client error.
     #[schemars(range(min = 1, max = 10_000))]
     pub keywords_terms: usize,
-    /// Characters in the name of a tool to call.
+    /// Most characters in the name of a tool to call; a longer one is a client error.
     #[schemars(range(min = 1, max = 1024))]
     pub tool_name_chars: usize,
-    /// Bytes in the arguments of a tool call.
+    /// Most bytes in the arguments of a tool call by call_tool; more are a client error.
     #[schemars(range(min = 1, max = 1_073_741_824))]
     pub parameters_bytes: usize,
-    /// Levels of nesting in the arguments of a tool call.
+    /// Most levels of nesting in the arguments of a tool call by call_tool; more are a client error.
     #[schemars(range(min = 1, max = 127))]
     pub parameters_depth: usize,
-    /// Bytes in the body of a request; a longer one is answered with 413.
+    /// Most bytes in the body of a request; a longer one is answered with 413.
     #[schemars(range(min = 1024, max = 1_073_741_824))]
     pub body_bytes: usize,
 }

@@ -1,4 +1,4 @@
-//! `operational`: logging, time-outs by backend, what happens when backends fail (GOB-20, R022-30).
+//! `operational`: log level, time-outs of single backends, and the circuit breaker.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -11,47 +11,50 @@ use crate::problems::Report;
 use crate::sections::proxy::TIMEOUT;
 use crate::values::duration::{self, MAX_DURATION, RawDuration};
 
-/// How long a breaker may stay open.
+/// Range of the time that a circuit breaker stays open, from 1 s to 24 h.
 const OPEN_DURATION: RangeInclusive<Duration> = Duration::from_secs(1)..=MAX_DURATION;
 
-/// Operation and failure handling. The time-outs of the file are in [`super::Proxy`] and [`super::Backend`].
+/// Log level and circuit breaker. The time-outs of the section are validated into
+/// [`Proxy`](super::proxy::Proxy) and [`Backend`](super::backend::Backend).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operational {
-    /// Least severe log line that is written, unless the command line or the environment says otherwise.
+    /// Least severe level of log lines that are written, unless the command line or the environment sets
+    /// another.
     pub log_level: LogLevel,
-    /// Fails calls at once while a backend is known to be broken.
+    /// Circuit breaker of each backend.
     pub circuit_breaker: CircuitBreaker,
 }
 
-/// When calls to a broken backend fail without being tried.
+/// Settings of the circuit breaker that each backend has: after `failure_threshold` consecutive failures,
+/// calls fail at once for `timeout`; then one call is let through as a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CircuitBreaker {
-    /// Off: every call is tried.
+    /// False: every call is sent.
     pub enabled: bool,
-    /// Consecutive failures that open it.
+    /// Consecutive failures that open the breaker.
     pub failure_threshold: u32,
-    /// How long it stays open before one call is let through as a probe.
+    /// Time that the breaker stays open before one call is let through as a probe.
     pub timeout: Duration,
 }
 
-/// Severity of log lines.
+/// Level of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// Everything, for development.
+    /// Every step, for development.
     Trace,
-    /// What helps to find out why.
+    /// Details that help to find a cause.
     Debug,
-    /// What an operator wants to know.
+    /// Events that an operator wants to see.
     Info,
-    /// What degrades something.
+    /// Events that degrade the service.
     Warn,
-    /// What failed.
+    /// Failures.
     Error,
 }
 
 impl LogLevel {
-    /// As written in the file.
+    /// Returns the level as it is written in the file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Trace => "trace",
@@ -63,25 +66,25 @@ impl LogLevel {
     }
 }
 
-/// What an unreachable backend means to the others: nothing, and nothing else is offered.
+/// Effect of an unreachable backend on the others; that there is none is the only choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "PartialFailureMode")]
 pub enum RawPartialFailureMode {
-    /// Go on with those that are reachable.
+    /// Serve the backends that are reachable.
     BestEffort,
 }
 
-/// Operation and failure handling.
+/// Logging, time-outs of single backends, failure handling.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Operational")]
 pub struct RawOperational {
-    /// Least severe log line that is written.
+    /// Least severe level of log lines that are written. The command line and the environment override it.
     pub log_level: LogLevel,
-    /// Time-outs of tool calls.
+    /// Time limits of tool calls.
     pub timeouts: RawTimeouts,
-    /// What happens when backends fail.
+    /// Handling of backends that fail.
     pub failure_handling: RawFailureHandling,
 }
 
@@ -95,27 +98,29 @@ impl Default for RawOperational {
     }
 }
 
-/// Time-outs of tool calls.
+/// Time limits of tool calls.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Timeouts")]
 pub struct RawTimeouts {
-    /// For every backend; the same as `proxy.toolTimeout`, which it overrides.
+    /// Time limit of a tool call to any backend; overrides `proxy.toolTimeout`.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub default: Option<RawDuration>,
-    /// For single backends, by name; the same as `timeout` in `backends`.
+    /// Time limits of tool calls to single backends, by the backend's name; the same as `timeout` in
+    /// `backends`, and a mistake if both are given.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub per_workload: BTreeMap<String, RawDuration>,
 }
 
-/// What happens when backends fail.
+/// Handling of backends that fail.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "FailureHandling")]
 pub struct RawFailureHandling {
-    /// What an unreachable backend means to the others. Only `best_effort` so far.
+    /// Effect of an unreachable backend on the others. `best_effort`, which is none, is the only choice so
+    /// far.
     pub partial_failure_mode: RawPartialFailureMode,
-    /// Fails calls at once while a backend is known to be broken.
+    /// Circuit breaker: fail calls at once while a backend is known to be broken.
     pub circuit_breaker: RawCircuitBreaker,
 }
 
@@ -128,17 +133,19 @@ impl Default for RawFailureHandling {
     }
 }
 
-/// Fails calls at once while a backend is known to be broken.
+/// Circuit breaker of each backend: after `failureThreshold` consecutive failures, calls fail at once for
+/// `timeout`; then one call is let through as a probe.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "CircuitBreaker")]
 pub struct RawCircuitBreaker {
-    /// `false`: every call is tried.
+    /// Use the circuit breaker. `false`: every call is sent, however many have failed.
     pub enabled: bool,
-    /// Consecutive failures that open it.
+    /// Consecutive failures that open the breaker.
     #[schemars(range(min = 1, max = 1000))]
     pub failure_threshold: u32,
-    /// How long it stays open before one call is let through as a probe.
+    /// Time that the breaker stays open before one call is let through as a probe. If the probe fails, the
+    /// breaker opens again.
     #[schemars(extend("x-range" = duration::words(&OPEN_DURATION)))]
     pub timeout: RawDuration,
 }

@@ -1,4 +1,5 @@
-//! `optimizer`: find_tool, call_tool and what `tools/list` shows (R022-07, -19…22, -45, -46; ).
+//! `optimizer`: the tools find_tool and call_tool in place of hundreds of definitions, and the exposure of
+//! tools in `tools/list`.
 
 use std::path::PathBuf;
 
@@ -10,46 +11,47 @@ use crate::sections::embeddings::{Embeddings, RawEmbeddings};
 use crate::sections::limits::Limits;
 use crate::sections::search::{RawSearch, Search};
 
-/// The optimizer.
+/// Validated settings of the optimizer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Optimizer {
-    /// Off: no `optim.*` tools, no embeddings, no database. On by default in this file; off by default in the
-    /// Kubernetes resource (R022-19).
+    /// False: no `optim.*` tools, no embeddings, no database. The default is on in this file and off in the
+    /// Kubernetes resource.
     pub enabled: bool,
-    /// What `tools/list` shows.
+    /// Tools that `tools/list` shows.
     pub exposure: Exposure,
-    /// With [`Exposure::Auto`]: tokens that the whole list may cost before only the optimizer's tools are listed.
+    /// Most tokens that the whole list may cost under [`Exposure::Auto`]; above, only the optimizer's tools
+    /// and `pinned_tools` are listed.
     pub auto_token_budget: u32,
-    /// Resolved names of tools that are always listed.
+    /// Resolved names of tools that are listed under every exposure.
     pub pinned_tools: Vec<String>,
-    /// How the optimizer's tools are spelled when listed.
+    /// Spelling of the optimizer's tools in `tools/list`.
     pub tool_name_style: ToolNameStyle,
-    /// Bare `find_tool` and `call_tool` are accepted on call while no backend's tool has that name (R022-45).
+    /// Accepts bare `find_tool` and `call_tool` in a call while no backend's tool has that name.
     pub legacy_aliases: bool,
-    /// Cut longer results of tools, with a notice (R022-46). `None`: never.
+    /// Longest result of a tool, in tokens; a longer one is cut, with a notice. `None`: none is cut.
     pub max_tool_response_tokens: Option<u32>,
-    /// Ranking.
+    /// Ranking of tools in a search.
     pub search: Search,
     /// Folder of the database; `None`: the user's cache folder.
     pub storage_dir: Option<PathBuf>,
-    /// Where vectors come from.
+    /// Embedding provider.
     pub embeddings: Embeddings,
-    /// How large a client's input may be.
+    /// Upper bounds on the input of clients.
     pub limits: Limits,
 }
 
-/// What `tools/list` shows.
+/// Tools that `tools/list` shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Exposure {
-    /// Everything while it costs no more than `autoTokenBudget`, else as MetaOnly.
+    /// All tools while they cost no more than `autoTokenBudget`, else as MetaOnly.
     Auto,
-    /// Everything, and the optimizer's tools.
+    /// All tools, and the optimizer's.
     All,
     /// The optimizer's tools and `pinnedTools`.
     MetaOnly,
 }
 
-/// How the optimizer's tools are spelled when listed. Calls may use either spelling.
+/// Spelling of the optimizer's tools in `tools/list`. Calls may use either spelling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolNameStyle {
@@ -61,34 +63,35 @@ pub enum ToolNameStyle {
     Underscore,
 }
 
-/// The optimizer: find_tool and call_tool in place of hundreds of tool definitions.
+/// find_tool and call_tool in place of hundreds of tool definitions.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Optimizer")]
 pub struct RawOptimizer {
-    /// `false`: no `optim.*` tools, no embeddings, no database.
+    /// Offer the optimizer's tools. `false`: no `optim.*` tools, no embeddings, no database.
     pub enabled: bool,
-    /// What `tools/list` shows.
+    /// Tools that `tools/list` shows.
     pub exposure: Exposure,
-    /// With `exposure: Auto`: tokens that the whole list may cost before only the optimizer's tools are listed.
+    /// Most tokens that the whole list may cost under `exposure: Auto`; above, only the optimizer's tools and
+    /// `pinnedTools` are listed.
     #[schemars(range(max = 100_000_000))]
     pub auto_token_budget: u32,
-    /// Names of tools, as listed, that are always listed.
+    /// Names of tools, as listed, that are listed under every exposure.
     pub pinned_tools: Vec<String>,
-    /// How the optimizer's tools are spelled when listed. Calls may use either spelling.
+    /// Spelling of the optimizer's tools in `tools/list`. Calls may use either spelling.
     pub tool_name_style: ToolNameStyle,
-    /// Accept bare `find_tool` and `call_tool` on call, while no backend's tool has that name.
+    /// Accept bare `find_tool` and `call_tool` in a call while no backend's tool has that name.
     pub legacy_aliases: bool,
-    /// Cut results of tools that are longer than this many tokens, with a notice. Without it, none is cut.
+    /// Longest result of a tool, in tokens; a longer one is cut, with a notice. Without it, none is cut.
     #[schemars(range(min = 100, max = 100_000))]
     pub max_tool_response_tokens: Option<u32>,
-    /// Ranking.
+    /// Ranking of tools in a search.
     pub search: RawSearch,
-    /// Where vectors and hashes are kept.
+    /// Database of vectors and of the definitions' hashes.
     pub storage: RawStorage,
-    /// Where vectors come from.
+    /// Embedding provider: source of the vectors for search by meaning.
     pub embeddings: RawEmbeddings,
-    /// How large a client's input may be.
+    /// Upper bounds on the input of clients.
     pub limits: Limits,
 }
 
@@ -110,12 +113,12 @@ impl Default for RawOptimizer {
     }
 }
 
-/// Where vectors and hashes are kept.
+/// Database of vectors and of the definitions' hashes.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Storage")]
 pub struct RawStorage {
-    /// Only `sqlite` so far.
+    /// Kind of the database; `sqlite` is the only one so far.
     #[serde(rename = "type")]
     pub kind: StorageType,
     /// Folder of the database. Default: the user's cache folder.
@@ -128,12 +131,11 @@ impl Default for RawStorage {
     }
 }
 
-// R022-21.
-/// Kinds of storage.
+/// Kinds of databases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StorageType {
-    /// A file.
+    /// SQLite: one file, no server.
     Sqlite,
 }
 

@@ -1,4 +1,5 @@
-//! `proxy`: when backends are connected, how long they may take, how often they are listed (GOB-15…24, GMT-23, X-18).
+//! `proxy`: connections to backends: lazy or at start, retried with exponential backoff, refreshed on a
+//! timer, and the time-outs of tool calls.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -9,25 +10,27 @@ use serde::{Deserialize, Serialize};
 use crate::problems::Report;
 use crate::values::duration::{self, MAX_DURATION, RawDuration};
 
-/// What any time-out may be.
+/// Range of every time-out, from 1 ms to 24 h; a value outside of it is a mistake.
 pub(crate) const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=MAX_DURATION;
-/// How often backends may be listed anew.
+/// Range of `refreshInterval`, from 1 s to 24 h: a shorter one would list backends without pause.
 const REFRESH_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=MAX_DURATION;
 
 /// Connections to backends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proxy {
-    /// A backend whose definitions are cached is connected on first use only.
+    /// Connects a backend whose definitions are cached on first use only; every other backend is connected at
+    /// start.
     pub lazy_connect: bool,
-    /// Longest connection attempt.
+    /// Time limit of one connection attempt.
     pub connection_timeout: Duration,
-    /// Attempts after the first failed one, before the backend counts as failed.
+    /// Attempts after a failed first one; after them the backend counts as failed.
     pub max_connection_retries: u32,
-    /// Longest tool call, unless the backend or the caller says otherwise. Progress resets it, up to `max_tool_timeout`.
+    /// Time limit of a tool call, unless the backend or the caller sets another. Progress notifications
+    /// restart it, up to `max_tool_timeout`.
     pub tool_timeout: Duration,
-    /// Longest tool call that anyone may ask for.
+    /// Upper limit of every tool call, whoever sets its time-out and however much progress it reports.
     pub max_tool_timeout: Duration,
-    /// How often a backend's definitions are listed anew.
+    /// Interval at which a backend's definitions are listed again.
     pub refresh_interval: Duration,
 }
 
@@ -36,23 +39,28 @@ pub struct Proxy {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Proxy")]
 pub struct RawProxy {
-    /// Connect a backend on first use when its definitions are cached; others are connected once, to learn them.
+    /// Connect a backend on its first use when its definitions are cached. Backends without a cached listing
+    /// are always connected at start. `false`: connect all at start.
     pub lazy_connect: bool,
-    /// Names of backends to connect at start all the same.
+    /// Names of backends to connect at start in spite of `lazyConnect`. A name that is not in `backends` is a
+    /// mistake.
     pub preconnect_servers: Vec<String>,
-    /// Longest connection attempt.
+    /// Time limit of one connection attempt. Beyond it, the attempt has failed and the next one follows.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub connection_timeout: RawDuration,
-    /// Attempts after the first failed one, 1, 2, 4, … 16 seconds apart.
+    /// Attempts after a failed first one, with exponential backoff (1, 2, 4, 8, then 16 seconds apart). After
+    /// the last, the backend counts as failed and is tried again on use and on a timer.
     #[schemars(range(max = 100))]
     pub max_connection_retries: u32,
-    /// Longest tool call. `operational.timeouts.default`, where given, wins.
+    /// Time limit of a tool call; beyond it, the caller gets a time-out error. Progress notifications restart
+    /// it, up to `maxToolTimeout`. `operational.timeouts.default` overrides it.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub tool_timeout: RawDuration,
-    /// Longest tool call that a backend's `timeout` or a caller may ask for.
+    /// Upper limit of every tool call, whatever its progress. A backend's `timeout` above it is a mistake.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
     pub max_tool_timeout: RawDuration,
-    /// How often a backend's definitions are listed anew, besides when it says that they changed.
+    /// Interval at which a backend's definitions are listed again. A backend that announces a change is
+    /// listed at once.
     #[schemars(extend("x-range" = duration::words(&REFRESH_INTERVAL)))]
     pub refresh_interval: RawDuration,
 }
@@ -72,7 +80,8 @@ impl Default for RawProxy {
 }
 
 impl RawProxy {
-    /// `default_timeout` is `operational.timeouts.default`.
+    /// Validates the section; `default_timeout` is `operational.timeouts.default`, which overrides
+    /// `proxy.toolTimeout`.
     pub(crate) fn validate(&self, default_timeout: Option<&RawDuration>, report: &mut Report) -> Proxy {
         let max_tool_timeout = self.max_tool_timeout.validate("proxy.maxToolTimeout", &TIMEOUT, report);
         let (path, tool_timeout) = match default_timeout {
@@ -99,7 +108,8 @@ impl RawProxy {
     }
 }
 
-/// The time-out at `path`, which must not exceed `proxy.maxToolTimeout`.
+/// Returns `timeout`, and reports a problem at `path` if it exceeds `max_tool_timeout`
+/// (`proxy.maxToolTimeout`).
 pub(crate) fn cap_timeout(most: Duration, path: &str, timeout: Duration, report: &mut Report) -> Duration {
     if timeout > most {
         let (timeout, most) = (duration::format(timeout), duration::format(most));

@@ -1,4 +1,5 @@
-//! `optimizer.search`: how tools are ranked and how many are returned (R022-07).
+//! `optimizer.search`: ranking of tools (keywords by BM25F, meaning by cosine distance, fused) and the number
+//! of results.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,29 +7,30 @@ use serde::{Deserialize, Serialize};
 use crate::problems::Report;
 use crate::values::decimal::RawDecimal;
 
-/// Ranking.
+/// Ranking of tools in a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
-    /// How many tools a search returns unless it asks for fewer or more.
+    /// Tools returned by a search that asks for no number of its own.
     pub max_tools: usize,
-    /// Weight of meaning against words, from 0 (words only) to 1 (meaning only).
+    /// Weight of meaning against keywords, from 0 (keywords only) to 1 (meaning only).
     pub hybrid_semantic_ratio: f32,
-    /// Tools farther than this cosine distance, from 0 to 2, count as not found by meaning. `None`: no cut.
+    /// Greatest cosine distance, from 0 to 2, at which a tool counts as found by meaning. `None`: no limit.
     pub semantic_distance_threshold: Option<f32>,
 }
 
-/// Ranking.
+/// Ranking of tools in a search.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Search")]
 pub struct RawSearch {
-    /// How many tools a search returns.
+    /// Tools returned by a search that asks for no number of its own.
     #[schemars(range(min = 1, max = 50))]
     pub max_tools: usize,
-    /// Weight of meaning against words, "0" (words only) to "1" (meaning only).
+    /// Weight of meaning against keywords, from "0" (keywords only) to "1" (meaning only).
     #[schemars(extend("x-range" = "0 to 1"))]
     pub hybrid_semantic_ratio: RawDecimal,
-    /// Tools farther than this cosine distance, "0" to "2", count as not found by meaning. Without it, there is no cut.
+    /// Greatest cosine distance, from "0" (identical) to "2" (opposite), at which a tool counts as found by
+    /// meaning; tools beyond it can still be found by keywords. Without it, there is no limit.
     #[schemars(extend("x-range" = "0 to 2"))]
     pub semantic_distance_threshold: Option<RawDecimal>,
 }

@@ -1,4 +1,5 @@
-//! `server`: the ports, the drain and who may call from a browser.
+//! `server`: listening addresses, limits on clients, graceful shutdown, and the secrets and hosts that
+//! protect the ports.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -11,78 +12,87 @@ use crate::problems::{self, Report};
 use crate::values::duration::{self, MAX_DURATION, RawDuration};
 use crate::values::secret::Secret;
 
-/// How long calls in flight may take to end after SIGTERM; zero: they are cut.
+/// Range of `drainTimeout`, up to 24 h; 0 cuts calls in flight at once.
 const DRAIN_TIMEOUT: RangeInclusive<Duration> = Duration::ZERO..=MAX_DURATION;
-/// How long a client may take, to send or to read.
+/// Range of `receiveTimeout` and `writeTimeout`, from 1 s to 24 h.
 const CLIENT_TIMEOUT: RangeInclusive<Duration> = Duration::from_secs(1)..=MAX_DURATION;
-/// How long connections are still taken after SIGTERM.
+/// Range of `shutdownDelay`, up to 10 min.
 const SHUTDOWN_DELAY: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(10);
-/// Characters in a session key or an admin token: fewer are guessed.
+/// Fewest characters of a session key or an admin token; a shorter one could be guessed.
 const MIN_SECRET_CHARS: usize = 16;
 
-/// The listening sockets and what belongs to them. A change of an address needs a restart.
+/// Listening sockets and their limits. A change of an address takes effect after a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// Client port: `/mcp` and the REST twin. Port 0 takes a free one.
+    /// Address of the client port: `/mcp` and the REST twin. Port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Admin port: health, readiness, metrics, status.
+    /// Address of the admin port: health, readiness, metrics, status.
     pub admin_listen: SocketAddr,
-    /// How long calls in flight may take to end after SIGTERM (CARD-15).
+    /// Time that calls in flight are given to end after SIGTERM; then they are cut.
     pub drain_timeout: Duration,
-    /// How long after SIGTERM connections are still taken, while `/readyz` already says that no more are wanted: whoever
-    /// sends clients here needs a moment to notice.
+    /// Time after SIGTERM during which connections are still accepted while `/readyz` already answers 503: a
+    /// load balancer needs a moment to notice.
     pub shutdown_delay: Duration,
-    /// Connections of clients at a time; one more is answered with 503.
+    /// Most client connections at a time; a further one is answered with 503.
     pub max_connections: usize,
-    /// How long a client may take for the headers of a request, and again for its body. An idle connection is closed after
+    /// Time limit for the headers of a request, and again for its body. An idle connection is closed after
     /// the same time.
     pub receive_timeout: Duration,
-    /// How long a client may leave unread what was sent to it.
+    /// Time that a client may leave sent bytes unread before its connection is closed.
     pub write_timeout: Duration,
-    /// Values of `Host` that are served, lower case, with or without port. Empty: those of the loopback address when
-    /// `listen` is one (against DNS rebinding), else any.
+    /// Values of `Host` that are served, lower case, with or without port. Empty: the loopback names when
+    /// `listen` is a loopback address (a guard against DNS rebinding), else any.
     pub allowed_hosts: Vec<String>,
-    /// Values of `Origin` that are served besides loopback ones, such as `https://chat.example.com`. `*`: any.
+    /// Values of `Origin` that are served besides loopback ones, such as `https://chat.example.com`. `*`:
+    /// any.
     pub allowed_origins: Vec<String>,
-    /// Secrets from which the keys that seal session ids are derived: the first seals, all open. Empty: one is made at
-    /// start, and no session survives a restart.
+    /// Secrets from which the keys that seal session ids are derived: the first seals, all open. Empty: a
+    /// random one is made at start, and no session survives a restart.
     pub session_keys: Vec<Secret>,
-    /// `/admin/*` wants one of these as bearer token. Empty: it is served only where `admin_listen` is a loopback address.
+    /// Bearer tokens for `/admin/*`, any of which is accepted. Empty: `/admin/*` is served only if
+    /// `admin_listen` is a loopback address.
     pub admin_tokens: Vec<Secret>,
 }
 
-/// The listening sockets and what belongs to them.
+/// Listening addresses, limits on clients, graceful shutdown.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Server")]
 pub struct RawServer {
-    /// Address and port for clients (`/mcp`). Port 0 takes a free one.
+    /// Address and port for clients (`/mcp`). Port 0 takes a free one. A change takes effect after a restart.
     pub listen: String,
-    /// Address and port for health, readiness, metrics and status.
+    /// Address and port for health, readiness, metrics and status. A change takes effect after a restart.
     pub admin_listen: String,
-    /// How long calls in flight may take to end after SIGTERM.
+    /// Time that calls in flight are given to end after SIGTERM (graceful shutdown). Calls that take longer
+    /// are cut; `0s` cuts all at once.
     #[schemars(extend("x-range" = duration::words(&DRAIN_TIMEOUT)))]
     pub drain_timeout: RawDuration,
-    /// How long after SIGTERM connections are still taken while `/readyz` already says 503. Before the drain.
+    /// Time after SIGTERM during which connections are still accepted while `/readyz` already answers 503, so
+    /// that a load balancer can move clients away. The drain follows.
     #[schemars(extend("x-range" = duration::words(&SHUTDOWN_DELAY)))]
     pub shutdown_delay: RawDuration,
-    /// Connections of clients at a time; one more is answered with 503.
+    /// Most client connections at a time; a further one is answered with 503.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_connections: usize,
-    /// How long a client may take to send the headers of a request, and again for its body. A connection without a request
-    /// is closed after the same time.
+    /// Time limit for the headers of a request, and again for its body; a slower request is dropped. A
+    /// connection without a request is closed after the same time.
     #[schemars(extend("x-range" = duration::words(&CLIENT_TIMEOUT)))]
     pub receive_timeout: RawDuration,
-    /// How long a client may leave unread what was sent to it, before its connection is closed.
+    /// Time that a client may leave sent bytes unread before its connection is closed.
     #[schemars(extend("x-range" = duration::words(&CLIENT_TIMEOUT)))]
     pub write_timeout: RawDuration,
-    /// Values of the `Host` header that are served. Empty: loopback names when `listen` is a loopback address, else any.
+    /// Values of the `Host` header that are served; others are answered with 403. Empty: loopback names if
+    /// `listen` is a loopback address (a guard against DNS rebinding), else any.
     pub allowed_hosts: Vec<String>,
-    /// Values of the `Origin` header that are served besides loopback ones. `*`: any.
+    /// Values of the `Origin` header that are served besides loopback ones, such as
+    /// `https://chat.example.com`; others are answered with 403. `*`: any.
     pub allowed_origins: Vec<String>,
-    /// Secrets that seal session ids: the first seals, all open. Empty: sessions do not survive a restart.
+    /// Secrets of at least 16 characters that seal session ids. The first seals new ids and all open them, so
+    /// that a key can be rotated. Empty: a random one is made at start, and sessions do not survive a
+    /// restart.
     pub session_keys: Vec<Secret>,
-    /// Bearer tokens for `/admin/*`, each of which is good. Empty: it is served only where `adminListen` is a loopback address.
+    /// Bearer tokens of at least 16 characters for `/admin/*`, any of which is accepted. Empty: `/admin/*` is
+    /// served only if `adminListen` is a loopback address.
     pub admin_tokens: Vec<Secret>,
 }
 
@@ -156,7 +166,7 @@ fn check_secrets(secrets: &[Secret], path: &str, report: &mut Report) {
 }
 
 fn validate_address(text: &str, path: &str, report: &mut Report) -> SocketAddr {
-    // `localhost` is the one name that needs no resolver, and the one that people write.
+    // `localhost` is the one host name that needs no resolver, and the one that people write.
     let numeric = match text.trim().strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),
         None => text.trim().to_owned(),

@@ -1,4 +1,4 @@
-//! `telemetry`: where traces go (CARD-07) and whether metrics are served.
+//! `telemetry`: export of traces by OTLP over HTTP, and Prometheus metrics on the admin port.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,21 @@ use crate::values::headers::{self, Headers};
 use crate::values::http_url;
 use crate::values::secret::Secret;
 
-/// Traces and metrics.
+/// Validated settings of traces and metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Telemetry {
-    /// Where traces are sent by OTLP over HTTP: the collector's base URL, to which `/v1/traces` is added. `None`: nowhere.
+    /// OTLP/HTTP collector: its base URL, to which `/v1/traces` is added. `None`: no traces are exported.
     pub endpoint: Option<Url>,
-    /// `service.name`.
+    /// Value of the resource attribute `service.name`.
     pub service_name: String,
-    /// Share of traces that start here and are kept, from 0 to 1. A caller's decision is followed.
+    /// Share of the traces started here that are sampled, from 0 to 1. The sampling decision of a caller's
+    /// `traceparent` is followed.
     pub sampling_rate: f32,
-    /// Sent with every export.
+    /// HTTP headers of every export.
     pub headers: Headers,
-    /// Whether spans are exported; never true without an endpoint.
+    /// True if spans are exported; never without an endpoint.
     pub tracing_enabled: bool,
-    /// Whether the admin port serves `/metrics`.
+    /// True if the admin port serves `/metrics`.
     pub metrics_enabled: bool,
 }
 
@@ -34,18 +35,20 @@ pub struct Telemetry {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Telemetry")]
 pub struct RawTelemetry {
-    /// OTLP/HTTP collector: `https://collector:4318`, or `collector:4318`. Without it, nothing is exported.
+    /// OTLP/HTTP collector that traces are sent to: `https://collector:4318`, or `collector:4318`.
+    /// `/v1/traces` is added. Without it, nothing is exported.
     pub endpoint: Option<String>,
-    /// Name of this server in traces.
+    /// Name of this server in traces (`service.name`).
     pub service_name: String,
-    /// Share of traces that are kept, "0" to "1". A caller's sampling decision is followed.
+    /// Share of the traces started here that are sampled, from "0" to "1". The sampling decision of a
+    /// caller's `traceparent` is followed.
     #[schemars(extend("x-range" = "0 to 1"))]
     pub sampling_rate: RawDecimal,
-    /// Headers sent to the collector, such as `Authorization`.
+    /// HTTP headers sent to the collector, such as `Authorization`.
     pub headers: BTreeMap<String, Secret>,
-    /// An `endpoint` without a scheme is http rather than https.
+    /// Read an `endpoint` without a scheme as http rather than https.
     pub insecure: bool,
-    /// Export traces. Default: whether there is an `endpoint`.
+    /// Export traces. Default: `true` if there is an `endpoint`. `true` without an `endpoint` is a mistake.
     pub tracing_enabled: Option<bool>,
     /// Serve Prometheus metrics at `/metrics` on the admin port.
     pub metrics_enabled: bool,

@@ -1,4 +1,5 @@
-//! Numbers that are written as strings, because Kubernetes has no decimals: read from either, kept as text.
+//! Decimals, written as a number or as a string (Kubernetes has no decimals) and kept as text until
+//! validated.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -39,7 +40,7 @@ pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String,
     deserializer.deserialize_any(Text)
 }
 
-/// A decimal as written in the file: `"0.6"` or `0.6`.
+/// Decimal as written in the file: `"0.6"` or `0.6`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RawDecimal(#[serde(deserialize_with = "text")] String);
@@ -63,7 +64,7 @@ impl JsonSchema for RawDecimal {
 }
 
 impl RawDecimal {
-    /// The number, or a problem when it is none or outside of `range` (then the least one stands in).
+    /// Returns the number. Reports a problem if it is none or outside of `range`; the least one stands in.
     pub(crate) fn validate(&self, path: &str, range: &RangeInclusive<f32>, report: &mut Report) -> f32 {
         let (least, most) = (range.start(), range.end());
         match self.0.trim().parse::<f32>() {

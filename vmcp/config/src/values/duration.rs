@@ -1,4 +1,4 @@
-//! Durations as Kubernetes and Go write them: `30s`, `1m30s`, `500ms`. A bare number means seconds.
+//! Durations as Kubernetes and Go write them: `30s`, `1m30s`, `500ms`; a bare number is seconds.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -10,15 +10,16 @@ use serde::{Deserialize, Serialize};
 use crate::problems::Report;
 use crate::values::decimal;
 
-/// The longest duration that any setting takes.
+/// Longest duration that any setting takes, 24 h.
 pub(crate) const MAX_DURATION: Duration = Duration::from_hours(24);
 
-/// What the text of a duration looks like.
+/// Regular expression of a duration's text, as the schema has it.
 pub const PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(ms|us|µs|ns|h|m|s)?)+$";
-/// The schema's key for what a duration or a decimal may be, in words: JSON Schema has no range for text.
+/// Key of the schema for the range of a duration or decimal in words, `1ms to 24h`: JSON Schema has no range
+/// for text.
 pub const RANGE: &str = "x-range";
 
-/// A duration as written in the file.
+/// Duration as written in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RawDuration(#[serde(deserialize_with = "decimal::text")] String);
@@ -46,7 +47,8 @@ impl JsonSchema for RawDuration {
 }
 
 impl RawDuration {
-    /// The duration, or a problem when it is none or outside of `range` (then the least one stands in).
+    /// Returns the duration. Reports a problem if it is none (the least one stands in) or is outside of
+    /// `range`.
     pub(crate) fn validate(
         &self,
         path: &str,
@@ -74,7 +76,19 @@ impl RawDuration {
     }
 }
 
-/// `1m30s` → 90 seconds; a bare number is seconds. `None` when the text is no duration or overflows.
+/// Parses a duration: `1m30s` is 90 seconds, a bare number is seconds. `None` if the text is no duration or
+/// overflows.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use vmcp_config::parse_duration;
+///
+/// assert_eq!(parse_duration("1m30s"), Some(Duration::from_secs(90)));
+/// assert_eq!(parse_duration("0.25"), Some(Duration::from_millis(250)));
+/// assert_eq!(parse_duration("1 minute"), None);
+/// ```
 pub fn parse(text: &str) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse::<f64>() {
@@ -103,12 +117,13 @@ pub fn parse(text: &str) -> Option<Duration> {
     (!text.is_empty()).then_some(total)
 }
 
-/// `1ms to 24h`, for [`RANGE`].
+/// Formats a range for the schema's [`RANGE`]: `1ms to 24h`.
 pub(crate) fn words(range: &RangeInclusive<Duration>) -> String {
     format!("{} to {}", format(*range.start()), format(*range.end()))
 }
 
-/// The shortest text that [`parse`] reads back, down to milliseconds: `1m30s`, `500ms`, `0s`.
+/// Formats a duration as the shortest text that [`parse`] reads back, down to milliseconds: `1m30s`, `500ms`,
+/// `0s`.
 pub fn format(duration: Duration) -> String {
     let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
     let parts = [(seconds / 3600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s"), (millis.into(), "ms")];

@@ -1,19 +1,19 @@
-//! HTTP headers that the configuration adds to our requests.
+//! HTTP headers that the configuration adds to vmcp's own requests, and the names that it must not set.
 
 use std::collections::BTreeMap;
 
 use crate::problems::{self, Report};
 use crate::values::secret::Secret;
 
-/// Headers by lower-case name.
+/// Headers by lower-case name; the values are secrets.
 pub type Headers = BTreeMap<String, Secret>;
 
-/// How many headers one upstream may be given.
+/// Most headers of one upstream; more are a mistake.
 const MAX_HEADERS: usize = 64;
-/// Bytes in one header value.
+/// Most bytes in one header's value; a longer one is a mistake.
 const MAX_VALUE_BYTES: usize = 8192;
 
-/// Headers that the transport or the protocol sets itself. `mcp-…` and `proxy-…` are refused as a family.
+/// Headers that the transport or the protocol sets; the families `mcp-…` and `proxy-…` are reserved too.
 const RESERVED: [&str; 17] = [
     "accept",
     "accept-encoding",
@@ -34,7 +34,8 @@ const RESERVED: [&str; 17] = [
     "upgrade",
 ];
 
-/// Checks the headers at `path`. No message repeats a value.
+/// Validates the headers at `path` (names, reserved names, values, duplicates). No message repeats a value,
+/// which may be a secret.
 pub(crate) fn validate(headers: &BTreeMap<String, Secret>, path: &str, report: &mut Report) -> Headers {
     if headers.len() > MAX_HEADERS {
         report.problem(path, format!("{} headers", headers.len()), format!("give at most {MAX_HEADERS}"));

@@ -1,10 +1,11 @@
-//! URLs of the servers that we call.
+//! URLs of the servers that vmcp calls.
 
 use url::Url;
 
 use crate::problems::Report;
 
-/// An absolute `http` or `https` URL that carries no credentials.
+/// Validates an absolute `http` or `https` URL without credentials and fragment; `None` if it cannot be
+/// parsed.
 pub(crate) fn validate(text: &str, path: &str, report: &mut Report) -> Option<Url> {
     let shown = report.shown(path, text);
     let url = match Url::parse(text.trim()) {

@@ -1,4 +1,4 @@
-//! A string that must not be shown.
+//! Secret strings, masked wherever they are formatted or serialized.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,16 +6,26 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What is printed in place of a secret.
+/// Text printed in place of a secret.
 pub const MASK: &str = "***";
 
-/// A value that `Debug`, `Display` and serialization hide; only [`Secret::expose`] gives it away.
+/// A value that `Debug`, `Display` and serialization mask; only [`Secret::expose`] returns it.
+///
+/// # Examples
+///
+/// ```
+/// use vmcp_config::Secret;
+///
+/// let token = Secret::from("t0ken");
+/// assert_eq!(format!("{token} {token:?}"), "*** ***");
+/// assert_eq!(token.expose(), "t0ken");
+/// ```
 #[derive(Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The value itself. Never log what this returns.
+    /// Returns the value itself, which must never be logged.
     pub fn expose(&self) -> &str {
         &self.0
     }

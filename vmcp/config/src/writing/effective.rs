@@ -1,5 +1,5 @@
-//! The configuration in force, as YAML, for `--print-config`: defaults filled in, secrets masked, and the references to
-//! the environment in place of what they stood for.
+//! Rendering of the configuration in force as YAML, for `--print-config`: defaults filled in, secrets masked,
+//! and references to the environment in place of their values.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use crate::problems;
 use crate::raw::RawConfig;
 use crate::values::secret::MASK;
 
-/// `references`: what was written where a value came from the environment, by path.
+/// Renders the raw configuration; `references` has the text, as written, of values that came from elsewhere,
+/// by path.
 pub(crate) fn render(raw: &RawConfig, references: &BTreeMap<String, String>) -> String {
     let mut value = serde_json::to_value(raw).unwrap_or_default();
     restore(&mut value, "", references);
@@ -31,7 +32,7 @@ fn restore(value: &mut Value, path: &str, references: &BTreeMap<String, String>)
             }
         }
         Value::String(text) => {
-            // A secret stays masked: its default may be written into the reference.
+            // A secret stays masked, because the reference may hold a default: `${TOKEN:-t0ken}`.
             if let Some(written) = references.get(path)
                 && text != MASK
             {

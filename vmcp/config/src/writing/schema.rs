@@ -1,4 +1,5 @@
-//! The JSON schema of the file: for editors, and the one table of keys and types that [`crate::checker`] reads.
+//! JSON Schema of the file, generated from the raw types: for editors, and the one table of keys and types
+//! that the checker reads.
 
 use std::sync::LazyLock;
 
@@ -15,17 +16,18 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     schema.to_value()
 });
 
-/// The JSON schema of `vmcp.yaml`; `docs/reference/vmcp.schema.json` is its printed form.
+/// Returns the JSON Schema of `vmcp.yaml`; `docs/reference/vmcp.schema.json` is its printed form.
 pub fn json_schema() -> Value {
     SCHEMA.clone()
 }
 
-/// The same, not copied.
+/// Returns the schema without a copy.
 pub(crate) fn shared() -> &'static Value {
     &SCHEMA
 }
 
-/// "May be absent" is not "may be null": an optional key is described by its type alone. What says nothing is left out.
+/// Simplifies the generated schema: an optional key is described by its type alone, because "may be absent"
+/// is not "may be null", and keywords that say nothing are left out.
 #[derive(Debug, Clone)]
 struct Plain;
 
@@ -47,7 +49,7 @@ impl Transform for Plain {
                 object.extend(only);
             }
         }
-        // The default of a block is the defaults of its keys, which stand with them.
+        // The default of a block is the defaults of its keys, which are described there.
         if object.get("default").is_some_and(|default| default.is_null() || default.is_object()) {
             object.remove("default");
         }
@@ -55,7 +57,7 @@ impl Transform for Plain {
     }
 }
 
-/// Follows `$ref`, which always points into `$defs`; a schema without one is returned as it is.
+/// Follows `$ref`, which always points into `$defs`; a schema without one is returned unchanged.
 pub(crate) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let reference = schema.get("$ref").and_then(Value::as_str);
     reference.and_then(|reference| root.pointer(reference.strip_prefix('#')?)).unwrap_or(schema)

@@ -1,8 +1,8 @@
-//! Renders the fields of a JSON schema as rows of a Markdown table, for people.
+//! Renders the fields of a JSON Schema as rows of a Markdown table.
 //!
-//! Both generated references use it: the settings of `vmcp.yaml` and the fields of the Kubernetes resources. It reads
-//! what the two schemas say: `$ref` into `$defs`, choices as `oneOf` or `enum`, ranges as numbers, as [`RANGE`] or in
-//! the message of a CEL rule of Kubernetes.
+//! Both generated references use it: the settings of `vmcp.yaml` and the fields of the Kubernetes resources.
+//! It reads the keywords of both schemas: `$ref` into `$defs`, choices as `oneOf` or `enum`, and ranges as
+//! numbers, as [`RANGE`](duration::RANGE) or in the message of a CEL rule of Kubernetes.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use crate::values::duration;
 /// Stands in a cell that has nothing to say.
 const NOTHING: &str = "–";
 
-/// Head of the table, to be followed by the rows of [`SchemaTable::write_fields`].
+/// Head of the table; the rows follow.
 const HEAD: &str = "
 | field | type | default | allowed | meaning |
 |---|---|---|---|---|
@@ -43,19 +43,20 @@ pub struct SchemaTable<'a> {
 }
 
 impl<'a> SchemaTable<'a> {
-    /// `root` is where references are looked up. Fields named in `described_elsewhere` get the given words for a type and
-    /// no rows for what they hold.
+    /// Creates a renderer. `$ref` is looked up in `root`. A field named in `described_elsewhere` gets the
+    /// given words as its type and no rows for its content.
     pub fn new(root: &'a Value, described_elsewhere: &'a [(&'a str, &'a str)]) -> Self {
         Self { root, described_elsewhere }
     }
 
-    /// Appends a table of everything inside of `schema`, which stands at `path`.
+    /// Appends a table of all fields inside of `schema`, whose own path is `path`.
     pub fn write(&self, page: &mut String, path: &str, schema: &Value) {
         page.push_str(HEAD);
         self.write_fields(page, path, schema);
     }
 
-    /// Rows for what is inside of a field: the keys of a block, of the items of a list, or of the entries of a map.
+    /// Appends rows for the content of a field: the keys of a block, of the items of a list, or of the
+    /// entries of a map.
     fn write_fields(&self, page: &mut String, path: &str, schema: &Value) {
         let definition = resolve(self.root, schema);
         if let Some(items) = definition.get("items") {
@@ -93,7 +94,8 @@ impl<'a> SchemaTable<'a> {
             let quantity = definition.get("pattern").is_some();
             return if quantity { "quantity" } else { "number or percentage" }.to_owned();
         }
-        // Kubernetes knows neither durations nor decimals: a CEL rule says that a string is one.
+        // A Kubernetes schema has neither durations nor decimals: the CEL rule of a string says that it is
+        // one.
         let rule = definition.pointer("/x-kubernetes-validations/0/rule").and_then(Value::as_str);
         let rule = rule.unwrap_or_default();
         let pattern = definition.get("pattern").and_then(Value::as_str);
@@ -123,7 +125,8 @@ impl<'a> SchemaTable<'a> {
         }
     }
 
-    /// The words of a choice, with what each means where the schema says it, or the range of a number.
+    /// Returns the words of a choice, with the meaning of each if the schema has it, or the range of a
+    /// number.
     fn allowed(&self, field: &Value) -> String {
         let definition = resolve(self.root, field);
         if let Some(Value::Array(words)) = definition.get("enum") {
@@ -161,12 +164,12 @@ pub fn range_of_rule(message: &str) -> Option<&str> {
     range.split_once(", such as").map(|(range, _)| range)
 }
 
-/// The schema of a map's entries; `None` for a block of known keys.
+/// Returns the schema of a map's entries; `None` for a block of known keys.
 fn entries(definition: &Value) -> Option<&Value> {
     definition.get("additionalProperties").filter(|entries| entries.is_object())
 }
 
-/// The keys of a block in the order of their declaration, each with its schema.
+/// Yields the keys of a block in the order of their declaration, each with its schema.
 pub(crate) fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
     schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::iter)
 }
@@ -175,7 +178,7 @@ pub(crate) fn description(schema: &Value) -> &str {
     schema.get("description").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A value as people write it: a string without quotes.
+/// Formats a value as people write it: a string without quotes.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -184,7 +187,7 @@ fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
-/// Text that fits a cell: one line, with `|` escaped.
+/// Makes text fit a cell: one line, with `|` escaped.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }

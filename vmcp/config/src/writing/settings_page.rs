@@ -14,7 +14,8 @@ Generated from the JSON schema by `vmcp schema --markdown`; do not edit. What th
 In a path, `[]` stands for each item of a list and `<name>` for a key of your own. Fields in **bold** are required.
 ";
 
-/// Returns every setting as Markdown, one table a section; `docs/reference/configuration.md` is its printed form.
+/// Returns every setting as Markdown, one table a section; `docs/reference/configuration.md` is its printed
+/// form.
 pub fn reference_markdown() -> String {
     let root = schema::shared();
     let table = SchemaTable::new(root, &[]);

@@ -1,6 +1,7 @@
-//! What `vmcp init` writes.
+//! Starter file that `vmcp init` writes.
 
-/// The commented starter file: every setting, those that are not needed commented out without a space after `#`.
+/// Commented starter file with every setting. Optional settings are commented out without a space after `#`,
+/// which tells them from prose.
 pub const STARTER: &str = include_str!("starter.yaml");
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Raw backends → validated ones.
+//! Validates the list of backends: names, transports, and the settings that other sections hold for single
+//! backends.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use crate::values::headers;
 use crate::values::http_url;
 use crate::values::secret::Secret;
 
-/// What the file says about backends outside of `backends`.
+/// Settings of single backends in other sections than `backends`.
 pub(crate) struct SharedBackendSettings<'a> {
     /// `proxy.preconnectServers`.
     pub preconnect: BTreeSet<&'a str>,
@@ -24,7 +25,7 @@ pub(crate) struct SharedBackendSettings<'a> {
     pub max_tool_timeout: Duration,
 }
 
-/// Validates the list, and gives each backend what is said about it shared.
+/// Validates the list, and merges into each backend its settings from other sections.
 pub(crate) fn validate(
     raw: &[RawBackend],
     shared: &SharedBackendSettings<'_>,
