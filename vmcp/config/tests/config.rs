@@ -36,7 +36,7 @@ backends:
   - name: time
     command: [uvx, mcp-server-time]            # stdio, spawned here
   - name: github
-    url: https://api.githubcopilot.com/mcp/    # streamable HTTP; era probed; `transport: sse` for the old kind
+    url: https://api.githubcopilot.com/mcp/    # streamable HTTP; `transport: sse` for the old kind
     headers: { Authorization: "Bearer ${GITHUB_TOKEN}" }
 aggregation: { conflictResolution: prefix }
 optimizer:
@@ -99,7 +99,9 @@ fn an_empty_file_warns_that_there_is_nothing_to_serve() {
 fn a_toolhive_aggregation_is_taken_as_it_is() {
     let config = loaded(
         r#"
-        backends: [{ name: github, url: http://127.0.0.1:9001/mcp, transport: streamable-http }, { name: jira, command: jira }]
+        backends:
+          - { name: github, url: http://127.0.0.1:9001/mcp, transport: streamable-http }
+          - { name: jira, command: jira }
         aggregation:
           conflictResolution: priority
           conflictResolutionConfig: { prefixFormat: "{workload}.", priorityOrder: [jira, github] }

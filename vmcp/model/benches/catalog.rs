@@ -1,4 +1,5 @@
-//! How long a catalog of 15,000 tools takes, next to merely parsing the same definitions: `cargo bench -p vmcp-model`.
+//! Time to build a catalog of 15,000 tools, next to merely parsing the same definitions: `cargo bench -p
+//! vmcp-model`.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use std::error::Error;
@@ -69,7 +70,7 @@ fn definition(backend: usize, tool: usize) -> Result<Box<RawValue>, serde_json::
     ))
 }
 
-/// The median time of some runs.
+/// Returns the median time of some runs.
 fn median<T>(mut run: impl FnMut() -> T) -> Duration {
     let mut times: Vec<_> = (0..RUNS)
         .map(|_| {

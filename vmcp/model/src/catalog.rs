@@ -1,4 +1,12 @@
-//! What all backends offer together, after filters, overrides and conflict resolution.
+//! Catalog of everything that all backends offer, after filters, overrides and conflict resolution.
+//!
+//! `build` makes it, `overrides` edits single definitions, `conflict_resolution` gives each a name, and
+//! `uri_template` finds the backend of a URI.
+
+mod build;
+mod conflict_resolution;
+mod overrides;
+mod uri_template;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,83 +16,85 @@ use serde_json::value::RawValue;
 use crate::definition::{Annotations, Prompt, Resource, ResourceTemplate, Tool};
 use crate::hash::SchemaHash;
 use crate::issue::Issue;
-use crate::{tokens, uri_template};
+use crate::tokens;
 
-mod build;
-
-/// A tool as this server offers it.
+/// Tool as vmcp offers it.
 #[derive(Debug, Clone)]
 pub struct CatalogTool {
-    /// The resolved name.
+    /// Resolved name.
     pub name: String,
-    /// The name after overrides and before the conflict strategy: what the tool is called among its backend's own.
+    /// Name after overrides and before the conflict strategy: the tool's name among those of its backend.
     pub own_name: String,
-    /// The backend that has it.
+    /// Backend that offers it.
     pub backend: Arc<str>,
-    /// The definition as the backend sent it; its `name` is the one that the backend understands.
+    /// Definition as the backend sent it; calls use its `name`, the only one that the backend understands.
     pub definition: Arc<Tool>,
-    /// The definition as listed: renamed and overridden, else byte for byte the backend's. The one addition is an
-    /// `inputSchema` of `{"type":"object"}` where the backend sent none, because clients refuse lists without it.
+    /// Definition as listed: renamed and overridden, else byte for byte the backend's. The one addition is an
+    /// `inputSchema` of `{"type":"object"}` where the backend sent none, because clients refuse lists without
+    /// it.
     pub raw: Arc<RawValue>,
-    /// The effective description, sanitized.
+    /// Effective description, sanitized.
     pub description: String,
-    /// The effective title, sanitized.
+    /// Effective title, sanitized.
     pub title: Option<String>,
-    /// The effective hints.
+    /// Effective hints.
     pub annotations: Annotations,
-    /// The hash of the backend's definition; overrides do not change it.
+    /// Hash of the backend's definition; overrides do not change it.
     pub hash: SchemaHash,
-    /// What the tool adds to a list; see [`tokens::size`].
+    /// Characters that the tool adds to a list; see [`tokens::size`].
     pub size: u32,
-    /// What the tool costs by itself.
+    /// Tokens that the tool costs by itself.
     pub tokens: u32,
-    /// Whether clients may see, find and call it. `false`: only code of ours may route to it (workflows, scripts).
+    /// True if clients may see, find and call it. False: only vmcp itself may route to it (workflows,
+    /// scripts).
     pub listed: bool,
 }
 
-/// A resource as this server offers it; its URI and definition are the backend's.
+/// Resource as vmcp offers it; URI and definition are the backend's.
 #[derive(Debug, Clone)]
 pub struct CatalogResource {
-    /// The backend that has it.
+    /// Backend that offers it.
     pub backend: Arc<str>,
     /// Its definition.
     pub definition: Arc<Resource>,
 }
 
-/// A resource template as this server offers it; its template and definition are the backend's.
+/// Resource template as vmcp offers it; template and definition are the backend's.
 #[derive(Debug, Clone)]
 pub struct CatalogTemplate {
-    /// The backend that has it.
+    /// Backend that offers it.
     pub backend: Arc<str>,
     /// Its definition.
     pub definition: Arc<ResourceTemplate>,
 }
 
-/// A prompt as this server offers it.
+/// Prompt as vmcp offers it.
 #[derive(Debug, Clone)]
 pub struct CatalogPrompt {
-    /// The resolved name.
+    /// Resolved name.
     pub name: String,
-    /// The backend that has it.
+    /// Backend that offers it.
     pub backend: Arc<str>,
-    /// The definition as the backend sent it; its `name` is the one that the backend understands.
+    /// Definition as the backend sent it; calls use its `name`, the only one that the backend understands.
     pub definition: Arc<Prompt>,
-    /// The definition as listed: renamed, else byte for byte the backend's.
+    /// Definition as listed: renamed, else byte for byte the backend's.
     pub raw: Arc<RawValue>,
 }
 
-/// What all backends offer together. Immutable; the same input gives the same catalog, in whatever order it comes.
+/// Everything that all backends offer. Immutable; the same input gives the same catalog, in whatever order it
+/// comes.
 #[derive(Debug, Default)]
 pub struct Catalog {
-    /// All tools, hidden ones too, sorted by resolved name.
+    /// Tools, hidden ones too, sorted by resolved name.
     pub tools: Vec<Arc<CatalogTool>>,
-    /// All resources, sorted by URI. Of backends that offer the same URI, the first by name has it.
+    /// Resources, sorted by URI. A URI that several backends offer belongs to the first by name.
     pub resources: Vec<Arc<CatalogResource>>,
-    /// All resource templates, sorted by template; the first backend by name has each.
+    /// Resource templates, sorted by template; a template that several backends offer belongs to the first by
+    /// name.
     pub templates: Vec<Arc<CatalogTemplate>>,
-    /// All prompts, sorted by resolved name.
+    /// Prompts, sorted by resolved name.
     pub prompts: Vec<Arc<CatalogPrompt>>,
-    /// What was left out or renamed, and why.
+    /// Definitions that were left out or renamed, each with the reason.
     pub issues: Vec<Issue>,
     /// Positions in `tools` by resolved name.
     by_name: HashMap<String, usize>,
@@ -92,7 +102,7 @@ pub struct Catalog {
     by_backend: HashMap<Arc<str>, Vec<usize>>,
 }
 
-/// The backend that serves a URI.
+/// Target of a URI: the backend that serves it.
 #[derive(Debug, Clone, Copy)]
 pub enum ResourceTarget<'a> {
     /// The URI is listed.
@@ -102,7 +112,7 @@ pub enum ResourceTarget<'a> {
 }
 
 impl<'a> ResourceTarget<'a> {
-    /// The backend that serves the URI.
+    /// Returns the backend that serves the URI.
     pub fn backend(self) -> &'a Arc<str> {
         match self {
             ResourceTarget::Resource(resource) => &resource.backend,
@@ -112,13 +122,14 @@ impl<'a> ResourceTarget<'a> {
 }
 
 impl Catalog {
-    /// The tool with this resolved name, hidden or not: whoever acts for a client checks `listed`.
+    /// Returns the tool with this resolved name, hidden or not: a caller that acts for a client must check
+    /// `listed`.
     pub fn tool(&self, resolved: &str) -> Option<&Arc<CatalogTool>> {
         self.tools.get(*self.by_name.get(resolved)?)
     }
 
-    /// The tool that `backend` calls `name`, or that is listed under `name` and belongs to `backend`. Exact names win;
-    /// else all that differ only in case (GMT-21). Hidden tools are found too.
+    /// Returns the tool that `backend` calls `name`, or that is listed under `name` and belongs to `backend`.
+    /// An exact name wins; else all names that differ only in case are returned. Hidden tools are found too.
     pub fn tool_of(&self, backend: &str, name: &str) -> Vec<&Arc<CatalogTool>> {
         let own = self.by_backend.get(backend).map(Vec::as_slice).unwrap_or_default();
         let name_at = |at: &usize| self.tools.get(*at).map(|tool| tool.definition.name.as_str());
@@ -138,22 +149,23 @@ impl Catalog {
         fits
     }
 
-    /// All tools of one backend, hidden ones too, sorted by the backend's own names.
+    /// Yields all tools of one backend, hidden ones too, sorted by the backend's own names.
     pub fn tools_of(&self, backend: &str) -> impl Iterator<Item = &Arc<CatalogTool>> {
         self.by_backend.get(backend).into_iter().flatten().filter_map(|at| self.tools.get(*at))
     }
 
-    /// The tools that clients may see, sorted by resolved name.
+    /// Yields the tools that clients may see, sorted by resolved name.
     pub fn listed(&self) -> impl Iterator<Item = &Arc<CatalogTool>> {
         self.tools.iter().filter(|tool| tool.listed)
     }
 
-    /// What listing all of [`Catalog::listed`] costs.
+    /// Returns the tokens that a list of all of [`Catalog::listed`] costs.
     pub fn tokens(&self) -> u64 {
         tokens::estimate(self.listed().map(|tool| tool.size))
     }
 
-    /// Who may serve `uri`: the resource with that URI, and only without one the templates that it fits.
+    /// Yields the targets that may serve `uri`: the resource with that URI or, without one, the templates
+    /// that it fits.
     pub fn resources_for(&self, uri: &str) -> impl Iterator<Item = ResourceTarget<'_>> {
         let at = self.resources.binary_search_by(|resource| resource.definition.uri.as_str().cmp(uri)).ok();
         let resource = at.and_then(|at| self.resources.get(at));
@@ -166,7 +178,7 @@ impl Catalog {
         resource.chain(templates.map(|template| ResourceTarget::Template(template)))
     }
 
-    /// The prompt with this resolved name.
+    /// Returns the prompt with this resolved name.
     pub fn prompt(&self, resolved: &str) -> Option<&Arc<CatalogPrompt>> {
         let at = self.prompts.binary_search_by(|prompt| prompt.name.as_str().cmp(resolved)).ok()?;
         self.prompts.get(at)

@@ -1,9 +1,11 @@
-//! Definitions as backends send them: the raw JSON, byte for byte, and the few keys that we read.
+//! Definitions as backends send them: the raw JSON, byte for byte, and the few keys that vmcp reads.
 //!
-//! What we read is read strictly, because clients do: many refuse a whole list over one bad entry, so a definition that
-//! breaks the protocol is rejected by itself and the rest of its backend stays.
+//! Those keys are read strictly, because clients are strict: many refuse a whole list over one bad entry. A
+//! definition that breaks the protocol is rejected by itself, and the rest of its backend stays.
 
-use serde::Deserialize;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use vmcp_json::nesting;
@@ -14,17 +16,43 @@ pub use vmcp_config::rules::Annotations;
 use crate::hash::{SchemaHash, canonical_json};
 use crate::param_header;
 
-/// The longest name of a tool or prompt, in bytes. The protocol recommends at most 128 characters.
+/// Most bytes in the name of a tool or prompt; a definition with a longer one is rejected. The protocol
+/// recommends at most 128 characters.
 pub const MAX_NAME_BYTES: usize = 256;
-/// The longest URI or URI template of a resource, in bytes.
+/// Most bytes in the URI or URI template of a resource; a definition with a longer one is rejected.
 pub const MAX_URI_BYTES: usize = 8 * 1024;
-/// The largest definition, in bytes of JSON.
+/// Most bytes of JSON in a definition; a larger one is rejected.
 pub const MAX_DEFINITION_BYTES: usize = 256 * 1024;
-/// The deepest nesting of objects and arrays in a definition. Well below serde_json's own limit of 128, so that whoever
-/// parses a part of an accepted definition later cannot fail on its depth.
+/// Most levels of objects and arrays in a definition; a deeper one is rejected. Well below the limit of
+/// serde_json, 128, so that a part of an accepted definition can always be parsed later.
 pub const MAX_DEPTH: usize = 64;
 
-/// Why a definition is rejected. Texts quote at most a few words of the definition.
+/// Kind of a definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum DefinitionKind {
+    /// A tool.
+    Tool,
+    /// A resource with a fixed URI.
+    Resource,
+    /// A resource template.
+    ResourceTemplate,
+    /// A prompt.
+    Prompt,
+}
+
+impl fmt::Display for DefinitionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DefinitionKind::Tool => "tool",
+            DefinitionKind::Resource => "resource",
+            DefinitionKind::ResourceTemplate => "resource template",
+            DefinitionKind::Prompt => "prompt",
+        })
+    }
+}
+
+/// Reason why a definition is rejected. Texts quote at most a few words of the definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DefinitionError {
     /// The definition is no JSON object.
@@ -67,33 +95,48 @@ impl DefinitionError {
     }
 }
 
-/// A tool.
+/// Tool of a backend.
 #[derive(Debug, Clone)]
 pub struct Tool {
     /// The backend's name for it.
     pub name: String,
-    /// The whole definition.
+    /// Whole definition.
     pub raw: Box<RawValue>,
     /// Title for people, at the top level.
     pub title: Option<String>,
     /// Description, as sent.
     pub description: Option<String>,
-    /// The schema of its arguments: a JSON object. `None` if the backend sent none.
+    /// Schema of its arguments: a JSON object. `None` if the backend sent none.
     pub input_schema: Option<Box<RawValue>>,
-    /// The schema of its structured result: a JSON object.
+    /// Schema of its structured result: a JSON object.
     pub output_schema: Option<Box<RawValue>>,
     /// Behavior hints.
     pub annotations: Annotations,
     /// Arguments that travel as HTTP headers too.
     pub param_headers: Vec<ParamHeader>,
-    /// Tells whether name, description or input schema changed.
+    /// Hash of name, description and input schema; changes when one of them does.
     pub hash: SchemaHash,
     /// Characters of the input schema as JSON without spaces; a part of [`crate::tokens::size`].
     pub schema_characters: u32,
 }
 
 impl Tool {
-    /// Reads a tool's definition.
+    /// Parses a tool's definition.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use serde_json::value::RawValue;
+    /// use vmcp_model::definition::{DefinitionError, Tool};
+    ///
+    /// let parse = |json: &str| Tool::parse(RawValue::from_string(json.to_owned()).unwrap());
+    /// let tool = parse(r#"{"name":"get_page","inputSchema":{"type":"object"},"x-vendor":1.50}"#)?;
+    /// assert_eq!(tool.name, "get_page");
+    /// assert!(tool.raw.get().contains("1.50"), "unknown keys stay byte for byte");
+    ///
+    /// assert_eq!(parse("{}").unwrap_err(), DefinitionError::Missing("name"));
+    /// # Ok::<(), DefinitionError>(())
+    /// ```
     pub fn parse(raw: Box<RawValue>) -> Result<Tool, DefinitionError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -135,19 +178,19 @@ impl Tool {
     }
 }
 
-/// A resource with a fixed URI.
+/// Resource of a backend, with a fixed URI.
 #[derive(Debug, Clone)]
 pub struct Resource {
     /// Its URI.
     pub uri: String,
     /// Its name.
     pub name: String,
-    /// The whole definition.
+    /// Whole definition.
     pub raw: Box<RawValue>,
 }
 
 impl Resource {
-    /// Reads a resource's definition.
+    /// Parses a resource's definition.
     pub fn parse(raw: Box<RawValue>) -> Result<Resource, DefinitionError> {
         #[derive(Deserialize)]
         struct Keys {
@@ -160,19 +203,19 @@ impl Resource {
     }
 }
 
-/// A family of resources whose URIs follow a template (RFC 6570).
+/// Family of resources whose URIs follow a template (RFC 6570).
 #[derive(Debug, Clone)]
 pub struct ResourceTemplate {
-    /// The template of their URIs.
+    /// Template of their URIs.
     pub uri_template: String,
     /// Its name.
     pub name: String,
-    /// The whole definition.
+    /// Whole definition.
     pub raw: Box<RawValue>,
 }
 
 impl ResourceTemplate {
-    /// Reads a resource template's definition.
+    /// Parses a resource template's definition.
     pub fn parse(raw: Box<RawValue>) -> Result<ResourceTemplate, DefinitionError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -186,19 +229,19 @@ impl ResourceTemplate {
     }
 }
 
-/// A prompt.
+/// Prompt of a backend.
 #[derive(Debug, Clone)]
 pub struct Prompt {
     /// The backend's name for it.
     pub name: String,
     /// Description, as sent.
     pub description: Option<String>,
-    /// The whole definition.
+    /// Whole definition.
     pub raw: Box<RawValue>,
 }
 
 impl Prompt {
-    /// Reads a prompt's definition.
+    /// Parses a prompt's definition.
     pub fn parse(raw: Box<RawValue>) -> Result<Prompt, DefinitionError> {
         #[derive(Deserialize)]
         struct Keys {
@@ -210,7 +253,7 @@ impl Prompt {
     }
 }
 
-/// Checks the limits that hold for every kind of definition, then reads the keys that `T` names.
+/// Checks the limits of all kinds of definitions, then reads the keys that `T` names.
 fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, DefinitionError> {
     let text = raw.get();
     // Without this check, serde would accept an array as a struct whose keys are in order.

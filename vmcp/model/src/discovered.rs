@@ -1,47 +1,23 @@
-//! Everything that one backend offers, as of one listing.
+//! Everything that one backend offers, as of one listing, within limits on number and size.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::definition::{DefinitionError, Prompt, Resource, ResourceTemplate, Tool};
+use crate::definition::{DefinitionError, DefinitionKind, Prompt, Resource, ResourceTemplate, Tool};
 use vmcp_config::sanitize;
 
-/// The most tools, resources or prompts that a backend may offer.
+/// Most tools, resources or prompts of one backend; the rest is left out with a note.
 pub const MAX_PER_KIND: usize = 20_000;
-/// The most resource templates that a backend may offer: each read of an unlisted URI tries them all.
+/// Most resource templates of one backend, because each read of an unlisted URI tries them all; the rest is
+/// left out with a note.
 pub const MAX_TEMPLATES: usize = 1_000;
-/// The most bytes of definitions, all kinds together, that a backend may offer.
+/// Most bytes of definitions of one backend, all kinds together; the rest is left out with a note.
 pub const MAX_TOTAL_BYTES: usize = 64 * 1024 * 1024;
 
-/// A kind of definition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Kind {
-    /// A tool.
-    Tool,
-    /// A resource with a fixed URI.
-    Resource,
-    /// A resource template.
-    ResourceTemplate,
-    /// A prompt.
-    Prompt,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Tool => "tool",
-            Kind::Resource => "resource",
-            Kind::ResourceTemplate => "resource template",
-            Kind::Prompt => "prompt",
-        })
-    }
-}
-
-/// What a backend answered, all pages together, before anything is read. Also the form in which it is cached.
+/// Answers of a backend, all pages together, before any definition is parsed; also the form of the cache on
+/// disk.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Listing {
@@ -59,24 +35,25 @@ pub struct Listing {
     pub server_info: Option<Box<RawValue>>,
     /// The server's `instructions`.
     pub instructions: Option<String>,
-    /// The revision of the protocol that it spoke; unknown of what was cached by earlier versions.
+    /// Protocol revision that the backend spoke; unknown for listings that earlier versions cached.
     pub revision: Option<String>,
-    /// What an earlier reading of this listing rejected; empty for a listing that comes from a backend.
-    pub rejected: Vec<Rejected>,
+    /// Definitions that an earlier reading of this listing rejected; empty for a listing that comes from a
+    /// backend.
+    pub rejected: Vec<RejectedDefinition>,
 }
 
-/// A definition that was left out, and why.
+/// Definition that was left out, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rejected {
-    /// What it is.
-    pub kind: Kind,
+pub struct RejectedDefinition {
+    /// Kind of the definition.
+    pub kind: DefinitionKind,
     /// Its name or URI if it has one, else its position such as `#17`.
     pub name: String,
-    /// Why, as one clause.
+    /// Reason, as one clause.
     pub reason: String,
 }
 
-/// What one backend offers: the definitions that passed, and notes on those that did not.
+/// Definitions of one backend that passed, and notes on those that did not.
 #[derive(Debug, Clone, Default)]
 pub struct Discovered {
     /// Tools, in the backend's order.
@@ -93,14 +70,14 @@ pub struct Discovered {
     pub server_info: Option<Box<RawValue>>,
     /// The server's `instructions`.
     pub instructions: Option<String>,
-    /// The revision of the protocol that it spoke; unknown of what was cached by earlier versions.
+    /// Protocol revision that the backend spoke; unknown for listings that earlier versions cached.
     pub revision: Option<String>,
     /// Definitions that were left out.
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RejectedDefinition>,
 }
 
 impl Discovered {
-    /// Reads a listing. One bad definition costs that definition only; of too many, the first are kept.
+    /// Parses a listing. A bad definition costs only itself; of too many, the first are kept.
     pub fn read(listing: Listing) -> Discovered {
         let Listing {
             tools,
@@ -115,10 +92,14 @@ impl Discovered {
         } = listing;
         let mut reader = Reader { bytes_left: MAX_TOTAL_BYTES, rejected };
         Discovered {
-            tools: reader.read(Kind::Tool, tools, Tool::parse),
-            resources: reader.read(Kind::Resource, resources, Resource::parse),
-            templates: reader.read(Kind::ResourceTemplate, resource_templates, ResourceTemplate::parse),
-            prompts: reader.read(Kind::Prompt, prompts, Prompt::parse),
+            tools: reader.read(DefinitionKind::Tool, tools, Tool::parse),
+            resources: reader.read(DefinitionKind::Resource, resources, Resource::parse),
+            templates: reader.read(
+                DefinitionKind::ResourceTemplate,
+                resource_templates,
+                ResourceTemplate::parse,
+            ),
+            prompts: reader.read(DefinitionKind::Prompt, prompts, Prompt::parse),
             capabilities,
             server_info,
             instructions,
@@ -127,7 +108,7 @@ impl Discovered {
         }
     }
 
-    /// One JSON text from which [`Discovered::from_json`] makes the same again.
+    /// Returns the JSON text from which [`Discovered::from_json`] makes the same again.
     pub fn to_json(&self) -> String {
         let listing = Listing {
             tools: self.tools.iter().map(|tool| tool.raw.clone()).collect(),
@@ -140,11 +121,11 @@ impl Discovered {
             revision: self.revision.clone(),
             rejected: self.rejected.clone(),
         };
-        // Strings, raw JSON and lists of them: serializing cannot fail. An empty text is a cache miss.
+        // Strings, raw JSON and lists of them: serializing cannot fail. An empty text would be a cache miss.
         serde_json::to_string(&listing).unwrap_or_default()
     }
 
-    /// Reads what [`Discovered::to_json`] wrote. Fails if the text is something else.
+    /// Parses the text of [`Discovered::to_json`]; fails for any other text.
     pub fn from_json(json: &str) -> Result<Discovered, serde_json::Error> {
         serde_json::from_str(json).map(Discovered::read)
     }
@@ -152,18 +133,18 @@ impl Discovered {
 
 struct Reader {
     bytes_left: usize,
-    rejected: Vec<Rejected>,
+    rejected: Vec<RejectedDefinition>,
 }
 
 impl Reader {
     fn read<T>(
         &mut self,
-        kind: Kind,
+        kind: DefinitionKind,
         raws: Vec<Box<RawValue>>,
         parse: fn(Box<RawValue>) -> Result<T, DefinitionError>,
     ) -> Vec<Arc<T>> {
         let total = raws.len();
-        let most = if kind == Kind::ResourceTemplate { MAX_TEMPLATES } else { MAX_PER_KIND };
+        let most = if kind == DefinitionKind::ResourceTemplate { MAX_TEMPLATES } else { MAX_PER_KIND };
         let mut accepted = Vec::with_capacity(total.min(most));
         for (position, raw) in raws.into_iter().enumerate() {
             let exhausted = if position >= most {
@@ -177,7 +158,11 @@ impl Reader {
             };
             if let Some(limit) = exhausted {
                 let name = format!("#{} to #{total}", position + 1);
-                self.rejected.push(Rejected { kind, name, reason: format!("{limit}; these are left out") });
+                self.rejected.push(RejectedDefinition {
+                    kind,
+                    name,
+                    reason: format!("{limit}; these are left out"),
+                });
                 break;
             }
             self.bytes_left -= raw.get().len();
@@ -186,7 +171,7 @@ impl Reader {
                 Ok(definition) => accepted.push(Arc::new(definition)),
                 Err(error) => {
                     let name = best_name(&raw).unwrap_or_else(|| format!("#{}", position + 1));
-                    self.rejected.push(Rejected { kind, name, reason: error.to_string() });
+                    self.rejected.push(RejectedDefinition { kind, name, reason: error.to_string() });
                 }
             }
         }
@@ -194,7 +179,7 @@ impl Reader {
     }
 }
 
-/// The name or URI of a definition that could not be read, if that much can be.
+/// Returns the name or URI of a definition that could not be parsed, if that much can be read.
 fn best_name(raw: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

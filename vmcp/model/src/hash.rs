@@ -1,4 +1,4 @@
-//! The schema hash of a tool: it tells whether a definition changed, whatever the order of keys in its schema (GOB-41).
+//! Schema hash of a tool: changes exactly when its definition does, whatever the order of keys in its schema.
 
 use std::fmt;
 
@@ -7,12 +7,25 @@ use sha2::{Digest, Sha256};
 
 /// SHA-256 of `name + description + canonical JSON of inputSchema`, shown as 64 hexadecimal digits.
 ///
-/// The parts are concatenated without separators, as the requirement has it; so compare hashes of one tool only.
+/// The parts are concatenated without separators, so only hashes of one tool may be compared.
+///
+/// # Examples
+///
+/// ```
+/// use serde_json::json;
+/// use vmcp_model::hash::{SchemaHash, canonical_json};
+///
+/// let hash = |schema| SchemaHash::of("fetch", "Get a page.", &canonical_json(&schema));
+/// let one = hash(json!({ "type": "object", "properties": {} }));
+/// assert_eq!(one, hash(json!({ "properties": {}, "type": "object" })));
+/// assert_ne!(one, hash(json!({ "type": "object" })));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SchemaHash([u8; 32]);
 
 impl SchemaHash {
-    /// Hashes the three parts; `canonical_schema` is the output of [`canonical_json`], or empty if there is no schema.
+    /// Hashes the three parts; `canonical_schema` is the output of [`canonical_json`], or empty without a
+    /// schema.
     pub fn of(name: &str, description: &str, canonical_schema: &str) -> SchemaHash {
         let mut hasher = Sha256::new();
         hasher.update(name);
@@ -34,7 +47,8 @@ impl fmt::Debug for SchemaHash {
     }
 }
 
-/// JSON with sorted keys and without spaces: equal for values that differ only in the order of keys or in white space.
+/// Formats JSON with sorted keys and without spaces: equal for values that differ only in the order of keys
+/// or in white space.
 ///
 /// Recurses as deep as the value, which serde_json limits to 128 levels when it parses.
 pub fn canonical_json(value: &Value) -> String {
@@ -75,7 +89,7 @@ fn write_canonical(value: &Value, out: &mut String) {
 }
 
 fn write_string(text: &str, out: &mut String) {
-    // Most strings in schemas need no escape; the others are left to serde_json.
+    // Most strings in schemas need no escape; serde_json writes the others.
     if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
         out.push('"');
         out.push_str(text);

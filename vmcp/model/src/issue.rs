@@ -1,29 +1,36 @@
-//! What went wrong or was decided while definitions were aggregated, for logs, status and `doctor`.
+//! Findings of the aggregation, for logs, status and `vmcp doctor`: definitions that were rejected, renamed
+//! or shadowed.
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::discovered::Kind;
+use crate::definition::DefinitionKind;
 use vmcp_config::sanitize;
 
-/// One finding about one definition.
+/// Finding about one definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issue {
-    /// The category.
-    pub reason: Reason,
-    /// The backend whose definition it is about.
+    /// Category.
+    pub reason: IssueReason,
+    /// Backend whose definition it is about.
     pub backend: Arc<str>,
-    /// The kind of the definition.
-    pub kind: Kind,
+    /// Kind of the definition.
+    pub kind: DefinitionKind,
     /// The backend's name or URI for it, sanitized.
     pub name: String,
-    /// What happened and what to do about it, as one sentence without a full stop; sanitized.
+    /// Finding and remedy, as one sentence without a full stop; sanitized.
     pub message: String,
 }
 
 impl Issue {
-    /// Takes texts that may quote what a backend sent.
-    pub(crate) fn new(reason: Reason, backend: &Arc<str>, kind: Kind, name: &str, message: &str) -> Issue {
+    /// Creates an issue; the texts may quote a backend, so both are sanitized.
+    pub(crate) fn new(
+        reason: IssueReason,
+        backend: &Arc<str>,
+        kind: DefinitionKind,
+        name: &str,
+        message: &str,
+    ) -> Issue {
         let (name, message) = (sanitize::text(name), sanitize::text(message));
         Issue { reason, backend: Arc::clone(backend), kind, name, message }
     }
@@ -43,25 +50,25 @@ impl fmt::Display for Issue {
     }
 }
 
-/// How much an issue matters.
+/// Severity of an issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// As configured; worth knowing.
+    /// Outcome of the configuration that is worth knowing.
     Notice,
-    /// Something is missing or named otherwise than its backend or the configuration meant.
+    /// Definition that is missing, or named otherwise than its backend or the configuration meant.
     Warning,
-    /// The configuration must be changed.
+    /// Conflict that only a change of the configuration resolves.
     Error,
 }
 
-/// The category of an issue: log field, metric label, event and condition reason at once.
+/// Category of an issue: log field, metric label, event reason and condition reason at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
-    /// The definition breaks the protocol or a limit; it is left out.
+pub enum IssueReason {
+    /// The definition breaks the protocol or exceeds a limit; it is left out.
     RejectedDefinition,
     /// The backend lists the same name or URI twice; the first counts.
     DuplicateDefinition,
-    /// The name is one of ours; the tool is left out (R022-18).
+    /// The name is reserved for vmcp's own tools; the tool is left out.
     ReservedToolName,
     /// Several backends want one name and the prefix tells them apart.
     NamePrefixed,
@@ -77,34 +84,34 @@ pub enum Reason {
     UnmatchedPattern,
 }
 
-impl Reason {
-    /// The category's name.
+impl IssueReason {
+    /// Returns the category's name.
     pub fn as_str(self) -> &'static str {
         match self {
-            Reason::RejectedDefinition => "RejectedDefinition",
-            Reason::DuplicateDefinition => "DuplicateDefinition",
-            Reason::ReservedToolName => "ReservedToolName",
-            Reason::NamePrefixed => "NamePrefixed",
-            Reason::Shadowed => "Shadowed",
-            Reason::UnresolvedConflict => "UnresolvedConflict",
-            Reason::NameCollision => "NameCollision",
-            Reason::UnknownOverride => "UnknownOverride",
-            Reason::UnmatchedPattern => "UnmatchedPattern",
+            IssueReason::RejectedDefinition => "RejectedDefinition",
+            IssueReason::DuplicateDefinition => "DuplicateDefinition",
+            IssueReason::ReservedToolName => "ReservedToolName",
+            IssueReason::NamePrefixed => "NamePrefixed",
+            IssueReason::Shadowed => "Shadowed",
+            IssueReason::UnresolvedConflict => "UnresolvedConflict",
+            IssueReason::NameCollision => "NameCollision",
+            IssueReason::UnknownOverride => "UnknownOverride",
+            IssueReason::UnmatchedPattern => "UnmatchedPattern",
         }
     }
 
-    /// How much issues of this category matter.
+    /// Returns the severity of issues of this category.
     pub fn severity(self) -> Severity {
         match self {
-            Reason::UnresolvedConflict => Severity::Error,
-            Reason::Shadowed => Severity::Notice,
-            Reason::RejectedDefinition
-            | Reason::DuplicateDefinition
-            | Reason::ReservedToolName
-            | Reason::NamePrefixed
-            | Reason::NameCollision
-            | Reason::UnknownOverride
-            | Reason::UnmatchedPattern => Severity::Warning,
+            IssueReason::UnresolvedConflict => Severity::Error,
+            IssueReason::Shadowed => Severity::Notice,
+            IssueReason::RejectedDefinition
+            | IssueReason::DuplicateDefinition
+            | IssueReason::ReservedToolName
+            | IssueReason::NamePrefixed
+            | IssueReason::NameCollision
+            | IssueReason::UnknownOverride
+            | IssueReason::UnmatchedPattern => Severity::Warning,
         }
     }
 }

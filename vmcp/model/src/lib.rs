@@ -1,8 +1,8 @@
-//! Definitions, names, conflicts and the catalog of a virtual MCP server; pure.
+//! Definitions, names, conflicts and the catalog of a virtual MCP server; pure, without I/O.
 //!
 //! The way of a definition: a backend's answers become a [`discovered::Listing`], which is read into
 //! [`discovered::Discovered`]; all backends together, under the rules of [`vmcp_config::rules::Aggregation`],
-//! become a [`catalog::Catalog`].
+//! become a [`catalog::Catalog`]. Findings on the way are [`issue::Issue`]s.
 
 pub mod catalog;
 pub mod definition;
@@ -11,8 +11,5 @@ mod edit;
 pub mod hash;
 pub mod issue;
 pub mod names;
-mod overrides;
 pub mod param_header;
-mod resolve;
 pub mod tokens;
-mod uri_template;

@@ -1,12 +1,13 @@
-//! What a listed name may look like. Clients and model APIs disagree; every one accepts `[A-Za-z][A-Za-z0-9_-]{0,63}`.
+//! Legal and reserved names. Clients and model APIs differ in what they accept; `[A-Za-z][A-Za-z0-9_-]{0,63}`
+//! is legal for all of them.
 
 use sha2::{Digest, Sha256};
 
-/// The longest resolved name, in bytes.
+/// Most bytes in a resolved name; a longer one is cut and ends in a hash.
 pub const MAX_BYTES: usize = 64;
 
-/// The tools of this server, without `optim.` or `optim_`, as far as the requirements name any: those that are served
-/// and those that will be, so that an upgrade takes no name from a backend.
+/// Names of vmcp's own tools, without `optim.` or `optim_`: those that exist and those that are planned, so
+/// that an upgrade takes no name from a backend.
 pub const OPTIM_TOOLS: [&str; 26] = [
     "add_mcp_server",
     "call_hook",
@@ -36,15 +37,24 @@ pub const OPTIM_TOOLS: [&str; 26] = [
     "set_context",
 ];
 
-/// Whether no backend may have this resolved name: everything under `optim.` and `composite.`, and `optim_` before one of
-/// [`OPTIM_TOOLS`] (R022-18).
+/// Returns true if no backend may have this resolved name: everything under `optim.` and `composite.`, and
+/// `optim_` before one of [`OPTIM_TOOLS`].
+///
+/// # Examples
+///
+/// ```
+/// use vmcp_model::names::is_reserved;
+///
+/// assert!(is_reserved("optim.find_tool") && is_reserved("optim_find_tool"));
+/// assert!(!is_reserved("optim_step") && !is_reserved("find_tool"));
+/// ```
 pub fn is_reserved(name: &str) -> bool {
     name.starts_with("optim.")
         || name.starts_with("composite.")
         || name.strip_prefix("optim_").is_some_and(|rest| OPTIM_TOOLS.contains(&rest))
 }
 
-/// Whether `name` fits `[A-Za-z][A-Za-z0-9_-]{0,63}`.
+/// Returns true if `name` fits `[A-Za-z][A-Za-z0-9_-]{0,63}`.
 pub fn is_legal(name: &str) -> bool {
     name.len() <= MAX_BYTES
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -55,8 +65,19 @@ fn is_legal_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// The legal name closest to `text`: each other character becomes `_`, a first character that is no letter gets `t_` in
-/// front, and what is too long is cut and ends in a hash of `identity`.
+/// Returns the legal name closest to `text`: each other character becomes `_`, a first character that is no
+/// letter gets `t_` in front, and a name that is too long is cut and ends in a hash of `identity`.
+///
+/// # Examples
+///
+/// ```
+/// use vmcp_model::names::{Identity, legal};
+///
+/// let identity = Identity { backend: "github", original: "repos/list.all" };
+/// assert_eq!(legal("repos/list.all", &identity), "repos_list_all");
+/// assert_eq!(legal("2fa", &identity), "t_2fa");
+/// assert_eq!(legal(&"x".repeat(100), &identity).len(), 64);
+/// ```
 pub fn legal(text: &str, identity: &Identity<'_>) -> String {
     if is_legal(text) {
         return text.to_owned();
@@ -65,7 +86,8 @@ pub fn legal(text: &str, identity: &Identity<'_>) -> String {
     if clean.len() <= MAX_BYTES { clean } else { hashed(&clean, identity, 8) }
 }
 
-/// A legal name from the beginning of `text` and `digits` hexadecimal digits of the hash of `identity`.
+/// Returns a legal name from the beginning of `text` and `digits` hexadecimal digits of the hash of
+/// `identity`.
 pub(crate) fn hashed(text: &str, identity: &Identity<'_>, digits: usize) -> String {
     let clean = clean(text);
     // All characters are ASCII now, so that every cut is on a boundary.
@@ -79,17 +101,17 @@ fn clean(text: &str) -> String {
     prefix.chars().chain(text.chars().map(legal)).collect()
 }
 
-/// What a name stands for, whatever it is called: the source of its hash.
+/// Identity of a definition, whatever its name becomes: the source of the hash in its name.
 #[derive(Debug, Clone, Copy)]
 pub struct Identity<'a> {
-    /// The backend.
+    /// Backend that offers it.
     pub backend: &'a str,
     /// The backend's name for the definition.
     pub original: &'a str,
 }
 
 impl Identity<'_> {
-    /// The first `count` of 64 hexadecimal digits.
+    /// Returns the first `count` of 64 hexadecimal digits.
     fn digits(&self, count: usize) -> String {
         let mut hasher = Sha256::new();
         // Backend names contain no line break, so the two parts cannot be confused.

@@ -1,14 +1,28 @@
-//! How many tokens a tool definition costs a model, roughly: a quarter of its characters (DTD-21).
+//! Estimate of the tokens that a tool definition costs a model: a quarter of its characters.
 //!
-//! The one estimator of the system: savings, budgets and metrics all use it, so that their numbers can be compared.
+//! It is the one estimator of vmcp: savings, budgets and metrics all use it, so that their numbers can be
+//! compared.
 
-/// Characters that count: those of the name, of the description and of the schema as JSON without spaces.
+/// Returns the characters that count: those of the name, of the description and of the schema as JSON without
+/// spaces.
 pub fn size(name: &str, description: &str, schema_characters: u32) -> u32 {
     let characters = name.chars().count() + description.chars().count();
     u32::try_from(characters).unwrap_or(u32::MAX).saturating_add(schema_characters)
 }
 
-/// Tokens of a whole list, given the [`size`] of each of its tools. The sum is rounded up once, not tool by tool.
+/// Returns the tokens of a whole list, given the [`size`] of each of its tools. The sum is rounded up once,
+/// not tool by tool.
+///
+/// # Examples
+///
+/// ```
+/// use vmcp_model::tokens::{estimate, size};
+///
+/// let tool = size("fetch", "Get a page.", 26);
+/// assert_eq!(tool, 42);
+/// assert_eq!(estimate([tool]), 11);
+/// assert_eq!(estimate([tool, tool]), 21);
+/// ```
 pub fn estimate(sizes: impl IntoIterator<Item = u32>) -> u64 {
     sizes.into_iter().map(u64::from).sum::<u64>().div_ceil(4)
 }

@@ -17,7 +17,8 @@ fn json_value() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
-        // Not any float: serde_json reads some of them one unit in the last place off, which is not what we test.
+        // Not any float: serde_json reads some of them one unit in the last place off, which is not what we
+        // test.
         any::<i32>().prop_map(|n| Value::from(f64::from(n) / 8.0)),
         any::<String>().prop_map(Value::from),
     ];
@@ -55,7 +56,7 @@ fn build(tools: &[&str]) -> Catalog {
     Catalog::build(&[("server".into(), Arc::new(Discovered::read(listing)))], &Aggregation::default())
 }
 
-/// The same value with the keys of every object in reverse order.
+/// Returns the value with the keys of every object in reverse order.
 fn reversed(value: &Value) -> Value {
     match value {
         Value::Object(map) => map.iter().rev().map(|(key, value)| (key.clone(), reversed(value))).collect(),
@@ -76,7 +77,8 @@ proptest! {
         };
         prop_assert!(names::is_legal(&tool.name));
         prop_assert_eq!(tool.definition.raw.get(), text.as_str());
-        // The name's value occurs once as a value of the key `name` at the top level; what surrounds it is unchanged.
+        // The name's value occurs once as a value of the key `name` at the top level; what surrounds it is
+        // unchanged.
         let (old, new) = (json!(name).to_string(), json!(tool.name).to_string());
         let listed = tool.raw.get();
         prop_assert_eq!(listed.len() + old.len(), text.len() + new.len());

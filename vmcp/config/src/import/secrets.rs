@@ -128,10 +128,10 @@ impl Secrets {
     }
 }
 
-/// Text of ours for text of theirs.
+/// Text in the syntax of vmcp, made from text of the other client.
 struct Translated {
     text: String,
-    /// Whether it refers to a variable already.
+    /// True if it refers to a variable already, so that it is no secret itself.
     referred: bool,
 }
 

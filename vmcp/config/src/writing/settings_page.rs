@@ -11,7 +11,7 @@ const HEAD: &str = "\
 Generated from the JSON schema by `vmcp schema --markdown`; do not edit. What the settings are for, with examples:
 [configuration](../user/configuration.md). The schema itself, for editors: [vmcp.schema.json](vmcp.schema.json).
 
-In a path, `[]` stands for each item of a list and `<name>` for a key of your own. Fields in **bold** are required.
+In a path, `[]` stands for each item of a list and `<name>` for a key of your own.
 ";
 
 /// Returns every setting as Markdown, one table a section; `docs/reference/configuration.md` is its printed

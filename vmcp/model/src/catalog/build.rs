@@ -1,4 +1,4 @@
-//! Makes a catalog from what was discovered.
+//! Builds a catalog from the definitions of all backends.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -6,22 +6,51 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use vmcp_json::text;
 
+use super::conflict_resolution::{Claim, resolve};
+use super::overrides::{self, ListedTool};
 use super::{Catalog, CatalogPrompt, CatalogResource, CatalogTemplate, CatalogTool};
+use crate::definition::DefinitionKind;
 use crate::definition::Tool;
-use crate::discovered::{Discovered, Kind};
+use crate::discovered::Discovered;
 use crate::edit::{self, EditError};
-use crate::issue::{Issue, Reason};
-use crate::overrides::{self, Listed};
-use crate::resolve::{Claim, resolve};
+use crate::issue::{Issue, IssueReason};
 use crate::tokens;
 use vmcp_config::rules::{Aggregation, NamePattern, ToolOverride, ToolRules};
 use vmcp_config::sanitize;
 
-/// By name: the order in which backends come must not matter.
+/// Backends by name, because their order must not matter.
 type Backends<'a> = BTreeMap<&'a Arc<str>, &'a Discovered>;
 
 impl Catalog {
-    /// Aggregates what `backends` offer by `rules`. Takes some microseconds a tool; never fails, but reports in `issues`.
+    /// Aggregates the definitions of `backends` by `rules`, in some microseconds a tool. It never fails: a
+    /// definition that cannot be used is left out and reported in `issues`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use serde_json::value::RawValue;
+    /// use vmcp_config::rules::{Aggregation, Strategy};
+    /// use vmcp_model::catalog::Catalog;
+    /// use vmcp_model::discovered::{Discovered, Listing};
+    ///
+    /// let backend = |name: &str| -> Result<_, serde_json::Error> {
+    ///     let tools = vec![RawValue::from_string(r#"{"name":"search"}"#.to_owned())?];
+    ///     Ok((Arc::<str>::from(name), Arc::new(Discovered::read(Listing { tools, ..Listing::default() }))))
+    /// };
+    /// let backends = [backend("github")?, backend("jira")?];
+    ///
+    /// // The default strategy prefixes every name, so that nothing clashes.
+    /// let catalog = Catalog::build(&backends, &Aggregation::default());
+    /// let names: Vec<_> = catalog.listed().map(|tool| tool.name.as_str()).collect();
+    /// assert_eq!(names, ["github_search", "jira_search"]);
+    ///
+    /// // Strategy manual leaves a clash to overrides, and reports it until then.
+    /// let manual = Aggregation { strategy: Strategy::Manual, ..Aggregation::default() };
+    /// let catalog = Catalog::build(&backends, &manual);
+    /// assert_eq!((catalog.tools.len(), catalog.issues.len()), (0, 2));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn build(backends: &[(Arc<str>, Arc<Discovered>)], rules: &Aggregation) -> Catalog {
         let backends: Backends<'_> =
             backends.iter().map(|(name, discovered)| (name, &**discovered)).collect();
@@ -29,7 +58,7 @@ impl Catalog {
         for (backend, discovered) in &backends {
             issues.extend(discovered.rejected.iter().map(|rejected| {
                 Issue::new(
-                    Reason::RejectedDefinition,
+                    IssueReason::RejectedDefinition,
                     backend,
                     rejected.kind,
                     &rejected.name,
@@ -39,12 +68,13 @@ impl Catalog {
         }
         let tools = tools(&backends, rules, &mut issues);
         let prompts = prompts(&backends, rules, &mut issues);
-        let resources = first_of_each(&backends, Kind::Resource, |d| &d.resources, |r| &r.uri, &mut issues)
-            .map(|(backend, definition)| Arc::new(CatalogResource { backend, definition }))
-            .collect();
+        let resources =
+            first_of_each(&backends, DefinitionKind::Resource, |d| &d.resources, |r| &r.uri, &mut issues)
+                .map(|(backend, definition)| Arc::new(CatalogResource { backend, definition }))
+                .collect();
         let templates = first_of_each(
             &backends,
-            Kind::ResourceTemplate,
+            DefinitionKind::ResourceTemplate,
             |d| &d.templates,
             |t| &t.uri_template,
             &mut issues,
@@ -64,7 +94,7 @@ impl Catalog {
     }
 }
 
-/// A tool with the rules that concern it.
+/// Tool with the override that concerns it.
 struct Candidate<'a> {
     backend: &'a Arc<str>,
     tool: &'a Arc<Tool>,
@@ -72,7 +102,7 @@ struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    /// The name after overrides.
+    /// Returns the name after overrides.
     fn wanted(&self) -> &'a str {
         self.change.name.as_deref().unwrap_or(&self.tool.name)
     }
@@ -83,7 +113,7 @@ fn tools(backends: &Backends<'_>, rules: &Aggregation, issues: &mut Vec<Issue>) 
     let mut candidates = Vec::new();
     for (backend, discovered) in backends {
         let own_rules = rules.per_backend.get(*backend).unwrap_or(&no_rules);
-        let own = distinct(backend, Kind::Tool, &discovered.tools, |tool| &tool.name, issues);
+        let own = distinct(backend, DefinitionKind::Tool, &discovered.tools, |tool| &tool.name, issues);
         let first = candidates.len();
         candidates.extend(own.iter().map(|(name, tool)| {
             let change = own_rules.overrides.get(*name).unwrap_or(&no_change);
@@ -100,7 +130,7 @@ fn tools(backends: &Backends<'_>, rules: &Aggregation, issues: &mut Vec<Issue>) 
             Claim { backend, original: &tool.name, wanted, listed: rules.lists(backend, wanted) }
         })
         .collect();
-    let names = resolve(&claims, Kind::Tool, &rules.strategy, issues);
+    let names = resolve(&claims, DefinitionKind::Tool, &rules.strategy, issues);
 
     let mut tools = Vec::with_capacity(candidates.len());
     for ((candidate, claim), name) in candidates.iter().zip(&claims).zip(names) {
@@ -108,7 +138,12 @@ fn tools(backends: &Backends<'_>, rules: &Aggregation, issues: &mut Vec<Issue>) 
         match catalog_tool(candidate, name, claim.listed) {
             Ok(tool) => tools.push(Arc::new(tool)),
             Err(error) => {
-                issues.push(unreadable(candidate.backend, Kind::Tool, &candidate.tool.name, &error));
+                issues.push(unreadable(
+                    candidate.backend,
+                    DefinitionKind::Tool,
+                    &candidate.tool.name,
+                    &error,
+                ));
             }
         }
     }
@@ -116,7 +151,8 @@ fn tools(backends: &Backends<'_>, rules: &Aggregation, issues: &mut Vec<Issue>) 
     tools
 }
 
-/// Rules that concern none of the backend's tools, most likely because a name is misspelt or has changed.
+/// Reports rules that concern none of the backend's tools, most likely because a name is misspelled or has
+/// changed.
 fn report_idle_rules(
     backend: &Arc<str>,
     rules: &ToolRules,
@@ -126,19 +162,25 @@ fn report_idle_rules(
 ) {
     for name in rules.overrides.keys().filter(|name| !tools.contains_key(name.as_str())) {
         let message = "there is an override for it, but the backend has no tool of this name";
-        issues.push(Issue::new(Reason::UnknownOverride, backend, Kind::Tool, name, message));
+        issues.push(Issue::new(IssueReason::UnknownOverride, backend, DefinitionKind::Tool, name, message));
     }
     let idle = |pattern: &&NamePattern| !wanted.iter().any(|name| pattern.matches(name));
     for pattern in rules.filter.iter().chain(&rules.exclude).filter(idle) {
         let message =
             "a filter or exclusion names it, but no tool of the backend has such a name after overrides";
-        issues.push(Issue::new(Reason::UnmatchedPattern, backend, Kind::Tool, pattern.as_str(), message));
+        issues.push(Issue::new(
+            IssueReason::UnmatchedPattern,
+            backend,
+            DefinitionKind::Tool,
+            pattern.as_str(),
+            message,
+        ));
     }
 }
 
 fn catalog_tool(candidate: &Candidate<'_>, name: String, listed: bool) -> Result<CatalogTool, EditError> {
     let Candidate { backend, tool, change } = candidate;
-    let Listed { raw, description, title, annotations } = overrides::apply(tool, &name, change)?;
+    let ListedTool { raw, description, title, annotations } = overrides::apply(tool, &name, change)?;
     let size = tokens::size(&name, description, tool.schema_characters);
     Ok(CatalogTool {
         size,
@@ -159,7 +201,8 @@ fn catalog_tool(candidate: &Candidate<'_>, name: String, listed: bool) -> Result
 fn prompts(backends: &Backends<'_>, rules: &Aggregation, issues: &mut Vec<Issue>) -> Vec<Arc<CatalogPrompt>> {
     let mut candidates = Vec::new();
     for (backend, discovered) in backends {
-        let own = distinct(backend, Kind::Prompt, &discovered.prompts, |prompt| &prompt.name, issues);
+        let own =
+            distinct(backend, DefinitionKind::Prompt, &discovered.prompts, |prompt| &prompt.name, issues);
         candidates.extend(own.into_values().map(|prompt| (*backend, prompt)));
     }
     let claims: Vec<_> = candidates
@@ -171,7 +214,7 @@ fn prompts(backends: &Backends<'_>, rules: &Aggregation, issues: &mut Vec<Issue>
             listed: true,
         })
         .collect();
-    let names = resolve(&claims, Kind::Prompt, &rules.strategy, issues);
+    let names = resolve(&claims, DefinitionKind::Prompt, &rules.strategy, issues);
 
     let mut prompts = Vec::with_capacity(candidates.len());
     for ((backend, prompt), name) in candidates.iter().zip(names) {
@@ -183,7 +226,7 @@ fn prompts(backends: &Backends<'_>, rules: &Aggregation, issues: &mut Vec<Issue>
                 definition: Arc::clone(prompt),
                 raw: raw.into(),
             })),
-            Err(error) => issues.push(unreadable(backend, Kind::Prompt, &prompt.name, &error)),
+            Err(error) => issues.push(unreadable(backend, DefinitionKind::Prompt, &prompt.name, &error)),
         }
     }
     prompts.sort_unstable_by(|one, other| one.name.cmp(&other.name));
@@ -197,14 +240,20 @@ fn renamed(raw: &RawValue, before: &str, after: &str) -> Result<Box<RawValue>, E
     edit::set(raw, &[("name", text::quoted(after))])
 }
 
-fn unreadable(backend: &Arc<str>, kind: Kind, name: &str, error: &EditError) -> Issue {
-    Issue::new(Reason::RejectedDefinition, backend, kind, name, &format!("it could not be renamed: {error}"))
+fn unreadable(backend: &Arc<str>, kind: DefinitionKind, name: &str, error: &EditError) -> Issue {
+    Issue::new(
+        IssueReason::RejectedDefinition,
+        backend,
+        kind,
+        name,
+        &format!("it could not be renamed: {error}"),
+    )
 }
 
-/// The definitions of one backend by name or URI; of those that repeat one, the first.
+/// Returns the definitions of one backend by name or URI; of those that repeat one, the first counts.
 fn distinct<'a, T>(
     backend: &Arc<str>,
-    kind: Kind,
+    kind: DefinitionKind,
     definitions: &'a [Arc<T>],
     key: fn(&T) -> &String,
     issues: &mut Vec<Issue>,
@@ -214,7 +263,7 @@ fn distinct<'a, T>(
         let name = key(definition).as_str();
         if distinct.contains_key(name) {
             let message = "the backend lists it more than once; the first definition counts";
-            issues.push(Issue::new(Reason::DuplicateDefinition, backend, kind, name, message));
+            issues.push(Issue::new(IssueReason::DuplicateDefinition, backend, kind, name, message));
         } else {
             distinct.insert(name, definition);
         }
@@ -222,10 +271,11 @@ fn distinct<'a, T>(
     distinct
 }
 
-/// The definitions of all backends by URI, sorted; of backends that offer the same one, the first has it.
+/// Yields the definitions of all backends by URI, sorted; a URI that several backends offer belongs to the
+/// first.
 fn first_of_each<'a, T: 'a>(
     backends: &Backends<'a>,
-    kind: Kind,
+    kind: DefinitionKind,
     definitions: fn(&Discovered) -> &Vec<Arc<T>>,
     key: fn(&T) -> &String,
     issues: &mut Vec<Issue>,
@@ -239,7 +289,7 @@ fn first_of_each<'a, T: 'a>(
                 }
                 Some((winner, _)) => {
                     let message = format!("backend {winner} offers it too and comes first by name");
-                    issues.push(Issue::new(Reason::Shadowed, backend, kind, uri, &message));
+                    issues.push(Issue::new(IssueReason::Shadowed, backend, kind, uri, &message));
                 }
             }
         }

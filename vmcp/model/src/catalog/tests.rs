@@ -1,6 +1,7 @@
 use super::*;
-use crate::discovered::{Discovered, Kind, Listing};
-use crate::issue::Reason;
+use crate::definition::DefinitionKind;
+use crate::discovered::{Discovered, Listing};
+use crate::issue::IssueReason;
 use vmcp_config::rules::{Aggregation, NamePattern, Strategy, ToolOverride, ToolRules, Visibility};
 
 fn raws(jsons: &[&str]) -> Vec<Box<RawValue>> {
@@ -89,7 +90,7 @@ fn overrides() {
     assert_eq!((tool.raw.get(), tool.description.as_str()), (expected.as_str(), "New."));
     assert_eq!(tool.hash, tool.definition.hash);
     let issues: Vec<_> = catalog.issues.iter().map(|issue| (issue.reason, issue.name.as_str())).collect();
-    assert_eq!(issues, [(Reason::UnknownOverride, "gone"), (Reason::UnmatchedPattern, "serch_*")]);
+    assert_eq!(issues, [(IssueReason::UnknownOverride, "gone"), (IssueReason::UnmatchedPattern, "serch_*")]);
 }
 
 #[test]
@@ -129,13 +130,13 @@ fn resources_templates_and_prompts() {
     assert_eq!(served("t://1").as_deref(), Some("a"));
     assert_eq!(served("t://1/2"), None);
     assert_eq!((catalog.resources.len(), catalog.templates.len()), (3, 1));
-    assert_eq!(catalog.issues.iter().filter(|issue| issue.reason == Reason::Shadowed).count(), 2);
+    assert_eq!(catalog.issues.iter().filter(|issue| issue.reason == IssueReason::Shadowed).count(), 2);
     assert_eq!(catalog.prompt("b_ask").unwrap().raw.get(), r#"{"arguments":[],"name":"b_ask"}"#);
     assert!(catalog.prompt("ask").is_none());
 
     let bare =
         Catalog::build(&backends, &Aggregation { strategy: Strategy::Manual, ..Aggregation::default() });
-    assert!(bare.prompts.is_empty() && bare.issues.iter().any(|issue| issue.kind == Kind::Prompt));
+    assert!(bare.prompts.is_empty() && bare.issues.iter().any(|issue| issue.kind == DefinitionKind::Prompt));
 }
 
 #[test]
@@ -152,7 +153,7 @@ fn bad_backends_cost_only_themselves() {
     assert_eq!(catalog.tools.len(), 1 + 20_000 + 2);
     assert_eq!(catalog.tools_of("dup").next().unwrap().name, "dup_same_");
     let count = |reason| catalog.issues.iter().filter(|issue| issue.reason == reason).count();
-    assert_eq!((count(Reason::DuplicateDefinition), count(Reason::RejectedDefinition)), (9_999, 2));
+    assert_eq!((count(IssueReason::DuplicateDefinition), count(IssueReason::RejectedDefinition)), (9_999, 2));
     assert!(catalog.tool("good_tree").is_some() && catalog.tool("good_search").is_some());
 }
 

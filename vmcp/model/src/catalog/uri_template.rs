@@ -1,20 +1,22 @@
-//! Whether a URI could come from a template (RFC 6570), to know which backend serves it.
+//! Matching of URIs against templates (RFC 6570), to find the backend that serves a URI.
 //!
-//! The backend decides what the URI means, so this is generous where a variable's value ends: `{x}` stays within one path
-//! segment, `{+x}`, `{#x}` and an exploded `{x*}` cross them, and query parameters may be absent.
+//! The backend decides what the URI means, so the match is generous about the end of a variable's value:
+//! `{x}` stays within one path segment, `{+x}`, `{#x}` and an exploded `{x*}` cross segments, and query
+//! parameters may be absent.
 
 use crate::definition::MAX_URI_BYTES;
 
-/// The most expressions in a template; one with more fits nothing. Bounds the work of a match to this times the length of
-/// the URI.
+/// Most expressions in a template; one with more fits nothing. The work of a match is at most this times the
+/// length of the URI.
 const MAX_EXPRESSIONS: usize = 16;
 
-/// Whether `uri` fits `template`.
+/// Returns true if `uri` fits `template`.
 pub(crate) fn matches(template: &str, uri: &str) -> bool {
     if uri.len() > MAX_URI_BYTES || template.matches('{').count() > MAX_EXPRESSIONS {
         return false;
     }
-    // Where in the URI the part of the template that is dealt with can end, ascending.
+    // Positions in the URI at which the part of the template matched so far can end, ascending (the states of
+    // a nondeterministic automaton).
     let mut ends = vec![0];
     let mut template = template;
     while !template.is_empty() && !ends.is_empty() {
@@ -25,7 +27,7 @@ pub(crate) fn matches(template: &str, uri: &str) -> bool {
                 ends = after_expression(expression, uri, ends);
                 rest
             }
-            // An expression that does not end stands for itself.
+            // An expression without an end stands for itself.
             None if rest.is_empty() => rest,
             None => {
                 ends = after_literal(rest, uri, &ends);
@@ -62,7 +64,7 @@ fn after_expression(expression: &str, uri: &str, starts: Vec<usize>) -> Vec<usiz
     }
 }
 
-/// All places that one or more allowed characters lead to.
+/// Returns all positions that one or more allowed characters lead to.
 fn after_value(allowed: impl Fn(char) -> bool, uri: &str, starts: &[usize]) -> Vec<usize> {
     let mut ends = Vec::new();
     let mut starts = starts.iter().peekable();

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use vmcp_config::rules::Strategy;
 
 /// `backend/tool`, `backend/tool=wanted`, `-backend/tool` for a hidden one.
-fn run(strategy: &Strategy, claims: &[&str]) -> (Vec<String>, Vec<Reason>) {
+fn run(strategy: &Strategy, claims: &[&str]) -> (Vec<String>, Vec<IssueReason>) {
     let mut parsed: Vec<_> = claims
         .iter()
         .map(|claim| {
@@ -19,7 +19,7 @@ fn run(strategy: &Strategy, claims: &[&str]) -> (Vec<String>, Vec<Reason>) {
         .map(|(backend, original, wanted, listed)| Claim { backend, original, wanted, listed: *listed })
         .collect();
     let mut issues = Vec::new();
-    let names = resolve(&claims, Kind::Tool, strategy, &mut issues);
+    let names = resolve(&claims, DefinitionKind::Tool, strategy, &mut issues);
     let shown = claims
         .iter()
         .zip(names)
@@ -47,17 +47,20 @@ fn priority_prefers_the_listed_and_prefixes_the_rest() {
     let (names, issues) =
         run(&priority(&["b", "a"]), &["a/search", "b/search", "c/search", "a/only", "c/own"]);
     assert_eq!(names, ["a/only:only", "b/search:search", "c/own:own", "c/search:c_search"]);
-    assert_eq!(issues, [Reason::Shadowed, Reason::NamePrefixed]);
+    assert_eq!(issues, [IssueReason::Shadowed, IssueReason::NamePrefixed]);
 
     let (names, issues) = run(&priority(&[]), &["a/search", "b/search"]);
     assert_eq!(names, ["a/search:a_search", "b/search:b_search"]);
-    assert_eq!(issues, [Reason::NamePrefixed; 2]);
+    assert_eq!(issues, [IssueReason::NamePrefixed; 2]);
 }
 
 #[test]
 fn manual_reports_what_overrides_did_not_settle() {
     let (names, issues) = run(&Strategy::Manual, &["a/search", "b/search", "b/x"]);
-    assert_eq!((names.as_slice(), issues), (&["b/x:x".to_owned()][..], vec![Reason::UnresolvedConflict; 2]));
+    assert_eq!(
+        (names.as_slice(), issues),
+        (&["b/x:x".to_owned()][..], vec![IssueReason::UnresolvedConflict; 2])
+    );
     let (names, issues) = run(&Strategy::Manual, &["a/search", "b/search=find"]);
     assert_eq!((names.len(), issues.len()), (2, 0));
 }
@@ -87,7 +90,7 @@ fn reserved_names_are_left_out() {
             &["a/optim.find_tool", "a/optim_call_tool", "a/composite.x", "b/optim.find_tool", "a/ok"],
         );
         assert_eq!(names, ["a/ok:ok"]);
-        assert_eq!(issues, [Reason::ReservedToolName; 4]);
+        assert_eq!(issues, [IssueReason::ReservedToolName; 4]);
     }
     let (names, _) = run(&Strategy::default(), &["a/optim.find_tool", "optim/find_tool", "optim/other"]);
     assert_eq!(names, ["a/optim.find_tool:a_optim_find_tool", "optim/other:optim_other"]);
@@ -98,7 +101,7 @@ fn nobody_takes_over_a_generated_name() {
     let (names, issues) = run(&Strategy::default(), &["a/b_c", "a_b/c"]);
     let [one, two] = names.as_slice() else { panic!() };
     assert!(one.starts_with("a/b_c:a_b_c_") && two.starts_with("a_b/c:a_b_c_"), "{names:?}");
-    assert_eq!(issues, [Reason::NameCollision; 2]);
+    assert_eq!(issues, [IssueReason::NameCollision; 2]);
 
     // Within one backend, the name that needed no change stays.
     let (names, _) = run(&Strategy::default(), &["a/x_y", "a/x.y"]);

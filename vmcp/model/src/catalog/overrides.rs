@@ -1,4 +1,4 @@
-//! Applies a resolved name and an override to a definition, and touches nothing else of it.
+//! Applies a resolved name and an override to a definition, and leaves every other byte of it as it was.
 
 use serde_json::value::RawValue;
 use vmcp_config::rules::ToolOverride;
@@ -7,23 +7,23 @@ use vmcp_json::object::Object;
 use crate::definition::{Annotations, Tool};
 use crate::edit::{self, EditError};
 
-/// A tool as it is listed.
-pub(crate) struct Listed<'a> {
+/// Tool as it is listed.
+pub(crate) struct ListedTool<'a> {
     pub raw: Box<RawValue>,
     pub description: &'a str,
     pub title: Option<&'a str>,
     pub annotations: Annotations,
 }
 
-/// `tool` under `name` and with `change`.
+/// Returns `tool` under `name`, with `change` applied.
 pub(crate) fn apply<'a>(
     tool: &'a Tool,
     name: &str,
     change: &'a ToolOverride,
-) -> Result<Listed<'a>, EditError> {
-    // The new name is in `name` already, as far as the strategy left it.
+) -> Result<ListedTool<'a>, EditError> {
+    // `name` already contains the overriding name, as far as the strategy kept it.
     let ToolOverride { name: _, description: new_description, annotations: new_hints } = change;
-    let mut listed = Listed {
+    let mut listed = ListedTool {
         raw: Box::default(),
         description: new_description.as_deref().or(tool.description.as_deref()).unwrap_or_default(),
         title: new_hints.title.as_deref().or(tool.title.as_deref()).or(tool.annotations.title.as_deref()),
@@ -41,7 +41,7 @@ pub(crate) fn apply<'a>(
         listed.annotations = serde_json::from_str(hints.get())?;
         edits.push(("annotations", hints.get().to_owned()));
     }
-    // Clients prefer the title at the top level; a new title must not hide behind the old one.
+    // Clients prefer the title at the top level: a new title must not hide behind the old one.
     if let (Some(title), Some(_)) = (&new_hints.title, &tool.title) {
         edits.push(("title", serde_json::to_string(title)?));
     }
@@ -52,7 +52,7 @@ pub(crate) fn apply<'a>(
     Ok(listed)
 }
 
-/// The tool's `annotations` with the given hints set in them.
+/// Returns the tool's `annotations` with the given hints set in them.
 fn with_hints(tool: &Tool, hints: &Annotations) -> Result<Box<RawValue>, EditError> {
     let hints = serde_json::to_value(hints)?;
     let hints: Vec<_> = hints

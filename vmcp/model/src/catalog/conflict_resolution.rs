@@ -1,26 +1,27 @@
-//! Gives every tool and prompt a name of its own: the conflict strategies (R022-29).
+//! Conflict resolution: gives every tool and prompt a name of its own by the strategies prefix, priority,
+//! manual and passthrough.
 //!
-//! The outcome depends on the set of claims only, not on their order, and no name ever moves silently from one backend to
-//! another: when a generated name turns out to be wanted by two backends, neither keeps it.
+//! The outcome depends on the set of claims only, not on their order, and no name ever moves silently from
+//! one backend to another: if two backends want the same generated name, neither keeps it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::discovered::Kind;
-use crate::issue::{Issue, Reason};
+use crate::definition::DefinitionKind;
+use crate::issue::{Issue, IssueReason};
 use crate::names::{self, Identity};
 use vmcp_config::rules::{PrefixFormat, Strategy};
 
-/// A definition that wants a name.
+/// Definition that wants a name.
 #[derive(Debug)]
 pub(crate) struct Claim<'a> {
-    /// Its backend.
+    /// Backend that offers it.
     pub backend: &'a Arc<str>,
-    /// The backend's name for it; unique within the backend.
+    /// The backend's name for it, unique within the backend.
     pub original: &'a str,
-    /// The name after overrides.
+    /// Name after overrides.
     pub wanted: &'a str,
-    /// Whether clients will see it. What they do not see never takes a name from what they see.
+    /// True if clients will see it. A hidden definition never takes a name from a listed one.
     pub listed: bool,
 }
 
@@ -30,11 +31,11 @@ impl Claim<'_> {
     }
 }
 
-/// One name per claim, in the order of the claims; `None` for those that are left out, with an issue that says why.
-/// Claims come sorted by backend and original name, and are all of one `kind`.
+/// Returns one name per claim, in the order of the claims; `None` for a definition that is left out, with an
+/// issue that has the reason. Claims come sorted by backend and original name, and are all of one `kind`.
 pub(crate) fn resolve(
     claims: &[Claim<'_>],
-    kind: Kind,
+    kind: DefinitionKind,
     strategy: &Strategy,
     issues: &mut Vec<Issue>,
 ) -> Vec<Option<String>> {
@@ -49,17 +50,17 @@ pub(crate) fn resolve(
     resolver.drafts.into_iter().map(|draft| draft.map(|draft| draft.name)).collect()
 }
 
-/// A name on its way.
+/// Name while it is being resolved.
 struct Draft {
     name: String,
-    /// What the name is made from, before it was made legal.
+    /// Text that the name is made from, before it was made legal.
     text: String,
 }
 
 struct Resolver<'a> {
     claims: &'a [Claim<'a>],
-    kind: Kind,
-    /// One per claim; `None` once it is left out.
+    kind: DefinitionKind,
+    /// One draft per claim; `None` once the definition is left out.
     drafts: Vec<Option<Draft>>,
     issues: &'a mut Vec<Issue>,
 }
@@ -78,9 +79,10 @@ impl Resolver<'_> {
         }
     }
 
-    /// Prompts have no reserved names: we have no prompts of our own.
+    /// Leaves out tools whose name is reserved. Prompts have no reserved names, because vmcp has no prompts
+    /// of its own.
     fn leave_out_reserved(&mut self) {
-        if self.kind != Kind::Tool {
+        if self.kind != DefinitionKind::Tool {
             return;
         }
         for at in 0..self.drafts.len() {
@@ -93,11 +95,11 @@ impl Resolver<'_> {
                 "it would be listed as {name}, which is reserved for this server; \
                  it is left out until an override gives it another name"
             );
-            self.leave_out(at, Reason::ReservedToolName, &message);
+            self.leave_out(at, IssueReason::ReservedToolName, &message);
         }
     }
 
-    /// Bare names that several backends want.
+    /// Settles the clashes of bare names that several backends want.
     fn settle_conflicts(&mut self, strategy: &Strategy) {
         let default_format = PrefixFormat::default();
         let (order, format) = match strategy {
@@ -122,24 +124,26 @@ impl Resolver<'_> {
                     let message = format!(
                         "the name is wanted by {who}; all are left out until overrides or filters leave one of them"
                     );
-                    self.leave_out(at, Reason::UnresolvedConflict, &message);
+                    self.leave_out(at, IssueReason::UnresolvedConflict, &message);
                 } else if best.is_none() || own.is_none() {
                     self.prefix(at, format);
                     let message =
                         format!("the name is wanted by {who}; this one is listed with its backend's prefix");
-                    self.report(at, Reason::NamePrefixed, &message);
+                    self.report(at, IssueReason::NamePrefixed, &message);
                 } else if own != best {
                     let message =
                         format!("the name is wanted by {who}; the priority order gives it to another");
-                    self.leave_out(at, Reason::Shadowed, &message);
+                    self.leave_out(at, IssueReason::Shadowed, &message);
                 }
             }
         }
     }
 
-    /// Names that are equal by accident: `a` + `b_c` and `a_b` + `c`, or `x.y` and `x/y` made legal.
+    /// Adds hashes to generated names that are equal by accident: `a` + `b_c` and `a_b` + `c`, or `x.y` and
+    /// `x/y` made legal.
     fn make_unique(&mut self) {
-        // A backend can make up a name that ends in another tool's hash; then longer hashes tell them apart.
+        // A hostile backend can offer a name that ends in another tool's hash; then a longer hash tells them
+        // apart.
         for digits in [8, 16, 32] {
             let clashes = self.clashes();
             if clashes.is_empty() {
@@ -156,17 +160,18 @@ impl Resolver<'_> {
                         names::hashed(&draft.text, &claim.identity(), digits),
                     );
                     let message = format!("{before} would stand for {who}; this one is named {}", draft.name);
-                    self.report(at, Reason::NameCollision, &message);
+                    self.report(at, IssueReason::NameCollision, &message);
                 }
             }
         }
         for at in self.clashes().into_iter().flatten() {
-            self.leave_out(at, Reason::NameCollision, "no free name is left for it; override its name");
+            self.leave_out(at, IssueReason::NameCollision, "no free name is left for it; override its name");
         }
     }
 
-    /// The member of a clash that may keep the name: the only one that clients see, or, within one backend, the only one
-    /// whose name is not generated. Between backends nobody may, lest one take over a name that clients know as another's.
+    /// Returns the member of a clash that keeps the name: the only one that clients see or, within one
+    /// backend, the only one whose name is not generated. Between backends none keeps it, lest one takes over
+    /// a name that clients know as another's.
     fn keeper(&self, members: &[usize]) -> Option<usize> {
         let (rivals, _) = self.rivals(members.to_vec());
         if let [only] = rivals.as_slice() {
@@ -181,7 +186,7 @@ impl Resolver<'_> {
         with_own_name.next().filter(|_| with_own_name.next().is_none())
     }
 
-    /// Groups of drafts with the same name, ordered by that name.
+    /// Returns the groups of drafts with the same name, ordered by that name.
     fn clashes(&self) -> Vec<Vec<usize>> {
         let mut by_name: HashMap<&str, Vec<usize>> = HashMap::with_capacity(self.drafts.len());
         for (at, draft) in self.drafts.iter().enumerate() {
@@ -194,7 +199,8 @@ impl Resolver<'_> {
         clashes.into_iter().map(|(_, members)| members).collect()
     }
 
-    /// Those of the members that contend: the listed ones, or all if none is listed; and the rest.
+    /// Splits the members of a clash into the rivals (the listed ones, or all if none is listed) and the
+    /// rest.
     fn rivals(&self, members: Vec<usize>) -> (Vec<usize>, Vec<usize>) {
         let (listed, hidden): (Vec<_>, Vec<_>) =
             members.into_iter().partition(|at| self.claims.get(*at).is_some_and(|claim| claim.listed));
@@ -205,13 +211,13 @@ impl Resolver<'_> {
         members.iter().filter_map(|at| self.claims.get(*at)).map(|claim| &**claim.backend).collect()
     }
 
-    /// `a/search, b/search and 3 more`.
+    /// Formats members for a message: `a/search, b/search and 3 more`.
     fn describe(&self, members: &[usize]) -> String {
-        const SHOWN: usize = 4;
-        let claims = members.iter().filter_map(|at| self.claims.get(*at)).take(SHOWN);
+        const MAX_SHOWN: usize = 4;
+        let claims = members.iter().filter_map(|at| self.claims.get(*at)).take(MAX_SHOWN);
         let shown: Vec<_> = claims.map(|claim| format!("{}/{}", claim.backend, claim.original)).collect();
         let shown = shown.join(", ");
-        match members.len().saturating_sub(SHOWN) {
+        match members.len().saturating_sub(MAX_SHOWN) {
             0 => shown,
             more => format!("{shown} and {more} more"),
         }
@@ -223,14 +229,14 @@ impl Resolver<'_> {
         }
     }
 
-    fn leave_out(&mut self, at: usize, reason: Reason, message: &str) {
+    fn leave_out(&mut self, at: usize, reason: IssueReason, message: &str) {
         if let Some(draft) = self.drafts.get_mut(at) {
             *draft = None;
         }
         self.report(at, reason, message);
     }
 
-    fn report(&mut self, at: usize, reason: Reason, message: &str) {
+    fn report(&mut self, at: usize, reason: IssueReason, message: &str) {
         if let Some(claim) = self.claims.get(at) {
             self.issues.push(Issue::new(reason, claim.backend, self.kind, claim.original, message));
         }
