@@ -42,8 +42,8 @@ pub struct RawProxy {
     /// Connect a backend on its first use when its definitions are cached. Backends without a cached listing
     /// are always connected at start. `false`: connect all at start.
     pub lazy_connect: bool,
-    /// Names of backends to connect at start in spite of `lazyConnect`. A name that is not in `backends` is a
-    /// mistake.
+    /// Names of backends to connect at start in spite of `lazyConnect`. In `vmcp.yaml`, a name that is not in
+    /// `backends` is a mistake.
     pub preconnect_servers: Vec<String>,
     /// Time limit of one connection attempt. Beyond it, the attempt has failed and the next one follows.
     #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
