@@ -113,6 +113,7 @@ impl<'de> de::Visitor<'de> for ContentVisitor {
     fn visit_u64<E>(self, value: u64) -> Result<Content, E> {
         Ok(Content::Scalar(value.into()))
     }
+    // Integers beyond 64 bits become floats; the checker then reports that a whole number is required.
     fn visit_i128<E: de::Error>(self, value: i128) -> Result<Content, E> {
         self.visit_f64(value as f64)
     }

@@ -150,6 +150,7 @@ pub fn import(text: &str, source_name: &str) -> Result<Imported, ImportError> {
 fn unused_name(original: &str, taken: &BTreeSet<String>) -> String {
     let name = normalize_name(original).unwrap_or_else(|| "server".to_owned());
     let name = if RESERVED_NAMES.contains(&name.as_str()) { format!("{name}-server") } else { name };
+    // Cut at 58 characters, so that a number of up to four digits fits into the 63 of a name.
     let numbered = (2..).map(|n| normalize_name(&format!("{name:.58}-{n}")).unwrap_or_default());
     std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name)).unwrap_or(name)
 }

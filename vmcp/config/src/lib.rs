@@ -114,6 +114,18 @@ pub fn load(text: &str, source_name: &str, variables: Environment<'_>) -> Result
 }
 
 /// Reads and validates a text that may also refer to files by `${file:/path}`; `files` returns their content.
+///
+/// # Examples
+///
+/// ```
+/// let text = "server: { adminTokens: ['${file:/run/secrets/token}'] }";
+/// let files = |path: &str| Ok((path == "/run/secrets/token").then(|| "sixteen-characters\n".to_owned()));
+/// let loaded = vmcp_config::load_with_files(text, "vmcp.yaml", &|_| None, &files)?;
+/// // The line break at the end of the file is not part of the value.
+/// assert_eq!(loaded.config.server.admin_tokens[0].expose(), "sixteen-characters");
+/// assert!(loaded.config.effective_yaml().contains("***"));
+/// # Ok::<(), vmcp_config::Problems>(())
+/// ```
 pub fn load_with_files(
     text: &str,
     source_name: &str,

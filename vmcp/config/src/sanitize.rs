@@ -42,6 +42,7 @@ fn clean(input: &str, break_between: &str) -> String {
             if out.len() + gap.len() + c.len_utf8() > MAX_BYTES {
                 break;
             }
+            // Written only before a visible character, so that the text never ends in white space.
             out.push_str(std::mem::take(&mut gap));
             line_feeds = 0;
             out.push(c);

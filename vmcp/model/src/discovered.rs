@@ -163,6 +163,7 @@ impl Reader {
                     name,
                     reason: format!("{limit}; these are left out"),
                 });
+                // One note for all that follow: a note per definition could be as long as the listing.
                 break;
             }
             self.bytes_left -= raw.get().len();

@@ -14,6 +14,7 @@ pub(super) fn to_json(text: &str) -> String {
         } else if rest.starts_with("/*") {
             rest.find("*/").map_or(rest.len(), |at| at + 2)
         } else {
+            // Comments are gone by now, so that only white space can stand between the comma and the bracket.
             if matches!(c, '}' | ']') && json.trim_end().ends_with(',') {
                 json.truncate(json.trim_end().len() - 1);
             }

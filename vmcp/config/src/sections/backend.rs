@@ -106,6 +106,7 @@ impl Backend {
         }
         let mut hash = Sha256::new();
         for part in parts {
+            // The length first: `[ab, c]` is not `[a, bc]`.
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }

@@ -178,6 +178,7 @@ fn validate_address(text: &str, path: &str, report: &mut Report) -> SocketAddr {
             format!("{shown} is not an address with a port"),
             "write an IP address and a port, such as `127.0.0.1:8080` or `0.0.0.0:8080`",
         );
+        // Stands in only: with the problem above, the configuration is never used.
         SocketAddr::from(([127, 0, 0, 1], 0))
     })
 }

@@ -126,6 +126,7 @@ impl Resolver<'_> {
                     );
                     self.leave_out(at, IssueReason::UnresolvedConflict, &message);
                 } else if best.is_none() || own.is_none() {
+                    // The order names no rival at all, or not this one.
                     self.prefix(at, format);
                     let message =
                         format!("the name is wanted by {who}; this one is listed with its backend's prefix");
