@@ -17,11 +17,7 @@ const FLAT_NAMES: [(&str, &str); 9] = [
     ("optimizer.embeddings.openai.headers", "embeddingHeaders"),
 ];
 
-pub(super) fn of_resource(
-    server: &Validated,
-    referenced: &ReferencedObjects<'_>,
-    found: Problem,
-) -> Problem {
+pub(super) fn of_resource(server: &Validated, referenced: &ReferencedObjects<'_>, found: Problem) -> Problem {
     let Problem { path, message, remedy, line: _ } = found;
     Problem::new(path_in_resource(server, referenced, &path), message, remedy)
 }
