@@ -6,11 +6,10 @@
 
 mod commands;
 mod conductor;
-mod definition_changes;
 pub mod embedding;
+mod embedding_worker;
 mod fleet;
 pub mod folders;
-mod generation;
 mod options;
 mod recorder;
 mod restart;
@@ -29,10 +28,10 @@ use vmcp_config::{Backend, Config};
 use vmcp_model::discovered::Discovered;
 
 pub use fleet::BackendChanges;
-pub use generation::Generation;
 pub use options::{Options, StartError, Storage};
 pub use restart::needs_restart;
 pub use snapshot::Snapshot;
+pub use snapshot::generation::Generation;
 pub use snapshot::list::{ListEntry, Page, PagedList};
 pub use snapshot::task_owners::TaskOwners;
 pub use snapshot::view::View;

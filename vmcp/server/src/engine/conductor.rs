@@ -19,7 +19,7 @@ use vmcp_search::Vectors;
 use super::commands::{Command, ConductorHandle};
 use super::embedding::configured;
 use super::embedding::provider::{MonitoredProvider, progress};
-use super::embedding::worker::Worker;
+use super::embedding_worker::EmbeddingWorker;
 use super::fleet::{self, BackendChanges, Fleet, FleetPlan};
 use super::recorder::{self, BackendNames, RecorderEntry};
 use super::shared::Shared;
@@ -159,7 +159,7 @@ impl Conductor {
                 match Discovered::from_json(&definitions.json) {
                     Ok(discovered) => _ = saved.insert(Arc::clone(name), Arc::new(discovered)),
                     Err(error) => {
-                        tracing::warn!(backend = %name, %error, "saved definitions are not readable");
+                        tracing::warn!(backend = %name, %error, "saved definitions are not readable; the backend is listed anew");
                     }
                 }
             }
@@ -181,7 +181,7 @@ impl Conductor {
         };
         let Ok(mut snapshot) = tokio::task::spawn_blocking(build).await else {
             // The runtime is going down, or building has a fault; the snapshot before stays in force.
-            tracing::error!("no snapshot could be built");
+            tracing::error!("no snapshot could be built; the one before stays in force");
             return;
         };
         // Handles are taken after the build: they are cheap, and a backend that started meanwhile is usable
@@ -215,7 +215,7 @@ impl Conductor {
         };
         match tokio::task::spawn_blocking(build).await {
             Ok(Ok(snapshot)) => self.publish(snapshot),
-            Ok(Err(error)) => tracing::warn!(%error, "embeddings could not be read back"),
+            Ok(Err(error)) => tracing::warn!(%error, "embeddings could not be read from the cache; searches go on without the new ones"),
             Err(_) => {}
         }
     }
@@ -262,8 +262,11 @@ impl Conductor {
             self.publish(Snapshot { index, ..Snapshot::clone(&before) });
         }
         if let Some(provider) = provider.filter(|_| self.options.embed) {
-            let worker =
-                Worker { provider, shared: Arc::clone(&self.shared), conductor: self.handle.clone() };
+            let worker = EmbeddingWorker {
+                provider,
+                shared: Arc::clone(&self.shared),
+                conductor: self.handle.clone(),
+            };
             self.worker = Some(AbortOnDropHandle::new(tokio::spawn(worker.run())));
         }
     }

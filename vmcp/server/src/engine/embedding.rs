@@ -1,5 +1,4 @@
-//! Embedding: the configured provider, its health, and the background task that embeds tools.
+//! Embedding: the configured provider and its health.
 
 pub mod configured;
 pub(super) mod provider;
-pub(super) mod worker;

@@ -12,7 +12,7 @@ use vmcp_backend::{Backend, BackendSettings, Downstream, HttpClient, breaker};
 use vmcp_config::Config;
 use vmcp_model::discovered::Discovered;
 
-use super::definition_changes::ChangedListing;
+use super::recorder::definition_changes::ChangedListing;
 use super::snapshot::declarations::BackendListings;
 
 /// Delay before a replaced backend stops: requests that loaded the snapshot just before still reach it.
@@ -162,7 +162,7 @@ impl Fleet {
         let stopping = join_all(running.into_values().map(|running| running.backend.stop()));
         // Backends that are not done by then are cut off when their handles are dropped.
         if tokio::time::timeout(grace, stopping).await.is_err() && !grace.is_zero() {
-            tracing::warn!("some backends did not stop in time");
+            tracing::warn!("some backends did not stop in time and are cut off");
         }
     }
 

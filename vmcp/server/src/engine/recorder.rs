@@ -1,14 +1,16 @@
 //! The recorder: one task that writes the conductor's news to the cache, one entry after another, so that no
 //! snapshot waits for the disk.
 
+pub(super) mod definition_changes;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
 use vmcp_config::Config;
 
-use super::definition_changes::{self, ChangedListing, milliseconds};
 use super::shared::Shared;
+use definition_changes::{ChangedListing, milliseconds};
 
 /// Entries that wait for the disk; beyond it the conductor waits.
 const MAX_WAITING: usize = 64;

@@ -11,8 +11,8 @@ use vmcp_config::status::DefinitionChanges;
 use vmcp_store::{Store, StoreError};
 
 use super::embedding::provider::MonitoredProvider;
-use super::generation::Generation;
 use super::snapshot::Snapshot;
+use super::snapshot::generation::Generation;
 use crate::telemetry::metrics::Metrics;
 
 pub(super) struct Shared {
@@ -57,13 +57,13 @@ impl Shared {
             match work(&store) {
                 Ok(done) => Some(done),
                 Err(error @ StoreError::Busy) => {
-                    tracing::warn!(%error, "the cache was not written this time");
+                    tracing::warn!(%error, "another process holds the cache; this entry was not written");
                     None
                 }
                 Err(error) => {
                     tracing::warn!(%error, "going on with the cache in memory");
                     let memory = Store::in_memory()
-                        .inspect_err(|error| tracing::error!(%error, "no cache at all"))
+                        .inspect_err(|error| tracing::error!(%error, "the cache in memory failed too; nothing is cached"))
                         .ok()?;
                     let done = work(&memory).ok();
                     shared.store.store(Arc::new(memory));

@@ -3,6 +3,7 @@
 
 pub(crate) mod build;
 pub(super) mod declarations;
+pub(super) mod generation;
 pub mod index_document;
 pub(super) mod list;
 pub(super) mod task_owners;

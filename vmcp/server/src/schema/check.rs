@@ -27,7 +27,7 @@ const MAX_VIOLATION_CHARS: usize = 300;
 /// Reasons not to use a schema.
 #[derive(Debug, thiserror::Error)]
 enum Unusable {
-    #[error("it is no JSON that we can read: {0}")]
+    #[error("it is not valid JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error(transparent)]
     Cost(#[from] CostError),
@@ -68,7 +68,7 @@ impl ArgumentCheck {
         let Some(Compiled { validator, cost }) = compiled else { return Ok(()) };
         let json = arguments.get();
         if !cost.allows(nesting::depth(json.as_bytes()), json.len()) {
-            tracing::warn!(tool, "these arguments are not checked: it would cost too much");
+            tracing::warn!(tool, "arguments of this call are not checked: checking them would cost too much");
             return Ok(());
         }
         let value: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;

@@ -52,7 +52,7 @@ impl MonitoredProvider {
     }
 
     /// Stores the model's id; returns true if it is another one than before.
-    pub(super) fn learn_model(&self, model: &str) -> bool {
+    pub(in crate::engine) fn learn_model(&self, model: &str) -> bool {
         self.lock().model.replace(model.to_owned()).as_deref() != Some(model)
     }
 
@@ -67,7 +67,7 @@ impl MonitoredProvider {
     }
 
     /// Waits for [`MonitoredProvider::wake`].
-    pub(super) async fn woken(&self) {
+    pub(in crate::engine) async fn woken(&self) {
         self.wake.notified().await;
     }
 
@@ -80,7 +80,7 @@ impl MonitoredProvider {
         }
     }
 
-    pub(super) fn failed(&self, error: EmbedError) -> Outage {
+    pub(in crate::engine) fn failed(&self, error: EmbedError) -> Outage {
         let mut state = self.lock();
         // Logged once per outage, not with every attempt.
         if state.outage.is_none() {
@@ -94,7 +94,7 @@ impl MonitoredProvider {
         down
     }
 
-    pub(super) fn recovered(&self) {
+    pub(in crate::engine) fn recovered(&self) {
         let mut state = self.lock();
         state.failures = 0;
         if state.outage.take().is_some() {

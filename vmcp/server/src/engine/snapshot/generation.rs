@@ -16,7 +16,7 @@ pub struct Generation {
 
 impl Generation {
     /// Records which of tools, resources and prompts changed; returns true if any did.
-    pub(super) fn advance(&mut self, [tools, resources, prompts]: [bool; 3]) -> bool {
+    pub(in crate::engine) fn advance(&mut self, [tools, resources, prompts]: [bool; 3]) -> bool {
         let any = tools || resources || prompts;
         self.number += u64::from(any);
         for (changed, last) in

@@ -16,10 +16,10 @@ use crate::telemetry::metrics::{ChangeLabels, Metrics};
 
 /// A listing that is not compared with the store yet.
 #[derive(Clone)]
-pub(super) struct ChangedListing {
-    pub(super) backend: Arc<str>,
-    pub(super) fingerprint: String,
-    pub(super) discovered: Arc<Discovered>,
+pub(in crate::engine) struct ChangedListing {
+    pub(in crate::engine) backend: Arc<str>,
+    pub(in crate::engine) fingerprint: String,
+    pub(in crate::engine) discovered: Arc<Discovered>,
 }
 
 impl ChangedListing {
@@ -29,14 +29,14 @@ impl ChangedListing {
 }
 
 /// Stored hashes of a backend's tools, by the backend's own tool names.
-pub(super) type KnownHashes = HashMap<String, String>;
+pub(in crate::engine) type KnownHashes = HashMap<String, String>;
 
-pub(super) fn known(store: &Store, backend: &str) -> Result<KnownHashes, StoreError> {
+pub(in crate::engine) fn known(store: &Store, backend: &str) -> Result<KnownHashes, StoreError> {
     Ok(store.schema_hashes(backend)?.into_iter().map(|known| (known.tool, known.hash)).collect())
 }
 
 /// Compares a listing with the stored hashes; returns the events, sorted by tool, and their counts.
-pub(super) fn compare(
+pub(in crate::engine) fn compare(
     known: &KnownHashes,
     listing: &ChangedListing,
     at: SystemTime,
@@ -76,7 +76,7 @@ pub(super) fn compare(
 
 /// Compares a listing with the stored hashes of its backend, reports the changes to log and metrics, and
 /// stores the listing. Blocks.
-pub(super) fn record(
+pub(in crate::engine) fn record(
     store: &Store,
     listing: &ChangedListing,
     metrics: &Metrics,
@@ -112,7 +112,7 @@ fn announce(changes: &[RecordedChange], metrics: &Metrics) {
 }
 
 /// Returns milliseconds since the Unix epoch.
-pub(super) fn milliseconds(at: SystemTime) -> i64 {
+pub(in crate::engine) fn milliseconds(at: SystemTime) -> i64 {
     at.duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
