@@ -215,7 +215,9 @@ impl Conductor {
         };
         match tokio::task::spawn_blocking(build).await {
             Ok(Ok(snapshot)) => self.publish(snapshot),
-            Ok(Err(error)) => tracing::warn!(%error, "embeddings could not be read from the cache; searches go on without the new ones"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "embeddings could not be read from the cache; searches go on without the new ones")
+            }
             Err(_) => {}
         }
     }

@@ -49,7 +49,9 @@ pub(in crate::engine) fn snapshot(
     if let Some(model) = model {
         match vectors(&after.texts, store, model) {
             Ok(vectors) => after.index = Arc::new(after.index.with_vectors(vectors)),
-            Err(error) => tracing::warn!(%error, "embeddings could not be read from the cache; searches go by keywords"),
+            Err(error) => {
+                tracing::warn!(%error, "embeddings could not be read from the cache; searches go by keywords")
+            }
         }
     }
     after
