@@ -1,4 +1,4 @@
-//! Any text as a configuration: it is in force, or every mistake has a place and a remedy.
+//! Fuzzes the configuration with arbitrary text: it is loaded, or every problem has a place and a remedy.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -13,7 +13,7 @@ fuzz_target!(|text: &str| {
         }
         Err(problems) => {
             assert!(!problems.list.is_empty(), "a refusal without a reason");
-            // YAML ends lines with carriage returns too.
+            // YAML ends a line with a carriage return, too.
             let lines = text.matches(['\n', '\r']).count() + 2;
             for problem in &problems.list {
                 assert!(!problem.message.is_empty() && !problem.remedy.is_empty(), "{problem:?}");

@@ -1,11 +1,11 @@
-//! A message from anybody: read, classified, its parameters read. What is read is written back the same.
+//! Fuzzes the envelope with arbitrary bytes: the message is read, classified and written back the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use vmcp_wire::envelope::Message;
-use vmcp_wire::headers::{self, Modern, RequestEra};
 use vmcp_wire::handshake::{ClientHello, Introduction};
-use vmcp_wire::lists::{pages::List, pages::Page};
+use vmcp_wire::headers::{self, Modern, RequestEra};
+use vmcp_wire::lists::pages::{List, Page};
 use vmcp_wire::{rpc, subject};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -23,7 +23,9 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let written = match &message {
         Message::Request(request) => rpc::request(1, &request.method, request.params.map(Into::into)),
-        Message::Notification(news) => rpc::notification(&news.method, news.params.map(Into::into)),
+        Message::Notification(notification) => {
+            rpc::notification(&notification.method, notification.params.map(Into::into))
+        }
         Message::Response(response) => {
             _ = Introduction::from_discover(response.result);
             _ = Introduction::from_initialize(response.result);
@@ -32,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         Message::Error(error) => rpc::error(error.id, error.error),
     };
-    let again = Message::parse(&written).expect("what we write can be read");
+    let again = Message::parse(&written).expect("a written message can be read");
     assert_eq!(again.method(), message.method());
     let line = rpc::single_line(written.clone());
     assert!(!line.contains(&b'\n') && Message::parse(&line).is_ok());

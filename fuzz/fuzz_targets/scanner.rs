@@ -1,12 +1,12 @@
-//! The scanner of answers agrees with the parser, in whatever pieces an answer arrives.
+//! Fuzzes the scanner of answers: it agrees with the parser, and with itself when the answer arrives in other pieces.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
 use vmcp_wire::envelope::Message;
-use vmcp_wire::payload::{self, Found, Key, Reply, ScanError, Scanner};
+use vmcp_wire::payload::{self, Key, Reply, ScanError, ScannedKeys, Scanner};
 
-fn scan<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<Found, ScanError> {
+fn scan<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<ScannedKeys, ScanError> {
     let mut scanner = Scanner::default();
     for piece in pieces {
         scanner.push(piece)?;
@@ -17,26 +17,26 @@ fn scan<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<Found, ScanError> 
 fuzz_target!(|input: (u8, &[u8])| {
     let (size, bytes) = input;
     let whole = scan(std::iter::once(bytes));
-    // Which of several mistakes is seen first may depend on the pieces; what is found may not.
+    // The pieces may decide which of several mistakes is seen first, but not which keys are found.
     assert_eq!(scan(bytes.chunks(usize::from(size).max(1))).ok(), whole.ok());
     let cuts = bytes.split_inclusive(|byte| byte % 5 == size % 5).flat_map(|piece| [piece, &[][..]]);
     assert_eq!(scan(cuts).ok(), whole.ok());
 
     let parsed = serde_json::from_slice::<&RawValue>(bytes).ok().filter(|raw| raw.get().starts_with('{'));
-    let found = match whole {
-        Ok(found) => found,
+    let keys = match whole {
+        Ok(keys) => keys,
         Err(ScanError::Duplicate(_)) => return,
         Err(error) => return assert!(parsed.is_none(), "{error}"),
     };
     assert!(parsed.is_some(), "no JSON to the parser");
-    let Some(id) = found.range(Key::Id) else { return };
+    let Some(id) = keys.range(Key::Id) else { return };
     let id = String::from_utf8_lossy(&bytes[id]).into_owned();
-    let (is_result, text) = match payload::reply(bytes.to_vec().into(), found, &id) {
+    let (is_result, text) = match payload::reply(bytes.to_vec().into(), keys, &id) {
         Ok(Reply::Result(payload)) => (true, payload.into_raw()),
         Ok(Reply::Error(payload)) => (false, payload.into_raw()),
         Err(_) => return,
     };
-    // What is handed on unparsed is what the parser would have read, unless it refuses the message.
+    // The payload that is relayed unparsed is the one that the parser reads, unless it refuses the message.
     match Message::parse(bytes) {
         Ok(Message::Response(response)) => assert!(is_result && response.result.get() == text.get()),
         Ok(Message::Error(error)) => assert!(!is_result && error.error.get() == text.get()),

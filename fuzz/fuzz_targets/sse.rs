@@ -1,4 +1,4 @@
-//! An event stream in odd pieces says the same as in one; and what we encode is decoded.
+//! Fuzzes event streams: the pieces in which the bytes arrive do not matter, and an encoded event is decoded the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,9 +6,9 @@ use vmcp_wire::sse::{Decoder, Event, SseError, encode};
 
 const LIMIT: usize = 64;
 
-type Said = (Vec<Event>, Option<SseError>, Option<u64>);
+type Decoded = (Vec<Event>, Option<SseError>, Option<u64>);
 
-fn said<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Said {
+fn said<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Decoded {
     let mut decoder = Decoder::new(LIMIT);
     let mut events = Vec::new();
     for mut piece in pieces {
@@ -25,15 +25,15 @@ fn said<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Said {
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (size, bytes) = input;
-    let whole = said(std::iter::once(bytes));
+    let whole = decoded(std::iter::once(bytes));
     assert!(whole.0.iter().all(|event| event.data.len() <= LIMIT));
-    assert_eq!(said(bytes.chunks(usize::from(size).max(1))), whole);
+    assert_eq!(decoded(bytes.chunks(usize::from(size).max(1))), whole);
     // Pieces of changing size, some of them empty.
     let cuts = bytes.split_inclusive(|byte| byte % 7 == size % 7).flat_map(|piece| [piece, &[][..]]);
-    assert_eq!(said(cuts), whole);
+    assert_eq!(decoded(cuts), whole);
 
     let data = String::from_utf8_lossy(bytes);
-    let events = Decoder::new(usize::MAX).push(&encode(Some("e"), None, &data)).expect("our own events");
+    let events = Decoder::new(usize::MAX).push(&encode(Some("e"), None, &data)).expect("encoded events");
     let lines = data.replace("\r\n", "\n").replace('\r', "\n");
     assert_eq!(events, [Event { event: Some("e".to_owned()), data: lines, id: None }]);
 });

@@ -1,13 +1,14 @@
-//! Sealed tokens, session ids, request states and cursors: nobody's text opens, ours does, and one flipped bit ends that.
+//! Fuzzes sealed tokens, session ids, request states and cursors: arbitrary text never opens, a sealed token does, and a
+//! token with one flipped bit does not.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vmcp_wire::lists::cursor::Cursor;
 use vmcp_wire::era::Revision;
+use vmcp_wire::lists::cursor::Cursor;
 use vmcp_wire::lists::pages::List;
+use vmcp_wire::sealed::request_state::{Binding, Continuation, StateError};
+use vmcp_wire::sealed::session::{Session, SessionError};
 use vmcp_wire::sealed::{KeyRing, NONCE_LENGTH, OpenError};
-use vmcp_wire::sealed::{session::Session, session::SessionError};
-use vmcp_wire::sealed::{request_state::Binding, request_state::Continuation, request_state::StateError};
 
 const NOW: u64 = 1_000;
 
@@ -15,7 +16,7 @@ fn ring(secrets: &[&str]) -> KeyRing {
     KeyRing::from_secrets(secrets).expect("long enough")
 }
 
-/// The token with one bit of one character flipped.
+/// Flips one bit of one character; `None` if the result is no text.
 fn flipped(token: &str, at: u16, bit: u8) -> Option<String> {
     let mut bytes = token.as_bytes().to_vec();
     let at = usize::from(at) % bytes.len();

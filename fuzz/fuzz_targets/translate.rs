@@ -1,13 +1,16 @@
-//! Every translation of anything that can be read, in all directions: JSON again, and what needs no change is not changed.
+//! Fuzzes every translation, in all directions: the output is JSON, and a message that is of the client's era already
+//! stays as it is.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
+use vmcp_json::json_rope::JsonRope;
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 use vmcp_wire::params::Params;
-use vmcp_json::json_rope::JsonRope;
-use vmcp_wire::translate::{self, Hints, NotificationPlan, RequestPlan, RequestState, ResultPlan, Scope, Translated};
+use vmcp_wire::translate::{
+    self, Hints, NotificationPlan, RequestPlan, RequestState, ResultPlan, Scope, Translated,
+};
 
 const METHODS: [&str; 8] = [
     methods::TOOLS_CALL,
@@ -20,7 +23,7 @@ const METHODS: [&str; 8] = [
     "vendor/unknown",
 ];
 
-/// Must be one JSON value; returns it.
+/// Asserts that the text is one JSON value and returns it.
 fn json(text: JsonRope<'_>) -> Box<RawValue> {
     text.into_raw().expect("a translation is JSON")
 }
@@ -52,7 +55,7 @@ fuzz_target!(|input: (u8, &str)| {
         };
         if let Ok(result) = translate::result(method, raw, &plan) {
             let once = json(result);
-            // What is of the client's era by now stays as it is.
+            // A second translation changes nothing: the result is of the client's era by now.
             let plan = ResultPlan { from: to, request_state: None, ..plan };
             if let Ok(again) = translate::result(method, &once, &plan) {
                 assert_eq!(again.into_cow(), once.get(), "{from:?} to {to:?} and on");

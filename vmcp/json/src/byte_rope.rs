@@ -1,11 +1,20 @@
-//! Bytes in pieces that are written one after another: what was received, and the little that goes between.
+//! [`ByteRope`]: a rope of shared byte slices, for answers that are handed on in the pieces in which they arrived.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
-/// A message or a part of one. ByteRope are shared with whoever received them, never copied.
+/// A message, or a part of one, as pieces that are written one after another. The pieces are reference-counted
+/// [`Bytes`]: a slice or a clone of the rope shares them and copies nothing.
+///
+/// ```
+/// use vmcp_json::byte_rope::ByteRope;
+///
+/// let mut rope = ByteRope::from("{\"a\":");
+/// rope.push("1}");
+/// assert_eq!(rope.slice(1..6).into_bytes(), "\"a\":1");
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct ByteRope {
     pieces: VecDeque<Bytes>,
@@ -13,25 +22,25 @@ pub struct ByteRope {
 }
 
 impl ByteRope {
-    /// Nothing yet.
+    /// Creates an empty rope.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there are no bytes.
+    /// True if there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Appends a piece.
+    /// Appends a piece; an empty one is left out.
     pub fn push(&mut self, piece: impl Into<Bytes>) {
         let piece = piece.into();
         if !piece.is_empty() {
@@ -46,14 +55,14 @@ impl ByteRope {
         self.pieces.extend(other.pieces);
     }
 
-    /// Takes the first piece away.
+    /// Removes and returns the first piece.
     pub fn pop(&mut self) -> Option<Bytes> {
         let piece = self.pieces.pop_front()?;
         self.length -= piece.len();
         Some(piece)
     }
 
-    /// The bytes in `range`, as far as there are any.
+    /// Returns the bytes in `range`, as far as there are any, without a copy.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> ByteRope {
         let mut slice = ByteRope::new();
@@ -69,7 +78,7 @@ impl ByteRope {
         slice
     }
 
-    /// All bytes as one piece; copied only if there are several.
+    /// Returns all bytes as one piece; copies them only if there are several.
     #[must_use]
     pub fn into_bytes(mut self) -> Bytes {
         if self.pieces.len() == 1 {

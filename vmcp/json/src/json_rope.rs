@@ -1,25 +1,33 @@
-//! JSON text in pieces: slices of what was received, and the little that we put between them.
+//! [`JsonRope`]: a rope of JSON text, made of slices of a received message and the few texts inserted between them.
 
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-/// One JSON value, as pieces that are written one after another.
+/// One JSON value as a rope: pieces that are written one after another.
 ///
-/// Nothing is copied until [`JsonRope::write_to`]; a megabyte of content costs one copy on its way through.
+/// Nothing is copied until [`JsonRope::write_to`], so a megabyte of content costs one copy on its way through.
+///
+/// ```
+/// use vmcp_json::json_rope::JsonRope;
+///
+/// let mut message = b"{\"result\":".to_vec();
+/// JsonRope::from("[1,2]").write_to(&mut message);
+/// assert_eq!(message, b"{\"result\":[1,2]");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JsonRope<'a> {
     pieces: Vec<Cow<'a, str>>,
 }
 
 impl<'a> JsonRope<'a> {
-    /// The number of bytes that [`JsonRope::write_to`] appends.
+    /// Returns the number of bytes that [`JsonRope::write_to`] appends.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pieces.iter().map(|piece| piece.len()).sum()
     }
 
-    /// Whether there is no text at all (which no JSON value is).
+    /// True if there is no text, which is no JSON value.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pieces.iter().all(|piece| piece.is_empty())
@@ -32,7 +40,7 @@ impl<'a> JsonRope<'a> {
         }
     }
 
-    /// The text as a whole: borrowed when it is a single borrowed slice, that is, when nothing was changed.
+    /// Returns the text as a whole; borrowed if the rope is a single borrowed slice, that is, if nothing was changed.
     #[must_use]
     pub fn into_cow(mut self) -> Cow<'a, str> {
         match self.pieces.len() {
@@ -41,18 +49,18 @@ impl<'a> JsonRope<'a> {
         }
     }
 
-    /// The text as an owned raw value. The text is read once more; on the path of a large result prefer
+    /// Returns the text as an owned raw value. The text is parsed once more; on the path of a large result, prefer
     /// [`JsonRope::write_to`].
     pub fn into_raw(self) -> Result<Box<RawValue>, serde_json::Error> {
         RawValue::from_string(self.into_cow().into_owned())
     }
 
-    /// The pieces, for vectored writing.
+    /// Iterates over the pieces.
     pub fn pieces(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().map(AsRef::as_ref)
     }
 
-    /// Appends a slice of the original.
+    /// Appends a piece; an empty one is left out.
     pub(crate) fn push(&mut self, piece: impl Into<Cow<'a, str>>) {
         let piece = piece.into();
         if !piece.is_empty() {
@@ -60,12 +68,12 @@ impl<'a> JsonRope<'a> {
         }
     }
 
-    /// Appends another value's pieces.
+    /// Appends the pieces of another value.
     pub(crate) fn append(&mut self, mut other: Self) {
         self.pieces.append(&mut other.pieces);
     }
 
-    /// Whether the text is exactly `text`, without joining the pieces.
+    /// True if the rope is the single piece `text`.
     pub(crate) fn is(&self, text: &str) -> bool {
         matches!(self.pieces.as_slice(), [only] if only == text)
     }

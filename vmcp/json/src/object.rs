@@ -1,4 +1,5 @@
-//! A JSON object as an ordered list of its top-level entries, and edits that leave all other bytes as they were.
+//! [`Object`]: the top-level entries of a JSON object as slices of its text; and [`Edit`], which changes some of them
+//! and leaves every other byte as it was.
 
 mod edit;
 
@@ -13,32 +14,40 @@ pub use edit::Edit;
 use crate::scan;
 use crate::text;
 
-/// Why a text cannot be read as an object.
+/// The reason why a text cannot be read as an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
-    /// Some other kind of value.
+    /// Another kind of value.
     #[error("expected a JSON object")]
     NotAnObject,
-    /// Not JSON. Cannot happen for the text of a `RawValue`.
+    /// Not JSON. Cannot happen for the text of a [`RawValue`].
     #[error("invalid JSON: {0}")]
     Syntax(String),
-    /// A key that is there twice means different things to different readers, so that a check made here would not
-    /// hold behind us.
+    /// A repeated key: parsers disagree on which value counts, so a check made here might not hold for the backend.
     #[error("duplicate key `{0}`")]
     DuplicateKey(String),
-    /// A key that holds half of a surrogate pair.
+    /// A key with half a surrogate pair.
     #[error("key {0} is not valid Unicode")]
     Key(String),
 }
 
-/// The entries of an object, in order. Values are slices of the text it was read from.
+/// The entries of an object, in the order in which they were written. Values are slices of the object's text.
+///
+/// ```
+/// use vmcp_json::object::Object;
+///
+/// let object = Object::parse_str(r#"{ "name" : "a", "x": 1e400 }"#)?;
+/// assert_eq!(object.get_str("name").as_deref(), Some("a"));
+/// assert_eq!(object.text("x"), Some("1e400"), "no number type could hold it");
+/// # Ok::<(), vmcp_json::object::ObjectError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Object<'a> {
     raw: &'a str,
     entries: Vec<Entry<'a>>,
 }
 
-/// One entry; the ranges are bytes of the object's text.
+/// One entry; the spans count bytes of the object's text.
 #[derive(Debug, Clone)]
 struct Entry<'a> {
     key: Cow<'a, str>,
@@ -54,12 +63,12 @@ impl Default for Object<'_> {
 }
 
 impl<'a> Object<'a> {
-    /// Reads the top level of `raw`, which is known to be valid: nested values are skipped, not parsed.
+    /// Reads the top level of `raw`. A [`RawValue`] is valid JSON, so nested values are skipped and not parsed.
     pub fn parse(raw: &'a RawValue) -> Result<Self, ObjectError> {
         Self::parse_valid(raw.get())
     }
 
-    /// As [`Object::parse`], for the text of one valid JSON value, such as one that [`Object::text`] returned.
+    /// Reads as [`Object::parse`] does, from the text of one valid JSON value, such as [`Object::text`] returns.
     pub fn parse_valid(raw: &'a str) -> Result<Self, ObjectError> {
         let json = raw.as_bytes();
         if json.first() != Some(&b'{') {
@@ -69,7 +78,7 @@ impl<'a> Object<'a> {
         let mut at = scan::skip_space(json, 1);
         while json.get(at) == Some(&b'"') {
             let key_span = at..scan::string_end(json, at + 1);
-            // Behind the colon.
+            // The first skip ends at the colon, the second behind it.
             let value_start = scan::skip_space(json, scan::skip_space(json, key_span.end) + 1);
             let value_span = value_start..scan::value_end(json, value_start);
             at = scan::skip_space(json, value_span.end);
@@ -84,60 +93,61 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// As [`Object::parse`], for text that may be anything.
+    /// Reads as [`Object::parse`] does, from text that is checked first.
     pub fn parse_str(text: &'a str) -> Result<Self, ObjectError> {
         Self::parse(serde_json::from_str(text).map_err(|e| ObjectError::Syntax(e.to_string()))?)
     }
 
-    /// The value of a key, as JSON text.
+    /// Returns the value of a key as JSON text.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&'a str> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| entry.value)
     }
 
-    /// The value of a key. Reads the value once more to make it a `RawValue`; where text will do, prefer
-    /// [`Object::text`].
+    /// Returns the value of a key. The value is parsed once more to become a [`RawValue`]; where text will do,
+    /// prefer [`Object::text`].
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&'a RawValue> {
         serde_json::from_str(self.text(key)?).ok()
     }
 
-    /// The text of a key whose value is a string.
+    /// Returns the plain text of a key whose value is a string.
     #[must_use]
     pub fn get_str(&self, key: &str) -> Option<Cow<'a, str>> {
         text::unquoted(self.text(key)?)
     }
 
-    /// The keys, in the order in which they were written.
+    /// Iterates over the keys, in the order in which they were written.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.key.as_ref())
     }
 
-    /// The entries, in the order in which they were written. Reads each value once more, as [`Object::get`] does.
+    /// Iterates over the entries, in the order in which they were written. Parses each value once more, as
+    /// [`Object::get`] does.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
         let entry = |entry: &'_ Entry<'a>| serde_json::from_str(entry.value).ok();
         self.entries.iter().filter_map(move |one| Some((one.key.as_ref(), entry(one)?)))
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are no entries.
+    /// True if there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The object as it was written.
+    /// Returns the object as it was written.
     #[must_use]
     pub fn raw(&self) -> &'a str {
         self.raw
     }
 
-    /// Begins an edit; the object itself stays as it is.
+    /// Begins an [`Edit`]; the object itself stays as it is.
     #[must_use]
     pub fn edit(&self) -> Edit<'_, 'a> {
         Edit::new(self)
@@ -153,12 +163,12 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Most objects have a handful of keys, which are compared faster than hashed.
-const FEW: usize = 16;
+/// Up to this many keys are compared pairwise, which is faster than hashing; most objects have a handful.
+const MAX_KEYS_COMPARED_PAIRWISE: usize = 16;
 
 fn first_duplicate<'e>(entries: &'e [Entry<'_>]) -> Option<&'e str> {
     let mut keys = entries.iter().map(|entry| entry.key.as_ref());
-    if entries.len() <= FEW {
+    if entries.len() <= MAX_KEYS_COMPARED_PAIRWISE {
         let seen = |count, key: &str| entries.iter().take(count).any(|entry| entry.key == key);
         return keys.enumerate().find(|(count, key)| seen(*count, key)).map(|(_, key)| key);
     }

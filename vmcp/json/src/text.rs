@@ -1,5 +1,7 @@
-//! Small JSON values as text. The functions that read expect one valid value without space around it, such as the text
-//! of a `RawValue`.
+//! Small JSON values as text: quoting and unquoting of strings, and tests of a value's kind by its first byte.
+//!
+//! The functions that read expect one valid value without space around it, such as the text of a
+//! [`RawValue`](serde_json::value::RawValue).
 
 use std::borrow::Cow;
 
@@ -12,14 +14,22 @@ pub fn empty_object() -> &'static RawValue {
     serde_json::from_str("{}").unwrap_or(RawValue::NULL)
 }
 
-/// `text` as a JSON string, quotes included.
+/// Writes `text` as a JSON string, quotes included.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The text of a JSON string, borrowed unless it holds an escape; `None` when the value is no string or an escape is
-/// half of a surrogate pair.
+/// Reads a JSON string, borrowed unless it holds an escape; `None` for any other value and for half a surrogate
+/// pair, which no Rust string can hold.
+///
+/// ```
+/// use vmcp_json::text::{quoted, unquoted};
+///
+/// assert_eq!(quoted("a\"b"), r#""a\"b""#);
+/// assert_eq!(unquoted(r#""a\"b""#).as_deref(), Some("a\"b"));
+/// assert_eq!(unquoted("7"), None);
+/// ```
 #[must_use]
 pub fn unquoted(json: &str) -> Option<Cow<'_, str>> {
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;
@@ -29,13 +39,13 @@ pub fn unquoted(json: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str::<String>(json).ok().map(Cow::Owned)
 }
 
-/// Whether the value is an object.
+/// True if the value is an object.
 #[must_use]
 pub fn is_object(json: &str) -> bool {
     json.starts_with('{')
 }
 
-/// Whether the value is a string or an integer, the two kinds of request id and progress token.
+/// True if the value is a string or an integer: the two kinds of request id and progress token.
 #[must_use]
 pub fn is_id(json: &str) -> bool {
     json.starts_with('"') || json.bytes().all(|b| b.is_ascii_digit() || b == b'-')

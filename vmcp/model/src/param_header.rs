@@ -1,27 +1,29 @@
-//! `x-mcp-header`: arguments that a client repeats as `Mcp-Param-*` headers, so that proxies can route without reading the
-//! body (MCP 2026-07-28, "Custom headers from tool parameters").
+//! Reads the `x-mcp-header` annotations of a tool's input schema: arguments that a client repeats as `Mcp-Param-*`
+//! headers, so that proxies can route without reading the body (MCP 2026-07-28, "Custom headers from tool parameters").
+//!
+//! A definition is read once; `vmcp-wire` writes and compares the headers by the [`ParamHeader`]s found here.
 
 use serde_json::{Map, Value};
 use vmcp_wire::headers::ParamHeader;
 
 const ANNOTATION: &str = "x-mcp-header";
 
-/// Keywords whose value is data rather than a schema, so that what they hold is no annotation.
+/// Keywords whose value is data and no schema: an annotation in it is ignored.
 const DATA_KEYWORDS: [&str; 5] = ["const", "default", "enum", "example", "examples"];
 
-/// Keywords whose value maps names that the author chose to schemas: a name that reads like the annotation is none.
+/// Keywords whose value maps names that the author chose to schemas: such a name may read like the annotation.
 const NAMED_SCHEMAS: [&str; 5] =
     ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties"];
 
-/// All annotations of a tool's input schema, or why they are invalid. A valid annotation is an HTTP token, unique but for
-/// case, on a primitive property that is reached through `properties` alone.
+/// Returns all annotations of a tool's input schema, or the reason why one is invalid. A valid annotation is an HTTP
+/// token, unique without regard to case, on a string, integer or boolean that is reached through `properties` alone.
 pub(crate) fn find(schema: &Value) -> Result<Vec<ParamHeader>, String> {
     let mut found = Vec::new();
     visit(schema, &mut Some(Vec::new()), &mut found)?;
     Ok(found)
 }
 
-/// `path` is `None` below anything but `properties`, where annotations are not allowed.
+/// Walks a schema. `path` is `None` below any keyword but `properties`, where no annotation is allowed.
 fn visit(schema: &Value, path: &mut Option<Vec<String>>, found: &mut Vec<ParamHeader>) -> Result<(), String> {
     match schema {
         Value::Object(object) => {
@@ -75,7 +77,7 @@ fn check(
     Ok(ParamHeader { name: header.to_owned(), path: path.to_vec() })
 }
 
-/// RFC 9110 section 5.6.2.
+/// True if `name` is an HTTP token (RFC 9110, 5.6.2).
 fn is_token(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }

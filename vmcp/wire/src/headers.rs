@@ -1,4 +1,5 @@
-//! The HTTP headers that repeat parts of a modern message, checked against the body and built for a backend.
+//! The HTTP headers that repeat parts of a modern message: checked against the body of a client, built for a backend;
+//! and [`classify()`], which decides the era of a message by both.
 //!
 //! Source: MCP 2026-07-28, basic/transports/streamable-http, "Request Metadata".
 
@@ -22,35 +23,35 @@ use crate::message::{codes, subject};
 pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 /// The method.
 pub const METHOD: &str = "mcp-method";
-/// The subject: a tool, a prompt, a URI or a task.
+/// The subject of the request: a tool, a prompt, a URI or a task.
 pub const NAME: &str = "mcp-name";
 /// The prefix of the headers that repeat tool arguments.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 /// The session of a legacy client; a modern one has none.
 pub const SESSION_ID: &str = "mcp-session-id";
-/// Where a legacy client's stream broke off.
+/// The last event that a legacy client received before its stream broke off.
 pub const LAST_EVENT_ID: &str = "last-event-id";
 
-/// One header of a request. Values that occur twice must not be read: whoever routed the request may have taken the
-/// other one.
+/// One header of a request. A header that occurs twice must not be read: a proxy in front may have routed the request by
+/// the other value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field<'a> {
-    /// Not there.
+    /// The header is absent.
     Absent,
-    /// There once, in visible ASCII, spaces and tabs.
+    /// The header occurs once, in visible ASCII, spaces and tabs.
     One(&'a str),
-    /// There more than once, or with other bytes.
+    /// The header occurs more than once, or holds other bytes.
     Invalid,
 }
 
-/// The headers of a request, whatever holds them. Names are compared without regard to case; the names this crate asks
-/// for are in lower case.
+/// The headers of a request, in any container. Names are compared without regard to case; this crate asks for names in
+/// lower case.
 pub trait HeaderSource {
-    /// The header of that name.
+    /// Returns the header of that name.
     fn field(&self, name: &str) -> Field<'_>;
 }
 
-/// No headers at all.
+/// A source without headers, for stdio.
 pub(crate) struct NoHeaders;
 
 impl HeaderSource for NoHeaders {
@@ -70,7 +71,7 @@ impl<N: AsRef<str>, V: AsRef<str>> HeaderSource for [(N, V)] {
     }
 }
 
-/// Whether a header must be there.
+/// If a header is required or optional.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
     Required,
@@ -91,7 +92,7 @@ where
     }
 }
 
-/// Checks `Mcp-Name` against the body. A body that names no subject is the handler's to refuse.
+/// Checks `Mcp-Name` against the body. A body that names no subject passes: the handler of the method refuses it.
 pub(crate) fn check_name<H>(headers: &H, method: &str, params: &Object<'_>) -> Result<(), Refusal>
 where
     H: HeaderSource + ?Sized,
@@ -106,8 +107,8 @@ where
     }
 }
 
-/// The standard headers of a request to a modern backend. `subject` is what the body names, in the backend's spelling;
-/// it is ignored for methods that send no `Mcp-Name`.
+/// Builds the standard headers of a request to a modern backend. `subject` is the one that the body names, in the
+/// backend's spelling; it is ignored for methods that send no `Mcp-Name`.
 #[must_use]
 pub fn build(revision: Revision, method: &str, subject: Option<&str>) -> Vec<(&'static str, String)> {
     let mut headers = vec![(PROTOCOL_VERSION, revision.as_str().to_owned()), (METHOD, method.to_owned())];

@@ -1,4 +1,5 @@
-//! Lists: pages as backends send them and as they are written for clients, and the cursors between pages.
+//! Lists of tools, prompts, resources and tasks: pages as backends send them and as clients get them, and the cursors
+//! between pages.
 
 pub mod cursor;
 pub mod pages;

@@ -1,4 +1,7 @@
-//! The `result` or `error` of an answer: text of ours, or bytes as they were received.
+//! [`Payload`]: the `result` or `error` of an answer, as text that vmcp wrote or as the bytes that a backend sent.
+//!
+//! One pass of the [`Scanner`] over the arriving bytes finds the few keys that a gateway must know ([`ScannedKeys`]), so
+//! that an answer which needs no change is relayed without being parsed.
 
 mod grammar;
 mod scanned_keys;
@@ -16,8 +19,8 @@ use vmcp_json::text;
 pub use scanned_keys::{Key, ScannedKeys};
 pub use scanner::{ScanError, Scanner};
 
-/// One JSON object. It can be read as a [`RawValue`]; a received one is parsed when somebody does, which the way of an
-/// answer that needs no change avoids.
+/// One JSON object. It dereferences to a [`RawValue`]; a received payload is parsed at the first such access, which the
+/// path of an unchanged answer avoids.
 #[derive(Debug, Clone)]
 pub struct Payload(Inner);
 
@@ -41,7 +44,7 @@ pub struct Received {
     parsed: OnceLock<Box<RawValue>>,
 }
 
-/// What an answer holds.
+/// The two kinds of answer.
 #[derive(Debug, Clone)]
 pub enum Reply {
     /// The `result`.
@@ -50,8 +53,8 @@ pub enum Reply {
     Error(Payload),
 }
 
-/// The bytes of an answer and what [`Scanner`] found in them, told apart; the bytes again when they are no JSON-RPC answer to
-/// the request with `id`.
+/// Sorts an answer into result and error by the keys that a [`Scanner`] found in it. Returns the bytes again if they are
+/// no JSON-RPC answer to the request with `id`.
 pub fn reply(message: ByteRope, found: ScannedKeys, id: &str) -> Result<Reply, ByteRope> {
     let text = |key| found.range(key).map(|range| message.slice(range).into_bytes());
     let is_answer = text(Key::Version).is_some_and(|version| version == "\"2.0\"")
@@ -70,7 +73,7 @@ pub fn reply(message: ByteRope, found: ScannedKeys, id: &str) -> Result<Reply, B
 }
 
 impl Payload {
-    /// The payload as received, if it was.
+    /// Returns the payload within its answer, if it was received.
     #[must_use]
     pub fn received(&self) -> Option<&Received> {
         match &self.0 {
@@ -79,7 +82,7 @@ impl Payload {
         }
     }
 
-    /// Whether a tool says with its result that it failed.
+    /// True if the result has `isError: true`: the tool itself failed.
     #[must_use]
     pub fn is_tool_error(&self) -> bool {
         match &self.0 {
@@ -91,7 +94,7 @@ impl Payload {
         }
     }
 
-    /// The payload as an owned raw value.
+    /// Returns the payload as an owned raw value.
     #[must_use]
     pub fn into_raw(self) -> Box<RawValue> {
         match self.0 {
@@ -105,26 +108,26 @@ impl Payload {
 }
 
 impl Received {
-    /// Where the keys of the whole answer are.
+    /// Returns the keys that were found in the whole answer.
     #[must_use]
     pub fn found(&self) -> &ScannedKeys {
         &self.found
     }
 
-    /// The text of a key.
+    /// Returns the JSON text of a key.
     #[must_use]
     pub fn text(&self, key: Key) -> Option<Bytes> {
         Some(self.message.slice(self.found.range(key)?).into_bytes())
     }
 
-    /// The plain text of a key whose value is a string.
+    /// Returns the plain text of a key whose value is a string.
     #[must_use]
     pub fn string(&self, key: Key) -> Option<String> {
         let bytes = self.text(key)?;
         text::unquoted(std::str::from_utf8(&bytes).ok()?).map(std::borrow::Cow::into_owned)
     }
 
-    /// The payload with `insertions` (offsets in the whole answer, ascending, and what goes there).
+    /// Returns the payload with `insertions`: ascending offsets in the whole answer, and the text that goes there.
     pub(crate) fn with(&self, insertions: impl IntoIterator<Item = (usize, String)>) -> ByteRope {
         let mut out = ByteRope::new();
         let mut start = self.range.start;
@@ -140,7 +143,7 @@ impl Received {
     fn raw(&self) -> &RawValue {
         self.parsed.get_or_init(|| {
             let bytes = self.message.slice(self.range.clone()).into_bytes();
-            // The scanner has read it; a parser that disagrees would find nothing.
+            // The scanner has accepted the text. Should the parser disagree, the payload reads as `null`.
             serde_json::from_slice(&bytes).unwrap_or_default()
         })
     }

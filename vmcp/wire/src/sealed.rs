@@ -1,4 +1,4 @@
-//! Tokens that only we can have issued: encrypted, authenticated, bound to a context, with an expiry.
+//! Tokens that only vmcp can have issued: encrypted, authenticated, bound to a context, with an expiry.
 //!
 //! A token is `base64url(version ‖ nonce ‖ XChaCha20-Poly1305(expiry ‖ content))`, opened by whichever key of the ring
 //! fits, so that keys can be replaced without ending what was sealed with the old one.
@@ -14,11 +14,11 @@ use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use sha2::{Digest, Sha256};
 
-/// Bytes in a nonce. Large enough for random ones, which is what the caller must pass.
+/// Bytes in a nonce: large enough that random ones do not repeat.
 pub const NONCE_LENGTH: usize = 24;
 /// The shortest secret from which a key is derived, in bytes.
 pub const MIN_SECRET_LENGTH: usize = 16;
-/// The longest token that is looked at, in characters; servers refuse longer headers anyway.
+/// The longest token in a header, in characters; a longer one is malformed. HTTP servers refuse such headers anyway.
 pub const MAX_TOKEN_LENGTH: usize = 16 * 1024;
 
 const VERSION: u8 = 1;
@@ -28,32 +28,32 @@ const TAG_LENGTH: usize = 16;
 /// A random nonce, used once.
 pub type Nonce = [u8; NONCE_LENGTH];
 
-/// Why there is no ring.
+/// The reason why there is no ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// No key to seal with.
+    /// No secret was given, so there is no key to seal with.
     #[error("at least one key is needed")]
     None,
-    /// A secret that could be guessed.
+    /// A secret has less than [`MIN_SECRET_LENGTH`] bytes and could be guessed.
     #[error(
         "a secret must have at least {MIN_SECRET_LENGTH} bytes; generate one with `openssl rand -base64 32`"
     )]
     TooShort,
 }
 
-/// Why a token is not opened.
+/// The reason why a token is not opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// Not of the form of our tokens: truncated, too long, or from somewhere else.
+    /// The text does not have the form of a token: truncated, too long, or issued by another server.
     #[error("not a token of this server")]
     Malformed,
-    /// No key opens it: altered, sealed with a retired key, or for another context.
+    /// No key opens the token: altered, sealed with a retired key, or for another context.
     #[error("the token was altered, belongs to another context, or its key is gone")]
     Forged,
-    /// Genuine, but too old.
+    /// The token is genuine, but expired.
     #[error("the token expired")]
     Expired {
-        /// When, in seconds since the Unix epoch.
+        /// The expiry, in seconds since the Unix epoch.
         at: u64,
     },
 }
@@ -61,13 +61,25 @@ pub enum OpenError {
 /// The content of an opened token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
-    /// What was sealed.
+    /// The sealed bytes.
     pub content: Vec<u8>,
-    /// Until when the token is good, in seconds since the Unix epoch.
+    /// The expiry, in seconds since the Unix epoch.
     pub expires: u64,
 }
 
-/// Keys: the first seals, any opens.
+/// A ring of keys: the first seals, any opens, so that a key can be replaced while tokens of the old one live on.
+///
+/// ```
+/// use vmcp_wire::sealed::KeyRing;
+///
+/// let ring = KeyRing::from_secrets(["a secret of enough bytes"])?;
+/// let nonce = [7; 24]; // random and fresh, in a program
+/// let token = ring.seal(&nonce, b"content", b"purpose", 2_000);
+/// assert_eq!(ring.open(&token, b"purpose", 1_999)?.content, b"content");
+/// assert!(ring.open(&token, b"purpose", 2_000).is_err(), "expired");
+/// assert!(ring.open(&token, b"another purpose", 0).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct KeyRing {
     first: XChaCha20Poly1305,
@@ -81,14 +93,14 @@ impl fmt::Debug for KeyRing {
 }
 
 impl KeyRing {
-    /// A ring of keys derived from secrets of any form; the first is the one that seals.
+    /// Derives a key from each secret, which may have any form; the first key is the one that seals.
     pub fn from_secrets<S: AsRef<[u8]>>(secrets: impl IntoIterator<Item = S>) -> Result<Self, KeyError> {
         let mut ciphers = Vec::new();
         for secret in secrets {
             if secret.as_ref().len() < MIN_SECRET_LENGTH {
                 return Err(KeyError::TooShort);
             }
-            // The label keeps our keys apart from whatever else is derived from the same secret.
+            // The label keeps these keys apart from any that another use derives from the same secret.
             let digest = Sha256::new()
                 .chain_update(b"vmcp sealed token v1\0")
                 .chain_update(secret.as_ref())
@@ -100,18 +112,18 @@ impl KeyRing {
         Ok(Self { first, others: ciphers.collect() })
     }
 
-    /// Seals `content` until `expires` (seconds since the Unix epoch). `associated` is not in the token, but must be
-    /// given again to open it: the purpose, and whatever else it must not be separated from. `nonce` must be fresh and random.
+    /// Seals `content` until `expires` (seconds since the Unix epoch). `associated` is not in the token, but must be given
+    /// again to open it: it binds the token to a purpose. `nonce` must be fresh and random.
     #[must_use]
     pub fn seal(&self, nonce: &Nonce, content: &[u8], associated: &[u8], expires: u64) -> String {
         let plaintext = [expires.to_be_bytes().as_slice(), content].concat();
         let payload = Payload { msg: &plaintext, aad: associated };
-        // Fails only beyond 256 GiB; the empty text it would leave is no token.
+        // Fails only beyond 256 GiB; the empty text that is returned then opens as no token.
         let Ok(ciphertext) = self.first.encrypt(&XNonce::from(*nonce), payload) else { return String::new() };
         BASE64_URL_SAFE_NO_PAD.encode([&[VERSION], nonce.as_slice(), &ciphertext].concat())
     }
 
-    /// Opens a token. `now` is in seconds since the Unix epoch.
+    /// Opens a token of at most [`MAX_TOKEN_LENGTH`] characters. `now` is in seconds since the Unix epoch.
     pub fn open(&self, token: &str, associated: &[u8], now: u64) -> Result<Opened, OpenError> {
         if token.len() > MAX_TOKEN_LENGTH {
             return Err(OpenError::Malformed);
@@ -119,7 +131,7 @@ impl KeyRing {
         self.open_long(token, associated, now)
     }
 
-    /// As [`KeyRing::open`], for a token that travels in a body, whose reader bounds it.
+    /// Opens as [`KeyRing::open`] does a token of any length: one that travels in a body, whose reader bounds it.
     pub fn open_long(&self, token: &str, associated: &[u8], now: u64) -> Result<Opened, OpenError> {
         let raw = BASE64_URL_SAFE_NO_PAD.decode(token).map_err(|_| OpenError::Malformed)?;
         let rest = raw.strip_prefix(&[VERSION]).ok_or(OpenError::Malformed)?;

@@ -1,4 +1,4 @@
-//! Server-sent events: an incremental decoder with bounds, and an encoder.
+//! Server-sent events: an incremental [`Decoder`] that bounds its memory, and an encoder.
 //!
 //! Source: WHATWG HTML, 9.2.6 "Interpreting an event stream".
 
@@ -9,18 +9,23 @@ pub use decoder::{Decoder, SseError};
 /// One event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
-    /// The type; `None` is the same as `message`.
+    /// The type; `None` means `message`.
     pub event: Option<String>,
     /// The data, its lines joined by line feeds.
     pub data: String,
-    /// The id to resume from, where this event sets one; an empty one unsets it.
+    /// The id to resume from, if this event sets one; an empty id unsets it.
     pub id: Option<String>,
 }
 
-/// A comment, which keeps an idle connection from being closed.
+/// A comment without text: keeps an idle connection from being closed.
 pub const KEEP_ALIVE: &[u8] = b":\n\n";
 
-/// One event as bytes. `event` and `id` are cut at the first line break, which they cannot hold.
+/// Encodes one event. `event` and `id` are cut at the first line break, which they cannot hold.
+///
+/// ```
+/// let bytes = vmcp_wire::sse::encode(None, Some("7"), "two\nlines");
+/// assert_eq!(bytes, b"id: 7\ndata: two\ndata: lines\n\n");
+/// ```
 #[must_use]
 pub fn encode(event: Option<&str>, id: Option<&str>, data: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(data.len() + 64);

@@ -1,4 +1,5 @@
-//! From one era to the other, message by message.
+//! Translates messages from one era to the other: requests on their way to a backend; results, errors, notifications
+//! and list entries on their way to a client.
 //!
 //! | | to a legacy peer | to a modern peer |
 //! |---|---|---|
@@ -27,18 +28,18 @@ pub use result::{ResultPlan, ResultType, payload_type, result, result_type};
 
 use vmcp_json::object::ObjectError;
 
-/// A message that cannot be translated.
+/// The reason why a message cannot be translated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TranslateError {
-    /// The backend sent something that is no object or that is ambiguous.
+    /// The backend sent a value that is no object, or an object with a repeated key.
     #[error("the backend's `{part}`: {reason}")]
     Malformed {
         /// `result`, `error`, `params` or `tool`.
         part: &'static str,
-        /// What is wrong.
+        /// The fault.
         reason: ObjectError,
     },
-    /// A legacy client cannot be sent this kind of result; drive the exchange for it, or refuse.
+    /// A result that a legacy client does not know. The caller drives the exchange for the client, or refuses.
     #[error("a result of type `{0}` cannot be sent to a client of an earlier revision")]
     NotComplete(String),
 }

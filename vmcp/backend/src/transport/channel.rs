@@ -47,7 +47,7 @@ impl Channel {
             Params::parse(Some(request.params)).map_err(|error| LinkError::Unsendable(error.to_string()))?;
         let token = params.meta.progress_token();
         let ours = id.to_string();
-        let outgoing = meta::Outgoing {
+        let outgoing = meta::RequestMeta {
             stamp: self.stamp(revision, request),
             progress_token: token.map_or(ProgressToken::Keep, |_| ProgressToken::Replace(&ours)),
             trace: request.trace.clone(),

@@ -1,19 +1,29 @@
-//! Changes to a few keys of an object; every byte that no change touches is written as it came.
+//! [`Edit`]: sets, removes and renames a few keys of an object; every byte that no change touches is written as it came.
 
 use super::{Entry, Object};
 use crate::json_rope::JsonRope;
 use crate::text;
 
-/// A set of changes. The last change of a key wins.
+/// A set of changes to an [`Object`]. The last change of a key wins.
+///
+/// ```
+/// use vmcp_json::object::Object;
+///
+/// let object = Object::parse_str(r#"{"name":"a", "x" : 1e400}"#)?;
+/// let mut edit = object.edit();
+/// edit.set("name", r#""b""#).set("new", "[]").remove("absent");
+/// assert_eq!(edit.finish().into_cow(), r#"{"name":"b", "x" : 1e400,"new":[]}"#);
+/// # Ok::<(), vmcp_json::object::ObjectError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Edit<'o, 'a> {
     object: &'o Object<'a>,
-    /// One for each entry of the object, or none at all while nothing has changed.
+    /// One slot for each entry of the object; empty while no entry has changed, so an unchanged edit allocates nothing.
     slots: Vec<Slot<'a>>,
     added: Vec<(String, JsonRope<'a>)>,
 }
 
-/// What becomes of one entry.
+/// The changes of one entry.
 #[derive(Debug, Clone, Default)]
 struct Slot<'a> {
     removed: bool,
@@ -26,7 +36,7 @@ impl<'o, 'a> Edit<'o, 'a> {
         Self { object, slots: Vec::new(), added: Vec::new() }
     }
 
-    /// Gives `key` a value: in its place when the key exists, else at the end.
+    /// Gives `key` a value, which must be one JSON value: in place if the key exists, else at the end.
     pub fn set(&mut self, key: &str, value: impl Into<JsonRope<'a>>) -> &mut Self {
         let value = value.into();
         if let Some(at) = self.position(key) {
@@ -50,7 +60,7 @@ impl<'o, 'a> Edit<'o, 'a> {
         self
     }
 
-    /// Removes `key`, if it is there, with the comma and the space in front of it.
+    /// Removes `key`, if present, with the comma and the space in front of it.
     pub fn remove(&mut self, key: &str) -> &mut Self {
         if let Some(at) = self.position(key) {
             self.slot(at, |slot| slot.removed = true);
@@ -59,7 +69,7 @@ impl<'o, 'a> Edit<'o, 'a> {
         self
     }
 
-    /// Gives an existing key another name, in place; an entry that already has the new name is removed.
+    /// Renames a key in place, if present; an entry that already has the new name is removed.
     pub fn rename(&mut self, from: &str, to: &str) -> &mut Self {
         if from == to || !self.has(from) {
             return self;
@@ -73,26 +83,26 @@ impl<'o, 'a> Edit<'o, 'a> {
         self
     }
 
-    /// Whether `key` will be there.
+    /// True if the edited object will have `key`.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.position(key).is_some() || self.added.iter().any(|(added, _)| added == key)
     }
 
-    /// Whether nothing has been changed so far.
+    /// True if nothing has been changed so far.
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
         self.slots.is_empty() && self.added.is_empty()
     }
 
-    /// Whether the edited object will have no entries.
+    /// True if the edited object will have no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let removed = self.slots.iter().filter(|slot| slot.removed).count();
         self.added.is_empty() && removed == self.object.len()
     }
 
-    /// The edited object.
+    /// Writes the edited object: a single borrowed slice if nothing was changed.
     #[must_use]
     pub fn finish(self) -> JsonRope<'a> {
         if self.is_unchanged() {
@@ -100,7 +110,7 @@ impl<'o, 'a> Edit<'o, 'a> {
         }
         let mut writer = Writer { raw: self.object.raw, out: JsonRope::default(), pending: 0..0 };
         let entries = &self.object.entries;
-        // Everything up to the first key, and everything behind the last value; `{` and the rest if there are none.
+        // The text up to the first key, and the text behind the last value; `{` and the rest if there are no entries.
         let head = entries.first().map_or(1, |entry| entry.key_span.start);
         let tail = entries.last().map_or(1, |entry| entry.value_span.end);
         writer.copy(0, head);
@@ -110,6 +120,7 @@ impl<'o, 'a> Edit<'o, 'a> {
         for entry in entries {
             let slot = slots.next().unwrap_or_default();
             if !slot.removed {
+                // The separator goes with the entry behind it, so removing the first entry leaves no leading comma.
                 if let (false, Some(start)) = (first, separator_start) {
                     writer.copy(start, entry.key_span.start);
                 }
@@ -128,7 +139,7 @@ impl<'o, 'a> Edit<'o, 'a> {
         writer.finish()
     }
 
-    /// The place of the entry that is called `key` after the changes so far.
+    /// Returns the position of the entry that is called `key` after the changes so far.
     fn position(&self, key: &str) -> Option<usize> {
         if self.slots.is_empty() {
             return self.object.entries.iter().position(|entry| entry.key == key);
@@ -145,7 +156,7 @@ impl<'o, 'a> Edit<'o, 'a> {
     }
 }
 
-/// Joins adjacent slices of the original, so that a large untouched stretch stays one piece.
+/// Writes the result, joining adjacent slices of the original so that a large untouched stretch stays one piece.
 struct Writer<'a> {
     raw: &'a str,
     out: JsonRope<'a>,

@@ -1,4 +1,5 @@
-//! What a client may be asked: a server asks only for what the client declared.
+//! The capabilities that a client declares: the questions that it answers ([`AnswerableQuestions`]) and its extensions
+//! ([`ClientExtensions`]).
 
 use serde_json::value::RawValue;
 use vmcp_json::object::Object;
@@ -6,13 +7,14 @@ use vmcp_json::text;
 
 use crate::message::methods;
 
-/// The extension that makes a modern call a task.
+/// The id of the extension that makes a modern call a task.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
-/// A `ClientCapabilities` with just that, as JSON.
+/// A `ClientCapabilities` with just the tasks extension, as JSON.
 pub const TASKS_REQUIRED: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 
 pub(super) const EXTENSIONS: &str = "extensions";
 pub(super) const EXPERIMENTAL: &str = "experimental";
+
 /// The questions that a client has declared to answer: elicitation, sampling and roots.
 ///
 /// A server asks only for what the client declared, and a capability counts as declared if its value is an object.
@@ -110,8 +112,8 @@ impl AnswerableQuestions {
     }
 }
 
-/// The part of `ClientCapabilities` that a question needs, as JSON, for `data.requiredCapabilities`. `None` for a method
-/// that no client declares.
+/// Returns the part of `ClientCapabilities` that a question needs, as JSON, for `data.requiredCapabilities`; `None` for
+/// any other method.
 #[must_use]
 pub fn required(method: &str, params: Option<&RawValue>) -> Option<&'static str> {
     Some(match QuestionKind::of(method, params)? {
@@ -134,7 +136,7 @@ enum QuestionKind {
 }
 
 impl QuestionKind {
-    /// Requests for a client's tasks (2025-11-25) are no questions: they are never relayed.
+    /// Returns the kind of a question. Requests for a client's tasks (2025-11-25) are none: they are never relayed.
     fn of(method: &str, params: Option<&RawValue>) -> Option<Self> {
         let params = || params.and_then(|params| Object::parse(params).ok()).unwrap_or_default();
         match method {
@@ -166,15 +168,15 @@ impl<'a> ClientExtensions<'a> {
         Self { extensions: part(EXTENSIONS), experimental: part(EXPERIMENTAL) }
     }
 
-    /// Whether it takes a task instead of a result.
+    /// True if the client takes a task instead of a result.
     #[must_use]
     pub fn has_tasks(&self) -> bool {
         self.extensions.text(TASKS_EXTENSION).is_some_and(text::is_object)
     }
 }
 
-/// The capabilities of a client that cannot have the modern kind of tasks, whatever it says. `None` if it says nothing of
-/// them.
+/// Removes the tasks extension from the capabilities of a legacy client, which cannot have modern tasks; `None` if the
+/// client does not declare the extension.
 #[must_use]
 pub fn without_tasks_extension(capabilities: &RawValue) -> Option<String> {
     let object = Object::parse(capabilities).ok()?;

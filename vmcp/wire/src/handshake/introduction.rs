@@ -1,4 +1,4 @@
-//! How a server introduces itself, `initialize` or `server/discover`, read from backends and written for clients.
+//! The introduction of a server, by `initialize` or `server/discover`: read from backends, written for clients.
 
 use std::borrow::Cow;
 
@@ -13,26 +13,26 @@ use crate::message::{keys::CACHE_SCOPE, keys::TTL_MS};
 use crate::message::{meta, meta::META};
 use crate::translate::{Hints, Scope};
 
-/// An introduction that cannot be read.
+/// The reason why an introduction cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
-    /// No object, or an ambiguous one.
+    /// The message is no object, or an object with a repeated key.
     #[error("{part}: {reason}")]
     Object {
-        /// Which message.
+        /// The message.
         part: &'static str,
-        /// What is wrong.
+        /// The fault.
         reason: ObjectError,
     },
     /// A key is missing or of the wrong type.
     #[error("{part}: `{key}` is missing or of the wrong type")]
     Key {
-        /// Which message.
+        /// The message.
         part: &'static str,
-        /// Which key.
+        /// The key.
         key: &'static str,
     },
-    /// The server chose a revision that we do not know.
+    /// The server chose a revision that vmcp does not know.
     #[error("the server answered `initialize` with the unknown revision `{0}`")]
     UnknownRevision(String),
 }
@@ -44,10 +44,10 @@ const CLIENT_INFO: &str = "clientInfo";
 const INSTRUCTIONS: &str = "instructions";
 const SUPPORTED_VERSIONS: &str = "supportedVersions";
 
-/// What a server says about itself, in either era.
+/// The introduction of a server, in either era.
 #[derive(Debug, Clone)]
 pub struct Introduction<'a> {
-    /// The revisions it can speak with us, of those that we know; after `initialize`, the one that it chose.
+    /// The known revisions that the server supports; after `initialize`, the one that it chose.
     pub revisions: Vec<Revision>,
     /// `ServerCapabilities`, as sent.
     pub capabilities: &'a RawValue,
@@ -70,8 +70,7 @@ impl<'a> Introduction<'a> {
         Self::read(part, &object, vec![revision], server_info)
     }
 
-    /// Reads the result of `server/discover`. That there is one does not make the server modern: see
-    /// [`Introduction::is_modern`].
+    /// Reads the result of `server/discover`. A legacy server may answer it, too: see [`Introduction::is_modern`].
     pub fn from_discover(result: &'a RawValue) -> Result<Self, HandshakeError> {
         let part = "result of server/discover";
         let object = Object::parse(result).map_err(|reason| HandshakeError::Object { part, reason })?;
@@ -86,7 +85,7 @@ impl<'a> Introduction<'a> {
         Self::read(part, &object, revisions, server_info)
     }
 
-    /// Whether the server speaks the modern revision.
+    /// True if the server speaks the modern revision.
     #[must_use]
     pub fn is_modern(&self) -> bool {
         self.revisions.iter().any(|revision| revision.era() == Era::Modern)
@@ -106,7 +105,7 @@ impl<'a> Introduction<'a> {
     }
 }
 
-/// Whether an error of a server says that it supports the modern revision, which is what it was asked in.
+/// True if an error of a server lists the modern revision as supported, although the request came in that revision.
 #[must_use]
 pub fn offers_modern(error: &RawValue) -> bool {
     let supported = || {
@@ -122,10 +121,10 @@ pub fn offers_modern(error: &RawValue) -> bool {
     supported().unwrap_or_default()
 }
 
-/// What a legacy client says about itself with `initialize`.
+/// The introduction of a legacy client: the parameters of `initialize`.
 #[derive(Debug, Clone)]
 pub struct ClientHello<'a> {
-    /// The revision that it wants; see [`Revision::negotiate`].
+    /// The revision that the client wants; see [`Revision::negotiate`].
     pub protocol_version: Cow<'a, str>,
     /// `Implementation`, as sent.
     pub client_info: &'a RawValue,
@@ -134,7 +133,7 @@ pub struct ClientHello<'a> {
 }
 
 impl<'a> ClientHello<'a> {
-    /// Reads the parameters of `initialize`; an error is the client's (-32602).
+    /// Reads the parameters of `initialize`; answer an error with -32602.
     pub fn parse(params: &Params<'a>) -> Result<Self, HandshakeError> {
         let missing = |key| HandshakeError::Key { part: "params of initialize", key };
         let object =
@@ -147,7 +146,7 @@ impl<'a> ClientHello<'a> {
     }
 }
 
-/// The parameters of our `initialize` to a legacy backend. Both objects are JSON.
+/// Writes the parameters of `initialize` for a legacy backend. Both objects are JSON.
 #[must_use]
 pub fn initialize_params(revision: Revision, client_info: &str, capabilities: &str) -> String {
     format!(
@@ -155,19 +154,19 @@ pub fn initialize_params(revision: Revision, client_info: &str, capabilities: &s
     )
 }
 
-/// Our own introduction. Both objects are JSON.
+/// The introduction of vmcp itself.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnIntroduction<'a> {
-    /// `ServerCapabilities`.
+    /// `ServerCapabilities`, as JSON.
     pub capabilities: &'a str,
-    /// `Implementation`.
+    /// `Implementation`, as JSON.
     pub server_info: &'a str,
     /// Advice for the model, plain text.
     pub instructions: Option<&'a str>,
 }
 
 impl OwnIntroduction<'_> {
-    /// The result of `initialize`, in the negotiated revision.
+    /// Writes the result of `initialize`, in the negotiated revision.
     #[must_use]
     pub fn initialize_result(&self, revision: Revision) -> String {
         let Self { capabilities, server_info, .. } = self;
@@ -177,7 +176,7 @@ impl OwnIntroduction<'_> {
         )
     }
 
-    /// The result of `server/discover`.
+    /// Writes the result of `server/discover`.
     #[must_use]
     pub fn discover_result(&self, supported: &[Revision], hints: Hints) -> String {
         let versions: Vec<String> = supported.iter().map(|revision| format!("\"{revision}\"")).collect();
@@ -197,7 +196,7 @@ impl OwnIntroduction<'_> {
     }
 }
 
-/// The cache hints of a modern result; the default where it gives none that can be read.
+/// Reads the cache hints of a modern result; the default replaces any that cannot be read.
 #[must_use]
 pub fn hints(result: &Object<'_>) -> Hints {
     Hints {

@@ -1,4 +1,5 @@
-//! What servers declare, and the declaration of one that stands before several of them.
+//! [`ServerCapabilities`]: the capabilities that a backend declares; and [`declaration`], which joins those of all
+//! backends into the one that clients see.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +10,25 @@ use vmcp_json::text;
 use super::client_capabilities::{ClientExtensions, EXPERIMENTAL, EXTENSIONS, TASKS_EXTENSION, inner};
 use crate::message::{era::Era, era::Revision};
 
-/// Extensions of one server that are looked at.
-const MOST_EXTENSIONS: usize = 64;
-/// The longest settings of an extension that are repeated, in bytes; longer ones are declared without them.
-const LONGEST_SETTINGS: usize = 4 * 1024;
+/// Extensions of one server that are read; further ones are ignored.
+const MAX_EXTENSIONS: usize = 64;
+/// The longest settings of an extension, in bytes of JSON; longer ones are replaced by `{}`.
+const MAX_SETTINGS_BYTES: usize = 4 * 1024;
 
-/// What one server declares, as far as a gateway relays it.
+/// The capabilities that one backend declares, as far as a gateway relays them.
+///
+/// ```
+/// use vmcp_wire::era::{Era, Revision};
+/// use vmcp_wire::handshake::server_capabilities::{ServerCapabilities, declaration};
+///
+/// let raw: Box<serde_json::value::RawValue> = serde_json::from_str(r#"{"prompts":{}}"#)?;
+/// let backend = ServerCapabilities::read(Era::Legacy, &raw);
+/// assert_eq!(
+///     declaration([&backend], Revision::MODERN),
+///     r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true}}"#
+/// );
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of capabilities")]
 pub struct ServerCapabilities {
@@ -29,10 +43,10 @@ pub struct ServerCapabilities {
     experimental: Extensions,
 }
 
-/// Settings by the extension's id.
+/// The settings of extensions, by the extension's id.
 type Extensions = BTreeMap<String, Box<RawValue>>;
 
-/// `tasks` of a server of 2025-11-25.
+/// The capability `tasks` of a server of 2025-11-25.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct CoreTasks {
     list: bool,
@@ -61,7 +75,7 @@ impl ServerCapabilities {
         }
     }
 
-    /// What is expected of a server that nobody has talked to yet: what most have. It is relayed as soon as it is there.
+    /// Returns the assumed capabilities of a backend that was never connected: those that most servers have.
     #[must_use]
     pub fn unknown() -> Self {
         Self {
@@ -74,13 +88,13 @@ impl ServerCapabilities {
         }
     }
 
-    /// Whether it has resources.
+    /// True if the backend has resources.
     #[must_use]
     pub fn has_resources(&self) -> bool {
         self.resources
     }
 
-    /// Whether clients of an era can have tasks there. The two kinds of tasks are not translated into each other.
+    /// True if clients of an era can have tasks there. The tasks of the two eras are not translated into each other.
     #[must_use]
     pub fn has_tasks(&self, client: Era) -> bool {
         match client {
@@ -89,19 +103,20 @@ impl ServerCapabilities {
         }
     }
 
-    /// Whether clients before 2026-07-28 can ask for a tool call as a task.
+    /// True if legacy clients can ask for a tool call as a task.
     #[must_use]
     pub fn takes_task_calls(&self) -> bool {
         self.tasks.is_some_and(|tasks| tasks.tool_calls)
     }
 
-    /// Whether clients before 2026-07-28 can list its tasks.
+    /// True if legacy clients can list the tasks.
     #[must_use]
     pub fn lists_tasks(&self) -> bool {
         self.tasks.is_some_and(|tasks| tasks.list)
     }
 
-    /// The extensions that a client declares too, in order of their ids. Tasks are not among them: they are ours to relay.
+    /// Returns the extensions that the client declares, too, in order of their ids. Tasks are not among them: vmcp relays
+    /// them itself.
     pub fn shared<'a>(&'a self, client: &'a ClientExtensions<'a>) -> impl Iterator<Item = &'a str> {
         let of = |own: &'a Extensions, theirs: &'a Object<'a>| {
             own.keys().map(String::as_str).filter(|id| theirs.text(id).is_some())
@@ -127,14 +142,14 @@ impl CoreTasks {
 fn read_extensions(entries: &Object<'_>) -> Extensions {
     let known = entries.iter().filter(|(_, settings)| text::is_object(settings.get()));
     let entry = |(id, settings): (&str, &RawValue)| {
-        let kept = settings.get().len() <= LONGEST_SETTINGS;
+        let kept = settings.get().len() <= MAX_SETTINGS_BYTES;
         let settings = if kept { settings.to_owned() } else { RawValue::from_string("{}".into()).ok()? };
         Some((id.to_owned(), settings))
     };
-    known.take(MOST_EXTENSIONS).filter_map(entry).collect()
+    known.take(MAX_EXTENSIONS).filter_map(entry).collect()
 }
 
-/// `ServerCapabilities` for clients of a revision, as JSON: tools, and whatever one of the servers has.
+/// Writes the `ServerCapabilities` for clients of a revision, as JSON: tools, and every capability of any backend.
 pub fn declaration<'a>(
     servers: impl IntoIterator<Item = &'a ServerCapabilities>,
     client: Revision,
@@ -161,7 +176,7 @@ pub fn declaration<'a>(
     write(&any)
 }
 
-/// Where servers differ in the settings of an extension, the first one's count.
+/// Adds extensions. Where servers differ in the settings of one, those of the first server count.
 fn add<'a>(any: &mut Extensions, more: impl Iterator<Item = (&'a String, &'a Box<RawValue>)>) {
     for (id, settings) in more {
         if !any.contains_key(id) {

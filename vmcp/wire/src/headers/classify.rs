@@ -1,4 +1,4 @@
-//! Which era a message belongs to, and the exact refusal when it belongs to none.
+//! Decides the era of a message by its headers and body, or refuses a message that belongs to none.
 //!
 //! Source: MCP 2026-07-28, basic/versioning ("a dual-era server selects its behavior from how the client opens"),
 //! basic/transports/streamable-http ("Request Metadata", "Server Validation").
@@ -13,14 +13,14 @@ use crate::message::{codes, meta, methods};
 use crate::message::{envelope::Message, envelope::Request};
 use crate::message::{era::Era, era::Revision};
 
-/// How to serve a message.
+/// The era by which a message is served.
 #[derive(Debug, Clone)]
 pub enum RequestEra<'a> {
-    /// Statelessly, by the revision it names.
+    /// Stateless, by the revision that the message names.
     Modern(Modern<'a>),
     /// Within a session, or to open one.
     Legacy {
-        /// What `MCP-Protocol-Version` says; it is absent on `initialize` and in revisions before 2025-06-18.
+        /// The revision in `MCP-Protocol-Version`; absent on `initialize` and in revisions before 2025-06-18.
         header: Option<Revision>,
         /// The parameters, `{}` for a response.
         params: Params<'a>,
@@ -37,7 +37,7 @@ pub struct Modern<'a> {
 }
 
 impl RequestEra<'_> {
-    /// The era alone.
+    /// Returns the era alone.
     #[must_use]
     pub fn era(&self) -> Era {
         match self {
@@ -47,9 +47,23 @@ impl RequestEra<'_> {
     }
 }
 
-/// Classifies what a client sent in an HTTP POST.
+/// Classifies the message of an HTTP POST.
 ///
 /// `Mcp-Param-*` is not checked here, since it depends on the tool: see [`headers::check_param_headers`].
+///
+/// ```
+/// use vmcp_wire::envelope::Message;
+/// use vmcp_wire::era::Era;
+/// use vmcp_wire::headers::classify;
+///
+/// let message = Message::parse(br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#)?;
+/// let headers = [("MCP-Protocol-Version", "2025-06-18")];
+/// assert_eq!(classify(headers.as_slice(), &message)?.era(), Era::Legacy);
+///
+/// let unknown = [("MCP-Protocol-Version", "1999-01-01")];
+/// assert_eq!(classify(unknown.as_slice(), &message).map(|era| era.era()).unwrap_err().status, 400);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn classify<'a, H>(headers: &H, message: &Message<'a>) -> Result<RequestEra<'a>, Refusal>
 where
     H: HeaderSource + ?Sized,
@@ -77,8 +91,8 @@ where
     }
 }
 
-/// Classifies what a client wrote to our standard input, where there are no headers. Only requests say which era they
-/// belong to; a notification is of the era of the request that it is about, whatever this says.
+/// Classifies a message from standard input, where there are no headers. Only a request states its era; a notification
+/// reads as legacy here, and belongs to the era of the request that it is about.
 pub fn classify_stdio<'a>(message: &Message<'a>) -> Result<RequestEra<'a>, Refusal> {
     match message {
         Message::Request(request) => classify_request(None, request, None::<&headers::NoHeaders>),
@@ -101,13 +115,13 @@ where
 {
     let params = params(request.params)?;
     let method = request.method.as_ref();
-    // What the modern revision removed has no headers that could be right or wrong.
+    // Before any check of headers: a method that the modern revision removed has no headers that could be right.
     if names_modern(&params) && !methods::exists(method, Era::Modern) {
         return Err(Refusal::method_not_found(method));
     }
     if method == methods::INITIALIZE {
         // The handshake is legacy whatever version it names, and its revision is not settled yet. A proxy may still
-        // have routed it by its method.
+        // have routed it by `Mcp-Method`, so that header must be right where present.
         if let Some(headers) = headers {
             headers::check_method(headers, method, headers::Presence::Optional)?;
         }
@@ -155,7 +169,7 @@ fn names_modern(params: &Params<'_>) -> bool {
     named.and_then(|named| Revision::parse(&named)).is_some_and(|revision| revision.era() == Era::Modern)
 }
 
-/// For messages without a version in their body.
+/// Classifies a message that has no version in its body.
 fn by_header<'a>(header: Option<&str>, params: Params<'a>) -> Result<RequestEra<'a>, Refusal> {
     let revision = header.map(|text| Revision::parse(text).ok_or_else(|| unsupported(text))).transpose()?;
     Ok(match revision.filter(|revision| revision.era() == Era::Modern) {

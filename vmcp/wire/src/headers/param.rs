@@ -1,4 +1,7 @@
-//! `x-mcp-header`: tool arguments that are repeated in `Mcp-Param-*` headers.
+//! [`ParamHeader`]: a tool argument that is repeated in a `Mcp-Param-*` header, as an `x-mcp-header` annotation asks;
+//! the headers are built for backends and compared with what a client sent.
+//!
+//! The annotations are found by `vmcp-model`, when it reads a definition.
 
 use std::borrow::Cow;
 
@@ -13,12 +16,12 @@ use crate::message::rpc::Refusal;
 /// The largest integer that may be repeated, 2^53 − 1.
 const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
-/// An argument that is repeated in a header.
+/// A tool argument that is repeated in a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParamHeader {
-    /// The header's name behind `Mcp-Param-`, as the schema spells it.
+    /// The header's name behind `Mcp-Param-`, as the schema spells it: an HTTP token.
     pub name: String,
-    /// The property names that lead to the argument.
+    /// The property names that lead to the argument, from the outermost inwards.
     pub path: Vec<String>,
 }
 
@@ -29,7 +32,7 @@ impl ParamHeader {
 }
 
 /// Checks the `Mcp-Param-*` headers of a call against its arguments: each annotated argument that is given must be
-/// repeated, others must not. Unknown `Mcp-Param-*` headers are none of our business.
+/// repeated, one that is absent must not. Headers of other names are ignored.
 pub fn check_param_headers<H>(
     headers: &H,
     annotations: &[ParamHeader],
@@ -59,8 +62,8 @@ where
     Ok(())
 }
 
-/// The `Mcp-Param-*` headers of a call to a modern backend. Arguments that are absent, null or of a type that cannot be
-/// repeated have none.
+/// Builds the `Mcp-Param-*` headers of a call to a modern backend. An argument that is absent, null or of a type that
+/// cannot be repeated has none.
 #[must_use]
 pub fn build_param_headers(
     annotations: &[ParamHeader],
@@ -73,7 +76,7 @@ pub fn build_param_headers(
     annotations.iter().filter_map(header).collect()
 }
 
-/// The argument at `path`, as JSON. An object with a repeated key has no single answer and is an error.
+/// Returns the argument at `path`, as JSON. An object with a repeated key is an error: it has no single answer.
 fn argument<'a>(arguments: Option<&'a RawValue>, path: &[String]) -> Result<Option<&'a str>, ObjectError> {
     let (Some(mut value), Some((last, parents))) = (arguments, path.split_last()) else { return Ok(None) };
     for key in parents {
@@ -85,12 +88,12 @@ fn argument<'a>(arguments: Option<&'a RawValue>, path: &[String]) -> Result<Opti
     Ok(object(value)?.and_then(|object| object.text(last)))
 }
 
-/// What is no object has no properties; whether it should be one is for the schema to say.
+/// Reads an object; any other value has no properties. The check against the schema is done elsewhere.
 fn object(value: &RawValue) -> Result<Option<Object<'_>>, ObjectError> {
     if text::is_object(value.get()) { Object::parse(value).map(Some) } else { Ok(None) }
 }
 
-/// A string's text, an integer in decimal, a boolean.
+/// Returns the text of a string, an integer in decimal, a boolean; `None` for any other value.
 fn as_text(value: &str) -> Option<Cow<'_, str>> {
     match value {
         text if text.starts_with('"') => text::unquoted(value),
@@ -99,7 +102,7 @@ fn as_text(value: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// An integer, however it is written: `42`, `42.0`, `4.2e1`.
+/// Reads an integer in any spelling of JSON: `42`, `42.0`, `4.2e1`.
 fn integer(text: &str) -> Option<i64> {
     text.parse().ok().or_else(|| {
         let number = text.parse::<f64>().ok()?;
@@ -107,7 +110,7 @@ fn integer(text: &str) -> Option<i64> {
     })
 }
 
-/// Integers are compared as numbers, so that `42.0` equals `42`.
+/// Compares integers as numbers, so that `42.0` equals `42`.
 fn same_integer(header: &str, body: &str) -> bool {
     integer(header).is_some_and(|header| integer(body) == Some(header))
 }

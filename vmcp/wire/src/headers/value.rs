@@ -1,4 +1,4 @@
-//! How text that is no header value travels as one: `=?base64?…?=`.
+//! Encodes any text as a header value: as it is where possible, else as `=?base64?…?=`.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,16 @@ use base64::prelude::BASE64_STANDARD;
 const PREFIX: &str = "=?base64?";
 const SUFFIX: &str = "?=";
 
-/// The header value that stands for `text`: itself when it is visible ASCII without space at its ends and cannot be
-/// taken for an encoded value.
+/// Encodes `text` as a header value. Visible ASCII without space at its ends stays as it is, unless it could be taken
+/// for an encoded value.
+///
+/// ```
+/// use vmcp_wire::headers::{decode, encode};
+///
+/// assert_eq!(encode("us-west1"), "us-west1");
+/// assert_eq!(encode(" padded "), "=?base64?IHBhZGRlZCA=?=");
+/// assert_eq!(decode("=?base64?IHBhZGRlZCA=?=").as_deref(), Some(" padded "));
+/// ```
 #[must_use]
 pub fn encode(text: &str) -> Cow<'_, str> {
     let padded = text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']);
@@ -20,7 +28,7 @@ pub fn encode(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text that a header value stands for; `None` when it is marked as encoded and is not base64 of UTF-8.
+/// Decodes a header value; `None` if the value is marked as encoded and is no base64 of UTF-8.
 #[must_use]
 pub fn decode(value: &str) -> Option<Cow<'_, str>> {
     match encoded(value) {
@@ -29,7 +37,7 @@ pub fn decode(value: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Whether every byte may stand in a header value (RFC 9110, 5.5, without obsolete bytes).
+/// True if every byte may stand in a header value (RFC 9110, 5.5, without obsolete bytes).
 pub(super) fn is_visible(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
 }

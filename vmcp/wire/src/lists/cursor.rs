@@ -1,31 +1,41 @@
-//! Our own pagination cursors: they describe themselves, so that any replica can go on from one, and name the last
-//! entry sent rather than count entries, so that a changed list neither repeats nor skips the others.
+//! [`Cursor`]: the pagination cursor of vmcp's own lists. A cursor describes itself, so that any replica can go on from
+//! it, and names the last entry sent instead of an offset, so that a changed list neither repeats nor skips the others.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use crate::lists::pages::List;
 
-/// The longest cursor accepted, in characters; names and URIs longer than its three quarters cannot be resumed from.
+/// The longest cursor accepted, in characters; a longer one is refused. Base64 leaves three quarters of it for the name
+/// or URI.
 pub const MAX_LENGTH: usize = 16 * 1024;
 const VERSION: u8 = 2;
 
-/// A place in one of our lists.
+/// A place in one of vmcp's lists.
+///
+/// ```
+/// use vmcp_wire::lists::cursor::Cursor;
+/// use vmcp_wire::lists::pages::List;
+///
+/// let cursor = Cursor { list: List::Tools, after: "echo".to_owned() };
+/// assert_eq!(Cursor::decode(&cursor.encode(), List::Tools).as_ref(), Ok(&cursor));
+/// assert!(Cursor::decode(&cursor.encode(), List::Prompts).is_err(), "a cursor belongs to its list");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor {
     /// The list.
     pub list: List,
-    /// The name (or URI) of the last entry sent. The next page begins behind it, whether or not it still exists.
+    /// The name or URI of the last entry sent. The next page begins behind it, even if the entry is gone by then.
     pub after: String,
 }
 
-/// Not one of our cursors, or one of another list; answer with -32602.
+/// The error for a cursor that vmcp did not issue, or issued for another list; answer with -32602.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("`cursor` is not one that this server issued for this list; start again without a cursor")]
 pub struct BadCursor;
 
 impl Cursor {
-    /// The cursor as it travels.
+    /// Encodes the cursor as it travels: base64url of version, list and name.
     #[must_use]
     pub fn encode(&self) -> String {
         let mut bytes = vec![VERSION, self.list.tag()];

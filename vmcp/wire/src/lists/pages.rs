@@ -1,4 +1,5 @@
-//! Lists: reading a backend's pages, and writing our own from raw entries.
+//! [`List`]: the four lists of the protocol; [`Page`] reads a page of a backend, [`head`] and [`tail`] write one of vmcp
+//! from raw entries.
 
 use std::borrow::Cow;
 
@@ -24,16 +25,16 @@ pub enum List {
 }
 
 impl List {
-    /// All of them.
+    /// All lists.
     pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::ResourceTemplates];
 
-    /// The list that a method asks for.
+    /// Returns the list that a method asks for.
     #[must_use]
     pub fn of_method(method: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|list| list.method() == method)
     }
 
-    /// The method that asks for it.
+    /// Returns the method that asks for the list.
     #[must_use]
     pub fn method(self) -> &'static str {
         match self {
@@ -44,7 +45,7 @@ impl List {
         }
     }
 
-    /// The key of its entries in a result.
+    /// Returns the key of the entries in a result.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
@@ -55,7 +56,7 @@ impl List {
         }
     }
 
-    /// One byte for cursors. Never reuse a value.
+    /// Returns the byte that stands for the list in cursors. Never reuse a value: clients hold old cursors.
     pub(crate) fn tag(self) -> u8 {
         match self {
             Self::Tools => b't',
@@ -71,20 +72,20 @@ impl List {
 pub struct Page<'a> {
     /// The entries, each as it was sent.
     pub entries: Vec<&'a RawValue>,
-    /// Where the next page begins; `None` on the last one. An empty string is a cursor.
+    /// The cursor of the next page; `None` on the last one. An empty string is a cursor, too.
     pub next_cursor: Option<Cow<'a, str>>,
 }
 
-/// A page that cannot be read.
+/// The reason why a page cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
-    /// The result is no object that we can read.
+    /// The result cannot be read as an object.
     #[error("list result: {0}")]
     Result(#[from] ObjectError),
-    /// No array where the entries should be.
+    /// The entries are no array.
     #[error("list result: `{0}` must be an array")]
     Entries(&'static str),
-    /// A cursor that is no string.
+    /// The cursor is no string.
     #[error("list result: `nextCursor` must be a string")]
     Cursor,
 }
@@ -103,20 +104,20 @@ impl<'a> Page<'a> {
     }
 }
 
-/// What surrounds the entries of a page of ours.
+/// The parts of a page around its entries.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PageFrame<'a> {
     /// The era of the client.
     pub era: Era,
-    /// Where the next page begins, if there is one; plain text.
+    /// The cursor of the next page, if there is one; plain text.
     pub next_cursor: Option<&'a str>,
-    /// How long a modern client may keep the page.
+    /// The cache hints for a modern client.
     pub hints: Hints,
-    /// Our `Implementation` as JSON, for `_meta` of modern results.
+    /// The `Implementation` of vmcp as JSON, for `_meta` of modern results.
     pub server_info: Option<&'a str>,
 }
 
-/// The first part of the `result` of a list request: entries that are each one JSON value.
+/// Writes the first part of the `result` of a list request, through the last entry. Each entry must be one JSON value.
 #[must_use]
 pub fn head<'e>(list: List, entries: impl IntoIterator<Item = &'e str, IntoIter: Clone>) -> String {
     let entries = entries.into_iter();
@@ -134,7 +135,7 @@ pub fn head<'e>(list: List, entries: impl IntoIterator<Item = &'e str, IntoIter:
     out
 }
 
-/// The rest of it.
+/// Writes the rest of the `result`, from the comma behind the entries.
 #[must_use]
 pub fn tail(frame: &PageFrame<'_>) -> String {
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! Tasks in results, and cursors through the lists of several servers' tasks.
+//! Finds the ids of tasks in results; and [`TaskCursor`], a cursor through the tasks of several backends.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -8,14 +8,14 @@ use vmcp_json::object::Object;
 use crate::lists::cursor;
 use crate::message::era::Era;
 
-/// The key of a task's id.
+/// `taskId`, the key of a task's id.
 pub const TASK_ID: &str = "taskId";
-/// What asks for a task by the rules of 2025-11-25, and what its result holds.
+/// `task`: in a request of 2025-11-25 the wish for a task, in its result the task.
 pub const TASK: &str = "task";
-/// The key of the entries of `tasks/list`.
+/// `tasks`, the key of the entries of `tasks/list`.
 pub const TASKS: &str = "tasks";
 
-/// The id of the task that a result of `tools/call` is about.
+/// Returns the id of the task that a result of `tools/call` created.
 #[must_use]
 pub fn created(result: &RawValue, era: Era) -> Option<String> {
     let result = Object::parse(result).ok()?;
@@ -26,7 +26,7 @@ pub fn created(result: &RawValue, era: Era) -> Option<String> {
     id.map(std::borrow::Cow::into_owned)
 }
 
-/// The ids of the tasks on a page of `tasks/list`.
+/// Returns the ids of the tasks on a page of `tasks/list`.
 #[must_use]
 pub fn listed(page: &Object<'_>) -> Vec<String> {
     let tasks: Vec<&RawValue> =
@@ -35,24 +35,24 @@ pub fn listed(page: &Object<'_>) -> Vec<String> {
     tasks.into_iter().filter_map(id).collect()
 }
 
-/// A place in the tasks of several servers, one server's after the other's.
+/// A place in the tasks of several backends, which are listed one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskCursor {
-    /// The server whose tasks come next.
+    /// The backend whose tasks come next.
     pub server: String,
-    /// Its own cursor; none for its first page.
+    /// The backend's own cursor; `None` for its first page.
     pub cursor: Option<String>,
 }
 
 const VERSION: u8 = 1;
-/// Never the tag of a list.
+/// Differs from the tag of every list, so that the two kinds of cursor are never confused.
 const TAG: u8 = b'k';
 
 impl TaskCursor {
-    /// The cursor as it travels.
+    /// Encodes the cursor as it travels: base64url of version, tag, backend and its own cursor.
     #[must_use]
     pub fn encode(&self) -> String {
-        // Names of servers have no zero.
+        // A zero byte separates: the name of a backend has none.
         let mut bytes = vec![VERSION, TAG];
         bytes.extend_from_slice(self.server.as_bytes());
         if let Some(cursor) = &self.cursor {
@@ -62,7 +62,7 @@ impl TaskCursor {
         BASE64_URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Reads a cursor of ours; `None` for any other.
+    /// Decodes a cursor that [`TaskCursor::encode`] made; `None` for any other text.
     #[must_use]
     pub fn decode(text: &str) -> Option<Self> {
         if text.len() > cursor::MAX_LENGTH {

@@ -1,6 +1,6 @@
-//! JSON-RPC and MCP error codes, by name.
+//! JSON-RPC and MCP error codes by name, and the HTTP status that carries each.
 //!
-//! Source: MCP 2026-07-28, basic, "Error Codes"; the last two belong to earlier revisions.
+//! Source: MCP 2026-07-28, basic, "Error Codes"; the last two codes belong to earlier revisions.
 
 use crate::message::era::Era;
 
@@ -12,7 +12,7 @@ pub const INVALID_REQUEST: i64 = -32600;
 pub const METHOD_NOT_FOUND: i64 = -32601;
 /// The parameters are wrong; since 2026-07-28 also: no such resource.
 pub const INVALID_PARAMS: i64 = -32602;
-/// Something of ours failed.
+/// An internal error of the server.
 pub const INTERNAL_ERROR: i64 = -32603;
 /// The HTTP headers contradict the body, or a required one is missing or malformed.
 pub const HEADER_MISMATCH: i64 = -32020;
@@ -20,15 +20,15 @@ pub const HEADER_MISMATCH: i64 = -32020;
 pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
 /// The revision is not served here (`data.supported`, `data.requested`).
 pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
-/// No such resource; revisions up to 2025-11-25 only.
+/// The resource does not exist; revisions up to 2025-11-25 only.
 pub const RESOURCE_NOT_FOUND: i64 = -32002;
 /// The user must visit a URL first (`data.elicitations`); revision 2025-11-25 only.
 pub const URL_ELICITATION_REQUIRED: i64 = -32042;
 
-/// The HTTP status that carries an in-band error: the modern revision maps three codes to 400 and an unknown method
-/// to 404; everything else, and every error of a legacy session, travels on 200.
+/// Returns the HTTP status that carries an error: the modern revision maps three codes to 400 and an unknown method to
+/// 404; every other error, and every error of a legacy session, travels on 200.
 ///
-/// Malformed requests are answered before there is an in-band error, see [`crate::message::rpc::Refusal`].
+/// A malformed request is answered earlier, with the status of its [`Refusal`](crate::rpc::Refusal).
 #[must_use]
 pub fn http_status(code: i64, era: Era) -> u16 {
     match (era, code) {

@@ -1,4 +1,4 @@
-//! The JSON-RPC envelope: what kind of message this is, and its parts as slices of the bytes that arrived.
+//! [`Message`]: reads the JSON-RPC envelope into the four kinds of message, their parts slices of the received bytes.
 
 use std::borrow::Cow;
 
@@ -9,22 +9,32 @@ use vmcp_json::{nesting, text};
 
 use crate::message::codes;
 
-/// How deeply the arrays and objects of `params` may nest, counted from the envelope. Handlers and backends may recurse;
-/// `serde_json` itself stops at the same depth.
+/// The deepest nesting of arrays and objects in `params`, counted from the envelope; a deeper message is refused with
+/// -32600. Handlers and backends may recurse, and `serde_json` itself stops at this depth.
 ///
-/// Results are not measured: they are relayed without being walked, and a large one would pay for it.
+/// Results are not measured: they are relayed without a walk, which would cost a large one its speed.
 pub const MAX_DEPTH: usize = 128;
 
 /// One message. The caller bounds the number of bytes.
+///
+/// ```
+/// use vmcp_wire::envelope::Message;
+///
+/// let bytes = br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo"}}"#;
+/// let Message::Request(request) = Message::parse(bytes)? else { unreachable!() };
+/// assert_eq!((request.id.get(), request.method.as_ref()), ("7", "tools/call"));
+/// assert_eq!(request.params.map(|params| params.get()), Some(r#"{"name":"echo"}"#));
+/// # Ok::<(), vmcp_wire::envelope::EnvelopeError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub enum Message<'a> {
-    /// Wants an answer.
+    /// A request, which wants an answer.
     Request(Request<'a>),
-    /// Wants none.
+    /// A notification, which wants none.
     Notification(Notification<'a>),
-    /// A result.
+    /// The result of a request.
     Response(Response<'a>),
-    /// An error.
+    /// The error that answers a request.
     Error(ErrorResponse<'a>),
 }
 
@@ -60,23 +70,23 @@ pub struct Response<'a> {
 /// The error that answers a request.
 #[derive(Debug, Clone)]
 pub struct ErrorResponse<'a> {
-    /// The id of the request, unless its receiver could not read it.
+    /// The id of the request; `None` if its receiver could not read one.
     pub id: Option<&'a RawValue>,
     /// An object with `code`, `message` and perhaps `data`.
     pub error: &'a RawValue,
 }
 
-/// A message that cannot be read. Answer it with [`EnvelopeError::code`] and [`EnvelopeError::id`].
+/// A message that cannot be read; answer it with [`EnvelopeError::code`] and [`EnvelopeError::id`].
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{reason}")]
 pub struct EnvelopeError {
-    /// What is wrong.
+    /// The fault.
     pub reason: Reason,
-    /// The id, when the message was read far enough to have a valid one.
+    /// The id, if the message was read far enough to find a valid one.
     pub id: Option<Box<RawValue>>,
 }
 
-/// What is wrong with an envelope.
+/// The fault of an envelope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// Not UTF-8.
@@ -85,13 +95,13 @@ pub enum Reason {
     /// Not JSON.
     #[error("the body is not JSON: {0}")]
     Syntax(String),
-    /// Nested too deeply.
+    /// `params` nest deeper than [`MAX_DEPTH`].
     #[error("`params` nest more than {MAX_DEPTH} levels deep")]
     Depth,
-    /// A batch.
+    /// A JSON-RPC batch.
     #[error("JSON-RPC batches are not supported (removed in MCP 2025-06-18); send one message a request")]
     Batch,
-    /// JSON, but no message.
+    /// JSON, but no JSON-RPC message.
     #[error("the body is not a JSON-RPC message: {0}")]
     Shape(String),
     /// Not JSON-RPC 2.0.
@@ -106,7 +116,7 @@ pub enum Reason {
 }
 
 impl EnvelopeError {
-    /// The JSON-RPC code.
+    /// Returns the JSON-RPC error code.
     #[must_use]
     pub fn code(&self) -> i64 {
         match self.reason {
@@ -123,7 +133,7 @@ impl From<Reason> for EnvelopeError {
     }
 }
 
-/// The keys of an envelope; any others are ignored, a repeated one is an error.
+/// The keys of an envelope. Any other key is ignored; a repeated one is an error.
 #[derive(Deserialize)]
 struct Parts<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -141,7 +151,7 @@ struct Parts<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// Keeps `null` apart from an absent key.
+/// Keeps a `null` apart from an absent key: serde alone reads both as `None`.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
@@ -162,7 +172,7 @@ impl<'a> Message<'a> {
         parts.message().map_err(|reason| EnvelopeError { reason, id: id.map(ToOwned::to_owned) })
     }
 
-    /// The method of a request or notification.
+    /// Returns the method of a request or notification.
     #[must_use]
     pub fn method(&self) -> Option<&str> {
         match self {
@@ -173,7 +183,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The id, if there is one.
+    /// Returns the id, if there is one.
     #[must_use]
     pub fn id(&self) -> Option<&'a RawValue> {
         match self {
@@ -197,6 +207,7 @@ impl<'a> Parts<'a> {
                 if params.is_some_and(|params| !text::is_object(params.get())) {
                     return Err(Reason::Params);
                 }
+                // The envelope itself is the first level.
                 if params.is_some_and(|params| nesting::nests_deeper(params.get().as_bytes(), MAX_DEPTH - 1))
                 {
                     return Err(Reason::Depth);

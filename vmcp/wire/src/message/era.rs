@@ -1,19 +1,19 @@
-//! Revisions of the protocol, and the two eras they fall into.
+//! [`Revision`]: the published revisions of MCP; and [`Era`]: legacy (sessions) or modern (stateless).
 
 use std::fmt;
 
-/// How a revision conveys version, identity and capabilities.
+/// The two families of revisions, told apart by where version, identity and capabilities travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Era {
-    /// Once, with `initialize`; up to 2025-11-25.
+    /// Sessions: stated once, with `initialize`; up to 2025-11-25.
     #[default]
     Legacy,
-    /// In `_meta` of every request; from 2026-07-28.
+    /// Stateless: stated in `_meta` of every request; from 2026-07-28.
     Modern,
 }
 
 impl Era {
-    /// The name for logs and metrics.
+    /// Returns the name for logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -30,6 +30,13 @@ impl fmt::Display for Era {
 }
 
 /// A published revision, ordered by date.
+///
+/// ```
+/// use vmcp_wire::era::{Era, Revision};
+///
+/// assert_eq!(Revision::parse("2026-07-28").map(Revision::era), Some(Era::Modern));
+/// assert_eq!(Revision::negotiate("1999-01-01"), Revision::LATEST_LEGACY);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "a revision is its date")]
 pub enum Revision {
@@ -49,13 +56,13 @@ impl Revision {
     /// The newest revision that begins with `initialize`.
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
 
-    /// The revision of that date, if there is one.
+    /// Returns the revision of that date, if there is one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|revision| revision.as_str() == text)
     }
 
-    /// The date, as it travels.
+    /// Returns the date, as it travels.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -67,13 +74,14 @@ impl Revision {
         }
     }
 
-    /// The era it belongs to.
+    /// Returns the era of the revision.
     #[must_use]
     pub fn era(self) -> Era {
         if self >= Self::V2026_07_28 { Era::Modern } else { Era::Legacy }
     }
 
-    /// What `initialize` answers: the requested revision if it is a legacy one that we know, else the newest of those.
+    /// Returns the revision that answers `initialize`: the requested one if it is known and legacy, else the newest
+    /// legacy one.
     #[must_use]
     pub fn negotiate(requested: &str) -> Self {
         Self::parse(requested).filter(|revision| revision.era() == Era::Legacy).unwrap_or(Self::LATEST_LEGACY)

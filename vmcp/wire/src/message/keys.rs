@@ -1,16 +1,16 @@
-//! Keys of results and retried requests that exist in the modern era alone, or that an era restricts.
+//! Keys of results and retried requests that only the modern era has, or that the legacy era restricts.
 
 /// `resultType` of modern results.
 pub const RESULT_TYPE: &str = "resultType";
-/// What a modern server asks of its client.
+/// `inputRequests`: the questions of a modern server, in a result of the type `input_required`.
 pub const INPUT_REQUESTS: &str = "inputRequests";
-/// What the client answers, in the retried request.
+/// `inputResponses`: the client's answers, in the retried request.
 pub const INPUT_RESPONSES: &str = "inputResponses";
-/// What a modern server wants back with those answers.
+/// `requestState`: opaque text that the client sends back with its answers.
 pub const REQUEST_STATE: &str = "requestState";
-/// How long a result may be kept, in milliseconds.
+/// `ttlMs`: how long a client may cache the result, in milliseconds.
 pub const TTL_MS: &str = "ttlMs";
-/// Who may share it.
+/// `cacheScope`: `private` or `public`; says if a cached result may be shared between clients.
 pub const CACHE_SCOPE: &str = "cacheScope";
-/// The result of a tool as data.
+/// `structuredContent`: a tool's result as data; in the legacy era an object only.
 pub const STRUCTURED_CONTENT: &str = "structuredContent";

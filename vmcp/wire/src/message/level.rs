@@ -1,6 +1,6 @@
-//! Severity of log messages.
+//! [`Level`]: the severity of log messages (RFC 5424).
 
-/// A level of RFC 5424, the least severe first.
+/// The severity of a log message; ordered, the least severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "a level is its name")]
 pub enum Level {
@@ -27,13 +27,13 @@ impl Level {
         Self::Emergency,
     ];
 
-    /// The level of that name.
+    /// Returns the level of that name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == text)
     }
 
-    /// The name, as it travels.
+    /// Returns the name, as it travels.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,5 @@
-//! `_meta`: the keys that the protocol reserves, read one by one, and rewritten for a backend. All others pass.
+//! [`Meta`]: the keys of `_meta` that the protocol reserves; and [`RequestMeta`], which rewrites them for a backend. All
+//! other keys pass.
 
 use std::borrow::Cow;
 
@@ -9,15 +10,15 @@ use vmcp_json::text;
 
 use crate::message::era::Revision;
 
-/// The key of the metadata itself.
+/// `_meta`, the key of the metadata itself.
 pub const META: &str = "_meta";
 /// The revision of a request (string).
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// Name and version of the client (`Implementation`).
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-/// What the client can do (`ClientCapabilities`).
+/// The capabilities of the client (`ClientCapabilities`).
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// The lowest level of log messages wanted; none means no messages.
+/// The lowest level of log messages that the client wants; absent means no messages.
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// Name and version of the server (`Implementation`), in results.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -27,9 +28,9 @@ pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// Opts a request into progress notifications (string or integer).
 pub const PROGRESS_TOKEN: &str = "progressToken";
-/// W3C Trace Context.
+/// W3C Trace Context: trace id and parent span.
 pub const TRACEPARENT: &str = "traceparent";
-/// W3C Trace Context, vendors' part.
+/// W3C Trace Context: the part of the vendors.
 pub const TRACESTATE: &str = "tracestate";
 /// W3C Baggage.
 pub const BAGGAGE: &str = "baggage";
@@ -50,49 +51,49 @@ impl<'a> From<Object<'a>> for Meta<'a> {
 }
 
 impl<'a> Meta<'a> {
-    /// All keys.
+    /// Returns all keys.
     #[must_use]
     pub fn object(&self) -> &Object<'a> {
         &self.object
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&'a RawValue> {
         self.object.get(key)
     }
 
-    /// Name and version of the client, if it says so with an object.
+    /// Returns name and version of the client, if they are an object.
     #[must_use]
     pub fn client_info(&self) -> Option<&'a RawValue> {
         self.get(CLIENT_INFO).filter(|info| text::is_object(info.get()))
     }
 
-    /// The client's name, for logs and for the spelling of tool names; never for security.
+    /// Returns the client's name, for logs and for the spelling of tool names; never for security.
     #[must_use]
     pub fn client_name(&self) -> Option<Cow<'a, str>> {
         Object::parse_valid(self.object.text(CLIENT_INFO)?).ok()?.get_str("name")
     }
 
-    /// The client's capabilities, if it states them as an object.
+    /// Returns the client's capabilities, if they are an object.
     #[must_use]
     pub fn client_capabilities(&self) -> Option<&'a RawValue> {
         self.get(CLIENT_CAPABILITIES).filter(|capabilities| text::is_object(capabilities.get()))
     }
 
-    /// The log level wanted for this request.
+    /// Returns the log level that the client wants for this request.
     #[must_use]
     pub fn log_level(&self) -> Option<Cow<'a, str>> {
         self.object.get_str(LOG_LEVEL)
     }
 
-    /// The progress token, as written.
+    /// Returns the progress token, as written.
     #[must_use]
     pub fn progress_token(&self) -> Option<&'a RawValue> {
         self.get(PROGRESS_TOKEN).filter(|token| text::is_id(token.get()))
     }
 
-    /// The trace context. A `traceparent` that is not well-formed is ignored, and the rest with it.
+    /// Returns the trace context. A malformed `traceparent` is ignored, and the rest with it.
     #[must_use]
     pub fn trace(&self) -> Trace<'a> {
         let Some(traceparent) = self.object.get_str(TRACEPARENT).filter(|text| is_traceparent(text)) else {
@@ -109,16 +110,16 @@ impl<'a> Meta<'a> {
 /// A trace context, as it travels in `_meta` and in the HTTP headers of the same names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace<'a> {
-    /// Trace and parent span.
+    /// Trace id and parent span.
     pub traceparent: Option<Cow<'a, str>>,
-    /// Vendors' part.
+    /// The part of the vendors.
     pub tracestate: Option<Cow<'a, str>>,
     /// Application-defined properties.
     pub baggage: Option<Cow<'a, str>>,
 }
 
-/// Whether `text` is a W3C `traceparent`: `00-` and 32 hex digits, 16 and 2, neither id all zeros. Later versions may
-/// append fields.
+/// True if `text` is a W3C `traceparent`: a version, 32 hex digits, 16 and 2, joined by `-`, neither id all zeros. Later
+/// versions than `00` may append fields; `ff` is invalid.
 #[must_use]
 pub fn is_traceparent(text: &str) -> bool {
     let hex = |field: Option<&str>, length| {
@@ -134,50 +135,50 @@ pub fn is_traceparent(text: &str) -> bool {
     well_formed && version != Some("ff") && (version != Some("00") || fields.next().is_none())
 }
 
-/// The metadata of a request to a backend.
+/// The changes to the metadata of a request on its way to a backend.
 #[derive(Debug, Clone, Default)]
-pub struct Outgoing<'a> {
-    /// What the backend's era wants.
+pub struct RequestMeta<'a> {
+    /// The reserved keys that the backend's era wants.
     pub stamp: Stamp<'a>,
-    /// What becomes of the progress token.
+    /// The change of the progress token.
     pub progress_token: ProgressToken<'a>,
-    /// The trace context to send on; its parts replace those that came, absent parts leave them.
+    /// The trace context to send on. A part that is given replaces the one that came; an absent one leaves it.
     pub trace: Trace<'a>,
 }
 
 /// The reserved keys of a request to a backend.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Stamp<'a> {
-    /// A legacy backend knows them from its session; some refuse a request that repeats them.
+    /// Removed: a legacy backend knows them from its session, and some refuse a request that repeats them.
     #[default]
     Legacy,
-    /// A modern backend wants them in each request.
+    /// Written: a modern backend wants them in each request.
     Modern {
         /// The revision that the backend speaks.
         revision: Revision,
-        /// `Implementation`, as JSON; ours or the client's.
+        /// `Implementation` of vmcp or of the client, as JSON.
         client_info: Option<&'a str>,
-        /// `ClientCapabilities`, as JSON: what the client declared and we can relay.
+        /// `ClientCapabilities` as JSON: those that the client declared and vmcp relays.
         client_capabilities: &'a str,
-        /// The log level, plain text; `None` asks for no log messages.
+        /// The log level as plain text; `None` asks for no log messages.
         log_level: Option<&'a str>,
     },
 }
 
-/// What becomes of the client's progress token.
+/// The change of the client's progress token.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum ProgressToken<'a> {
-    /// It goes on as it is.
+    /// Relays it as it is.
     #[default]
     Keep,
-    /// Nobody would hear of the progress.
+    /// Removes it: no client listens for progress.
     Remove,
-    /// Ours, as JSON: several clients' tokens must not meet on one connection.
+    /// Replaces it by a token of vmcp, as JSON: the tokens of several clients must not meet on one connection.
     Replace(&'a str),
 }
 
-impl<'a> Outgoing<'a> {
-    /// Rewrites the metadata of a request.
+impl<'a> RequestMeta<'a> {
+    /// Begins the edit of `meta` that makes these changes.
     #[must_use]
     pub fn edit<'o>(&self, meta: &'o Meta<'a>) -> Edit<'o, 'a> {
         let mut edit = meta.object.edit();
@@ -217,7 +218,7 @@ fn set_or_remove<'a>(edit: &mut Edit<'_, 'a>, key: &str, value: Option<JsonRope<
     };
 }
 
-/// Puts edited metadata back into its object; metadata that has become empty goes, and is not added.
+/// Puts edited metadata back into its object. Metadata that has become empty is removed, and not added if absent.
 pub(crate) fn put_back<'a>(outer: &mut Edit<'_, 'a>, meta: Edit<'_, 'a>) {
     if meta.is_unchanged() {
         return;
@@ -234,17 +235,17 @@ mod tests {
     use super::*;
     use vmcp_json::json_rope::JsonRope;
 
-    fn rewritten(meta: &str, outgoing: &Outgoing<'_>) -> String {
+    fn rewritten(meta: &str, changes: &RequestMeta<'_>) -> String {
         let meta = Meta::from(Object::parse_str(meta).unwrap());
-        JsonRope::into_cow(outgoing.edit(&meta).finish()).into_owned()
+        JsonRope::into_cow(changes.edit(&meta).finish()).into_owned()
     }
 
     #[test]
     fn a_legacy_backend_gets_no_reserved_keys() {
         let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28", "progressToken" : 7,"com.example/x":[1]}"#;
-        assert_eq!(rewritten(meta, &Outgoing::default()), r#"{"progressToken" : 7,"com.example/x":[1]}"#);
+        assert_eq!(rewritten(meta, &RequestMeta::default()), r#"{"progressToken" : 7,"com.example/x":[1]}"#);
         let of_a_task = r#"{"io.modelcontextprotocol/related-task":{"taskId":"t"}}"#;
-        assert_eq!(rewritten(of_a_task, &Outgoing::default()), of_a_task);
+        assert_eq!(rewritten(of_a_task, &RequestMeta::default()), of_a_task);
     }
 
     #[test]
@@ -256,10 +257,10 @@ mod tests {
             log_level: Some("debug"),
         };
         let trace = Trace { traceparent: Some("00-1".into()), ..Trace::default() };
-        let outgoing = Outgoing { stamp, progress_token: ProgressToken::Replace("\"p1\""), trace };
+        let changes = RequestMeta { stamp, progress_token: ProgressToken::Replace("\"p1\""), trace };
         let meta = r#"{"io.modelcontextprotocol/clientInfo":{"name":"c"},"progressToken":7,"x":1e400}"#;
         assert_eq!(
-            rewritten(meta, &outgoing),
+            rewritten(meta, &changes),
             r#"{"progressToken":"p1","x":1e400,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/logLevel":"debug","traceparent":"00-1"}"#
         );
     }

@@ -1,4 +1,5 @@
-//! Method names, and what is true of them.
+//! The methods of MCP by name, and their properties: the eras that have them, if their results are cacheable, if they
+//! may require input.
 
 use crate::message::era::Era;
 
@@ -12,7 +13,7 @@ pub const DISCOVER: &str = "server/discover";
 pub const LISTEN: &str = "subscriptions/listen";
 /// The first message of such a stream.
 pub const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
-/// Is anyone there (legacy).
+/// Checks that the other side is alive (legacy).
 pub const PING: &str = "ping";
 /// Sets the log level of a session (legacy).
 pub const SET_LEVEL: &str = "logging/setLevel";
@@ -32,7 +33,7 @@ pub const TEMPLATES_LIST: &str = "resources/templates/list";
 pub const RESOURCES_READ: &str = "resources/read";
 /// Asks for updates of a resource (legacy).
 pub const SUBSCRIBE: &str = "resources/subscribe";
-/// Ends that (legacy).
+/// Ends the updates of a resource (legacy).
 pub const UNSUBSCRIBE: &str = "resources/unsubscribe";
 /// Completes an argument.
 pub const COMPLETE: &str = "completion/complete";
@@ -42,7 +43,7 @@ pub const ELICIT: &str = "elicitation/create";
 pub const SAMPLE: &str = "sampling/createMessage";
 /// Asks a client for its roots.
 pub const ROOTS_LIST: &str = "roots/list";
-/// Looks at a task.
+/// Reads the state of a task.
 pub const TASKS_GET: &str = "tasks/get";
 /// Waits for a task and fetches its result (legacy).
 pub const TASKS_RESULT: &str = "tasks/result";
@@ -75,7 +76,8 @@ pub const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
 /// A resource has new content.
 pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 
-/// Whether a method exists in an era. Methods that neither era defines (extensions, vendors) may exist in both.
+/// True if the method exists in the era. A method that neither era defines belongs to an extension or a vendor and may
+/// exist in both.
 #[must_use]
 pub fn exists(method: &str, era: Era) -> bool {
     let only = match method {
@@ -91,7 +93,7 @@ pub fn exists(method: &str, era: Era) -> bool {
     only == era
 }
 
-/// Whether the protocol itself defines the method, in some revision; others belong to extensions and vendors.
+/// True if the protocol itself defines the method, in any revision; others belong to extensions and vendors.
 #[must_use]
 pub fn is_core(method: &str) -> bool {
     matches!(
@@ -122,13 +124,13 @@ pub fn is_core(method: &str) -> bool {
     ) || method.starts_with("notifications/")
 }
 
-/// Whether complete results of the method must carry `ttlMs` and `cacheScope` in the modern era.
+/// True if complete results of the method must carry `ttlMs` and `cacheScope` in the modern era.
 #[must_use]
 pub fn is_cacheable(method: &str) -> bool {
     matches!(method, DISCOVER | TOOLS_LIST | PROMPTS_LIST | RESOURCES_LIST | TEMPLATES_LIST | RESOURCES_READ)
 }
 
-/// Whether a modern server may answer the method with `input_required`.
+/// True if a modern server may answer the method with `input_required`.
 #[must_use]
 pub fn may_require_input(method: &str) -> bool {
     matches!(method, TOOLS_CALL | PROMPTS_GET | RESOURCES_READ)

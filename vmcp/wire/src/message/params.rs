@@ -1,14 +1,14 @@
-//! The parameters of a request or notification, read two levels deep: their own keys and those of `_meta`.
+//! [`Params`]: the parameters of a request or notification, read two levels deep: their own keys and those of `_meta`.
 
 use serde_json::value::RawValue;
 use vmcp_json::object::{Object, ObjectError};
 
 use crate::message::{meta::META, meta::Meta};
 
-/// Parameters, and the metadata among them.
+/// Parameters and the metadata among them.
 #[derive(Debug, Clone, Default)]
 pub struct Params<'a> {
-    /// Whether there were any; absent ones read as `{}`.
+    /// True if the message has parameters; absent ones read as `{}`.
     pub present: bool,
     /// All keys, `_meta` among them.
     pub object: Object<'a>,
@@ -16,13 +16,13 @@ pub struct Params<'a> {
     pub meta: Meta<'a>,
 }
 
-/// Parameters that cannot be read; answer with -32602.
+/// Parameters that cannot be read; answer with [`INVALID_PARAMS`](crate::codes::INVALID_PARAMS).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParamsError {
-    /// The parameters themselves.
+    /// The parameters themselves cannot be read.
     #[error("`params`: {0}")]
     Params(ObjectError),
-    /// Their metadata.
+    /// The metadata cannot be read.
     #[error("`params._meta`: {0}")]
     Meta(ObjectError),
 }

@@ -1,4 +1,4 @@
-//! Messages of ours, as bytes.
+//! Writes JSON-RPC messages, each with one allocation of the exact size, and the errors that vmcp authors itself.
 
 use serde_json::value::RawValue;
 use vmcp_json::byte_rope::ByteRope;
@@ -8,25 +8,25 @@ use vmcp_json::text;
 use crate::message::codes;
 use crate::message::era::Era;
 
-/// An error that we author.
+/// An error that vmcp authors; one of a backend is relayed as raw JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
     /// The JSON-RPC code, see [`crate::message::codes`].
     pub code: i64,
-    /// For people.
+    /// The text for people.
     pub message: String,
-    /// For programs, as JSON.
+    /// `data` for programs, as JSON.
     pub data: Option<String>,
 }
 
 impl RpcError {
-    /// An error without data.
+    /// Creates an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
-    /// No such resource, by the rules of the client's era.
+    /// Creates "resource not found" by the rules of the client's era: -32002 (legacy) or -32602 (modern).
     pub fn resource_not_found(uri: &str, era: Era) -> Self {
         let code = match era {
             Era::Legacy => codes::RESOURCE_NOT_FOUND,
@@ -35,15 +35,15 @@ impl RpcError {
         Self::new(code, "resource not found").with_data(format!("{{\"uri\":{}}}", text::quoted(uri)))
     }
 
-    /// No such method in this revision, or on this server. The name is the sender's own text: shown, but not without bound.
+    /// Creates "method not found". The name is the sender's own text, so at most 128 characters of it are repeated.
     #[must_use]
     pub fn method_not_found(method: &str) -> Self {
         let shown: String = method.chars().take(128).collect();
         Self::new(codes::METHOD_NOT_FOUND, format!("method not found: {shown}"))
     }
 
-    /// A modern request needs capabilities that its client did not declare; `required` is a `ClientCapabilities` with
-    /// just those, as JSON.
+    /// Creates the error for a modern request that needs capabilities which its client did not declare. `required` is a
+    /// `ClientCapabilities` with just those, as JSON.
     pub fn missing_client_capability(required: &str) -> Self {
         Self::new(
             codes::MISSING_CLIENT_CAPABILITY,
@@ -52,14 +52,14 @@ impl RpcError {
         .with_data(format!("{{\"requiredCapabilities\":{required}}}"))
     }
 
-    /// Adds data; `json` must be one JSON value.
+    /// Adds `data`; `json` must be one JSON value.
     #[must_use]
     pub fn with_data(mut self, json: String) -> Self {
         self.data = Some(json);
         self
     }
 
-    /// The `error` object.
+    /// Writes the `error` object.
     #[must_use]
     pub fn to_json(&self) -> String {
         let data = self.data.as_ref().map_or(String::new(), |data| format!(",\"data\":{data}"));
@@ -67,7 +67,7 @@ impl RpcError {
     }
 }
 
-/// A malformed request: an HTTP status and the error in its body. On stdio the status is dropped.
+/// The answer to a malformed request: an HTTP status and the error in its body. On stdio the status is dropped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct Refusal {
@@ -82,7 +82,7 @@ impl Refusal {
         Self { status: 400, error: RpcError::new(code, message) }
     }
 
-    /// A modern request for a method that its revision does not have.
+    /// Refuses a modern request for a method that its revision does not have.
     pub(crate) fn method_not_found(method: &str) -> Self {
         Self { status: 404, error: RpcError::method_not_found(method) }
     }
@@ -93,32 +93,32 @@ impl Refusal {
     }
 }
 
-/// A request with an id of ours.
+/// Writes a request with a numeric id.
 #[must_use]
 pub fn request(id: u64, method: &str, params: Option<JsonRope<'_>>) -> Vec<u8> {
     let id = id.to_string();
     message(&[",\"id\":", &id, ",\"method\":", &text::quoted(method)], "params", params)
 }
 
-/// A request with an id that is text.
+/// Writes a question to a client: a request whose id is text.
 #[must_use]
 pub fn question(id: &str, method: &str, params: Option<JsonRope<'_>>) -> Vec<u8> {
     message(&[",\"id\":", &text::quoted(id), ",\"method\":", &text::quoted(method)], "params", params)
 }
 
-/// A notification.
+/// Writes a notification.
 #[must_use]
 pub fn notification(method: &str, params: Option<JsonRope<'_>>) -> Vec<u8> {
     message(&[",\"method\":", &text::quoted(method)], "params", params)
 }
 
-/// The result of the request that came with `id`.
+/// Writes the response to the request that came with `id`.
 #[must_use]
 pub fn response<'a>(id: &RawValue, result: impl Into<JsonRope<'a>>) -> Vec<u8> {
     message(&[",\"id\":", id.get()], "result", Some(result.into()))
 }
 
-/// The same, around a result in pieces, which are not copied.
+/// Writes the response around a result in pieces, which are shared and not copied.
 #[must_use]
 pub fn response_around(id: &RawValue, result: impl Into<ByteRope>) -> ByteRope {
     let mut message = ByteRope::from([HEAD, ",\"id\":", id.get(), ",\"result\":"].concat());
@@ -127,8 +127,8 @@ pub fn response_around(id: &RawValue, result: impl Into<ByteRope>) -> ByteRope {
     message
 }
 
-/// The error that answers the request that came with `id`; without an id when it could not be read. A relayed error is
-/// passed as its raw object, one of ours as [`RpcError::to_json`].
+/// Writes the error that answers the request that came with `id`; without an id if none could be read. `error` is the
+/// raw object of a relayed error, or [`RpcError::to_json`].
 #[must_use]
 pub fn error<'a>(id: Option<&RawValue>, error: impl Into<JsonRope<'a>>) -> Vec<u8> {
     match id {
@@ -137,8 +137,8 @@ pub fn error<'a>(id: Option<&RawValue>, error: impl Into<JsonRope<'a>>) -> Vec<u
     }
 }
 
-/// Makes a message fit transports that end one with a line feed. Line breaks in JSON are always between tokens, where a
-/// space means the same.
+/// Replaces line breaks by spaces, for transports that end a message with a line feed. In JSON, raw line breaks stand
+/// between tokens only, where a space means the same.
 #[must_use]
 pub fn single_line(mut message: Vec<u8>) -> Vec<u8> {
     let mut at = 0;

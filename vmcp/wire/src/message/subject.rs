@@ -1,4 +1,4 @@
-//! What a request is about: the tool, prompt, resource or task that its parameters name.
+//! The subject of a request: the tool, prompt, resource or task that its parameters name.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::message::methods;
 
 const REFERENCE: &str = "ref";
 
-/// The key under which the parameters of a method name its subject; this is also what `Mcp-Name` repeats.
+/// Returns the key under which the parameters of a method name the subject. The header `Mcp-Name` repeats its value.
 #[must_use]
 pub fn key(method: &str) -> Option<&'static str> {
     match method {
@@ -20,7 +20,7 @@ pub fn key(method: &str) -> Option<&'static str> {
     }
 }
 
-/// The subject of a request, if the method has one and the parameters name it.
+/// Returns the subject of a request, if the method has one and the parameters name it.
 ///
 /// For `completion/complete` it is the prompt's name or the template's URI in `ref`.
 #[must_use]
@@ -32,7 +32,7 @@ pub fn get<'a>(method: &str, params: &Object<'a>) -> Option<Cow<'a, str>> {
     params.get_str(key(method)?)
 }
 
-/// Names another subject in its place.
+/// Replaces the subject, unless it is the same already: an unchanged request keeps its bytes.
 pub(crate) fn set<'a>(method: &str, params: &Object<'a>, edit: &mut Edit<'_, 'a>, subject: &str) {
     if method != methods::COMPLETE {
         if let Some(key) = key(method)

@@ -1,6 +1,6 @@
-//! Numbers and literals, a byte at a time.
+//! State machines for JSON numbers and for `true`, `false` and `null`, a byte at a time.
 
-/// How far a number has come.
+/// The part of a number that was read last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Number {
     Minus,
@@ -23,7 +23,7 @@ impl Number {
         }
     }
 
-    /// The number with one more byte, if that belongs to it.
+    /// Takes one more byte; `None` if the byte does not belong to the number.
     pub(super) fn next(self, byte: u8) -> Option<Self> {
         match (self, byte) {
             (Self::Minus, b'0') => Some(Self::Zero),
@@ -44,7 +44,7 @@ impl Number {
     }
 }
 
-/// How much of `true`, `false` or `null` is still to come.
+/// The bytes of `true`, `false` or `null` that are still to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Literal {
     rest: &'static [u8],

@@ -1,4 +1,4 @@
-//! What one pass over an answer finds.
+//! [`ScannedKeys`]: the places of the few keys that a gateway must know, as one pass over an answer finds them.
 
 use std::ops::Range;
 
@@ -58,20 +58,20 @@ const KEYS: [(usize, &str, Key); 14] = [
 ];
 
 impl Key {
-    /// What `name` is in an object `depth` levels deep, the envelope being the first.
+    /// Returns the key called `name` in an object `depth` levels deep; the envelope is level 1.
     pub(super) fn at(depth: usize, name: &[u8]) -> Option<Self> {
         let mut keys = KEYS.iter();
         keys.find(|(level, text, _)| *level == depth && text.as_bytes() == name).map(|(_, _, key)| *key)
     }
 
-    /// The key as it is written.
+    /// Returns the key as it is written.
     #[must_use]
     pub fn name(self) -> &'static str {
         KEYS.iter().find(|(_, _, key)| *key == self).map_or("", |(_, name, _)| name)
     }
 }
 
-/// Where a value is, and what it begins with.
+/// The place of a value in the answer, and its first byte, which tells its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: usize,
@@ -79,40 +79,40 @@ pub(super) struct Span {
     pub(super) first: u8,
 }
 
-/// Where the values of the keys are.
+/// The places of the keys' values in an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScannedKeys {
     spans: [Option<Span>; KEYS.len()],
-    /// Whether the result and its metadata have any entries.
+    /// True where the result, and its metadata, have entries.
     entries: [bool; 2],
 }
 
 impl ScannedKeys {
-    /// Whether the key is there.
+    /// True if the answer has the key.
     #[must_use]
     pub fn has(&self, key: Key) -> bool {
         self.span(key).is_some()
     }
 
-    /// Where its value is.
+    /// Returns the place of the key's value.
     #[must_use]
     pub fn range(&self, key: Key) -> Option<Range<usize>> {
         self.span(key).map(|span| span.start..span.end)
     }
 
-    /// Whether its value is an object.
+    /// True if the key's value is an object.
     #[must_use]
     pub fn is_object(&self, key: Key) -> bool {
         self.span(key).is_some_and(|span| span.first == b'{')
     }
 
-    /// Whether its value is `true`.
+    /// True if the key's value is `true`.
     #[must_use]
     pub fn is_true(&self, key: Key) -> bool {
         self.span(key).is_some_and(|span| span.first == b't')
     }
 
-    /// Whether the object at `key`, the result or its metadata, has entries.
+    /// True if the object at `key`, the result or its metadata, has entries.
     #[must_use]
     pub fn has_entries(&self, key: Key) -> bool {
         let [result, meta] = self.entries;
@@ -131,7 +131,7 @@ impl ScannedKeys {
         }
     }
 
-    /// An object `depth` levels deep has an entry.
+    /// Records that the object `depth` levels deep has an entry.
     pub(super) fn note_entry(&mut self, depth: usize) {
         if let Some(noted) = depth.checked_sub(2).and_then(|level| self.entries.get_mut(level)) {
             *noted = true;

@@ -1,15 +1,16 @@
-//! One pass over an answer while it arrives: is it JSON, and where are the few keys that a gateway must know.
+//! [`Scanner`]: an incremental JSON state machine. One pass over an answer, while it arrives, checks that it is JSON and
+//! finds the keys that a gateway must know. Its memory is a bit for each level of nesting, whatever the answer's size.
 
 use super::grammar::{Literal, Number};
 use super::scanned_keys::{Key, ScannedKeys, Span};
 use super::string_bytes::{Utf8, plain_length};
 
-/// Objects whose keys matter: the envelope, the result in it, the metadata in that.
+/// Levels of objects whose keys matter: the envelope, the result in it, the metadata in that.
 const LEVELS: usize = 3;
-/// The longest key that matters has fewer bytes.
-const LONGEST_KEY: usize = 48;
+/// Bytes of a key that are kept; every key that matters is shorter.
+const MAX_KEY_BYTES: usize = 48;
 
-/// Why the bytes are no answer.
+/// The reason why the bytes are no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ScanError {
     /// Not UTF-8.
@@ -18,7 +19,7 @@ pub enum ScanError {
     /// Not JSON.
     #[error("the answer is not JSON: unexpected byte at offset {0}")]
     Syntax(usize),
-    /// A key that is there twice means different things to different readers.
+    /// A repeated key: parsers disagree on which value counts.
     #[error("duplicate key `{}` in the answer", .0.name())]
     Duplicate(Key),
     /// The bytes end in the middle of a value.
@@ -26,7 +27,7 @@ pub enum ScanError {
     Truncated(usize),
 }
 
-/// What may come next.
+/// The state of the machine: the bytes that may come next.
 #[derive(Debug, Clone, Copy)]
 enum State {
     Value,
@@ -51,20 +52,32 @@ enum State {
     },
     Number(Number),
     Literal(Literal),
-    /// Nothing but space.
+    /// Nothing but space: the envelope is closed.
     Done,
 }
 
-/// Reads an answer in whatever pieces it arrives, holding none of them.
+/// Reads an answer in the pieces in which it arrives and keeps none of them.
+///
+/// ```
+/// use vmcp_wire::payload::{Key, Scanner};
+///
+/// let mut scanner = Scanner::default();
+/// scanner.push(br#"{"jsonrpc":"2.0","id":1,"res"#)?;
+/// scanner.push(br#"ult":{"isError":true}}"#)?;
+/// let keys = scanner.finish()?;
+/// assert!(keys.is_true(Key::IsError));
+/// assert_eq!(keys.range(Key::Result), Some(33..49));
+/// # Ok::<(), vmcp_wire::payload::ScanError>(())
+/// ```
 #[derive(Debug)]
 pub struct Scanner {
     state: State,
     /// Bytes read before the current piece.
     offset: usize,
     depth: usize,
-    /// Which of the open containers are objects, a bit each: how deep an answer nests is its reader's to judge.
+    /// One bit for each open container, set for objects. The nesting of an answer is not limited here.
     objects: Vec<u64>,
-    /// What the current key of each of the first levels is.
+    /// The current key of each of the first levels, if it is one that matters.
     current: [Option<Key>; LEVELS],
     /// The beginning of the key that is being read, if it may be one that matters.
     key: Option<KeyText>,
@@ -74,7 +87,7 @@ pub struct Scanner {
 
 #[derive(Debug, Clone, Copy)]
 struct KeyText {
-    bytes: [u8; LONGEST_KEY],
+    bytes: [u8; MAX_KEY_BYTES],
     length: usize,
 }
 
@@ -94,7 +107,7 @@ impl Default for Scanner {
 }
 
 impl Scanner {
-    /// Reads the next piece. After an error the answer must be given up.
+    /// Reads the next piece. After an error the scanner must not be used any more.
     pub fn push(&mut self, piece: &[u8]) -> Result<(), ScanError> {
         self.utf8.check(piece).map_err(|at| ScanError::Encoding(self.offset + at))?;
         let mut at = 0;
@@ -102,7 +115,7 @@ impl Scanner {
             if let State::Text { is_key } = self.state {
                 at = self.text(piece, at, is_key)?;
             } else {
-                // A byte that ends a number is looked at again.
+                // A byte that ends a number belongs to what follows, so it is looked at again.
                 at += usize::from(self.step(*byte, self.offset + at)?);
             }
         }
@@ -110,7 +123,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// What was found, at the end of the answer.
+    /// Ends the answer and returns the keys that were found.
     pub fn finish(self) -> Result<ScannedKeys, ScanError> {
         match self.state {
             State::Done if self.utf8.is_complete() => Ok(self.found),
@@ -118,12 +131,12 @@ impl Scanner {
         }
     }
 
-    /// Skips the text of a string from `start` on, up to something special.
+    /// Skips the text of a string from `start` on, up to a quote, an escape or the end of the piece.
     fn text(&mut self, piece: &[u8], start: usize, is_key: bool) -> Result<usize, ScanError> {
         let mut start = start;
         let mut rest = piece.get(start..).unwrap_or_default();
         let mut length = plain_length(rest);
-        // Line ends and quotes are frequent in long texts, and whole in one piece.
+        // Fast path: line ends and quotes are frequent in long texts, and mostly whole in one piece.
         while !is_key
             && let Some([b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..]) =
                 rest.get(length..)
@@ -153,7 +166,7 @@ impl Scanner {
         Ok(end + 1)
     }
 
-    /// Takes one byte at offset `at` outside the text of strings; returns whether it was used up.
+    /// Takes one byte at offset `at` outside the text of strings. Returns true if the byte was consumed.
     fn step(&mut self, byte: u8, at: usize) -> Result<bool, ScanError> {
         let unexpected = ScanError::Syntax(at);
         match self.state {
@@ -203,7 +216,7 @@ impl Scanner {
     }
 
     fn begin_value(&mut self, byte: u8, at: usize) -> Result<(), ScanError> {
-        // The envelope is an object; a batch is none.
+        // The envelope is an object; a batch (an array) is refused.
         if self.depth == 0 && byte != b'{' {
             return Err(ScanError::Syntax(at));
         }
@@ -243,7 +256,7 @@ impl Scanner {
         self.end_of_value(at + 1);
     }
 
-    /// A value ends in front of offset `end`.
+    /// Ends a value in front of offset `end`.
     fn end_of_value(&mut self, end: usize) {
         if self.depth == 0 {
             self.state = State::Done;
@@ -262,7 +275,7 @@ impl Scanner {
             3 => self.current.get(1) == Some(&Some(Key::Meta)),
             _ => false,
         };
-        self.key = matters.then_some(KeyText { bytes: [0; LONGEST_KEY], length: 0 });
+        self.key = matters.then_some(KeyText { bytes: [0; MAX_KEY_BYTES], length: 0 });
         if matters {
             self.found.note_entry(self.depth);
         }
@@ -282,7 +295,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// What the entry is whose value begins or ends here, if that matters.
+    /// Returns the key whose value begins or ends here, if it is one that matters.
     fn current_key(&self) -> Option<Key> {
         *self.current.get(self.depth.checked_sub(1)?)?
     }
@@ -294,7 +307,7 @@ impl Scanner {
 }
 
 impl KeyText {
-    /// The key and what follows; `None` once it is too long to matter.
+    /// Appends to the key; `None` once it is too long to matter.
     fn with(mut self, more: &[u8]) -> Option<Self> {
         let end = self.length + more.len();
         self.bytes.get_mut(self.length..end)?.copy_from_slice(more);

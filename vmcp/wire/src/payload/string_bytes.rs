@@ -1,11 +1,12 @@
-//! Text in pieces: whether it is UTF-8, and where a string has something special.
+//! The bytes of JSON strings that arrive in pieces: an incremental UTF-8 check, and the search for the first quote,
+//! backslash or control character, eight bytes at a time.
 
 const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
 const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
 
-/// The number of bytes at the beginning that are neither quote, backslash nor control character.
+/// Returns the number of bytes at the beginning that are neither quote, backslash nor control character.
 pub(super) fn plain_length(bytes: &[u8]) -> usize {
-    // Eight bytes cost what one does.
+    // SWAR: eight bytes in a word are tested for the price of one.
     let (words, tail) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
         let special = special(u64::from_le_bytes(*word));
@@ -17,23 +18,24 @@ pub(super) fn plain_length(bytes: &[u8]) -> usize {
     words.len() * 8 + special.unwrap_or(tail.len())
 }
 
-/// The highest bit of each special byte of eight. Bytes behind the first one may have it, too; the first is right.
+/// Sets the highest bit of each special byte of eight. A borrow may set it in bytes behind the first special one, too;
+/// the first is always right, and no other is used.
 fn special(word: u64) -> u64 {
     let below = |word: u64, least: u8| word.wrapping_sub(ONES * u64::from(least)) & !word;
     let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
     (below(word, 0x20) | equal(b'"') | equal(b'\\')) & HIGHS
 }
 
-/// Checks text whose characters may be cut by the ends of pieces.
+/// An incremental check of UTF-8, for text whose characters may be cut by the ends of pieces.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Utf8 {
-    /// The beginning of a character whose end is still to come.
+    /// The first bytes of a character whose end has not arrived.
     begun: [u8; 4],
     length: usize,
 }
 
 impl Utf8 {
-    /// Checks the next piece; the error is the offset of an invalid byte in it.
+    /// Checks the next piece; the error is the offset of an invalid byte in the piece.
     pub(super) fn check(&mut self, mut piece: &[u8]) -> Result<(), usize> {
         let mut checked = 0;
         while self.length > 0 {
@@ -60,7 +62,7 @@ impl Utf8 {
         }
     }
 
-    /// Whether the text may end here.
+    /// True if the text may end here: no character is cut.
     pub(super) fn is_complete(&self) -> bool {
         self.length == 0
     }

@@ -72,7 +72,7 @@ fn what_is_no_answer_is_refused_where_it_goes_wrong() {
 }
 
 proptest! {
-    /// The scanner and serde_json agree on what JSON is.
+    /// Asserts that the scanner and serde_json accept the same texts.
     #[test]
     fn accepts_what_a_parser_accepts(
         tokens in vec(select(vec!["{", "}", "[", "]", ",", ":", "\"a\"", "\"", "\\", "\\n", "\\u00", "é", "1", "-", "0", ".5", "e", "+", "true", "nul", "null", " ", "\n", "\u{1}"]), 0..14),

@@ -1,5 +1,5 @@
-//! What a modern client carries for us between two rounds of a request: sealed into `requestState`, good only for a repeat
-//! of the same request by the same client, for a while.
+//! [`Continuation`]: the state that a modern client carries between two rounds of a request, sealed into `requestState`.
+//! It is good for a repeat of the same request by the same identity only, until it expires.
 
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
@@ -8,7 +8,7 @@ use vmcp_json::object::Object;
 use crate::message::subject;
 use crate::sealed::{KeyRing, Nonce, OpenError};
 
-/// The most bytes that a backend's own state may have.
+/// The most bytes that a backend's own state may have; a larger one cannot be sealed.
 pub const MAX_STATE: usize = 256 * 1024;
 
 const CONTEXT: &[u8] = b"request state";
@@ -16,26 +16,26 @@ const VERSION: u8 = 1;
 const RELAYED: u8 = 0;
 const PARKED: u8 = 1;
 
-/// Whose turn it is when the request comes again.
+/// The receiver of the repeated request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Continuation {
-    /// The backend's, which keeps what it needs in a state of its own.
+    /// The backend, which keeps what it needs in a state of its own.
     Relayed {
         /// The backend's name.
         backend: String,
-        /// Its own state.
+        /// The backend's own state.
         state: String,
     },
-    /// A call's that waits in one of our processes.
+    /// A parked call, which waits for the answers in one of vmcp's processes.
     Parked {
-        /// The process.
+        /// The id of the process.
         process: [u8; 8],
-        /// The call.
+        /// The id of the call.
         call: [u8; 16],
     },
 }
 
-/// The request that a state belongs to.
+/// The identity and the request that a state belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Binding {
     /// Digest of the identity that asks.
@@ -44,31 +44,31 @@ pub struct Binding {
     pub request: [u8; 32],
 }
 
-/// Why a state is not taken; the client's mistake (-32602).
+/// The reason why a state is refused; answer with -32602.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
-    /// Not one of ours, or no longer.
+    /// The text is no valid token.
     #[error("`requestState`: {0}; repeat the request without requestState and inputResponses")]
     Token(#[from] OpenError),
-    /// Ours, but of a form that this version does not read.
+    /// The token is genuine, but of a form that this version does not read.
     #[error("`requestState` was issued by another version of this server; repeat the request without it")]
     Content,
-    /// Somebody else's.
+    /// The state belongs to another identity.
     #[error("`requestState` belongs to another identity")]
     Identity,
-    /// Of another request.
+    /// The state belongs to another request.
     #[error("`requestState` belongs to another request: method, name and arguments must be the same")]
     Request,
-    /// The backend's own state does not fit.
+    /// The backend's own state is larger than [`MAX_STATE`].
     #[error("the backend's `requestState` has {length} bytes; the limit is {MAX_STATE}")]
     TooLarge {
-        /// The bytes it has.
+        /// Its bytes.
         length: usize,
     },
 }
 
 impl Continuation {
-    /// The text that goes to the client. `nonce` must be fresh and random; `expires` is in seconds since the Unix epoch.
+    /// Seals the text for the client. `nonce` must be fresh and random; `expires` is in seconds since the Unix epoch.
     pub fn seal(
         &self,
         ring: &KeyRing,
@@ -98,7 +98,7 @@ impl Continuation {
         Ok(ring.seal(nonce, &out, CONTEXT, expires))
     }
 
-    /// What a client carried back. `now` is in seconds since the Unix epoch.
+    /// Opens the text that a client sent back. `now` is in seconds since the Unix epoch.
     pub fn open(ring: &KeyRing, text: &str, from: &Binding, now: u64) -> Result<Self, StateError> {
         let opened = ring.open_long(text, CONTEXT, now)?;
         let (to, continuation) = decode(&opened.content).ok_or(StateError::Content)?;
@@ -130,8 +130,8 @@ fn decode(content: &[u8]) -> Option<(Binding, Continuation)> {
     (*version == VERSION).then_some((Binding { identity: *identity, request: *request }, continuation))
 }
 
-/// What a request asks for, whatever is carried beside it: its method, the name or URI, and the arguments. That these are
-/// written in another way, with other space or in another order, makes no difference.
+/// Returns the SHA-256 of the things that a request asks for: method, subject and arguments, in a canonical form. Other
+/// keys, other space or another order of keys make no difference.
 #[must_use]
 pub fn digest(method: &str, params: &Object<'_>) -> [u8; 32] {
     let mut hash = Sha256::new();
@@ -149,12 +149,13 @@ pub fn digest(method: &str, params: &Object<'_>) -> [u8; 32] {
 fn absorb(hash: &mut Sha256, raw: &RawValue) {
     match serde_json::from_str::<serde_json::Value>(raw.get()) {
         Ok(value) => canonical(hash, &value),
-        // A number beyond what can be held is compared as it is written.
+        // A number that no type can hold, such as 1e400, is compared as it is written.
         Err(_) => hash.update(raw.get().as_bytes()),
     }
 }
 
-/// Hashes a value whose depth the envelope has bounded.
+/// Hashes a value with its keys sorted. Recursion is safe: the envelope has bounded the depth. Each length is hashed in
+/// front of its text, so that no two values run together.
 fn canonical(hash: &mut Sha256, value: &serde_json::Value) {
     use serde_json::Value;
     match value {

@@ -1,10 +1,11 @@
-//! What a legacy session's id holds: everything a replica needs to go on with a session that it has not seen begin.
+//! [`Session`]: the content of a legacy session's id. The id is a sealed token with everything that a replica needs to
+//! go on with a session that another replica opened.
 
 use crate::message::era::Revision;
 use crate::sealed::{KeyRing, Nonce, OpenError, Opened};
 
-/// The most bytes that the texts of a session may have together. The id travels in a header of every request, where 8 KiB
-/// is a common limit for all headers.
+/// The most bytes that client info and capabilities may have together; a client with more is refused. The id travels in
+/// a header of every request, and 8 KiB is a common limit for all headers together.
 pub const MAX_TEXT: usize = 3 * 1024;
 
 const CONTEXT: &[u8] = b"session";
@@ -13,15 +14,15 @@ const VERSION: u8 = 1;
 /// A legacy session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Distinguishes sessions, random.
+    /// A random number that tells sessions apart.
     pub id: [u8; 16],
-    /// Digest of the identity that opened it; only that one may use it.
+    /// Digest of the identity that opened the session; no other may use it.
     pub identity: [u8; 32],
     /// The negotiated revision.
     pub revision: Revision,
-    /// When it was opened, in seconds since the Unix epoch.
+    /// The time of opening, in seconds since the Unix epoch.
     pub issued: u64,
-    /// When it ends, in seconds since the Unix epoch.
+    /// The expiry, in seconds since the Unix epoch.
     pub expires: u64,
     /// The client's `Implementation`, as JSON.
     pub client_info: String,
@@ -29,28 +30,28 @@ pub struct Session {
     pub client_capabilities: String,
 }
 
-/// Why there is no session.
+/// The reason why there is no session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// The client's description of itself does not fit.
+    /// Client info and capabilities are larger than [`MAX_TEXT`].
     #[error("`clientInfo` and `capabilities` have {length} bytes together; the limit is {MAX_TEXT}")]
     TooLarge {
-        /// The bytes they have.
+        /// Their bytes.
         length: usize,
     },
-    /// The id is none of ours, or no longer.
+    /// The id is no valid token.
     #[error(transparent)]
     Token(#[from] OpenError),
-    /// Ours, but of a form that this version does not read.
+    /// The token is genuine, but of a form that this version does not read.
     #[error("the session was opened by another version of this server")]
     Content,
-    /// Someone else's.
+    /// The session belongs to another identity.
     #[error("the session belongs to another identity")]
     Identity,
 }
 
 impl Session {
-    /// The session's id, for `Mcp-Session-Id`. `nonce` must be fresh and random.
+    /// Seals the session into its id, for `Mcp-Session-Id`. `nonce` must be fresh and random.
     pub fn seal(&self, ring: &KeyRing, nonce: &Nonce) -> Result<String, SessionError> {
         let length = self.client_info.len() + self.client_capabilities.len();
         if length > MAX_TEXT {
@@ -59,13 +60,13 @@ impl Session {
         Ok(ring.seal(nonce, &self.encode(), CONTEXT, self.expires))
     }
 
-    /// Opens a session's id for whoever presents it. `now` is in seconds since the Unix epoch.
+    /// Opens a session's id for the identity that presents it. `now` is in seconds since the Unix epoch.
     pub fn open(ring: &KeyRing, id: &str, identity: &[u8; 32], now: u64) -> Result<Self, SessionError> {
         let session = Self::decode(&ring.open(id, CONTEXT, now)?).ok_or(SessionError::Content)?;
         if session.identity == *identity { Ok(session) } else { Err(SessionError::Identity) }
     }
 
-    /// `version ‖ revision ‖ id ‖ identity ‖ issued ‖ length of client_info ‖ client_info ‖ client_capabilities`
+    /// Writes `version ‖ revision ‖ id ‖ identity ‖ issued ‖ length of client_info ‖ client_info ‖ client_capabilities`
     fn encode(&self) -> Vec<u8> {
         let Self { id, identity, revision, issued, expires: _, client_info, client_capabilities } = self;
         let mut out = vec![VERSION, revision_tag(*revision)];
@@ -98,7 +99,7 @@ impl Session {
     }
 }
 
-/// One byte a revision. Never reuse a value.
+/// Returns the byte that stands for a revision. Never reuse a value: clients hold old ids.
 fn revision_tag(revision: Revision) -> u8 {
     match revision {
         Revision::V2024_11_05 => 1,

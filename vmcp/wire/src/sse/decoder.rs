@@ -1,30 +1,40 @@
-//! From bytes, in whatever pieces they arrive, to events.
+//! [`Decoder`]: turns the bytes of an event stream, in the pieces in which they arrive, into events.
 
 use super::Event;
 
-/// A stream that cannot be read on.
+/// The reason why a stream cannot be read on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
     /// One event, or one line outside an event, has too many bytes.
     #[error("an event has more than {limit} bytes")]
     TooLarge {
-        /// The most bytes allowed.
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// Not text.
+    /// The stream is not UTF-8.
     #[error("the event stream is not UTF-8")]
     Encoding,
 }
 
-/// Turns bytes into events. It never holds more than one unfinished event, and that within a limit.
+/// Turns bytes into events. The memory is bounded: at most one unfinished event, and no more bytes of it than the limit.
+///
+/// ```
+/// use vmcp_wire::sse::Decoder;
+///
+/// let mut decoder = Decoder::new(1024);
+/// assert!(decoder.push(b"event: message\nda")?.is_empty(), "no event is complete yet");
+/// let events = decoder.push(b"ta: {}\n\n")?;
+/// assert_eq!(events.first().map(|event| event.data.as_str()), Some("{}"));
+/// # Ok::<(), vmcp_wire::sse::SseError>(())
+/// ```
 #[derive(Debug)]
 pub struct Decoder {
     limit: usize,
-    /// The beginning of a line whose end has not arrived.
+    /// The first bytes of a line whose end has not arrived.
     line: Vec<u8>,
-    /// The line feed of a CR LF pair is still to come.
+    /// True if the last byte was a CR: a line feed that follows belongs to it.
     after_cr: bool,
-    /// Nothing has been read yet, so that a byte order mark may follow.
+    /// True until the first line ends: only that one may begin with a byte order mark.
     at_start: bool,
     event: Event,
     has_data: bool,
@@ -34,7 +44,8 @@ pub struct Decoder {
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Decoder {
-    /// A decoder for events of at most `limit` bytes.
+    /// Creates a decoder for events of at most `limit` bytes; a larger one ends the stream with
+    /// [`SseError::TooLarge`].
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
@@ -48,8 +59,8 @@ impl Decoder {
         }
     }
 
-    /// Takes bytes from the front of `input` up to the end of the next event; `None` when they are used up first. After
-    /// an error the stream must be given up.
+    /// Takes bytes from the front of `input` up to the end of the next event; `None` if they are used up first. After an
+    /// error the stream must not be read any more.
     pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Event>, SseError> {
         while !input.is_empty() {
             if std::mem::take(&mut self.after_cr)
@@ -82,7 +93,7 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Takes all of `input`. Convenient where the events of one piece may all be held at once.
+    /// Takes all of `input` and returns its events; for callers that may hold the events of one piece at once.
     pub fn push(&mut self, mut input: &[u8]) -> Result<Vec<Event>, SseError> {
         let mut events = Vec::new();
         while let Some(event) = self.next(&mut input)? {
@@ -91,13 +102,13 @@ impl Decoder {
         Ok(events)
     }
 
-    /// How long to wait before reconnecting, in milliseconds, as the server last said.
+    /// Returns the pause before a reconnect, in milliseconds, that the server asked for last.
     #[must_use]
     pub fn retry(&self) -> Option<u64> {
         self.retry
     }
 
-    /// Refuses `more` bytes of the current line when the event would become too large.
+    /// Refuses `more` bytes of the current line if the event would become too large.
     fn reserve(&self, more: usize) -> Result<(), SseError> {
         let held = self.line.len() + self.event.data.len();
         if held.saturating_add(more) > self.limit {
@@ -132,13 +143,13 @@ impl Decoder {
             "retry" if value.bytes().all(|byte| byte.is_ascii_digit()) => {
                 self.retry = value.parse().ok().or(self.retry);
             }
-            // Comments (an empty field) and fields that nobody has defined.
+            // Comments (an empty field name) and fields that the standard does not define.
             _ => {}
         }
         Ok(None)
     }
 
-    /// Ends an event. One without data is none, but its id counts for the next.
+    /// Ends an event. Without data there is no event, but its id counts for the next one.
     fn dispatch(&mut self) -> Option<Event> {
         let Event { event, data, id } = std::mem::take(&mut self.event);
         if std::mem::take(&mut self.has_data) {

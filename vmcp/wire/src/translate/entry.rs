@@ -1,4 +1,4 @@
-//! List entries on their way from a backend to a client.
+//! Translates list entries on their way from a backend to a client.
 
 use serde_json::value::RawValue;
 use vmcp_json::json_rope::JsonRope;
@@ -9,7 +9,7 @@ use crate::message::era::Era;
 
 const OUTPUT_SCHEMA: &str = "outputSchema";
 
-/// A tool's definition for clients of an era.
+/// Translates a tool's definition for clients of an era.
 ///
 /// Since 2026-07-28 an output schema may describe any JSON value. Earlier revisions allow objects only, and their
 /// clients refuse the whole list over one such tool, so legacy clients get it without that schema (and its results

@@ -1,4 +1,4 @@
-//! Errors on their way from a backend to a client.
+//! Translates errors on their way from a backend to a client.
 
 use serde_json::value::RawValue;
 use vmcp_json::json_rope::JsonRope;
@@ -14,7 +14,8 @@ const CODE: &str = "code";
 const DATA: &str = "data";
 const URI: &str = "uri";
 
-/// The error object for the client. `uri` is what a `resources/read` asked for, in the client's spelling.
+/// Translates an error object for the client. `uri` is the one that a `resources/read` asked for, in the client's
+/// spelling.
 ///
 /// Codes that the modern revision forbids do not reach a modern client: not found (-32002) becomes -32602 with
 /// `data.uri`, and a request to visit a URL (-32042) becomes -32603 with its data kept; [`url_elicitation`] does better
@@ -59,10 +60,9 @@ pub fn error<'a>(
     Ok(edit.finish())
 }
 
-/// A legacy backend's request to visit URLs first (-32042), as the `input_required` result that says the same to a
-/// modern client: it visits them and repeats its request, which the backend then answers. The caller makes sure that the
-/// method allows it ([`methods::may_require_input`]) and that the client declared `elicitation.url`. `None` for every
-/// other error.
+/// Turns a legacy backend's demand to visit URLs first (-32042) into an `input_required` result for a modern client,
+/// which visits them and repeats its request. The caller makes sure that the method allows it
+/// ([`methods::may_require_input`]) and that the client declared `elicitation.url`. `None` for every other error.
 pub fn url_elicitation(error: &RawValue) -> Result<Option<String>, TranslateError> {
     let object = parse(error)?;
     if object.text(CODE).and_then(|code| code.parse().ok()) != Some(codes::URL_ELICITATION_REQUIRED) {

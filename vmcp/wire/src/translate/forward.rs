@@ -1,4 +1,4 @@
-//! Answers that need nothing but additions go on as the bytes that came.
+//! Forwards an answer that needs nothing but additions as the bytes that came: no parse, no copy.
 
 use vmcp_json::byte_rope::ByteRope;
 
@@ -9,8 +9,7 @@ use crate::message::{keys::CACHE_SCOPE, keys::RESULT_TYPE, keys::TTL_MS};
 use crate::message::{meta::META, meta::SERVER_INFO};
 use crate::payload::{Key, Received};
 
-/// The result for the client, its bytes those that were received; `None` when more must change than what can be added,
-/// which is [`super::result`]'s to do.
+/// Returns the received bytes with the missing keys inserted; `None` if more must change, which [`super::result()`] does.
 #[must_use]
 pub fn forward(method: &str, received: &Received, plan: &ResultPlan<'_>) -> Option<ByteRope> {
     let found = received.found();
@@ -46,7 +45,7 @@ pub fn forward(method: &str, received: &Received, plan: &ResultPlan<'_>) -> Opti
     Some(received.with(inner.into_iter().chain(outer)))
 }
 
-/// Entries for the end of an object, behind a comma if it has others.
+/// Joins entries to the end of an object, behind a comma if the object has others.
 fn joined(entries: String, has_entries: bool) -> String {
     if has_entries { format!(",{entries}") } else { entries }
 }
@@ -57,7 +56,7 @@ mod tests {
     use crate::payload::{Reply, Scanner, reply};
     use crate::translate::Hints;
 
-    /// What is forwarded, after checking that it is what [`super::super::result`] makes of the same, if anything is.
+    /// Forwards a result and asserts that [`super::super::result()`] makes the same of it.
     fn forwarded(method: &str, result: &str, from: Era, to: Era) -> Option<String> {
         let message = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
         let mut pieces = ByteRope::new();

@@ -1,4 +1,4 @@
-//! How long, and for whom, a modern result may be kept.
+//! [`Hints`]: how long, and by whom, a modern result may be cached.
 
 use std::fmt::Write;
 
@@ -7,27 +7,27 @@ use vmcp_json::object::Edit;
 use crate::message::{keys::CACHE_SCOPE, keys::RESULT_TYPE, keys::TTL_MS};
 use crate::message::{meta, methods};
 
-/// Cache hints. The default allows nothing: it is right for every result.
+/// The cache hints of a modern result. The default allows no caching, which is right for every result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hints {
-    /// How long the result may be kept, in milliseconds.
+    /// How long the result may be cached, in milliseconds.
     pub ttl_ms: u64,
-    /// Who may share it.
+    /// The clients that may share it.
     pub scope: Scope,
 }
 
-/// Who may share a cached result.
+/// The clients that may share a cached result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scope {
-    /// Only the authorization context that asked.
+    /// Clients of the authorization context that asked.
     #[default]
     Private,
-    /// Everyone.
+    /// All clients.
     Public,
 }
 
 impl Scope {
-    /// The word that travels.
+    /// Returns the word, as it travels.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Hints {
         }
     }
 
-    /// Writes the end of a complete cacheable result of ours, from the comma behind its last entry.
+    /// Writes the end of a complete cacheable result that vmcp authors, from the comma behind its last entry.
     pub(crate) fn write_complete(self, out: &mut String, server_info: Option<&str>) {
         let (ttl, scope) = (self.ttl_ms, self.scope.as_str());
         // Writing to a `String` cannot fail.

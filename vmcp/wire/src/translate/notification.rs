@@ -1,4 +1,4 @@
-//! Notifications on their way from a backend to a client.
+//! Translates notifications on their way from a backend to a client.
 
 use serde_json::value::RawValue;
 use vmcp_json::json_rope::JsonRope;
@@ -9,27 +9,38 @@ use crate::message::methods;
 use crate::message::{meta, meta::PROGRESS_TOKEN};
 use crate::message::{params::Params, params::ParamsError};
 
-/// What changes in a notification.
+/// The changes of a notification.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NotificationPlan<'a> {
     /// The era of the client.
     pub to: Era,
-    /// The client's progress token, as JSON, in place of the one that we gave to the backend.
+    /// The client's progress token, as JSON; replaces the one that the backend was given.
     pub progress_token: Option<&'a RawValue>,
-    /// The id of the client's `subscriptions/listen`, on whose stream this goes. Other notifications must not have one.
+    /// The id of the client's `subscriptions/listen` request, on whose stream the notification goes; `None` on any
+    /// other stream, where no notification may have one.
     pub subscription_id: Option<&'a RawValue>,
 }
 
-/// A notification for the client.
+/// A translated notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Translated<'a> {
-    /// It does not exist in the client's era.
+    /// The notification does not exist in the client's era.
     Dropped,
-    /// Its parameters, if it has any.
+    /// The parameters, if the notification has any.
     Params(Option<JsonRope<'a>>),
 }
 
-/// The notification for the client.
+/// Translates a notification for the client.
+///
+/// ```
+/// use vmcp_wire::era::Era;
+/// use vmcp_wire::translate::{NotificationPlan, Translated, notification};
+///
+/// let plan = NotificationPlan { to: Era::Modern, ..Default::default() };
+/// assert_eq!(notification("notifications/tasks/status", None, &plan)?, Translated::Dropped);
+/// assert_eq!(notification("notifications/tools/list_changed", None, &plan)?, Translated::Params(None));
+/// # Ok::<(), vmcp_wire::translate::TranslateError>(())
+/// ```
 pub fn notification<'a>(
     method: &str,
     params: Option<&'a RawValue>,

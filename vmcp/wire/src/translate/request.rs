@@ -1,37 +1,52 @@
-//! Parameters on their way from a client to a backend.
+//! Translates the parameters of a request on their way from a client to a backend.
 
 use vmcp_json::json_rope::JsonRope;
 use vmcp_json::text;
 
 use crate::message::params::Params;
 use crate::message::{keys::INPUT_RESPONSES, keys::REQUEST_STATE};
-use crate::message::{meta, meta::Outgoing, meta::Stamp};
+use crate::message::{meta, meta::RequestMeta, meta::Stamp};
 use crate::message::{methods, subject};
 
-/// What changes in a request.
+/// The changes of a request.
 #[derive(Debug, Clone, Default)]
 pub struct RequestPlan<'a> {
-    /// The backend's name (or URI) for what the request is about; `None` keeps the client's.
+    /// The backend's name or URI for the subject of the request; `None` keeps the client's.
     pub subject: Option<&'a str>,
-    /// The metadata; its stamp says which era the backend belongs to.
-    pub meta: Outgoing<'a>,
-    /// What becomes of `requestState`.
+    /// The changes of the metadata; the stamp tells the backend's era.
+    pub meta: RequestMeta<'a>,
+    /// The change of `requestState`.
     pub request_state: RequestState<'a>,
 }
 
-/// What becomes of the `requestState` that a modern client sends back.
+/// The change of the `requestState` that a modern client sends back.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum RequestState<'a> {
-    /// It goes on as it is.
+    /// Relays the state as it is.
     #[default]
     Keep,
-    /// The state was ours alone.
+    /// Removes the state: vmcp's own, with nothing of the backend in it.
     Remove,
-    /// The backend's own, which ours was wrapped around.
+    /// Replaces the sealed state by the backend's own, which it wrapped.
     Replace(&'a str),
 }
 
-/// The parameters for the backend; `None` where a legacy backend needs none.
+/// Translates the parameters for the backend; `None` if the client sent none and a legacy backend needs none.
+///
+/// ```
+/// use vmcp_wire::params::Params;
+/// use vmcp_wire::translate::{RequestPlan, request};
+///
+/// let raw: Box<serde_json::value::RawValue> = serde_json::from_str(
+///     r#"{"name":"mine","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}"#,
+/// )?;
+/// let params = Params::parse(Some(&raw))?;
+/// // The default plan is for a legacy backend: it knows the revision from its session.
+/// let plan = RequestPlan { subject: Some("theirs"), ..Default::default() };
+/// let translated = request("tools/call", &params, &plan).unwrap_or_default();
+/// assert_eq!(translated.into_cow(), r#"{"name":"theirs"}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub fn request<'a>(method: &str, params: &Params<'a>, plan: &RequestPlan<'a>) -> Option<JsonRope<'a>> {
     let mut edit = params.object.edit();

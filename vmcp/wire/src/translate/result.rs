@@ -1,4 +1,4 @@
-//! Results on their way from a backend to a client.
+//! Translates results on their way from a backend to a client.
 
 use std::borrow::Cow;
 
@@ -16,43 +16,43 @@ use crate::message::{
 use crate::message::{meta, meta::META};
 use crate::payload::{Key, Payload};
 
-/// What kind of result a modern server sent.
+/// The kind of a modern result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResultType<'a> {
-    /// The answer. Also when nothing is said.
+    /// The answer; the default if the server names no kind.
     Complete,
     /// A question: ask the client, then repeat the request with its answers.
     InputRequired,
     /// A task to be polled; only for requests that declared the extension.
     Task,
-    /// Something that no revision defines, or no string; invalid unless an extension says otherwise.
+    /// A kind that no revision defines, or no string; invalid unless an extension defines it.
     Other(Cow<'a, str>),
 }
 
-/// What changes in a result.
+/// The changes of a result.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ResultPlan<'a> {
     /// The era of the backend.
     pub from: Era,
     /// The era of the client.
     pub to: Era,
-    /// For a modern client, where the backend gave none.
+    /// The cache hints for a modern client, if the backend gave none.
     pub hints: Hints,
-    /// For a modern client, where the backend did not introduce itself: an `Implementation` as JSON.
+    /// The `Implementation`, as JSON, for a modern client, if the backend did not introduce itself.
     pub server_info: Option<&'a str>,
-    /// What a modern client is to send back instead of the backend's `requestState`, or besides none; plain text. Only
-    /// for results that require input.
+    /// The `requestState` for a modern client, plain text: replaces the backend's, or is added. Only for results that
+    /// require input.
     pub request_state: Option<&'a str>,
 }
 
-/// The kind of a modern result.
+/// Returns the kind of a modern result.
 #[must_use]
 pub fn result_type<'a>(result: &Object<'a>) -> ResultType<'a> {
     let Some(raw) = result.text(RESULT_TYPE) else { return ResultType::Complete };
     text::unquoted(raw).map_or(ResultType::Other(Cow::Borrowed(raw)), named)
 }
 
-/// The kind of a modern result, without parsing it when it was read as it arrived.
+/// Returns the kind of a modern result; a received payload is not parsed for it.
 #[must_use]
 pub fn payload_type(result: &Payload) -> ResultType<'static> {
     match result.received() {
@@ -76,7 +76,7 @@ fn named(name: Cow<'_, str>) -> ResultType<'_> {
     }
 }
 
-/// The result for the client.
+/// Translates a result for the client. An unchanged result is returned as it came.
 pub fn result<'a>(
     method: &str,
     result: &'a RawValue,
@@ -104,8 +104,8 @@ fn to_legacy<'a>(method: &str, object: &Object<'a>, edit: &mut Edit<'_, 'a>) -> 
     if methods::is_cacheable(method) {
         edit.remove(TTL_MS).remove(CACHE_SCOPE);
     }
-    // Earlier revisions know objects only, and their clients refuse the whole result for anything else. Servers repeat
-    // the data as text content.
+    // Earlier revisions know objects only, and their clients refuse the whole result for any other value. Servers
+    // repeat the data as text content.
     if method == methods::TOOLS_CALL
         && object.text(STRUCTURED_CONTENT).is_some_and(|data| !text::is_object(data))
     {
@@ -121,7 +121,7 @@ fn to_legacy<'a>(method: &str, object: &Object<'a>, edit: &mut Edit<'_, 'a>) -> 
 
 fn to_modern<'a>(method: &str, object: &Object<'a>, edit: &mut Edit<'_, 'a>, plan: &ResultPlan<'a>) {
     match plan.from {
-        // A key of that name means nothing there.
+        // A legacy result has no kind; a key of that name would be data of the backend.
         Era::Legacy => _ = edit.set(RESULT_TYPE, r#""complete""#),
         Era::Modern => _ = edit.set_if_absent(RESULT_TYPE, r#""complete""#),
     }

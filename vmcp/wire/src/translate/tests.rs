@@ -5,7 +5,7 @@ use super::*;
 use crate::message::methods;
 use crate::message::params::Params;
 use crate::message::{era::Era, era::Revision};
-use crate::message::{meta::Outgoing, meta::ProgressToken, meta::Stamp, meta::Trace};
+use crate::message::{meta::ProgressToken, meta::RequestMeta, meta::Stamp, meta::Trace};
 
 fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap()
@@ -48,7 +48,7 @@ fn a_request_to_a_legacy_backend_loses_what_is_modern() {
 #[test]
 fn a_request_to_a_modern_backend_is_stamped() {
     let meta =
-        Outgoing { stamp: MODERN, progress_token: ProgressToken::Replace("9"), trace: Trace::default() };
+        RequestMeta { stamp: MODERN, progress_token: ProgressToken::Replace("9"), trace: Trace::default() };
     let plan = RequestPlan { meta, subject: Some("n"), request_state: RequestState::Replace("inner") };
     let stamped = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c"},"io.modelcontextprotocol/clientCapabilities":{}"#;
     assert_eq!(
@@ -61,8 +61,10 @@ fn a_request_to_a_modern_backend_is_stamped() {
             r#"{{"_meta":{{"progressToken":9,"v":2,{stamped}}},"name":"n","requestState":"inner"}}"#
         ))
     );
-    let plan =
-        RequestPlan { meta: Outgoing { stamp: MODERN, ..Outgoing::default() }, ..RequestPlan::default() };
+    let plan = RequestPlan {
+        meta: RequestMeta { stamp: MODERN, ..RequestMeta::default() },
+        ..RequestPlan::default()
+    };
     assert_eq!(requested("tools/list", None, &plan), Some(format!(r#"{{"_meta":{{{stamped}}}}}"#)));
     assert_eq!(
         requested("tools/list", Some(r#"{"_meta":null}"#), &plan),

@@ -1,4 +1,4 @@
-//! Bytes that nobody meant: refused or ignored, never a panic.
+//! Arbitrary bytes are refused or ignored, and never make the code panic.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ use vmcp_wire::translate::{self, NotificationPlan, RequestPlan, ResultPlan};
 
 use crate::{json, shapes};
 
-/// Everything that may be done with a message, whoever sent it.
+/// Does to a message all that the server may do to one of an untrusted peer.
 fn handle(bytes: &[u8]) {
     let Ok(message) = Message::parse(bytes) else { return };
     let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call")];

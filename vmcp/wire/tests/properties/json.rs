@@ -1,27 +1,28 @@
-//! JSON texts as people and programs write them: odd space, escapes, any script, numbers no machine type holds.
+//! Strategies for JSON texts as people and programs write them: odd space, escapes, any script, numbers that no machine
+//! type holds.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// An object as the pieces it is written in, so that a test can change one piece and know every other byte.
+/// An object as the pieces of its text, so that a test can change one piece and know every other byte.
 #[derive(Debug, Clone)]
-pub struct ObjectText {
-    pub entries: Vec<EntryText>,
+pub(crate) struct ObjectText {
+    pub(crate) entries: Vec<EntryText>,
     /// The space in an object without entries.
-    pub hollow: String,
+    pub(crate) hollow: String,
 }
 
 /// One entry: the space before the key, around the colon, and behind the value.
 #[derive(Debug, Clone)]
-pub struct EntryText {
-    pub key: String,
-    pub value: String,
-    pub space: [String; 4],
+pub(crate) struct EntryText {
+    pub(crate) key: String,
+    pub(crate) value: String,
+    pub(crate) space: [String; 4],
 }
 
 impl EntryText {
-    pub fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let [before, after_key, before_value, after] = &self.space;
         let key = serde_json::Value::from(self.key.as_str());
         format!("{before}{key}{after_key}:{before_value}{}{after}", self.value)
@@ -29,18 +30,18 @@ impl EntryText {
 }
 
 impl ObjectText {
-    pub fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let entries: Vec<String> = self.entries.iter().map(EntryText::render).collect();
         let hollow = if entries.is_empty() { self.hollow.as_str() } else { "" };
         format!("{{{hollow}{}}}", entries.join(","))
     }
 }
 
-pub fn space() -> impl Strategy<Value = String> {
+pub(crate) fn space() -> impl Strategy<Value = String> {
     select(vec!["", "", "", " ", "\n", "\t", "\r\n  "]).prop_map(str::to_owned)
 }
 
-pub fn number() -> impl Strategy<Value = String> {
+pub(crate) fn number() -> impl Strategy<Value = String> {
     prop_oneof![
         "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,20})?([eE][+-]?[0-9]{1,4})?",
         select(vec!["0", "-0", "1e400", "-1E-400", "123456789012345678901234567890", "0.10", "1.0"])
@@ -49,7 +50,7 @@ pub fn number() -> impl Strategy<Value = String> {
 }
 
 /// A JSON string, with characters as they are and as escapes.
-pub fn string() -> impl Strategy<Value = String> {
+pub(crate) fn string() -> impl Strategy<Value = String> {
     let escape = select(vec![r"\n", r#"\""#, r"\\", r"\/", r"\u0041", r"\u00e9", r"\ud83d\ude00", r"\u0000"]);
     let part = prop_oneof![
         3 => any::<char>().prop_map(|c| serde_json::Value::from(c.to_string()).to_string().trim_matches('"').to_owned())
@@ -59,17 +60,17 @@ pub fn string() -> impl Strategy<Value = String> {
     ];
     vec(part, 0..8).prop_map(|parts| {
         let inner = parts.concat();
-        // A lone backslash at a joint would change what the next part means.
+        // A lone backslash at a joint would escape the first character of the next part.
         let text = format!("\"{inner}\"");
         if serde_json::from_str::<String>(&text).is_ok() { text } else { "\"\"".to_owned() }
     })
 }
 
-pub fn key() -> impl Strategy<Value = String> {
+pub(crate) fn key() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z]{1,6}", "x-[a-z]{1,3}/[a-zA-Z]{1,4}", "\\PC{1,4}"]
 }
 
-pub fn value() -> BoxedStrategy<String> {
+pub(crate) fn value() -> BoxedStrategy<String> {
     let leaf =
         prop_oneof![string(), number(), select(vec!["true", "false", "null"]).prop_map(str::to_owned),];
     leaf.prop_recursive(3, 16, 4, |inner| {
@@ -84,7 +85,9 @@ pub fn value() -> BoxedStrategy<String> {
 }
 
 /// An object with these entries, in any order, each key once.
-pub fn object_of(entries: impl Strategy<Value = Vec<(String, String)>>) -> impl Strategy<Value = ObjectText> {
+pub(crate) fn object_of(
+    entries: impl Strategy<Value = Vec<(String, String)>>,
+) -> impl Strategy<Value = ObjectText> {
     let spaces = vec([space(), space(), space(), space()], 24);
     (entries.prop_shuffle(), spaces, space()).prop_map(|(entries, spaces, hollow)| {
         let mut seen = std::collections::HashSet::new();
@@ -98,6 +101,6 @@ pub fn object_of(entries: impl Strategy<Value = Vec<(String, String)>>) -> impl 
     })
 }
 
-pub fn object() -> impl Strategy<Value = ObjectText> {
+pub(crate) fn object() -> impl Strategy<Value = ObjectText> {
     object_of(vec((key(), value()), 0..6))
 }

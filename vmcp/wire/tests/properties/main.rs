@@ -1,4 +1,4 @@
-//! What holds for every message, stream, token and byte.
+//! Properties that hold for every message, stream, token and byte.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails may panic")]
 
@@ -9,7 +9,7 @@ mod shapes;
 mod streams;
 mod tokens;
 
-/// Few cases by default, for a quick run; `PROPTEST_CASES=5000 cargo test -p vmcp-wire` looks harder.
+/// 64 cases by default, for a quick run; `PROPTEST_CASES=5000 cargo test -p vmcp-wire` tries more.
 fn config() -> proptest::test_runner::Config {
     let default = proptest::test_runner::Config::default();
     let asked = std::env::var_os("PROPTEST_CASES").is_some();

@@ -1,4 +1,4 @@
-//! Relayed messages: what is not changed on purpose arrives byte for byte.
+//! Relayed messages arrive byte for byte, but for the keys that are changed on purpose.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::Message;
 use vmcp_wire::era::{Era, Revision};
-use vmcp_wire::meta::{Outgoing, Stamp};
+use vmcp_wire::meta::{RequestMeta, Stamp};
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc;
 use vmcp_wire::translate::{self, RequestPlan, ResultPlan};
@@ -29,7 +29,7 @@ fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap()
 }
 
-/// What removing an entry leaves: the space in front of the first key stays, and so does the space behind the entry.
+/// Writes the object without an entry. The space in front of the first key stays, and so does the space behind the entry.
 fn without(mut object: ObjectText, at: usize) -> ObjectText {
     let removed = object.entries.remove(at);
     let [before, .., after] = removed.space;
@@ -188,7 +188,7 @@ proptest! {
             client_capabilities: "{}",
             log_level: Some("debug"),
         };
-        let up = RequestPlan { meta: Outgoing { stamp, ..Outgoing::default() }, ..RequestPlan::default() };
+        let up = RequestPlan { meta: RequestMeta { stamp, ..RequestMeta::default() }, ..RequestPlan::default() };
         let modern = translate::request(shape.method, &Params::parse(Some(&text)).unwrap(), &up).unwrap();
         let modern = modern.into_raw().unwrap();
         let params = Params::parse(Some(&modern)).unwrap();

@@ -1,4 +1,5 @@
-//! The messages of revisions 2025-06-18, 2025-11-25 and 2026-07-28, key by key, with anything else among them.
+//! Strategies for the messages of revisions 2025-06-18, 2025-11-25 and 2026-07-28, key by key, with unknown keys among
+//! them.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -7,9 +8,9 @@ use proptest::sample::select;
 
 use crate::json::{self, ObjectText};
 
-/// What a message carries.
+/// The part of the message that has the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     Params,
     Result,
     Error,
@@ -17,15 +18,15 @@ pub enum Part {
 
 /// One message type: the method (of the request, for a result) and the keys that its schema defines.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape {
-    pub part: Part,
-    pub method: &'static str,
-    pub keys: &'static [(&'static str, Kind)],
+pub(crate) struct Shape {
+    pub(crate) part: Part,
+    pub(crate) method: &'static str,
+    pub(crate) keys: &'static [(&'static str, Kind)],
 }
 
 /// The kind of value that a schema asks for.
 #[derive(Debug, Clone, Copy)]
-pub enum Kind {
+pub(crate) enum Kind {
     Text,
     Number,
     Bool,
@@ -46,8 +47,8 @@ const fn result(method: &'static str, keys: &'static [(&'static str, Kind)]) -> 
     Shape { part: Part::Result, method, keys }
 }
 
-/// Types that exist up to 2025-11-25; many exist in the modern revision too.
-pub const LEGACY: &[Shape] = &[
+/// Message types of the revisions up to 2025-11-25; the modern revision has many of them, too.
+pub(crate) const LEGACY: &[Shape] = &[
     params("initialize", &[("protocolVersion", Text), ("capabilities", Object), ("clientInfo", Object)]),
     params("ping", &[]),
     params("resources/list", &[("cursor", Text)]),
@@ -137,8 +138,8 @@ pub const LEGACY: &[Shape] = &[
     },
 ];
 
-/// Types of 2026-07-28 that have keys of their own.
-pub const MODERN: &[Shape] = &[
+/// Message types of 2026-07-28 that have keys of their own.
+pub(crate) const MODERN: &[Shape] = &[
     params("server/discover", &[]),
     params("subscriptions/listen", &[("notifications", Object)]),
     params(
@@ -185,11 +186,11 @@ pub const MODERN: &[Shape] = &[
     result("subscriptions/listen", &[("resultType", Complete)]),
 ];
 
-pub fn all() -> impl Strategy<Value = Shape> {
+pub(crate) fn all() -> impl Strategy<Value = Shape> {
     select([LEGACY, MODERN].concat())
 }
 
-pub fn select_part(shapes: &[Shape], part: Part) -> impl Strategy<Value = Shape> + use<> {
+pub(crate) fn select_part(shapes: &[Shape], part: Part) -> impl Strategy<Value = Shape> + use<> {
     select(shapes.iter().copied().filter(|shape| shape.part == part).collect::<Vec<_>>())
 }
 
@@ -205,8 +206,8 @@ fn of_kind(kind: Kind) -> BoxedStrategy<String> {
     }
 }
 
-/// A body of this shape: any of its keys, unknown ones, and perhaps metadata that is not empty.
-pub fn body(shape: Shape) -> impl Strategy<Value = ObjectText> {
+/// Generates a body of this shape: any of its keys, unknown ones, and perhaps metadata that is not empty.
+pub(crate) fn body(shape: Shape) -> impl Strategy<Value = ObjectText> {
     let known: Vec<_> =
         shape.keys.iter().map(|(key, kind)| (Just((*key).to_owned()), of_kind(*kind))).collect();
     let unknown = vec((json::key().prop_map(|key| format!("x{key}")), json::value()), 0..4);
@@ -226,8 +227,8 @@ pub fn body(shape: Shape) -> impl Strategy<Value = ObjectText> {
     json::object_of(entries)
 }
 
-/// Any message of any revision: its shape, its body, and the whole text.
-pub fn message() -> impl Strategy<Value = (Shape, String, String)> {
+/// Generates any message of any revision: its shape, its body, and the whole text.
+pub(crate) fn message() -> impl Strategy<Value = (Shape, String, String)> {
     let id = prop_oneof![json::string(), "-?[1-9][0-9]{0,30}"];
     (all().prop_flat_map(|shape| (Just(shape), body(shape))), id, json::object()).prop_flat_map(
         |((shape, body), id, other)| {

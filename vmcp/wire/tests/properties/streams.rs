@@ -1,4 +1,4 @@
-//! Event streams: the pieces in which bytes arrive do not matter.
+//! The pieces in which the bytes of an event stream arrive do not matter.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use vmcp_wire::sse::{Decoder, Event, SseError, encode};
 
 const LIMIT: usize = 48;
 
-/// Everything that a decoder says about bytes that arrive in these pieces.
+/// Decodes bytes that arrive in these pieces: the events, the error, the pause before a reconnect.
 fn outcome(pieces: &[&[u8]]) -> (Vec<Event>, Option<SseError>, Option<u64>) {
     let mut decoder = Decoder::new(LIMIT);
     let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! Tokens, cursors and header values: ours are read back, others are refused.
+//! Sealed tokens, cursors and header values are read back as they were written; any other text is refused.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
