@@ -13,8 +13,8 @@
     - embeddingservers/status
     - mcptelemetryconfigs/status
   verbs: [patch]
-# What resources are made of. `list` and `watch` notice edits by hand, `get` sees that nothing of somebody else's is adopted, `create` and `patch` are server-side
-# apply, `delete` takes away what is no longer wanted. An EmbeddingServer is one of them when a VirtualMCPServer has its own; Secrets are also read because
+# Children of the resources. `list` and `watch` notice edits by hand, `get` makes sure that no foreign object is adopted, `create` and `patch` are server-side
+# apply, `delete` removes children that are no longer desired. An EmbeddingServer is one if a VirtualMCPServer manages it; Secrets are also read because
 # resources refer to them.
 - apiGroups: [toolhive.stacklok.com]
   resources: [embeddingservers]
@@ -25,7 +25,7 @@
 - apiGroups: [apps]
   resources: [deployments, statefulsets]
   verbs: [get, list, watch, create, patch, delete]
-# The same, of what is made only when a resource asks for it.
+# Children that exist only if a resource asks for them.
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
   verbs: [get, list, watch, create, patch, delete]
@@ -41,11 +41,11 @@
 - apiGroups: [gateway.networking.k8s.io]
   resources: [httproutes]
   verbs: [get, list, watch, create, patch, delete]
-# Why pods do not run; and an annotation, touched so that the kubelet syncs mounted configuration at once.
+# Pods tell why they do not run; a changed annotation makes the kubelet sync mounted configuration at once.
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch, patch]
-# What of that is told in events only.
+# Causes that stand in events only.
 - apiGroups: [""]
   resources: [events]
   verbs: [list]
