@@ -123,6 +123,7 @@ pub(crate) async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> S
         "" => description.to_owned(),
         keywords => format!("{description} {keywords}"),
     };
+    // One batch for the whole query and its clauses: a provider takes little longer for it than for one text.
     let texts: Vec<String> = std::iter::once(whole).chain(split_clauses(description)).collect();
     let asked = searcher.asks_provider().then(Instant::now);
     let (vectors, unembedded) = match embed(searcher, &texts).await {

@@ -3,6 +3,8 @@
 //! Keywords need no model and no network, and both sets take about a second in a debug build. A change that lifts the
 //! figures lifts the floors too; figures with embeddings are in docs/user/search.md.
 
+#![expect(clippy::expect_used, reason = "helpers of tests fail like tests")]
+
 use std::path::Path;
 use std::process::Command;
 

@@ -103,6 +103,8 @@ impl Conductor {
                     }
                     None => break,
                 },
+                // Only marked here: the rebuild waits for the debounce, so that a burst of listings makes one
+                // snapshot.
                 () = news.notified() => dirty = true,
                 () = tokio::time::sleep_until(self.build_again_after.into()), if dirty => {
                     dirty = false;
@@ -216,7 +218,7 @@ impl Conductor {
         match tokio::task::spawn_blocking(build).await {
             Ok(Ok(snapshot)) => self.publish(snapshot),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "embeddings could not be read from the cache; searches go on without the new ones")
+                tracing::warn!(%error, "embeddings could not be read from the cache; searches go on without the new ones");
             }
             Err(_) => {}
         }
@@ -234,6 +236,7 @@ impl Conductor {
         self.shared.metrics.catalog_tools.set(i64::try_from(wanted).unwrap_or(i64::MAX));
         self.shared.metrics.catalog_embedded.set(i64::try_from(embedded).unwrap_or(i64::MAX));
         self.shared.snapshot.store(Arc::new(snapshot));
+        // After the swap: a client that reacts to the new generation must find the new lists.
         self.shared.generation.send_if_modified(|generation| generation.advance(changed));
     }
 

@@ -117,6 +117,7 @@ pub async fn find_owner(engine: &Engine, caller: &Caller, task: &str) -> Result<
         let answer = request::send(snapshot, caller, engine.metrics(), target, params).await;
         (backend, answer)
     };
+    // All at once: the first backend that knows the task ends the look-up.
     let mut asked: FuturesUnordered<_> = candidates.into_iter().map(ask).collect();
     let mut silent = false;
     while let Some((backend, answer)) = asked.next().await {

@@ -50,7 +50,7 @@ pub(in crate::engine) fn snapshot(
         match vectors(&after.texts, store, model) {
             Ok(vectors) => after.index = Arc::new(after.index.with_vectors(vectors)),
             Err(error) => {
-                tracing::warn!(%error, "embeddings could not be read from the cache; searches go by keywords")
+                tracing::warn!(%error, "embeddings could not be read from the cache; searches go by keywords");
             }
         }
     }

@@ -175,7 +175,7 @@ mod tests {
             while let Some(Event::Question(question)) = asked.recv().await {
                 match &answer {
                     Some(RpcOutcome::Result(result)) => {
-                        drop(question.answer.send(RpcOutcome::result(result)))
+                        drop(question.answer.send(RpcOutcome::result(result)));
                     }
                     Some(RpcOutcome::Error(error)) => drop(question.answer.send(RpcOutcome::error(error))),
                     None => {}
