@@ -4,13 +4,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
-use vmcp_json::json_rope::JsonRope;
-use vmcp_wire::era::Era;
+use vmcp_wire::era::{Era, Revision};
+use vmcp_wire::meta::{RequestMeta, ProgressToken, Stamp};
 use vmcp_wire::methods;
 use vmcp_wire::params::Params;
-use vmcp_wire::translate::{
-    self, Hints, NotificationPlan, RequestPlan, RequestState, ResultPlan, Scope, Translated,
-};
+use vmcp_json::json_rope::JsonRope;
+use vmcp_wire::translate::{self, Hints, NotificationPlan, RequestPlan, ResultPlan, Scope, Translated};
 
 const METHODS: [&str; 8] = [
     methods::TOOLS_CALL,
@@ -35,10 +34,27 @@ fuzz_target!(|input: (u8, &str)| {
     let more = usize::from(choice) / METHODS.len();
 
     if let Ok(params) = Params::parse(Some(raw)) {
-        let request_state =
-            [RequestState::Keep, RequestState::Remove, RequestState::Replace("s\"")][more % 3];
-        let plan = RequestPlan { subject: Some("sub\"ject"), request_state, ..RequestPlan::default() };
-        translate::request(method, &params, &plan).map(json);
+        // As the backend does: both eras, and a progress token of our own in place of the client's.
+        let stamp = if more % 2 == 0 {
+            Stamp::Legacy
+        } else {
+            Stamp::Modern {
+                revision: Revision::MODERN,
+                client_info: Some(r#"{"name":"c"}"#),
+                client_capabilities: "{}",
+                log_level: Some("debug"),
+            }
+        };
+        let token = params.meta.progress_token();
+        let progress_token = token.map_or(ProgressToken::Keep, |_| ProgressToken::Replace("7"));
+        let meta = RequestMeta { stamp, progress_token, ..RequestMeta::default() };
+        let plan = RequestPlan { subject: Some("sub\"ject"), meta };
+        if let Some(params) = translate::request(method, &params, &plan) {
+            let once = json(params);
+            let again = Params::parse(Some(&once)).expect("a translation is readable");
+            let twice = translate::request(method, &again, &plan).expect("present parameters stay present");
+            assert_eq!(twice.into_cow(), once.get(), "a request in the backend's era stays as it is");
+        }
     }
     for (from, to) in [
         (Era::Legacy, Era::Legacy),

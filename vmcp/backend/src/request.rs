@@ -28,7 +28,7 @@ pub struct Request<'a> {
     /// The params object. Reserved `_meta` keys of the client are replaced, everything else travels byte for byte.
     pub params: &'a RawValue,
     /// Value of the `Mcp-Name` header of a modern backend: the tool's or prompt's name, the resource's URI.
-    pub routing_name: Option<&'a str>,
+    pub subject: Option<&'a str>,
     /// `Mcp-Param-*` headers of a modern backend as (full header name, encoded value).
     pub param_headers: Vec<(String, String)>,
     /// How long the backend may take. Progress notifications start it anew, up to `BackendSettings::max_call`.
@@ -55,7 +55,7 @@ impl<'a> Request<'a> {
         Self {
             method,
             params,
-            routing_name: None,
+            subject: None,
             param_headers: Vec::new(),
             deadline: DEFAULT_DEADLINE,
             trace: Trace::default(),

@@ -23,7 +23,7 @@ pub use error::{error, url_elicitation};
 pub use forward::forward;
 pub use hints::{Hints, Scope};
 pub use notification::{NotificationPlan, Translated, notification};
-pub use request::{RequestPlan, RequestState, request};
+pub use request::{RequestPlan, request};
 pub use result::{ResultPlan, ResultType, payload_type, result, result_type};
 
 use vmcp_json::object::ObjectError;

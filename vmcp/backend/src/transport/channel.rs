@@ -6,10 +6,10 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use vmcp_wire::era::{Era, Revision};
-use vmcp_wire::keys::{INPUT_RESPONSES, REQUEST_STATE};
-use vmcp_wire::meta::{self, META, ProgressToken, Stamp};
+use vmcp_wire::meta::{self, ProgressToken, Stamp};
 use vmcp_wire::params::Params;
-use vmcp_wire::{methods, rpc};
+use vmcp_wire::rpc;
+use vmcp_wire::translate::{self, RequestPlan};
 
 use crate::inbound::Inbound;
 use crate::inbound::call_listener::CallListener;
@@ -47,28 +47,17 @@ impl Channel {
             Params::parse(Some(request.params)).map_err(|error| LinkError::Unsendable(error.to_string()))?;
         let token = params.meta.progress_token();
         let ours = id.to_string();
-        let outgoing = meta::RequestMeta {
-            stamp: self.stamp(revision, request),
-            progress_token: token.map_or(ProgressToken::Keep, |_| ProgressToken::Replace(&ours)),
-            trace: request.trace.clone(),
+        let plan = RequestPlan {
+            subject: request.subject,
+            meta: meta::RequestMeta {
+                stamp: self.stamp(revision, request),
+                // Tokens of different clients may be equal; our own ids are not.
+                progress_token: token.map_or(ProgressToken::Keep, |_| ProgressToken::Replace(&ours)),
+                trace: request.trace.clone(),
+            },
         };
-        let meta = outgoing.edit(&params.meta);
-        let mut edit = params.object.edit();
-        if meta.is_empty() {
-            edit.remove(META);
-        } else if !meta.is_unchanged() {
-            edit.set(META, meta.finish());
-        }
-        match revision.era() {
-            // These are for modern servers.
-            Era::Legacy if methods::may_require_input(request.method) => {
-                edit.remove(INPUT_RESPONSES).remove(REQUEST_STATE);
-            }
-            // Asks for a task by the rules of 2025-11-25; the modern extension leaves that to the server.
-            Era::Modern if request.method == methods::TOOLS_CALL => _ = edit.remove("task"),
-            _ => {}
-        }
-        let message = Bytes::from(rpc::request(id, request.method, Some(edit.finish())));
+        let translated = translate::request(request.method, &params, &plan);
+        let message = Bytes::from(rpc::request(id, request.method, translated));
         // A legacy server may ask meanwhile, and whom it asks depends on all who have calls under way.
         let heard = |listener: &&Arc<CallListener>| {
             token.is_some() || listener.events.is_some() || revision.era() == Era::Legacy

@@ -123,7 +123,7 @@ impl Http {
             value.as_deref().map(|value| add(name, value));
         }
         if revision.era() == Era::Modern {
-            let standard = headers::build(revision, request.method, request.routing_name);
+            let standard = headers::build(revision, request.method, request.subject);
             let params = request.param_headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
             for (name, value) in standard.iter().map(|(name, value)| (*name, value.as_str())).chain(params) {
                 if !add(name, value) {

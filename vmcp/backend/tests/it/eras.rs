@@ -18,7 +18,7 @@ const PARAMS: &str = r#"{"name":"echo", "arguments":{"n":1.0},"_meta":{"io.model
 
 fn request(params: &serde_json::value::RawValue) -> Request<'_> {
     Request {
-        routing_name: Some("écho"),
+        subject: Some("écho"),
         param_headers: vec![("Mcp-Param-Region".to_owned(), "eu".to_owned())],
         trace: Trace { traceparent: Some(TRACEPARENT.into()), ..Trace::default() },
         ..Request::new("tools/call", params)
@@ -57,6 +57,29 @@ async fn a_modern_call_is_one_request_with_the_headers_and_metadata_of_its_era()
     assert_eq!((status.era.as_deref(), status.revision.as_deref()), (Some("modern"), Some("2026-07-28")));
     assert_eq!(status.server_name.as_deref(), Some("modern"));
     backend.stop().await;
+}
+
+#[tokio::test]
+async fn the_subject_in_the_body_is_the_one_in_the_header() {
+    let server = Server::start(modern(echo)).await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    let params = raw(r#"{"name":"the client's name","arguments":{}}"#);
+    let request = Request { subject: Some("echo"), ..Request::new("tools/call", &params) };
+    backend.request(request).await.unwrap();
+    let [seen] = &*server.asked("tools/call") else { panic!("one call, one request") };
+    assert_eq!(seen.header("mcp-name"), Some("echo"));
+    assert_eq!(seen.body["params"]["name"], "echo");
+    assert_eq!(seen.body["params"]["arguments"], json!({}));
+}
+
+#[tokio::test]
+async fn a_legacy_backend_gets_no_null_metadata_and_no_continuation_of_a_modern_request() {
+    let server = Server::start(legacy(echo)).await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    let params = raw(r#"{"name":"echo","requestState":"s","inputResponses":{},"_meta":null}"#);
+    backend.request(Request::new("tools/call", &params)).await.unwrap();
+    let [seen] = &*server.asked("tools/call") else { panic!("one call, one request") };
+    assert_eq!(seen.body["params"], json!({"name": "echo"}));
 }
 
 #[tokio::test]

@@ -84,7 +84,7 @@ impl Mailbox {
 /// A `tools/call` of the tool `name`.
 pub async fn call(backend: &Backend, name: &str) -> Result<Response, CallError> {
     let params = raw(&format!(r#"{{"name":"{name}","arguments":{{}}}}"#));
-    let request = Request { routing_name: Some(name), ..Request::new("tools/call", &params) };
+    let request = Request { subject: Some(name), ..Request::new("tools/call", &params) };
     backend.request(request).await
 }
 

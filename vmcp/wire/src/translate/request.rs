@@ -1,11 +1,10 @@
 //! Translates the parameters of a request on their way from a client to a backend.
 
 use vmcp_json::json_rope::JsonRope;
-use vmcp_json::text;
 
 use crate::message::params::Params;
 use crate::message::{keys::INPUT_RESPONSES, keys::REQUEST_STATE};
-use crate::message::{meta, meta::RequestMeta, meta::Stamp};
+use crate::message::{meta, meta::META, meta::RequestMeta, meta::Stamp};
 use crate::message::{methods, subject};
 
 /// The changes of a request.
@@ -15,20 +14,6 @@ pub struct RequestPlan<'a> {
     pub subject: Option<&'a str>,
     /// The changes of the metadata; the stamp tells the backend's era.
     pub meta: RequestMeta<'a>,
-    /// The change of `requestState`.
-    pub request_state: RequestState<'a>,
-}
-
-/// The change of the `requestState` that a modern client sends back.
-#[derive(Debug, Clone, Copy, Default)]
-pub enum RequestState<'a> {
-    /// Relays the state as it is.
-    #[default]
-    Keep,
-    /// Removes the state: vmcp's own, with nothing of the backend in it.
-    Remove,
-    /// Replaces the sealed state by the backend's own, which it wrapped.
-    Replace(&'a str),
 }
 
 /// Translates the parameters for the backend; `None` if the client sent none and a legacy backend needs none.
@@ -54,21 +39,17 @@ pub fn request<'a>(method: &str, params: &Params<'a>, plan: &RequestPlan<'a>) ->
         subject::set(method, &params.object, &mut edit, subject);
     }
     match plan.meta.stamp {
+        // Both keys came with the modern era's multi-round requests; a legacy backend asks with requests of its own.
         Stamp::Legacy if methods::may_require_input(method) => {
             edit.remove(INPUT_RESPONSES).remove(REQUEST_STATE);
         }
-        Stamp::Legacy => {}
-        Stamp::Modern { .. } => {
-            // Asks for a task by the rules of 2025-11-25; the modern extension leaves that to the server.
-            if method == methods::TOOLS_CALL {
-                edit.remove("task");
-            }
-            match plan.request_state {
-                RequestState::Keep => {}
-                RequestState::Remove => _ = edit.remove(REQUEST_STATE),
-                RequestState::Replace(state) => _ = edit.set(REQUEST_STATE, text::quoted(state)),
-            }
-        }
+        // Asks for a task by the rules of 2025-11-25; the modern extension leaves that to the server.
+        Stamp::Modern { .. } if method == methods::TOOLS_CALL => _ = edit.remove("task"),
+        Stamp::Legacy | Stamp::Modern { .. } => {}
+    }
+    // The schema allows an object or nothing, and strict backends refuse `null`. An empty object is valid and stays.
+    if params.object.text(META) == Some("null") {
+        edit.remove(META);
     }
     meta::put_back(&mut edit, plan.meta.edit(&params.meta));
     (params.present || !edit.is_unchanged()).then(|| edit.finish())

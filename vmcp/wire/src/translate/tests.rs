@@ -49,7 +49,7 @@ fn a_request_to_a_legacy_backend_loses_what_is_modern() {
 fn a_request_to_a_modern_backend_is_stamped() {
     let meta =
         RequestMeta { stamp: MODERN, progress_token: ProgressToken::Replace("9"), trace: Trace::default() };
-    let plan = RequestPlan { meta, subject: Some("n"), request_state: RequestState::Replace("inner") };
+    let plan = RequestPlan { meta, subject: Some("n") };
     let stamped = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c"},"io.modelcontextprotocol/clientCapabilities":{}"#;
     assert_eq!(
         requested(
@@ -58,7 +58,7 @@ fn a_request_to_a_modern_backend_is_stamped() {
             &plan
         ),
         Some(format!(
-            r#"{{"_meta":{{"progressToken":9,"v":2,{stamped}}},"name":"n","requestState":"inner"}}"#
+            r#"{{"_meta":{{"progressToken":9,"v":2,{stamped}}},"name":"n","requestState":"outer"}}"#
         ))
     );
     let plan = RequestPlan {
@@ -70,6 +70,14 @@ fn a_request_to_a_modern_backend_is_stamped() {
         requested("tools/list", Some(r#"{"_meta":null}"#), &plan),
         Some(format!(r#"{{"_meta":{{{stamped}}}}}"#))
     );
+}
+
+#[test]
+fn absent_metadata_stays_absent_whichever_way_it_is_written() {
+    let to_legacy = |params| requested("tools/call", Some(params), &RequestPlan::default()).unwrap();
+    assert_eq!(to_legacy(r#"{"name":"x","_meta":null}"#), r#"{"name":"x"}"#, "the schema knows no null");
+    let empty = r#"{"name":"x", "_meta" : {}}"#;
+    assert_eq!(to_legacy(empty), empty, "valid, so it passes as it came");
 }
 
 #[test]

@@ -136,7 +136,7 @@ async fn send_once(
     let request = Request {
         method: target.method,
         params,
-        routing_name: target.subject,
+        subject: target.subject,
         param_headers: target.param_headers.clone(),
         deadline: target.deadline,
         trace: traces::outgoing(&span, &caller.trace),
