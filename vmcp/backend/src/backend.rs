@@ -1,4 +1,4 @@
-//! The handle of a backend.
+//! The handle of a backend: what the rest of the process may do with it.
 
 use std::sync::Arc;
 
@@ -20,7 +20,38 @@ use crate::transport::LinkError;
 use crate::upkeep::connector::Connector;
 use crate::upkeep::refresher;
 
-/// One configured MCP server. Clones are handles of the same; when the last one is dropped, the connection ends.
+/// One configured MCP server. Clones are handles of the same one; dropping the last closes the connection.
+///
+/// A server that cannot be started is a status, not a panic, and its calls fail with the reason:
+///
+/// ```
+/// use vmcp_backend::{Backend, BackendSettings, BackendState, Request};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let spec = vmcp_config::Backend {
+///     name: "notes".into(),
+///     transport: vmcp_config::Transport::Stdio {
+///         command: "/no/such/program".to_owned(),
+///         args: Vec::new(),
+///         env: Default::default(),
+///         cwd: None,
+///     },
+///     enabled: true,
+///     timeout: None,
+///     connection_timeout: None,
+///     preconnect: false,
+/// };
+/// let settings = BackendSettings { max_connection_retries: 0, ..BackendSettings::default() };
+/// let backend = Backend::start(spec, settings, None);
+///
+/// let params = serde_json::from_str(r#"{"name":"search"}"#).unwrap();
+/// let error = backend.request(Request::new("tools/call", params)).await.unwrap_err();
+/// assert_eq!(error.category(), "unavailable");
+/// assert_eq!(backend.status().state, BackendState::Failed);
+/// backend.stop().await;
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Backend(Arc<Handle>);
 
@@ -32,8 +63,13 @@ struct Handle {
 }
 
 impl Backend {
-    /// Starts the tasks, whatever `spec.enabled` says: whether to start is the caller's decision. Nothing connects before the first use if the definitions are cached (GOB-15), unless the
-    /// configuration asks for it (GOB-23). Must be called within a tokio runtime.
+    /// Starts the background tasks, whatever `spec.enabled` says: that decision is the caller's. Nothing
+    /// connects before the first use if `cached` definitions are given, unless `spec.preconnect` or
+    /// [`BackendSettings::lazy_connect`] says otherwise.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
     pub fn start(
         spec: vmcp_config::Backend,
         settings: BackendSettings,
@@ -56,28 +92,29 @@ impl Backend {
         &self.0.shared.facts.spec.name
     }
 
-    /// Whether both are handles of the same.
+    /// True if both are handles of the same backend.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The configuration it was started with.
+    /// The configuration that the backend was started with.
     pub fn spec(&self) -> &vmcp_config::Backend {
         &self.0.shared.facts.spec
     }
 
-    /// What an operator sees of it now.
+    /// The status for operators, as of now.
     pub fn status(&self) -> BackendStatus {
         self.0.shared.status()
     }
 
-    /// The definitions: the cached ones at first, then what each listing brings that differs. A listing that fails
-    /// changes nothing. Clone out of a `borrow` at once: while one is held, neither the next listing nor `status` gets on.
+    /// The definitions: the cached ones at first, then those of each listing that differs. A listing that
+    /// fails changes nothing. Clone out of a `borrow` at once: while one is held, the next listing and
+    /// `status` wait.
     pub fn discovered(&self) -> watch::Receiver<Option<Arc<Discovered>>> {
         self.0.shared.discovered.subscribe()
     }
 
-    /// Sends a request, connecting first if need be. How long it may take is the request's matter, not `spec.timeout`'s.
+    /// Sends a request, connecting first if need be. [`Request::deadline`] limits it, not `spec.timeout`.
     pub async fn request(&self, request: Request<'_>) -> Result<Response, CallError> {
         let shared = &self.0.shared;
         if shared.facts.stop.is_cancelled() || shared.calls.is_closed() {
@@ -98,30 +135,31 @@ impl Backend {
         }
     }
 
-    /// A client's session has ended: so does the one kept upstream for it.
+    /// Ends the upstream session of a client session that has ended.
     pub fn end_session(&self, session: SessionId) {
         self.0.shared.sessions.end(session);
     }
 
-    /// A stream on which a client's session takes what belongs to no request was opened, or closed, here. Each opening
-    /// must be followed by one closing.
+    /// Records that a client session's server-push (GET) stream opened or closed in this process. Every
+    /// `true` needs one `false`.
     pub fn listen_session(&self, session: SessionId, open: bool) {
         self.0.shared.sessions.listen(session, open);
     }
 
-    /// The client of a session asked for log messages of this level and above. Its calls must say so too, in
-    /// `ClientFacts::log_level`.
+    /// Sets the log level of a client's session. Its calls must carry the level too, in
+    /// [`ClientFacts::log_level`](crate::ClientFacts::log_level).
     pub fn set_log_level(&self, session: SessionId, level: Level) {
         call::set_level(&self.0.shared, session, level);
     }
 
-    /// The client of a session says that its roots have changed.
+    /// Tells the backend that the roots of a session's client have changed.
     pub fn roots_changed(&self, session: SessionId) {
         self.0.shared.sessions.roots_changed(session);
     }
 
-    /// Counts a subscriber of a resource: `notifications/resources/updated` goes to `BackendSettings::downstream` until
-    /// [`Backend::unsubscribe`], across reconnections. Whatever is answered but a result counts nobody.
+    /// Counts a subscriber of a resource: `notifications/resources/updated` goes to
+    /// [`BackendSettings::downstream`] until [`Backend::unsubscribe`], across reconnections. Any answer but a
+    /// result counts no subscriber.
     pub async fn subscribe(&self, uri: &str) -> Result<RpcOutcome, CallError> {
         subscribe::subscribe(&self.0.shared, uri).await
     }
@@ -131,7 +169,8 @@ impl Backend {
         subscribe::unsubscribe(&self.0.shared, uri);
     }
 
-    /// Counts a watcher of a task of a modern backend: its notifications go to `BackendSettings::downstream`.
+    /// Counts a watcher of a task of a modern backend: the task's notifications go to
+    /// [`BackendSettings::downstream`].
     pub fn watch_task(&self, id: &str) -> Result<(), CallError> {
         self.0.shared.subscriptions.watch(id)
     }
@@ -141,8 +180,8 @@ impl Backend {
         self.0.shared.subscriptions.unwatch(id);
     }
 
-    /// Refuses new requests, lets those under way finish for a while, then ends the connection: a child process has
-    /// exited, or been killed, when this returns.
+    /// Refuses new requests, waits up to [`BackendSettings::drain_timeout`] for those under way, then closes
+    /// the connection: a child process has exited, or was killed, when this returns.
     pub async fn stop(self) {
         let shared = &self.0.shared;
         shared.calls.close();

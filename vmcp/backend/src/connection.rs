@@ -1,4 +1,4 @@
-//! One live connection: how requests are written for its era, and what the server said about itself.
+//! Connections after their handshake. [`era`] makes them; they carry the calls.
 
 pub(crate) mod client_capabilities;
 pub(crate) mod era;
@@ -14,12 +14,12 @@ use crate::inbound::call_listener::CallListener;
 use crate::request::{Request, RpcOutcome};
 use crate::transport::{Channel, Link, LinkError};
 
-/// What is known of the era before a link is opened.
+/// The era to expect before a link is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EraHint {
-    /// Ask.
+    /// Unknown: probe for it.
     Unknown,
-    /// The last connection answered the question in a way that leaves no doubt.
+    /// The last connection answered the probe in a way that leaves no doubt.
     Legacy,
 }
 
@@ -30,16 +30,16 @@ pub(crate) struct Connection {
     pub(crate) server: Arc<ServerProfile>,
 }
 
-/// What a server said in `initialize` or `server/discover`.
+/// Facts that a server told in `initialize` or `server/discover`.
 #[derive(Debug)]
 pub(crate) struct ServerProfile {
     pub(crate) revision: Revision,
     pub(crate) capabilities: Box<RawValue>,
     pub(crate) info: Option<Box<RawValue>>,
     pub(crate) instructions: Option<String>,
-    /// Whether it takes a log level.
+    /// True if the server takes a log level.
     pub(crate) logs: bool,
-    /// What to try first when this connection has to be replaced.
+    /// The era to try first when this connection has to be replaced.
     pub(crate) hint: EraHint,
 }
 
@@ -48,12 +48,12 @@ impl ServerProfile {
         self.revision.era()
     }
 
-    /// Whether a capability is declared at all.
+    /// True if the capability is declared at all.
     pub(crate) fn declares(&self, capability: &str) -> bool {
         self.capability(capability).is_some()
     }
 
-    /// Whether the server promises to say when the list changes.
+    /// True if the server promises to announce changes of the list.
     pub(crate) fn announces_changes(&self, capability: &str) -> bool {
         let declared = self.capability(capability).and_then(|declared| Object::parse(declared).ok());
         declared
@@ -61,7 +61,7 @@ impl ServerProfile {
             .is_some_and(|changed| changed.get() == "true")
     }
 
-    /// Whether resources can be subscribed to.
+    /// True if resources can be subscribed to.
     pub(crate) fn takes_subscriptions(&self) -> bool {
         let resources = self.capability("resources").and_then(|declared| Object::parse(declared).ok());
         resources.is_some_and(|resources| resources.text("subscribe") == Some("true"))
@@ -82,17 +82,17 @@ impl Connection {
         self.channel.exchange(self.server.revision, request, Some(listener)).await
     }
 
-    /// Sends a request of our own.
+    /// Sends a request of vmcp's own.
     pub(crate) async fn ask(&self, request: &Request<'_>) -> Result<RpcOutcome, LinkError> {
         self.channel.exchange(self.server.revision, request, None).await
     }
 
-    /// Whether the server tells sessions apart, and may keep state in each.
+    /// True if the server tells sessions apart, and may keep state in each.
     pub(crate) fn keeps_state(&self) -> bool {
         matches!(&self.channel.link, Link::Http(http) if http.has_session())
     }
 
-    /// Ends the connection politely and waits for that.
+    /// Closes the connection and waits until the server was told.
     pub(crate) async fn close(&self) {
         self.channel.closed.cancel();
         self.channel.link.close().await;
@@ -101,7 +101,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Tasks that listen hold the channel, so its own end may be late.
+        // Tasks that listen hold the channel, whose own drop may come late.
         self.channel.closed.cancel();
     }
 }

@@ -12,21 +12,22 @@ use hyper_util::rt::TokioTimer;
 use rustls::ClientConfig;
 use rustls::crypto::ring;
 
-/// A connection that has not been used for this long is closed; below the 60 s at which common load balancers do it.
-const IDLE: Duration = Duration::from_secs(50);
-/// TCP and HTTP/2 keep-alives, so that a peer that vanished without a word is noticed.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// Time to open one TCP connection; the overall limit is `Settings::connection_timeout`.
-const CONNECT: Duration = Duration::from_secs(10);
+/// Idle time after which a pooled connection is closed; below the 60 s at which common load balancers do it.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(50);
+/// Interval of TCP and HTTP/2 keep-alives, which notice a peer that vanished without closing.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// Time to open one TCP connection;
+/// [`BackendSettings::connection_timeout`](crate::BackendSettings::connection_timeout) is the overall limit.
+const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Pool<C> = Client<C, Full<Bytes>>;
 type TlsPool = Pool<HttpsConnector<HttpConnector>>;
 
-/// A pooled HTTP/1.1 and HTTP/2 client with TLS. Clones share the pool. Redirects are not followed: a backend that
-/// moves is a change of configuration, and credentials must not travel to another host.
+/// A pooled HTTP/1.1 and HTTP/2 client with TLS. Clones share the pool. Redirects are not followed: a backend
+/// that moves is a change of configuration, and credentials must not travel to another host.
 ///
-/// The system's certificates are read with the first request over TLS: that takes some milliseconds of every start,
-/// which only those shall pay who talk to a backend over TLS.
+/// The system's certificates are read at the first request over TLS: reading takes milliseconds of a start,
+/// which a process without TLS backends need not pay.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
     plain: Pool<HttpConnector>,
@@ -54,8 +55,8 @@ impl HttpClient {
 fn tcp() -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.set_nodelay(true);
-    tcp.set_keepalive(Some(KEEP_ALIVE));
-    tcp.set_connect_timeout(Some(CONNECT));
+    tcp.set_keepalive(Some(KEEP_ALIVE_INTERVAL));
+    tcp.set_connect_timeout(Some(TCP_CONNECT_TIMEOUT));
     tcp
 }
 
@@ -67,11 +68,12 @@ fn tls_pool() -> TlsPool {
     pool(connector.wrap_connector(tcp))
 }
 
-/// Runs connections outside of the span in which they happen to be opened: it would be entered whenever one of them moves.
+/// Spawns connection tasks outside the current span: each poll of a task would enter the span of the call
+/// that happened to open the connection.
 #[derive(Clone, Debug)]
-struct Spawn;
+struct SpanlessExecutor;
 
-impl<F> hyper::rt::Executor<F> for Spawn
+impl<F> hyper::rt::Executor<F> for SpanlessExecutor
 where
     F: Future<Output: Send> + Send + 'static,
 {
@@ -81,16 +83,17 @@ where
 }
 
 fn pool<C: Connect + Clone>(connector: C) -> Pool<C> {
-    Client::builder(Spawn)
+    Client::builder(SpanlessExecutor)
         .pool_timer(TokioTimer::new())
         .timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE)
-        .http2_keep_alive_interval(KEEP_ALIVE)
+        .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+        .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
         .http2_keep_alive_while_idle(false)
         .build(connector)
 }
 
-/// The system's certificates know private authorities; an image without any falls back to Mozilla's.
+/// TLS configuration with the system's certificates, which know private authorities; an image without any
+/// falls back to Mozilla's.
 fn tls() -> ClientConfig {
     #[expect(clippy::expect_used, reason = "ring implements the default versions; it depends on no input")]
     let builder = || {

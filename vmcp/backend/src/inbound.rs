@@ -1,4 +1,4 @@
-//! What a backend sends without being asked: notifications, and requests to its client.
+//! Routes messages that a backend sends besides answers: notifications, and requests to its client.
 
 pub(crate) mod call_listener;
 mod log_level;
@@ -26,22 +26,22 @@ use crate::inbound::questions::{OpenQuestions, PendingAnswer, QuestionRefusal};
 use crate::policy::facts::Facts;
 use crate::request::{Downstream, Event, SessionId};
 
-/// One per connection, shared by everything that reads from it.
+/// Router of one connection, shared by everything that reads from it.
 #[derive(Debug)]
 pub(crate) struct Inbound {
     backend: Arc<str>,
     downstream: Arc<dyn Downstream>,
-    /// How long a client may take to answer.
+    /// Time for a client to answer a question.
     answer_timeout: Duration,
-    /// Woken when the backend says that its definitions changed.
+    /// Wakes the refresher when the backend says that its definitions changed.
     pub(crate) changed: Arc<Notify>,
-    /// Whose upstream session this is; `None` for the connection that all share.
+    /// The clients of this upstream session; `None` for the connection that all share.
     pub(crate) owner: Option<SessionOwner>,
     /// The log level that was set on this connection.
     pub(crate) level: ChosenLevel,
     last_id: AtomicU64,
-    /// Calls under way, by request id. It is also their progress token upstream: tokens of different clients may be
-    /// equal.
+    /// Calls under way, by request id. The id is also the progress token upstream: tokens of different
+    /// clients may be equal.
     routes: Mutex<HashMap<u64, CallRoute>>,
     questions: Arc<OpenQuestions>,
 }
@@ -56,12 +56,12 @@ pub(crate) struct SessionOwner {
 
 #[derive(Debug)]
 struct CallRoute {
-    /// The caller's own token.
+    /// The caller's own progress token.
     token: Option<Box<RawValue>>,
     listener: Arc<CallListener>,
 }
 
-/// A message on its way to the caller that it belongs to.
+/// A message on its way to the caller of the call that it belongs to.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     to: mpsc::Sender<Event>,
@@ -69,13 +69,14 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// Waits for room: for a stream that belongs to one call, whose server may be slowed down.
+    /// Waits for room (backpressure): for a stream that belongs to one call, whose server may be slowed down.
     pub(crate) async fn send(self) {
         // A caller that stopped listening is no error.
         let _ = self.to.send(self.event).await;
     }
 
-    /// Drops the message when there is no room: for a stream shared by many calls.
+    /// Drops the message if there is no room: for a stream shared by many calls, where waiting would stop
+    /// them all.
     pub(crate) fn try_send(self) {
         if self.to.try_send(self.event).is_err() {
             tracing::debug!("a caller reads its messages too slowly or not at all, one was dropped");
@@ -83,12 +84,12 @@ impl Delivery {
     }
 }
 
-/// What to do about a request of the backend's.
+/// Reaction to a request of the backend's.
 #[derive(Debug)]
 pub(crate) enum Reaction {
-    /// Send this back.
+    /// Sends this back.
     Answer(Bytes),
-    /// Hand the question over, unless that has been done, and send back what becomes of it.
+    /// Hands the question over, unless that has been done, and sends back the answer to it.
     Ask(Option<Delivery>, PendingAnswer),
     Ignore,
 }
@@ -108,12 +109,12 @@ impl Inbound {
         }
     }
 
-    /// Ids start at 1 and are never used again on the connection.
+    /// The next request id. Ids start at 1 and are never used again on the connection.
     pub(crate) fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// What comes before the answer to request `id` goes to `listener` until the guard is dropped.
+    /// Routes messages that come before the answer to request `id` to `listener`, until the guard is dropped.
     pub(crate) fn route(
         &self,
         id: u64,
@@ -124,7 +125,7 @@ impl Inbound {
         RouteGuard { inbound: self, id }
     }
 
-    /// Sorts a request. `of` is the request on whose own stream it came.
+    /// Decides about a request of the backend's. `of` is the request on whose own stream it came.
     pub(crate) fn request(&self, request: &Request<'_>, of: Option<u64>) -> Reaction {
         let (id, method) = (request.id, request.method.as_ref());
         if method == methods::PING {
@@ -168,7 +169,8 @@ impl Inbound {
         }
     }
 
-    /// Sorts a notification. `of` is the request on whose own stream it came.
+    /// Decides about a notification; returns it if a caller is to get it. `of` is the request on whose own
+    /// stream it came.
     pub(crate) fn notification(
         &self,
         notification: &Notification<'_>,
@@ -191,7 +193,7 @@ impl Inbound {
                 Some((_, listener)) => deliver(&listener, whole),
                 None => self.deliver_to_session(whole),
             },
-            // The first message of a subscription: over a shared link its own id tells which.
+            // The first message of a subscription. On a shared link its subscription id names the request.
             methods::ACKNOWLEDGED => {
                 let of =
                     of.or_else(|| Params::parse(params).ok()?.meta.get(SUBSCRIPTION_ID)?.get().parse().ok());
@@ -213,7 +215,7 @@ impl Inbound {
         let params = Object::parse(params).ok()?;
         let id: u64 = params.get(PROGRESS_TOKEN)?.get().parse().ok()?;
         let routes = self.routes.lock();
-        // Late progress of a call that has ended finds nobody.
+        // Late progress of a call that has ended has no route.
         let route = routes.get(&id)?;
         route.listener.clock.touch();
         let to = route.listener.events.clone()?;
@@ -223,8 +225,8 @@ impl Inbound {
         Some(Delivery { to, event: Event::Notification(serde_json::from_slice(&message).ok()?) })
     }
 
-    /// The caller that a message is for, if it can take one: the one on whose stream it came, or, on a shared stream,
-    /// the latest of the calls under way if all are of one client.
+    /// Finds the caller that a message is for: the one on whose stream it came, or, on a shared stream, the
+    /// latest of the calls under way if all are of one client. `None` if that caller takes no messages.
     fn caller(&self, of: Option<u64>) -> Option<(u64, Arc<CallListener>)> {
         let routes = self.routes.lock();
         let id = of.or_else(|| latest_of_one_client(&routes))?;
@@ -237,8 +239,8 @@ impl Inbound {
         self.owner.and_then(|owner| owner.session)
     }
 
-    /// For the client whose upstream session this is. What comes to several clients and belongs to none of their calls
-    /// is nobody's.
+    /// Delivers to the client whose upstream session this is. A message that came to several clients and
+    /// belongs to none of their calls is dropped.
     fn deliver_to_session(&self, whole: &[u8]) -> Option<Delivery> {
         self.session()?;
         self.deliver_downstream(whole)
@@ -251,7 +253,8 @@ impl Inbound {
     }
 }
 
-/// The latest of the calls under way that can take messages, if all are of one client.
+/// The latest of the calls under way that can take messages, if all are of one client: on a shared stream a
+/// question tells nothing else about whom it is for.
 fn latest_of_one_client(routes: &HashMap<u64, CallRoute>) -> Option<u64> {
     let calls = || routes.iter().filter(|(_, route)| !route.listener.ours);
     let (_, first) = calls().next()?;
@@ -268,13 +271,13 @@ fn deliver(listener: &CallListener, whole: &[u8]) -> Option<Delivery> {
     Some(Delivery { to, event: Event::Notification(serde_json::from_slice(whole).ok()?) })
 }
 
-/// Tells a backend to stop working on request `id`.
+/// The notification that tells a backend to stop working on request `id`.
 pub(crate) fn cancelled(id: u64) -> Bytes {
     let params = format!(r#"{{"requestId":{id},"reason":"the caller no longer waits"}}"#);
     Bytes::from(rpc::notification(methods::CANCELLED, Some(params.into())))
 }
 
-/// Ends the routing of what comes before one answer.
+/// Guard of a route; dropped, it ends the route and the call's open questions.
 #[derive(Debug)]
 pub(crate) struct RouteGuard<'a> {
     inbound: &'a Inbound,

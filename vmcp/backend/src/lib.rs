@@ -1,8 +1,20 @@
-//! Connections to MCP backends: transports, protocol era, pooling, breaker, deadlines.
+//! Connections to MCP backends: transports, protocol era, session pool, circuit breaker, deadlines.
 //!
-//! A [`Backend`] is one configured server. Two tasks stand behind it: the connector makes and replaces the connection,
-//! the refresher keeps the definitions. Calls go straight to the connection; they wait for the connector only while
-//! there is none.
+//! A [`Backend`] is one configured server. Two tasks stand behind it: the connector makes and replaces the
+//! connection, the refresher keeps the definitions. Calls go straight to the connection; they wait for the
+//! connector only while there is none.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `request` | requests, answers, questions, errors: the vocabulary of all others |
+//! | `policy` | settings, circuit breaker, exponential backoff; no I/O |
+//! | `inbound` | routing of messages that a backend sends besides answers |
+//! | `transport` | streamable HTTP, HTTP+SSE, stdio; requests written for the backend's era |
+//! | `connection` | the handshake in either era, and what the server told in it |
+//! | `sharing` | the way of a call; the pool of upstream sessions, the registry of subscriptions |
+//! | `upkeep` | the background tasks: connector, refresher, notification stream |
+//!
+//! Each room imports only rooms above it in this table.
 
 mod backend;
 mod connection;

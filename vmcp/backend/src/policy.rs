@@ -1,4 +1,4 @@
-//! Decisions about a backend that need no connection: settings, circuit breaker, backoff.
+//! Decisions about a backend that need no connection: settings, circuit breaker, exponential backoff.
 
 pub mod backoff;
 pub mod breaker;

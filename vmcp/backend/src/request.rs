@@ -1,4 +1,4 @@
-//! What a caller asks of a backend, and what comes back.
+//! Requests of callers and their answers: the vocabulary that every other room of this crate shares.
 
 pub(crate) mod call_error;
 pub(crate) mod event;
@@ -17,35 +17,38 @@ pub use crate::request::call_error::CallError;
 pub use crate::request::event::{Downstream, Event, Question, SessionId};
 pub use crate::request::outcome::RpcOutcome;
 
-/// Tool calls may take this long by default (GMT-23).
+/// Default of [`Request::deadline`]: one minute without answer or progress.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_mins(1);
 
-/// One request to a backend. Names in `params` are already the backend's own.
+/// One request to a backend.
 #[derive(Debug)]
 pub struct Request<'a> {
     /// JSON-RPC method, e.g. `tools/call`.
     pub method: &'a str,
-    /// The params object. Reserved `_meta` keys of the client are replaced, everything else travels byte for byte.
+    /// The params object, under the client's or the backend's names. Reserved `_meta` keys are replaced, the
+    /// rest travels byte for byte.
     pub params: &'a RawValue,
-    /// Value of the `Mcp-Name` header of a modern backend: the tool's or prompt's name, the resource's URI.
+    /// The backend's own name for the tool, prompt, resource or task in question: replaces the client's in
+    /// the params, and is the value of the `Mcp-Name` header of a modern backend.
     pub subject: Option<&'a str>,
     /// `Mcp-Param-*` headers of a modern backend as (full header name, encoded value).
     pub param_headers: Vec<(String, String)>,
-    /// How long the backend may take. Progress notifications start it anew, up to `BackendSettings::max_call`.
+    /// Time for the backend to answer. Progress notifications start it anew, up to
+    /// [`BackendSettings::max_call`](crate::BackendSettings::max_call).
     pub deadline: Duration,
     /// W3C trace context, sent as HTTP headers and in `_meta`.
     pub trace: Trace<'a>,
-    /// Who asks, as far as a modern backend is told.
+    /// The client that asks, as far as backends are told.
     pub client: ClientFacts,
     /// The client's session. A backend that keeps state has one session of its own for each.
     pub session: Option<SessionId>,
-    /// Receives, in order, what the backend sends before its answer: notifications carrying the caller's own progress
-    /// token, and questions. `None`: the caller can take neither.
+    /// Receives, in order, what the backend sends before its answer: notifications carrying the caller's own
+    /// progress token, and questions. `None`: the caller can take neither.
     pub events: Option<mpsc::Sender<Event>>,
     /// Cancels the request here and at the backend.
     pub cancel: CancellationToken,
-    /// The request may be sent again after a connection died under it (reads, tools annotated idempotent). Others
-    /// are sent again only when the backend provably did not execute them (GOB-24).
+    /// True if the request may be sent again after a connection died under it (reads, tools annotated
+    /// idempotent). Other requests are sent again only if the backend provably did not execute them.
     pub idempotent: bool,
 }
 
@@ -68,30 +71,31 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a backend is told about the client: a modern one with each request, a legacy one that keeps state when the client's
-/// session is opened there. Questions of a legacy backend are asked only if `capabilities` declare them.
+/// Facts about the client for the backend: told to a modern backend with each request, to a legacy one that
+/// keeps state when the client's session is opened there. A legacy backend's questions are asked only if
+/// `capabilities` declare them.
 #[derive(Clone, Debug, Default)]
 pub struct ClientFacts {
-    /// `clientInfo`; ours when absent.
+    /// `clientInfo`; vmcp's own if absent.
     pub info: Option<Arc<RawValue>>,
-    /// `clientCapabilities`: only what the caller can relay; `{}` when absent.
+    /// `clientCapabilities`: only those whose questions the caller can relay; `{}` if absent.
     pub capabilities: Option<Arc<RawValue>>,
-    /// The log level that the client set, for this request or for its session. Without it a client that has no session gets
-    /// no log messages.
+    /// The log level that the client set, for this request or for its session. Without it a client that has
+    /// no session gets no log messages.
     pub log_level: Option<Arc<str>>,
 }
 
-/// What a backend answered, and in which era's terms; the caller translates it for its client.
+/// The answer of a backend in the terms of its own era; the caller translates it for its client.
 #[derive(Debug)]
 pub struct Response {
     /// The result or error object, byte for byte.
     pub outcome: RpcOutcome,
-    /// Era that the backend speaks.
+    /// The era that the backend speaks.
     pub era: Era,
 }
 
-/// `{}`.
+/// The JSON object `{}`.
 pub(crate) fn empty_object() -> &'static RawValue {
-    // `null` cannot happen, and would be refused by whoever reads it.
+    // Parsing `{}` cannot fail; `null` would be refused by every reader.
     serde_json::from_str("{}").unwrap_or(RawValue::NULL)
 }

@@ -1,4 +1,5 @@
-//! One connection and its sessions, shared by all calls to a backend.
+//! State that all calls to a backend share: its connection, the pool of upstream sessions, the registry of
+//! subscriptions; and the way of a call through them.
 
 pub(crate) mod call;
 pub(crate) mod core;

@@ -1,4 +1,6 @@
-//! The links to a backend: streamable HTTP, and two-way streams (stdio, HTTP+SSE) behind one multiplexer.
+//! Transports: the links to a backend. Streamable HTTP sends one POST a request; stdio and HTTP+SSE are
+//! two-way streams behind one multiplexer, [`mux`]. A [`Channel`] is a link with what is needed to write
+//! requests for it.
 
 mod body;
 mod channel;

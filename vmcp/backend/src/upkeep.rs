@@ -1,4 +1,5 @@
-//! Background tasks of a backend.
+//! Background tasks of a backend: the connector makes and replaces the connection, the refresher keeps the
+//! definitions, the notification stream hears of changes.
 
 pub(crate) mod connector;
 mod listing;

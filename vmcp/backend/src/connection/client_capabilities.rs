@@ -1,15 +1,15 @@
-//! What a client can be asked, read from the capabilities that it declared.
+//! Client capabilities as legacy servers are told.
 
 use serde_json::value::RawValue;
 use vmcp_json::object::Object;
 
-/// What our own connections declare to legacy servers: some list tools only to clients that can be asked. Whether the
-/// client at hand can be is decided when they ask.
+/// Capabilities that vmcp's own connections declare to legacy servers: some servers list tools only to
+/// clients that can be asked. Each question is then checked against the capabilities of the client at hand.
 pub(crate) const DECLARED: &str =
     r#"{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"tools":{}}}"#;
 
-/// `ClientCapabilities` as a legacy server may know them: all but the tasks of 2025-11-25, whose requests to the client
-/// are not relayed.
+/// Returns the client's capabilities as a legacy server may know them: all but the tasks of 2025-11-25, whose
+/// requests to the client are not relayed.
 pub(crate) fn relayed(capabilities: Option<&RawValue>) -> String {
     let Some(capabilities) = capabilities.and_then(|raw| Object::parse(raw).ok()) else {
         return "{}".to_owned();

@@ -1,4 +1,4 @@
-//! Opens a link to a backend and finds out which era it speaks: `server/discover` first, then `initialize`.
+//! Connects to a backend and finds out which era it speaks: `server/discover` first, then `initialize`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use crate::policy::facts::Facts;
 use crate::request::{Request, RpcOutcome, empty_object};
 use crate::transport::{self, Channel, Link, LinkError};
 
-/// What the question for the era brought.
+/// Result of the probe for the era.
 enum Probe {
     Modern(ServerProfile),
-    /// It answered, and not as a modern server does.
+    /// The server answered, and not as a modern one does.
     Legacy,
-    /// It refused, and names our revision as one that it supports.
+    /// The server refused, and names vmcp's revision as one that it supports.
     Again,
-    /// An answer that says nothing about the era, such as HTTP 500.
+    /// The answer says nothing about the era, such as HTTP 500.
     Unclear,
-    /// No answer in time: a legacy server that ignores what it does not know, or one that is slow to start.
+    /// No answer came in time: a legacy server that ignores unknown methods, or one that is slow to start.
     Silent,
-    /// A process that exits when asked.
+    /// The process exited when asked.
     Died,
 }
 
-/// Opens a connection. The caller limits the time.
+/// Connects and performs the handshake. The caller limits the time.
 pub(crate) async fn connect(facts: &Facts, hint: EraHint) -> Result<Connection, LinkError> {
     let channel = transport::open(facts).await?;
     let legacy = hint == EraHint::Legacy || matches!(facts.spec.transport, Transport::Sse { .. });
@@ -60,7 +60,7 @@ async fn negotiate(facts: &Facts, channel: Channel) -> Result<(Channel, ServerPr
         },
         Probe::Unclear => initialize(&channel, EraHint::Unknown).await?,
         Probe::Silent => match initialize(&channel, EraHint::Unknown).await {
-            // It was slow to start, and speaks the modern era only. By now it should be quick.
+            // The server was slow to start, and speaks the modern era only. By now it should be quick.
             Err(LinkError::Protocol(reason)) => match probe(&channel, patience).await? {
                 Probe::Modern(server) => server,
                 _ => return Err(LinkError::Protocol(reason)),
@@ -76,8 +76,8 @@ async fn negotiate(facts: &Facts, channel: Channel) -> Result<(Channel, ServerPr
     Ok((channel, server))
 }
 
-/// Asks for the era. Answers of all kinds exist in the field: errors, HTTP 400 and 500, results that list legacy
-/// revisions only, silence, and exits.
+/// Probes for the era. Answers of all kinds exist in the field: errors, HTTP 400 and 500, results that list
+/// legacy revisions only, silence, and exits.
 async fn probe(channel: &Channel, patience: Duration) -> Result<Probe, LinkError> {
     let request = Request::new(methods::DISCOVER, empty_object());
     let Ok(answer) = timeout(patience, channel.exchange(Revision::MODERN, &request, None)).await else {
@@ -96,20 +96,20 @@ async fn probe(channel: &Channel, patience: Duration) -> Result<Probe, LinkError
     }
 }
 
-/// Reads the answer of a modern server. One that does not list the revision is a legacy server that is being polite
-/// (go-sdk).
+/// Reads the answer of a modern server. A server that does not list the revision is a legacy one that answers
+/// unknown methods kindly (go-sdk).
 fn discovered(result: &RawValue) -> Option<ServerProfile> {
     let introduction = Introduction::from_discover(result).ok().filter(Introduction::is_modern)?;
     Some(server(Revision::MODERN, introduction, EraHint::Unknown))
 }
 
-/// The legacy handshake of the main connection.
+/// Performs the legacy handshake of the main connection.
 async fn initialize(channel: &Channel, hint: EraHint) -> Result<ServerProfile, LinkError> {
     let server = introduce(channel, Revision::LATEST_LEGACY, &channel.client_info, DECLARED).await?;
     Ok(ServerProfile { hint, ..server })
 }
 
-/// The legacy handshake: `info` and `capabilities` are the client's, as JSON.
+/// Performs the legacy handshake; `info` and `capabilities` are the client's, as JSON.
 pub(crate) async fn introduce(
     channel: &Channel,
     revision: Revision,

@@ -1,4 +1,4 @@
-//! The log level of a connection to a legacy server.
+//! Sets the log level of a connection to a legacy server (`logging/setLevel`).
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use vmcp_wire::methods;
 use crate::connection::Connection;
 use crate::request::{Request, RpcOutcome};
 
-/// How long a server may take to set a level.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time for a server to set a level; a call goes on without.
+const SET_LEVEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Sets the level where that makes a difference. A server that refuses is not asked again.
+/// Sets the level if that makes a difference. A server that refuses is not asked again for the same level.
 pub(crate) async fn ensure(connection: &Connection, level: Level) {
     let server = &connection.server;
     let inbound = &connection.channel.inbound;
@@ -25,7 +25,7 @@ pub(crate) async fn ensure(connection: &Connection, level: Level) {
     let params = format!(r#"{{"level":"{}"}}"#, level.as_str());
     let Ok(params) = RawValue::from_string(params) else { return };
     let request = Request::new(methods::SET_LEVEL, &params);
-    match timeout(PATIENCE, connection.ask(&request)).await {
+    match timeout(SET_LEVEL_TIMEOUT, connection.ask(&request)).await {
         Ok(Ok(RpcOutcome::Result(_))) => {}
         Ok(Ok(RpcOutcome::Error(error))) => tracing::info!(error = error.get(), "the log level was refused"),
         Ok(Err(error)) => tracing::info!(error = error.detail(), "the log level could not be set"),

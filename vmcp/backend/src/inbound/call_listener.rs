@@ -1,4 +1,5 @@
-//! A call under way, as far as the messages that come before its answer are concerned.
+//! Listeners of calls under way: they take messages that come before the answer, and hold the call's deadline
+//! clock.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -13,14 +14,14 @@ use vmcp_wire::level::Level;
 use crate::request::{ClientFacts, Request};
 use crate::request::{Event, SessionId};
 
-/// Who waits for the answer, and hears and answers what comes before it.
+/// The caller of one call: takes notifications and questions that come before the answer.
 #[derive(Debug, Default)]
 pub(crate) struct CallListener {
     pub(crate) clock: CallClock,
     pub(crate) events: Option<mpsc::Sender<Event>>,
     pub(crate) session: Option<SessionId>,
     pub(crate) client: ClientFacts,
-    /// It is a request of our own: no client's, that the backend could ask something about.
+    /// Issued by vmcp itself; there is no client to forward questions to.
     pub(crate) ours: bool,
 }
 
@@ -35,8 +36,9 @@ impl CallListener {
         })
     }
 
-    /// Whether the caller wants this log message. A session that named no level leaves the choice to the server, as
-    /// long as nobody else chose for it; `chosen` says that somebody did.
+    /// True if the caller wants this log message. A session that named no level leaves the choice to the
+    /// server, unless another client of the connection has set a level there (`chosen`): then it gets `info`
+    /// and above.
     pub(crate) fn wants_log(&self, params: Option<&RawValue>, chosen: bool) -> bool {
         let wanted = self.client.log_level.as_deref().and_then(Level::parse);
         let least = match wanted {
@@ -51,15 +53,15 @@ impl CallListener {
     }
 }
 
-/// When a call has taken too long.
+/// The deadline clock of a call: progress restarts it, open questions stop it.
 #[derive(Debug)]
 pub(crate) struct CallClock(Mutex<ClockReading>);
 
 #[derive(Debug)]
 struct ClockReading {
-    /// When the backend last showed that it works on it.
+    /// The last time at which the backend showed that it works on the call.
     active: Instant,
-    /// Questions that the client has not answered yet: meanwhile nobody waits for the backend.
+    /// Questions that the client has not answered yet: meanwhile the backend waits for the client.
     questions: usize,
 }
 
@@ -70,27 +72,27 @@ impl Default for CallClock {
 }
 
 impl CallClock {
-    /// The backend shows that it works.
+    /// Restarts the clock: the backend reported progress.
     pub(crate) fn touch(&self) {
         self.0.lock().active = Instant::now();
     }
 
-    /// `None` while a question is open.
+    /// The last activity; `None` while a question is open.
     fn idle_since(&self) -> Option<Instant> {
         let reading = self.0.lock();
         (reading.questions == 0).then_some(reading.active)
     }
 
-    /// Stands still until the pause is dropped.
+    /// Stops the clock until the pause is dropped.
     pub(crate) fn pause(listener: &Arc<CallListener>) -> ClockPause {
         listener.clock.0.lock().questions += 1;
         ClockPause(Arc::clone(listener))
     }
 
-    /// Ends when nothing has happened for `deadline`, or after `cap` whatever happens. Returns which of them it was, and
-    /// whether a question was open.
+    /// Waits until nothing has happened for `deadline`, or for `cap` whatever happens. Returns the limit that
+    /// was reached, and true if a question was open.
     pub(crate) async fn expiry(&self, deadline: Duration, cap: Duration) -> (Duration, bool) {
-        // A caller who allows more than the cap means it.
+        // A deadline above the cap was asked for on purpose.
         let cap = cap.max(deadline);
         let last = Instant::now() + cap;
         loop {
@@ -105,7 +107,7 @@ impl CallClock {
     }
 }
 
-/// A question that is open.
+/// Stops the clock while one question is open.
 #[derive(Debug)]
 pub(crate) struct ClockPause(Arc<CallListener>);
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use vmcp_wire::level::Level;
 
-/// The level that was asked for last, if any: 0, or 1 for the first of `Level::ALL`, and so on.
+/// The level set last: 0 for none, 1 for the first of [`Level::ALL`], and so on.
 #[derive(Debug, Default)]
 pub(crate) struct ChosenLevel(AtomicU8);
 
@@ -13,8 +13,8 @@ impl ChosenLevel {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Notes the level. Whether the server must be told: of any other one if the connection is `owned` by one client,
-    /// else only of a more verbose one.
+    /// Stores `level`; returns true if the server must be told: on any change for a connection `owned` by one
+    /// client, only on a more verbose level for a shared one.
     pub(crate) fn choose(&self, level: Level, owned: bool) -> bool {
         let wanted = level as u8 + 1;
         let differs = |old: u8| old == 0 || if owned { old != wanted } else { old > wanted };

@@ -1,4 +1,4 @@
-//! Requests of a backend's to its client that wait for an answer.
+//! Questions of a backend to its client that wait for an answer.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -17,8 +17,9 @@ use crate::inbound::call_listener::{CallClock, CallListener, ClockPause};
 use crate::request::Question;
 use crate::request::RpcOutcome;
 
-/// OpenQuestions open at a time on one connection, and their bytes. A backend that asks more is refused.
+/// Questions open at a time on one connection. A backend that asks more is refused.
 const MAX_OPEN_QUESTIONS: usize = 64;
+/// Bytes of these questions together, ids and parameters; a backend that sends more is refused.
 const MAX_OPEN_QUESTION_BYTES: usize = 16 * 1024 * 1024;
 
 /// The open questions of one connection.
@@ -27,10 +28,10 @@ pub(crate) struct OpenQuestions(Mutex<QuestionTable>);
 
 #[derive(Debug, Default)]
 struct QuestionTable {
-    /// By the backend's id, as written.
+    /// Open questions by the backend's id, as written.
     by_id: HashMap<Box<str>, OpenQuestion>,
     bytes: usize,
-    /// Tells questions with the same id apart that follow each other.
+    /// Serial of the last question; tells questions apart that use the same id one after the other.
     last: u64,
 }
 
@@ -38,9 +39,9 @@ struct QuestionTable {
 struct OpenQuestion {
     serial: u64,
     bytes: usize,
-    /// The call that it belongs to.
+    /// The call that the question belongs to.
     call: Option<u64>,
-    /// Ends the waiting.
+    /// Ends the wait for the answer.
     end: oneshot::Sender<QuestionEnd>,
 }
 
@@ -48,20 +49,20 @@ struct OpenQuestion {
 enum QuestionEnd {
     /// The backend took it back and wants no answer.
     TakenBack,
-    /// The call that it belongs to has ended.
+    /// The call that the question belongs to has ended.
     CallEnded,
 }
 
-/// Why a question cannot be opened.
+/// The reason why a question cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QuestionRefusal {
-    /// One with this id is open: whatever is answered would be taken for its answer.
+    /// A question with this id is open: an answer to this one would be taken for an answer to that.
     Duplicate,
     TooMany,
 }
 
 impl OpenQuestions {
-    /// Opens a question. `call` is the one that it belongs to, and ends with.
+    /// Opens a question, which ends with the `call` that it belongs to.
     pub(crate) fn open(
         self: &Arc<Self>,
         request: &Request<'_>,
@@ -98,14 +99,14 @@ impl OpenQuestions {
         ))
     }
 
-    /// The backend took a question back.
+    /// Closes a question that the backend took back.
     pub(crate) fn take_back(&self, id: &RawValue) {
         if let Some(entry) = self.0.lock().remove(id) {
             let _ = entry.end.send(QuestionEnd::TakenBack);
         }
     }
 
-    /// Ends the questions of a call.
+    /// Closes the questions of a call that has ended.
     pub(crate) fn end_call(&self, call: u64) {
         let mut open = self.0.lock();
         let QuestionTable { by_id, bytes, .. } = &mut *open;
@@ -144,7 +145,7 @@ pub(crate) struct PendingAnswer {
 }
 
 impl PendingAnswer {
-    /// The message that answers the question; `None` when the backend wants none any more.
+    /// Returns the message that answers the question; `None` if the backend wants none any more.
     pub(crate) async fn answer(mut self) -> Option<Bytes> {
         let refusal = tokio::select! {
             answered = &mut self.answered => match answered {
@@ -168,7 +169,7 @@ impl Drop for PendingAnswer {
     }
 }
 
-/// The answer to a question that nobody is asked.
+/// Refuses a question that no client is asked.
 pub(crate) fn refused(id: &RawValue, reason: &str) -> Bytes {
     rpc::error(Some(id), RpcError::new(codes::METHOD_NOT_FOUND, reason).to_json()).into()
 }

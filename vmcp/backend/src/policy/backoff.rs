@@ -1,6 +1,6 @@
-//! Exponential backoff with jitter: the pause before the next attempt is 1, 2, 4, 8, then always 16 times the first one,
-//! each longer by a random part of at most a tenth, so that many gateways do not return to a restarted server at the
-//! same moment.
+//! Exponential backoff with jitter: the pause before the next attempt is 1, 2, 4, 8, then always 16 times the
+//! first one, each longer by a random part of at most a tenth, so that many gateways do not return to a
+//! restarted server at the same moment.
 //!
 //! ```
 //! use std::time::Duration;
@@ -26,7 +26,8 @@ fn factor(failures: u32) -> u32 {
     1 << failures.saturating_sub(1).min(4)
 }
 
-/// A number in 0..1: each `RandomState` has a key of its own. Good enough to spread attempts, and needs no crate.
+/// A number in 0..1: each `RandomState` has a key of its own. Good enough to spread attempts, and needs no
+/// crate.
 fn random() -> f64 {
     RandomState::new().hash_one(0) as f64 / u64::MAX as f64
 }

@@ -1,5 +1,5 @@
-//! Circuit breaker: after a number of failures in a row calls fail at once, without being sent; after a while a single
-//! call, the probe, is let through to see whether the backend has recovered.
+//! Circuit breaker: after a number of failures in a row calls fail at once, without being sent; after a while
+//! a single call, the probe, is let through to see whether the backend has recovered.
 //!
 //! ```text
 //!          failure_threshold failures              reset_timeout, or a new connection
@@ -50,7 +50,7 @@ impl Default for BreakerSettings {
     }
 }
 
-/// How an admitted call ended, as far as the breaker is concerned.
+/// The end of an admitted call, as far as the breaker is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The backend answered; a JSON-RPC error is an answer.
@@ -107,7 +107,8 @@ impl Breaker {
     /// Records the end of an admitted call.
     pub fn record(&mut self, verdict: Verdict, now: Instant) {
         match (&mut self.circuit, verdict) {
-            // A call admitted before the breaker opened ends while it is open: old news, even if it was answered.
+            // A call admitted before the breaker opened ends while it is open: old news, even if it was
+            // answered.
             (Circuit::Open { .. }, _) | (Circuit::Closed { .. }, Verdict::Unknown) => {}
             // A cancelled probe has told nothing: the next call probes.
             (Circuit::HalfOpen { probing }, Verdict::Unknown) => *probing = false,

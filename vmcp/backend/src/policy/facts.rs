@@ -7,12 +7,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::policy::settings::BackendSettings;
 
-/// Configuration of a backend and its signals, shared by everything that works for it.
+/// Configuration of a backend and its signals. The lower rooms take these instead of the whole
+/// [`BackendCore`](crate::sharing::core::BackendCore), so that no room knows the ones above it.
 #[derive(Debug)]
 pub(crate) struct Facts {
-    /// The backend's own configuration.
+    /// The backend's configuration.
     pub(crate) spec: vmcp_config::Backend,
-    /// Limits and intervals; `connection_timeout` is already the backend's own.
+    /// Limits and intervals; a `connection_timeout` in `spec` has replaced the common one.
     pub(crate) settings: BackendSettings,
     /// Wakes the refresher: the definitions may have changed.
     pub(crate) changed: Arc<Notify>,

@@ -8,52 +8,56 @@ use crate::policy::breaker::BreakerSettings;
 use crate::request::Downstream;
 use crate::request::event::NoDownstream;
 
-/// How connections behave. Clone one value for all backends: they share its pool of HTTP connections.
+/// Settings of backends. Clone one value for all of them: they share its pool of HTTP connections.
 #[derive(Clone, Debug)]
 pub struct BackendSettings {
-    /// Time for one attempt to connect, handshake included (GOB-21).
+    /// Time for one attempt to connect, handshake included; `connectionTimeout` of a backend's configuration
+    /// replaces it.
     pub connection_timeout: Duration,
-    /// Attempts after the first one before the backend counts as failed (GOB-19).
+    /// Attempts after the first one before the backend counts as failed.
     pub max_connection_retries: u32,
-    /// The pause after a first failure; it doubles up to 16 times this (GOB-18).
+    /// The pause after a first failure: the base of the exponential [`backoff`](crate::backoff), which ends
+    /// at 16 times this.
     pub first_pause: Duration,
-    /// A failed backend is tried again this often, and at once when somebody calls it.
+    /// Interval at which a failed backend is tried again; a call tries at once.
     pub retry_failed_every: Duration,
-    /// Nothing connects before the first use, as long as cached definitions exist (GOB-15).
+    /// True if nothing connects before the first use, as long as cached definitions exist.
     pub lazy_connect: bool,
-    /// When calls are refused without trying (GOB-20).
+    /// Limits of the circuit breaker, which refuses calls without trying.
     pub breaker: BreakerSettings,
-    /// While a lost connection is being replaced, calls fail at once instead of waiting for it.
+    /// True if calls fail at once while a lost connection is being replaced; false if they wait for it.
     pub fail_fast: bool,
-    /// A child process is as if it had been started in our place: it has our whole environment, and what it writes to its
-    /// standard error goes to ours as it is, not to the log.
+    /// True if a child process is to be as if it had been started in vmcp's place: it has vmcp's whole
+    /// environment, and its standard error goes to vmcp's as it is, not to the log.
     pub in_our_place: bool,
-    /// Connected backends are listed again this often (R022-43).
+    /// Interval at which connected backends are listed again.
     pub refresh_interval: Duration,
-    /// Changes announced within this time of each other cause one listing.
+    /// Debounce of announced changes: those within this time of each other cause one listing.
     pub refresh_debounce: Duration,
     /// Time for one listing of everything, all pages included.
     pub list_timeout: Duration,
-    /// A call that keeps reporting progress is cut after this time nevertheless (GMT-23).
+    /// Time after which a call is cut although it keeps reporting progress.
     pub max_call: Duration,
-    /// Largest message accepted from a backend, in bytes.
+    /// Largest message accepted from a backend, in bytes; a larger one fails its call, and on a stdio stream
+    /// the connection.
     pub max_message_bytes: usize,
-    /// How long an HTTP server may take to answer the question for its era before it is taken for a legacy one.
+    /// Time for an HTTP server to answer the probe for its era; then it is taken for a legacy one.
     pub http_probe_timeout: Duration,
-    /// The same for a stdio server. Short, because old servers ignore unknown methods before `initialize`.
+    /// Time for a stdio server to answer that probe. Short, because old servers ignore unknown methods before
+    /// `initialize`.
     pub stdio_probe_timeout: Duration,
     /// Time for calls in flight to finish when a backend is stopped.
     pub drain_timeout: Duration,
     /// Time for a child process to exit by itself, and again after SIGTERM, before it is killed.
     pub kill_grace: Duration,
-    /// Sessions kept at one legacy backend that keeps state, one for each client session. Of more, the one that has been
-    /// idle longest is ended.
+    /// Upstream sessions kept at one legacy backend that keeps state, one for each client session. One more
+    /// evicts the least recently used idle one; if all are in use, the call is refused.
     pub max_sessions: usize,
-    /// A session there that has not been used for this long is ended, unless its client listens.
+    /// Idle time after which an upstream session is ended, unless its client listens.
     pub session_idle: Duration,
-    /// Takes what backends send outside of any request.
+    /// Receives the messages that belong to no request.
     pub downstream: Arc<dyn Downstream>,
-    /// Our version as told to backends in `clientInfo`.
+    /// vmcp's version as told to backends in `clientInfo`.
     pub client_version: String,
     /// The pool of HTTP connections.
     pub http: HttpClient,

@@ -4,23 +4,24 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// Why there is no answer. No variant shows a URL, a port, a command or what a server printed; `Status::last_error`
-/// has those for operators.
+/// The reason why a call has no answer. No variant shows a URL, a port, a command or the output of a server;
+/// those are for operators, in `BackendStatus::last_error`.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CallError {
-    /// No answer and no progress within the deadline; the backend was told to stop.
+    /// Neither answer nor progress came within the deadline; the backend was told to stop.
     #[error("no answer within {} seconds", after.as_secs_f64())]
     Timeout {
-        /// The limit that was reached: the request's deadline, or `BackendSettings::max_call` if it kept reporting progress.
+        /// The limit that was reached: the request's deadline, or
+        /// [`BackendSettings::max_call`](crate::BackendSettings::max_call) if progress kept coming.
         after: Duration,
     },
-    /// The breaker is open: nothing was sent.
+    /// The circuit breaker is open: nothing was sent.
     #[error("circuit open after repeated failures, next try in {} seconds", retry_in.as_secs().max(1))]
     CircuitOpen {
-        /// When a call will be let through again.
+        /// Time until a call will be let through again.
         retry_in: Duration,
     },
-    /// The backend cannot be reached, refused us, or went away under the call.
+    /// The backend cannot be reached, refused the connection, or went away under the call.
     #[error("backend unavailable: {reason}")]
     Unavailable {
         /// Short reason.
@@ -41,7 +42,8 @@ pub enum CallError {
     /// The caller's token was cancelled; the backend was told to stop.
     #[error("cancelled by the caller")]
     Cancelled,
-    /// The answer is larger than `BackendSettings::max_message_bytes`.
+    /// The answer is larger than
+    /// [`BackendSettings::max_message_bytes`](crate::BackendSettings::max_message_bytes).
     #[error("the backend's answer exceeds the limit of {limit} bytes")]
     TooLarge {
         /// The limit in bytes.

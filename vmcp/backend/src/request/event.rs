@@ -1,4 +1,4 @@
-//! What a backend sends before its answer, or without being asked.
+//! Messages of a backend besides its answers, and where they go.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::request::RpcOutcome;
 
-/// Names a client's session, the same in every process that serves it.
+/// The id of a client's session, the same in every process that serves it.
 pub type SessionId = [u8; 16];
 
 /// One message for a client.
@@ -26,17 +26,19 @@ pub struct Question {
     pub method: Box<str>,
     /// Its parameters.
     pub params: Option<Box<RawValue>>,
-    /// Takes the answer. Dropped without one, it tells the backend that the client cannot be asked. Closed when nobody waits any more: the backend took the question back, or the call ended.
+    /// Takes the answer. Dropped without one, it tells the backend that the client cannot be asked. Closed
+    /// once no answer is wanted: the backend took the question back, or the call ended.
     pub answer: oneshot::Sender<RpcOutcome>,
 }
 
-/// Takes what belongs to no request under way. Must not wait: the reader of a backend's stream calls it.
+/// Receiver of messages that belong to no request under way.
 pub trait Downstream: fmt::Debug + Send + Sync {
-    /// `event` came from `backend`: on the upstream session of a client's `session`, or on one that clients share.
+    /// Delivers `event` of `backend`, which came on the upstream session of a client's `session`, or on a
+    /// connection that clients share (`None`). Must not block: the reader of the backend's stream calls it.
     fn deliver(&self, backend: &str, session: Option<SessionId>, event: Event);
 }
 
-/// Nobody listens; questions are refused.
+/// Drops notifications and refuses questions: the default [`Downstream`].
 #[derive(Debug)]
 pub(crate) struct NoDownstream;
 

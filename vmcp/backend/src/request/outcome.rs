@@ -1,4 +1,4 @@
-//! The outcome of a JSON-RPC request: its result or its error.
+//! Outcome of a JSON-RPC request: its result or its error.
 
 use serde_json::value::RawValue;
 use vmcp_wire::payload::{Payload, Reply};
@@ -8,17 +8,17 @@ use vmcp_wire::payload::{Payload, Reply};
 pub enum RpcOutcome {
     /// The `result` member.
     Result(Payload),
-    /// The `error` member. The backend is alive; this is not a failure of the connection.
+    /// The `error` member. The backend is alive; the connection has not failed.
     Error(Payload),
 }
 
 impl RpcOutcome {
-    /// A result.
+    /// An outcome with a copy of `result`.
     pub fn result(result: &RawValue) -> Self {
         Self::Result(result.to_owned().into())
     }
 
-    /// An error.
+    /// An outcome with a copy of `error`.
     pub fn error(error: &RawValue) -> Self {
         Self::Error(error.to_owned().into())
     }

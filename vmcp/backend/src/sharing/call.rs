@@ -1,4 +1,5 @@
-//! One request from admission to answer: breaker, deadline, cancellation, and one retry where it is safe.
+//! The way of one call from admission to answer: circuit breaker, deadline, cancellation, and one retry where
+//! it is safe.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,36 +16,37 @@ use crate::request::{CallError, Request, Response, SessionId};
 use crate::sharing::core::BackendCore;
 use crate::transport::LinkError;
 
-/// A client that allows less does not open the breaker for all others: its haste says nothing about the backend.
-const MEANT: Duration = Duration::from_secs(1);
+/// Shortest deadline whose expiry counts as a breaker failure: a hastier client says nothing about the
+/// backend, and must not open the breaker for all others.
+const MIN_BREAKER_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Runs one call of a client's.
+/// Runs one call of a client.
 pub(crate) async fn run(shared: &Arc<BackendCore>, request: Request<'_>) -> Result<Response, CallError> {
     let listener = CallListener::of(&request);
     run_for(shared, request, listener).await
 }
 
-/// Runs one call; `listener` hears what comes before its answer.
+/// Runs one call; `listener` takes the messages that come before its answer.
 pub(crate) async fn run_for(
     shared: &Arc<BackendCore>,
     request: Request<'_>,
     listener: Arc<CallListener>,
 ) -> Result<Response, CallError> {
     let permit = Permit::admit(shared)?;
-    let mut meant = request.deadline >= MEANT;
+    let mut counts = request.deadline >= MIN_BREAKER_DEADLINE;
     let result = tokio::select! {
         result = attempt(shared, &request, &listener) => result,
         () = request.cancel.cancelled() => Err(CallError::Cancelled),
         (after, asked) = listener.clock.expiry(request.deadline, shared.facts.settings.max_call) => {
-            // The backend waited for the client, not the client for the backend.
-            meant &= !asked;
+            // The backend waited for the client, not the client for the backend: no breaker failure.
+            counts &= !asked;
             Err(CallError::Timeout { after })
         }
     };
     if let Err(error @ CallError::Timeout { .. }) = &result {
         shared.remember_error(format!("{}: {error}", request.method));
     }
-    permit.settle(&result, meant);
+    permit.settle(&result, counts);
     result
 }
 
@@ -69,7 +71,8 @@ async fn attempt(
             shared.remember_error(format!("{} failed: {}", request.method, error.detail()));
         }
         let safe = error.nothing_executed() || (request.idempotent && error.answer_lost());
-        // A server that was restarted ends the connection first, and then the client's session on it.
+        // Two losses may follow each other: a restarted server ends the connection first, then knows the
+        // client's session no more.
         if retries == if main.keeps_state() { 2 } else { 1 } || !safe {
             return Err(error.into());
         }
@@ -77,15 +80,15 @@ async fn attempt(
     }
 }
 
-/// Why a call failed, and the client's upstream session if that is what the server does not know any more.
-type Failure = (LinkError, Option<Arc<Connection>>);
+/// An error, and the client's upstream session if that is what the server does not know any more.
+type AttemptError = (LinkError, Option<Arc<Connection>>);
 
 async fn once(
     shared: &Arc<BackendCore>,
     main: &Arc<Connection>,
     request: &Request<'_>,
     listener: &Arc<CallListener>,
-) -> Result<Response, Failure> {
+) -> Result<Response, AttemptError> {
     let leased = shared.sessions.lease(main, request).await.map_err(|error| (error, None))?;
     let connection = leased.as_ref().map_or(main, |(_, connection)| connection);
     if let Some(level) = request.client.log_level.as_deref().and_then(Level::parse) {
@@ -98,7 +101,8 @@ async fn once(
     }
 }
 
-/// Sets a client's log level where it is told messages already; elsewhere its next call does.
+/// Sets a client's log level on its open upstream session; a session that is not open gets it with its next
+/// call.
 pub(crate) fn set_level(shared: &BackendCore, session: SessionId, level: Level) {
     let Some(main) = shared.current.load_full() else { return };
     let connection = if main.keeps_state() { shared.sessions.live_of_client(session) } else { Some(main) };
@@ -107,7 +111,8 @@ pub(crate) fn set_level(shared: &BackendCore, session: SessionId, level: Level) 
     }
 }
 
-/// Admission by the breaker. Dropped without a result, because the caller went away, it tells the breaker nothing.
+/// Admission by the circuit breaker. Dropped without a result, because the caller went away, it records
+/// [`Verdict::Unknown`].
 struct Permit<'a> {
     shared: &'a BackendCore,
     verdict: Verdict,
@@ -120,10 +125,10 @@ impl<'a> Permit<'a> {
         Ok(Self { shared, verdict: Verdict::Unknown })
     }
 
-    fn settle(mut self, result: &Result<Response, CallError>, meant: bool) {
+    fn settle(mut self, result: &Result<Response, CallError>, counts: bool) {
         self.verdict = match result {
             Ok(_) | Err(CallError::TooLarge { .. }) => Verdict::Healthy,
-            Err(CallError::Timeout { .. }) if !meant => Verdict::Unknown,
+            Err(CallError::Timeout { .. }) if !counts => Verdict::Unknown,
             Err(CallError::Timeout { .. } | CallError::Unavailable { .. } | CallError::Protocol { .. }) => {
                 Verdict::Failed
             }

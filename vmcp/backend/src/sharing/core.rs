@@ -1,4 +1,4 @@
-//! What the handle, the calls and the two tasks of a backend share.
+//! The state of one backend that its handle, its calls and its background tasks share.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ pub(crate) struct BackendCore {
     pub(crate) facts: Arc<Facts>,
     /// The connection that calls use. Empty while there is none.
     pub(crate) current: ArcSwapOption<Connection>,
-    /// How connecting has gone so far; written by the connector.
+    /// Progress of connecting; the connector writes it.
     pub(crate) rounds: watch::Sender<ConnectRounds>,
-    /// The round that somebody waits for; written by those who wait.
+    /// The number of the round that calls wait for; the calls write it.
     pub(crate) wanted: watch::Sender<u64>,
     pub(crate) breaker: Mutex<Breaker>,
     pub(crate) discovered: watch::Sender<Option<Arc<Discovered>>>,
@@ -37,20 +37,20 @@ pub(crate) struct BackendCore {
     pub(crate) calls: TaskTracker,
 }
 
-/// A round is a series of attempts that ended in a connection or in failure.
+/// Rounds of connecting: each is a series of attempts that ended in a connection or in failure.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConnectRounds {
-    /// ConnectRounds that have ended.
+    /// Rounds that have ended.
     pub(crate) ended: u64,
-    /// Why the last one failed; `None` when it made a connection.
+    /// The error of the last round; `None` if it made a connection.
     pub(crate) error: Option<LinkError>,
 }
 
-/// The changing part of `Status`.
+/// The changing part of [`BackendStatus`].
 #[derive(Debug, Default)]
 pub(crate) struct LiveStatus {
     pub(crate) state: BackendState,
-    /// When `state` last changed.
+    /// The time of the last change of `state`.
     pub(crate) since: Option<SystemTime>,
     pub(crate) connected_at: Option<SystemTime>,
     pub(crate) connections: u32,
@@ -77,7 +77,8 @@ impl BackendCore {
         }
     }
 
-    /// The connection, made first if need be. All who wait share one round of attempts (GOB-17).
+    /// Returns the connection, made first if need be. Single flight: all callers that wait share one round of
+    /// attempts.
     pub(crate) async fn connected(&self) -> Result<Arc<Connection>, LinkError> {
         let mut rounds = self.rounds.subscribe();
         loop {
@@ -101,12 +102,12 @@ impl BackendCore {
         }
     }
 
-    /// Whether something went wrong since the last connection was made, or with the first one.
+    /// True if an error was recorded since the last connection was made, or before the first one.
     fn has_failed(&self) -> bool {
         self.live.lock().last_error.is_some()
     }
 
-    /// Asks for the connector to run round number `round`, unless it already has.
+    /// Asks the connector for round number `round`, unless it has run already.
     pub(crate) fn want(&self, round: u64) {
         self.wanted.send_if_modified(|wanted| {
             let later = round > *wanted;
@@ -115,7 +116,7 @@ impl BackendCore {
         });
     }
 
-    /// Nobody uses `connection` for a new call any more, and the connector makes another.
+    /// Gives up a dead connection: no new call uses it, and the connector makes another.
     pub(crate) fn discard(&self, connection: &Arc<Connection>, error: &LinkError) {
         tracing::info!(error = error.detail(), "connection ended");
         self.remember_error(error.detail());
@@ -123,7 +124,7 @@ impl BackendCore {
         connection.channel.closed.cancel();
     }
 
-    /// Empties `current` if it still is this connection.
+    /// Empties `current` if it still holds this connection: the connector may have replaced it meanwhile.
     pub(crate) fn forget(&self, connection: &Arc<Connection>) {
         let current = self.current.load();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
@@ -169,7 +170,7 @@ impl BackendCore {
     }
 }
 
-/// `serverInfo`, as far as it can be read.
+/// The readable part of `serverInfo`.
 #[derive(Default, serde::Deserialize)]
 struct ServerInfo {
     name: Option<String>,

@@ -1,5 +1,5 @@
-//! One upstream session: ours at a legacy HTTP server that keeps state, for one client session or for all clients that
-//! can be asked the same.
+//! One upstream session: ours at a legacy HTTP server that keeps state, for one client session or for all
+//! clients that can be asked the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +13,14 @@ use crate::connection::Connection;
 use crate::inbound::SessionOwner;
 use crate::sharing::session_stream::SessionStream;
 
-/// A place in the [`SessionPool`](super::session_pool::SessionPool): empty until the first call opens the session, and
-/// empty again after [`UpstreamSession::end`].
+/// A place in the [`SessionPool`](super::session_pool::SessionPool): empty until the first call opens the
+/// session, and empty again after [`UpstreamSession::end`].
 #[derive(Debug)]
 pub(crate) struct UpstreamSession {
     pub(crate) owner: SessionOwner,
     pub(crate) connection: ArcSwapOption<Connection>,
-    /// Held while the session is opened (single flight): calls that arrive meanwhile wait and share the result.
+    /// Held while the session is opened (single flight): calls that arrive meanwhile wait and share the
+    /// result.
     pub(crate) opening: tokio::sync::Mutex<()>,
     usage: Mutex<Usage>,
     /// Reads the session's GET stream.
@@ -69,7 +70,8 @@ impl UpstreamSession {
         }
     }
 
-    /// Takes a lease. The caller holds the lock of the pool, so that the reaper cannot see the session idle in between.
+    /// Takes a lease. The caller holds the lock of the pool, so that the reaper cannot see the session idle
+    /// in between.
     pub(crate) fn lease(self: &Arc<Self>) -> SessionLease {
         self.usage.lock().calls += 1;
         SessionLease { session: Arc::clone(self) }
@@ -88,7 +90,8 @@ impl UpstreamSession {
 
     /// Marks the session as ended and takes its connection, which the caller closes.
     pub(crate) fn retire(&self) -> Option<Arc<Connection>> {
-        // Before the swap: an opening that stores its connection after the swap sees the mark and closes it itself.
+        // Before the swap: an opening that stores its connection after the swap sees the mark and closes it
+        // itself.
         self.ended.store(true, Ordering::SeqCst);
         self.connection.swap(None)
     }

@@ -1,9 +1,9 @@
 //! The pool of upstream sessions at a legacy HTTP server that keeps state.
 //!
-//! A client session gets an upstream session of its own: opened at its first call (single flight), ended with it, or
-//! reaped when it was idle for `session_idle`. Clients without a session (the modern era) share one for each set of
-//! things that they can be asked. At most `max_sessions` are open; one more evicts the least recently used idle one,
-//! and is refused if all are in use.
+//! A client session gets an upstream session of its own: opened at its first call (single flight), ended with
+//! it, or reaped when it was idle for `session_idle`. Clients without a session (the modern era) share one
+//! for each set of things that they can be asked. At most `max_sessions` are open; one more evicts the least
+//! recently used idle one, and is refused if all are in use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ use crate::transport::{self, LinkError};
 /// Bounds of the pause between two runs of the reaper, which is a quarter of `session_idle`.
 const MIN_REAP_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_REAP_INTERVAL: Duration = Duration::from_mins(1);
-/// Divisor of `session_idle`: an idle session's GET stream is closed after `session_idle / STREAM_IDLE_DIVISOR`; the
-/// session itself lives on.
+/// Divisor of `session_idle`: an idle session's GET stream is closed after `session_idle /
+/// STREAM_IDLE_DIVISOR`; the session itself lives on.
 const STREAM_IDLE_DIVISOR: u32 = 30;
-/// Time a call waits for the GET stream to open, on which the server may ask its questions; then the call goes on
-/// without.
+/// Time a call waits for the GET stream to open, on which the server may ask its questions; then the call
+/// goes on without.
 const STREAM_OPEN_TIMEOUT: Duration = Duration::from_millis(500);
 /// Sessions closed side by side when the backend stops.
 const MAX_CONCURRENT_CLOSES: usize = 32;
@@ -79,7 +79,8 @@ impl SessionPool {
         Self { facts, sessions, listening, reaping: AtomicBool::new(false) }
     }
 
-    /// Leases the upstream session for `request` and opens it if need be; `None` if the main connection serves it.
+    /// Leases the upstream session for `request` and opens it if need be; `None` if the main connection
+    /// serves it.
     pub(crate) async fn lease(
         self: &Arc<Self>,
         main: &Arc<Connection>,
@@ -96,7 +97,8 @@ impl SessionPool {
             }
             return Ok(Some((lease, connection)));
         }
-        // A task of its own: the call that opens the session may be cancelled, and others wait for the session.
+        // A task of its own: the call that opens the session may be cancelled, and others wait for the
+        // session.
         let opening =
             Arc::clone(self).open(Arc::clone(main), Arc::clone(lease.session()), request.client.clone());
         let opened = tokio::spawn(opening.in_current_span()).await;
@@ -125,7 +127,8 @@ impl SessionPool {
         let opened =
             timeout(after, era::introduce(&channel, main.server.revision, info, &capabilities)).await;
         let server = opened.unwrap_or(Err(LinkError::ConnectTimeout { after }))?;
-        // All sessions say the same about the server, and there may be thousands of them: one copy serves all.
+        // All sessions say the same about the server, and there may be thousands of them: one copy serves
+        // all.
         let same = server.revision == main.server.revision && server.logs == main.server.logs;
         let server = if same { Arc::clone(&main.server) } else { Arc::new(server) };
         let connection = Arc::new(Connection { channel: Arc::new(channel), server });
@@ -178,8 +181,8 @@ impl SessionPool {
         tokio::spawn(stop.run_until_cancelled_owned(reap).in_current_span());
     }
 
-    /// Ends sessions idle for `idle`, and closes the streams of those idle for a part of it. A session whose client
-    /// listens is not idle: the server may have something to say.
+    /// Ends sessions idle for `idle`, and closes the streams of those idle for a part of it. A session whose
+    /// client listens is not idle: the server may have something to say.
     fn end_idle(&self, idle: Duration) {
         let mut sessions = self.sessions.lock();
         let unused = |session: &UpstreamSession, time| {
@@ -251,8 +254,8 @@ impl SessionPool {
         }
     }
 
-    /// Opens the GET stream as [`SessionPool::follow`] does, and waits until the server has answered: a question that
-    /// it asks before has nobody to go to.
+    /// Opens the GET stream as [`SessionPool::follow`] does, and waits until the server has answered: a
+    /// question that it asks before has nobody to go to.
     async fn follow_first(&self, session: &UpstreamSession) {
         if let Some(opened) = self.follow(session) {
             let _ = timeout(STREAM_OPEN_TIMEOUT, opened).await;

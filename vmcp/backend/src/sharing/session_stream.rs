@@ -1,5 +1,5 @@
-//! The GET stream of one upstream session: opened while somebody can take what the server sends on it, closed when the
-//! session is idle, opened again by the next call.
+//! The GET stream of one upstream session: opened while somebody can take what the server sends on it, closed
+//! when the session is idle, opened again by the next call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +22,8 @@ pub(crate) struct SessionStream {
 }
 
 impl SessionStream {
-    /// Closes the stream and leaves the session open: an idle stream holds a socket and its buffers at both ends, an
-    /// idle session only an id.
+    /// Closes the stream and leaves the session open: an idle stream holds a socket and its buffers at both
+    /// ends, an idle session only an id.
     pub(crate) fn close_idle(&self) {
         let mut reader = self.reader.lock();
         if reader.take_if(|reader| !reader.is_finished()).is_some() {
@@ -41,8 +41,8 @@ impl SessionStream {
         self.reader.lock().take();
     }
 
-    /// Opens the stream if it is `wanted` and not open, closes it if it is not wanted. `connection` is asked for under
-    /// the lock, so that two callers never open two streams.
+    /// Opens the stream if it is `wanted` and not open, closes it if it is not wanted. `connection` is asked
+    /// for under the lock, so that two callers never open two streams.
     ///
     /// The receiver that is returned ends when the server has answered the GET.
     pub(crate) fn follow(

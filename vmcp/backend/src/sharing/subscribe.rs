@@ -1,4 +1,4 @@
-//! SubscriptionRegistry in force on whatever the main connection is.
+//! Subscribes at the backend on behalf of clients, and renews the subscriptions on each new connection.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::sharing::call;
 use crate::sharing::core::BackendCore;
 use crate::sharing::subscription_registry::ResourceTopic;
 
-/// One count of a topic; given back when dropped.
+/// One count of a topic, given back if dropped before it is kept: on an error, a timeout, or when the caller
+/// goes away.
 struct TopicReference<'a> {
     shared: &'a Arc<BackendCore>,
     topic: Arc<ResourceTopic>,
@@ -30,7 +31,8 @@ impl Drop for TopicReference<'_> {
     }
 }
 
-/// Counts a subscriber of `uri`, and asks the backend unless it was asked before. An error of any kind counts nobody.
+/// Counts a subscriber of `uri`, and asks the backend unless it was asked before. Any answer but a result
+/// counts no subscriber.
 pub(crate) async fn subscribe(shared: &Arc<BackendCore>, uri: &str) -> Result<RpcOutcome, CallError> {
     let topic = shared.subscriptions.count(uri)?;
     let mut reference = TopicReference { shared, topic, kept: false };
@@ -62,7 +64,8 @@ async fn tell(shared: &Arc<BackendCore>, topic: &ResourceTopic) -> Result<RpcOut
     if *told {
         return Ok(RpcOutcome::result(empty_object()));
     }
-    // If the caller goes away before the answer, the server may have been told.
+    // Set before the await: if the caller goes away before the answer, the server may have been told, and
+    // must then be told to unsubscribe.
     *told = true;
     let outcome = send(shared, methods::SUBSCRIBE, &topic.uri).await;
     *told = matches!(outcome, Ok(RpcOutcome::Result(_)));
@@ -77,7 +80,7 @@ async fn send(shared: &Arc<BackendCore>, method: &str, uri: &str) -> Result<RpcO
     call::run_for(shared, request, ours).await.map(|done| done.outcome)
 }
 
-/// Takes one subscriber back. The backend is told when it was the last, in the background.
+/// Takes one subscriber back. The last one's topic is unsubscribed in the background.
 pub(crate) fn unsubscribe(shared: &Arc<BackendCore>, uri: &str) {
     let Some(topic) = shared.subscriptions.discount(uri) else { return };
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -94,10 +97,10 @@ pub(crate) fn unsubscribe(shared: &Arc<BackendCore>, uri: &str) {
     });
 }
 
-/// Subscribes again on a new legacy connection.
+/// Subscribes again on a new legacy connection, and tells the subscribers to look again.
 pub(crate) async fn resume(shared: &Arc<BackendCore>) {
     for topic in shared.subscriptions.topics() {
-        // Who has not been told yet has a subscriber that is about to.
+        // A topic that was never told has a subscriber that is about to tell it.
         if !std::mem::take(&mut *topic.told.lock().await) {
             continue;
         }
@@ -112,10 +115,10 @@ pub(crate) async fn resume(shared: &Arc<BackendCore>) {
     announce(shared);
 }
 
-/// Tells all subscribers to look again: what was updated while nobody listened was announced to nobody.
+/// Tells all subscribers to look again: updates during a gap were announced to no stream.
 pub(crate) fn announce(shared: &BackendCore) {
     for topic in shared.subscriptions.topics() {
-        // Who is being told just now has missed nothing.
+        // A topic whose lock is held is being subscribed just now, and has missed nothing.
         if topic.told.try_lock().is_ok_and(|told| *told)
             && let Some(message) = updated(&topic.uri)
         {
@@ -128,7 +131,7 @@ pub(crate) fn announce(shared: &BackendCore) {
     }
 }
 
-/// A `notifications/resources/updated` of our own.
+/// The `notifications/resources/updated` that vmcp sends by itself.
 fn updated(uri: &str) -> Option<Box<RawValue>> {
     let params = format!(r#"{{"uri":{}}}"#, text::quoted(uri));
     let message = rpc::notification(methods::RESOURCE_UPDATED, Some(params.into()));

@@ -1,4 +1,5 @@
-//! Resources and tasks that clients want to hear of, counted by URI and id.
+//! Reference-counted upstream subscriptions: resources by URI, tasks by id. The registry only counts;
+//! [`subscribe`](super::subscribe) and the notification stream put the counts in force.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,18 +14,19 @@ use vmcp_json::text;
 use crate::request::{CallError, RpcOutcome, empty_object};
 use crate::transport::LinkError;
 
-/// URIs and task ids of one backend, each kind; and how long one may be, in bytes.
+/// Resources, and tasks, that may be subscribed to at one backend; one more is refused.
 const MAX_TOPICS: usize = 1000;
+/// Bytes of one URI or task id; a longer one is refused.
 const MAX_NAME_BYTES: usize = 8 * 1024;
-/// How long a modern server may take to confirm a subscription that it was asked for.
+/// Time for a modern server to confirm a subscription; then the subscriber gets a timeout.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Default)]
 pub(crate) struct SubscriptionRegistry {
     wanted: Mutex<WantedTopics>,
-    /// Counts the changes of what is wanted.
+    /// Version of the wanted topics, raised by every change of them.
     pub(crate) version: watch::Sender<u64>,
-    /// What a modern server has confirmed.
+    /// The version that the modern server confirmed last.
     in_force: watch::Sender<ConfirmedVersion>,
 }
 
@@ -41,13 +43,14 @@ pub(crate) struct ConfirmedVersion {
     pub(crate) refusal: Option<Box<RawValue>>,
 }
 
-/// A resource that somebody wants to hear of.
+/// A resource with its subscribers.
 #[derive(Debug)]
 pub(crate) struct ResourceTopic {
     pub(crate) uri: Box<str>,
-    /// Changed under the lock of `WantedTopics` only.
+    /// Subscribers; changed only under the lock of [`WantedTopics`].
     count: Mutex<usize>,
-    /// Whether the backend knows. Held while it is told, so that orders do not overtake each other.
+    /// True if the backend was told. Held while it is told, so that subscribe and unsubscribe do not overtake
+    /// each other.
     pub(crate) told: tokio::sync::Mutex<bool>,
 }
 
@@ -58,7 +61,8 @@ impl ResourceTopic {
 }
 
 impl SubscriptionRegistry {
-    /// `resourceSubscriptions` and `taskIds` as JSON arrays, each absent when empty, and their version.
+    /// Returns the version, `resourceSubscriptions` and `taskIds` of a filter as JSON arrays, each absent if
+    /// empty.
     pub(crate) fn filter(&self) -> (u64, Option<String>, Option<String>) {
         let wanted = self.wanted.lock();
         let array = |entries: Vec<String>| (!entries.is_empty()).then(|| format!("[{}]", entries.join(",")));
@@ -68,7 +72,7 @@ impl SubscriptionRegistry {
         (*self.version.borrow(), resources, tasks)
     }
 
-    /// A modern server has confirmed, or refused, what was wanted.
+    /// Records that a modern server has confirmed, or refused, a version.
     pub(crate) fn confirm(&self, in_force: ConfirmedVersion) {
         self.in_force.send_replace(in_force);
     }
@@ -95,7 +99,7 @@ impl SubscriptionRegistry {
         Ok(topic)
     }
 
-    /// Takes one count back. The topic, when it was the last.
+    /// Takes one count back; returns the topic if it was the last.
     pub(crate) fn discount(&self, uri: &str) -> Option<Arc<ResourceTopic>> {
         let wanted = self.wanted.lock();
         let topic = wanted.resources.get(uri)?;
@@ -116,7 +120,7 @@ impl SubscriptionRegistry {
         }
     }
 
-    /// Starts to watch a task.
+    /// Counts a watcher of a task.
     pub(crate) fn watch(&self, id: &str) -> Result<(), CallError> {
         let mut wanted = self.wanted.lock();
         if let Some(count) = wanted.tasks.get_mut(id) {
@@ -129,7 +133,7 @@ impl SubscriptionRegistry {
         Ok(())
     }
 
-    /// Ends one watch of a task.
+    /// Takes back one watcher of a task.
     pub(crate) fn unwatch(&self, id: &str) {
         let mut wanted = self.wanted.lock();
         let Some(count) = wanted.tasks.get_mut(id) else { return };
@@ -140,7 +144,7 @@ impl SubscriptionRegistry {
         }
     }
 
-    /// Waits until the listener has what is wanted now in force.
+    /// Waits until the notification stream has the topics wanted now in force.
     pub(crate) async fn confirmed(&self) -> Result<RpcOutcome, CallError> {
         let version = *self.version.borrow();
         let mut in_force = self.in_force.subscribe();

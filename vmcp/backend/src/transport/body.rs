@@ -1,4 +1,4 @@
-//! ClockReading HTTP bodies within bounds.
+//! Reads HTTP bodies within bounds: whole, or as server-sent events.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use vmcp_wire::sse;
 
 use crate::transport::link_error::{LinkError, chain};
 
-/// How long the end of a stream may take after the message that we wanted.
-const DRAIN: Duration = Duration::from_secs(2);
+/// Time for a stream to end after the wanted message; then its connection is closed instead of reused.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The whole body in the pieces that came, read as an answer on the way.
+/// Collects the whole body in the pieces that came, without joining them, and scans it as a JSON-RPC answer
+/// on the way. A body over `limit` bytes is an error.
 pub(super) async fn collect(
     mut body: Incoming,
     limit: usize,
@@ -40,7 +41,7 @@ pub(super) async fn collect(
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, LinkError> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| LinkError::Closed { detail: chain(&error) })?;
-        // Trailers say nothing to us.
+        // Trailers carry nothing of MCP.
         if let Ok(data) = frame.into_data() {
             return Ok(Some(data));
         }
@@ -52,11 +53,11 @@ async fn next(body: &mut Incoming) -> Result<Option<Bytes>, LinkError> {
 pub(super) fn drain(mut body: Incoming) {
     let mut rest = async move { while let Some(Ok(_)) = body.frame().await {} }.boxed();
     if (&mut rest).now_or_never().is_none() {
-        tokio::spawn(timeout(DRAIN, rest));
+        tokio::spawn(timeout(DRAIN_TIMEOUT, rest));
     }
 }
 
-/// The events of a body, as they come.
+/// Server-sent events of a body, as they come.
 pub(super) struct Events {
     body: Incoming,
     decoder: sse::Decoder,
@@ -64,7 +65,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Events of at most `limit` bytes.
+    /// Events of at most `limit` bytes each; a larger one is an error.
     pub(super) fn new(body: Incoming, limit: usize) -> Self {
         Self { body, decoder: sse::Decoder::new(limit), chunk: Bytes::new() }
     }
@@ -88,7 +89,7 @@ impl Events {
         }
     }
 
-    /// How long the server wants us to wait before we continue a broken stream.
+    /// The pause before a broken stream is continued, if the server set one with `retry:`.
     pub(super) fn retry(&self) -> Option<Duration> {
         self.decoder.retry().map(Duration::from_millis)
     }

@@ -1,4 +1,4 @@
-//! A link to a backend, and how requests are written for it.
+//! Writes requests for a backend's era and sends them over its link.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::transport::link::Link;
 use crate::transport::link_error::LinkError;
 use crate::transport::prepared_request::PreparedRequest;
 
-/// A link and what is needed to write requests for it.
+/// A [`Link`], the messages that come in on it, and the facts from which its requests are written.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) link: Link,
     pub(crate) inbound: Arc<Inbound>,
-    /// `clientInfo` of ours, as JSON.
+    /// vmcp's own `clientInfo`, as JSON.
     pub(crate) client_info: String,
-    /// Cancelled when the link is of no further use, and to end it.
+    /// Cancelled once the link is dead; cancel it to close the link.
     pub(crate) closed: CancellationToken,
 }
 
@@ -58,7 +58,8 @@ impl Channel {
         };
         let translated = translate::request(request.method, &params, &plan);
         let message = Bytes::from(rpc::request(id, request.method, translated));
-        // A legacy server may ask meanwhile, and whom it asks depends on all who have calls under way.
+        // Every call on a legacy link is routed, even one that can take no events: only the set of all calls
+        // under way tells whose client the server may ask.
         let heard = |listener: &&Arc<CallListener>| {
             token.is_some() || listener.events.is_some() || revision.era() == Era::Legacy
         };
@@ -67,7 +68,7 @@ impl Channel {
         self.link.exchange(PreparedRequest { id, message, request, revision }).await
     }
 
-    /// What the era wants in `_meta`.
+    /// The reserved `_meta` keys that the era wants.
     fn stamp<'a>(&'a self, revision: Revision, request: &'a Request<'_>) -> Stamp<'a> {
         match revision.era() {
             Era::Legacy => Stamp::Legacy,

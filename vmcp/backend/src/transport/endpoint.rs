@@ -39,7 +39,7 @@ impl Endpoint {
         Ok(Self { client, uri: uri(url)?, headers })
     }
 
-    /// The same backend at another of its URLs.
+    /// This backend at another of its URLs.
     pub(super) fn at(&self, url: &Url) -> Result<Self, LinkError> {
         Ok(Self { uri: uri(url)?, ..self.clone() })
     }
@@ -91,7 +91,7 @@ fn uri(url: &Url) -> Result<Uri, LinkError> {
         .map_err(|_| LinkError::Connect { detail: "the configured url is unusable".to_owned() })
 }
 
-/// Whether a response is a stream of events.
+/// True if a response is a stream of server-sent events.
 pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     kind.trim_start().get(..17).is_some_and(|kind| kind.eq_ignore_ascii_case("text/event-stream"))

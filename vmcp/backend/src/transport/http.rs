@@ -1,4 +1,5 @@
-//! Streamable HTTP, both eras: one POST a request, answered as JSON or as a stream of events.
+//! Streamable HTTP transport, both eras: one POST a request, answered as JSON or as a stream of server-sent
+//! events.
 
 mod receive;
 mod stream;
@@ -23,10 +24,10 @@ use crate::transport::prepared_request::PreparedRequest;
 const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 const REVISION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
 const LAST_EVENT: HeaderName = HeaderName::from_static(headers::LAST_EVENT_ID);
-/// How long ending a session may take; the server forgets it some day anyway.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// Time for the DELETE that ends a session; a server that misses it forgets the session by itself.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Cheap to clone: replies and cancellations are sent by tasks of their own.
+/// One session's link to a server. Cheap to clone: tasks of their own send replies and cancellations.
 #[derive(Clone, Debug)]
 pub(crate) struct Http(Arc<Inner>);
 
@@ -36,9 +37,10 @@ struct Inner {
     inbound: Arc<Inbound>,
     limit: usize,
     closed: CancellationToken,
-    /// Answers on their way to the server.
+    /// Permits for answers on their way to the server.
     answers: Arc<Semaphore>,
-    /// What a legacy server wants with each request after `initialize`; the session only if it has them.
+    /// Header values that a legacy server wants on each request after `initialize`; only servers that keep
+    /// state give a session.
     session: OnceLock<HeaderValue>,
     revision: OnceLock<HeaderValue>,
 }
@@ -51,11 +53,11 @@ impl Http {
         closed: CancellationToken,
     ) -> Self {
         let (session, revision) = (OnceLock::new(), OnceLock::new());
-        let answers = Arc::new(Semaphore::new(stream::MOST_ANSWERS));
+        let answers = Arc::new(Semaphore::new(stream::MAX_ANSWERS));
         Self(Arc::new(Inner { endpoint, inbound, limit, closed, answers, session, revision }))
     }
 
-    /// A link of its own to the same server.
+    /// A link of its own to the same server, without a session yet.
     pub(crate) fn sibling(&self, inbound: Arc<Inbound>, closed: CancellationToken) -> Self {
         Self::new(self.0.endpoint.clone(), inbound, self.0.limit, closed)
     }
@@ -82,16 +84,16 @@ impl Http {
         if status.is_success() { Ok(()) } else { Err(LinkError::Status(status)) }
     }
 
-    /// Remembers what a legacy server negotiated; it is sent with every request from now on.
+    /// Remembers the revision that a legacy server negotiated; every later request carries it.
     pub(crate) fn negotiated(&self, revision: Revision) {
         let _ = self.0.revision.set(HeaderValue::from_static(revision.as_str()));
     }
 
-    /// Ends a legacy session.
+    /// Ends the legacy session, if there is one.
     pub(crate) async fn close(&self) {
         if self.0.session.get().is_some() {
-            let goodbye = self.0.endpoint.delete(self.session_headers());
-            let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+            let delete = self.0.endpoint.delete(self.session_headers());
+            let _ = tokio::time::timeout(DELETE_TIMEOUT, delete).await;
         }
     }
 
@@ -113,7 +115,7 @@ impl Http {
             let pair = name.zip(HeaderValue::from_str(value).ok());
             pair.map(|(name, value)| all.insert(name, value)).is_some()
         };
-        // A trace that is no header value is of no use to anybody; the call is.
+        // A trace that is no valid header value is left out; the call is worth more.
         let trace = &request.trace;
         for (name, value) in [
             ("traceparent", &trace.traceparent),
@@ -134,14 +136,14 @@ impl Http {
         Ok(all)
     }
 
-    /// Whether the server gave us a session.
+    /// True if the server gave a session id.
     pub(crate) fn has_session(&self) -> bool {
         self.0.session.get().is_some()
     }
 }
 
-/// A request under way at a legacy server. Dropped before its answer, it tells the server to stop: closing the stream
-/// means nothing to it.
+/// A request under way at a legacy server. Dropped before its answer, it sends `notifications/cancelled`: a
+/// closed stream means nothing to such a server.
 struct CancelOnDrop<'a> {
     http: Option<&'a Http>,
     id: u64,

@@ -18,7 +18,7 @@ pub(crate) enum Link {
     Duplex(Duplex),
 }
 
-/// A two-way stream and the task that reads it; the task ends after the connection's `closed` token is cancelled.
+/// A two-way stream and the task that reads it, which ends after the channel's `closed` token is cancelled.
 #[derive(Debug)]
 pub(crate) struct Duplex {
     pub(crate) mux: Arc<mux::Mux>,
@@ -47,13 +47,13 @@ impl Link {
         }
     }
 
-    /// Whether the link is of no further use after `error`. Over HTTP the end of one request's stream says nothing about
+    /// True if the link is dead after `error`. Over HTTP the end of one request's stream says nothing about
     /// others.
     pub(crate) fn ends_with(&self, error: &LinkError) -> bool {
         error.nothing_executed() || (error.answer_lost() && matches!(self, Self::Duplex(_)))
     }
 
-    /// Why a two-way stream ended by itself, if it did.
+    /// The reason why a two-way stream ended by itself, if it did.
     pub(crate) fn end_reason(&self) -> Option<String> {
         match self {
             Self::Http(_) => None,

@@ -1,4 +1,4 @@
-//! How one exchange with a backend fails, seen from the connection.
+//! Errors of one exchange with a backend, as the connection sees them; [`CallError`] is what a caller gets.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use thiserror::Error;
 
 use crate::request::CallError;
 
-/// `Display` is safe to show to clients; `detail` is for operators and may name hosts and show what a server printed.
+/// Failure of one exchange. `Display` is safe to show to clients; [`LinkError::detail`] is for operators and
+/// may name hosts and show what a server printed.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum LinkError {
-    /// Nothing was sent.
+    /// The transport could not connect; nothing was sent.
     #[error("cannot connect")]
     Connect { detail: String },
     #[error("connection timeout")]
@@ -18,10 +19,10 @@ pub(crate) enum LinkError {
     /// The connection ended under a request, which may or may not have been executed.
     #[error("the connection ended before the answer")]
     Closed { detail: String },
-    /// The link was already closed when the request came: nothing was sent.
+    /// The link was already closed when the request came; nothing was sent.
     #[error("the connection has ended")]
     Gone { detail: String },
-    /// The server does not know our session, or our era, any more. Nothing was executed.
+    /// The server does not know the session, or the era, any more; nothing was executed.
     #[error("the session has ended")]
     SessionLost,
     /// 401 or 403.
@@ -37,7 +38,7 @@ pub(crate) enum LinkError {
     Unsendable(String),
     #[error("the answer exceeds the limit of {limit} bytes")]
     TooLarge { limit: usize },
-    /// There is no connection at present, and the caller does not wait for one.
+    /// There is no connection at present, and `fail_fast` lets no caller wait for one.
     #[error("the server has ended and is being started again")]
     Down,
     #[error("the backend was stopped")]
@@ -45,17 +46,17 @@ pub(crate) enum LinkError {
 }
 
 impl LinkError {
-    /// The backend cannot have executed the request: sending it again is safe (GOB-24).
+    /// True if the backend cannot have executed the request, so that sending it again is safe.
     pub(crate) fn nothing_executed(&self) -> bool {
         matches!(self, Self::Connect { .. } | Self::Gone { .. } | Self::SessionLost)
     }
 
-    /// The request may have been executed, but its answer is lost.
+    /// True if the request may have been executed and its answer is lost.
     pub(crate) fn answer_lost(&self) -> bool {
         matches!(self, Self::Closed { .. })
     }
 
-    /// For `Status::last_error` and logs.
+    /// The error with its details, for `BackendStatus::last_error` and logs.
     pub(crate) fn detail(&self) -> String {
         match self {
             Self::Connect { detail } | Self::Closed { detail } | Self::Gone { detail } => {
@@ -78,7 +79,7 @@ impl From<LinkError> for CallError {
     }
 }
 
-/// An error with all its causes: hyper's outermost message alone says nothing.
+/// The error and all its causes in one line: hyper's outermost message alone says nothing.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,5 @@
-//! Requests and answers over one two-way stream of messages (stdio, HTTP+SSE), matched by our own ids.
+//! Multiplexes requests over one two-way stream of messages (stdio, HTTP+SSE): answers are matched by vmcp's
+//! own request ids.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -17,10 +18,11 @@ use crate::request::RpcOutcome;
 use crate::transport::link_error::LinkError;
 use crate::transport::prepared_request::PreparedRequest;
 
-/// Messages waiting to be written. A backend that does not read makes callers wait here, within their deadlines.
-const QUEUE: usize = 64;
+/// Messages waiting to be written. A backend that does not read makes callers wait here (backpressure),
+/// within their deadlines.
+const MAX_QUEUED_MESSAGES: usize = 64;
 
-/// A message to write. `id` names the request whose failure it would be if it cannot be sent.
+/// A message to write. `id` names the request that fails if the message cannot be sent.
 #[derive(Debug)]
 pub(crate) struct QueuedMessage {
     pub(crate) id: Option<u64>,
@@ -33,24 +35,24 @@ pub(crate) struct Mux {
     outgoing: mpsc::Sender<QueuedMessage>,
     pending: Mutex<PendingAnswers>,
     closed: CancellationToken,
-    /// Messages that were no JSON-RPC, and answers that nobody waited for.
+    /// Messages that were no JSON-RPC, and answers to no request under way.
     ignored: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct PendingAnswers {
     waiting: HashMap<u64, oneshot::Sender<Result<RpcOutcome, LinkError>>>,
-    /// Set once: nothing can be asked any more.
+    /// Reason of the end, set once; a stream that has ended takes no requests.
     ended: Option<String>,
 }
 
 impl Mux {
-    /// The second value is what the transport has to write.
+    /// A multiplexer, and the queue of messages that the transport has to write.
     pub(crate) fn new(
         inbound: Arc<Inbound>,
         closed: CancellationToken,
     ) -> (Arc<Self>, mpsc::Receiver<QueuedMessage>) {
-        let (outgoing, to_write) = mpsc::channel(QUEUE);
+        let (outgoing, to_write) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let pending = Mutex::default();
         (Arc::new(Self { inbound, outgoing, pending, closed, ignored: AtomicU64::new(0) }), to_write)
     }
@@ -90,14 +92,15 @@ impl Mux {
                     delivery.try_send();
                 }
             }
-            Ok(Message::Request(request)) => self.asked(&request),
+            Ok(Message::Request(request)) => self.handle_request(&request),
             Err(error) => self.ignore(&error.to_string(), bytes),
         }
     }
 
-    fn asked(&self, request: &Request<'_>) {
+    fn handle_request(&self, request: &Request<'_>) {
         match self.inbound.request(request, None) {
-            // A backend that asks without reading gets no answers.
+            // `try_send`: a backend that asks without reading loses the answers, and the reader never waits
+            // for it.
             Reaction::Answer(message) => drop(self.outgoing.try_send(QueuedMessage { id: None, message })),
             Reaction::Ask(delivery, waiting) => {
                 if let Some(delivery) = delivery {
@@ -115,14 +118,14 @@ impl Mux {
         }
     }
 
-    /// Ends one request: its message could not be sent.
+    /// Fails one request: its message could not be sent.
     pub(crate) fn fail(&self, id: u64, error: LinkError) {
         if let Some(waiting) = self.pending.lock().waiting.remove(&id) {
             let _ = waiting.send(Err(error));
         }
     }
 
-    /// Ends all requests under way and refuses new ones. The first reason stays.
+    /// Fails all requests under way and refuses new ones. The first reason stays.
     pub(crate) fn end(&self, reason: impl Into<String>) {
         let mut pending = self.pending.lock();
         pending.ended.get_or_insert_with(|| reason.into());
@@ -131,7 +134,7 @@ impl Mux {
         self.closed.cancel();
     }
 
-    /// Counts something that is no message for us and shows its beginning in the log.
+    /// Counts something that is no expected message and logs its first 200 bytes.
     pub(crate) fn ignore(&self, why: &str, bytes: &[u8]) {
         let count = self.ignored.fetch_add(1, Ordering::Relaxed) + 1;
         let start = String::from_utf8_lossy(bytes.get(..200).unwrap_or(bytes)).into_owned();
@@ -157,7 +160,7 @@ impl Mux {
         }
     }
 
-    /// Why nothing can be asked any more, once that is so.
+    /// The reason of the end, once the stream has ended.
     pub(crate) fn ended(&self) -> Option<String> {
         self.pending.lock().ended.clone()
     }

@@ -1,4 +1,4 @@
-//! Opens links to a backend.
+//! Opens links to a backend by its configured transport.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) async fn open(facts: &Facts) -> Result<Channel, LinkError> {
         Transport::Stdio { command, args, env, cwd } => {
             let in_our_place = settings.in_our_place;
             let program = stdio::Program { command, args, env, cwd: cwd.as_deref(), in_our_place };
-            let limits = stdio::Limits { line_bytes: limit, kill_grace: settings.kill_grace };
+            let limits = stdio::ProcessLimits { line_bytes: limit, kill_grace: settings.kill_grace };
             let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone());
             let task = stdio::start(&program, limits, Arc::clone(&mux), to_write, closed.clone())?;
             Link::Duplex(Duplex::new(mux, task))
@@ -43,7 +43,7 @@ pub(crate) async fn open(facts: &Facts) -> Result<Channel, LinkError> {
     Ok(Channel { link, inbound, client_info: client_info(facts), closed })
 }
 
-/// Another session at the server of `main`.
+/// Opens a link of its own for another session at the server of `main`; only streamable HTTP has sessions.
 pub(crate) fn sibling(facts: &Facts, main: &Channel, owner: SessionOwner) -> Result<Channel, LinkError> {
     let Link::Http(http) = &main.link else {
         return Err(LinkError::Unsendable("this transport has no sessions".to_owned()));

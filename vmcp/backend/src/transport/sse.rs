@@ -1,4 +1,5 @@
-//! HTTP with server-sent events, as of 2024-11-05: answers come on one GET stream, requests go to a URL it names.
+//! HTTP+SSE transport of 2024-11-05: answers come on one GET stream of server-sent events, requests go to a
+//! URL that the stream's first event names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +17,9 @@ use crate::transport::endpoint::{Endpoint, is_event_stream};
 use crate::transport::link_error::LinkError;
 use crate::transport::mux::{Mux, QueuedMessage};
 
-/// A server accepts a message at once and answers on the stream; one that does not is stuck.
-const ACCEPT: Duration = Duration::from_mins(1);
+/// Time for a server to accept a message; it answers on the stream. A request that is not accepted in time
+/// fails.
+const ACCEPT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Opens the stream. The returned task reads it until it ends or `closed` is cancelled.
 pub(crate) async fn start(
@@ -53,7 +55,8 @@ pub(crate) async fn start(
     Ok(tokio::spawn(run.in_current_span()))
 }
 
-/// The URL for messages. It must be of the same origin: credentials go there.
+/// Reads the URL for messages from the `endpoint` event. Another origin than `url`'s is refused: configured
+/// credentials go to that URL.
 async fn message_url(events: &mut Events, url: &Url) -> Result<Url, LinkError> {
     while let Some(event) = events.next().await? {
         if event.event.as_deref() == Some("endpoint") {
@@ -81,8 +84,8 @@ async fn read(mut events: Events, mux: &Mux) -> String {
     }
 }
 
-/// Notifications are sent one by one, since their order counts; requests side by side, since some servers accept one
-/// only when they have worked it off.
+/// Sends notifications one by one, since their order counts, and requests side by side: some servers accept a
+/// request only after they have worked it off.
 async fn write(target: Endpoint, mut messages: mpsc::Receiver<QueuedMessage>, mux: Arc<Mux>) {
     let mut requests = JoinSet::new();
     while let Some(QueuedMessage { id, message }) = messages.recv().await {
@@ -93,7 +96,7 @@ async fn write(target: Endpoint, mut messages: mpsc::Receiver<QueuedMessage>, mu
             body::drain(response.into_body());
             if status.is_success() { Ok(()) } else { Err(LinkError::Status(status)) }
         };
-        let sent = timeout(ACCEPT, post);
+        let sent = timeout(ACCEPT_TIMEOUT, post);
         let stuck = LinkError::Closed { detail: "a message was not accepted in time".to_owned() };
         match id {
             None => drop(sent.await),

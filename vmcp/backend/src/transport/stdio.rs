@@ -1,4 +1,5 @@
-//! A child process that speaks newline-delimited JSON on its standard streams.
+//! Stdio transport: a child process that speaks newline-delimited JSON on its standard streams, in a process
+//! group of its own that ends with the connection.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -20,9 +21,10 @@ use vmcp_wire::rpc;
 use crate::transport::link_error::LinkError;
 use crate::transport::mux::{Mux, QueuedMessage};
 
-/// What a child inherits of our environment; everything else, secrets above all, must be configured. The first six
-/// are what the MCP SDKs pass on; the others are needed for text, time, temporary files and private networks.
-const INHERITED: [&str; 22] = [
+/// Environment variables that a child inherits; everything else, secrets above all, must be configured. The
+/// first six are those that the MCP SDKs pass on; the others are needed for text, time, temporary files and
+/// private networks.
+const INHERITED_VARIABLES: [&str; 22] = [
     "HOME",
     "LOGNAME",
     "PATH",
@@ -46,37 +48,39 @@ const INHERITED: [&str; 22] = [
     "SSL_CERT_FILE",
     "NODE_EXTRA_CA_CERTS",
 ];
-/// Lines of standard error kept to explain an exit, and how much of each.
-const KEPT_LINES: usize = 5;
-const KEPT_BYTES: usize = 500;
-/// The signal that asks for an end.
+/// Lines of standard error kept to explain an exit; a line of more bytes continues as the next one.
+const MAX_STDERR_LINES: usize = 5;
+const MAX_STDERR_LINE_BYTES: usize = 500;
+/// Number of the signal that asks a process to end.
 const SIGTERM: i32 = 15;
-/// After standard output closed, the exit status follows at once, unless a grandchild lives on.
-const STATUS_WAIT: Duration = Duration::from_millis(500);
+/// Time for the exit status to follow the end of standard output; a grandchild that lives on may hold it back
+/// for ever.
+const EXIT_STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What to run.
+/// The program to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Program<'a> {
     pub(crate) command: &'a str,
     pub(crate) args: &'a [String],
     pub(crate) env: &'a BTreeMap<String, Secret>,
     pub(crate) cwd: Option<&'a Path>,
-    /// See [`BackendSettings::in_our_place`](crate::BackendSettings::in_our_place).
+    /// Passes the whole environment and standard error through; see
+    /// [`BackendSettings::in_our_place`](crate::BackendSettings::in_our_place).
     pub(crate) in_our_place: bool,
 }
 
-/// How a child is treated.
+/// ProcessLimits of a child process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ProcessLimits {
     pub(crate) line_bytes: usize,
     pub(crate) kill_grace: Duration,
 }
 
-/// Starts the program. It lives until it exits or `closed` is cancelled, then `mux` ends with the reason. The returned
-/// task ends when the process group is gone.
+/// Starts the program. It lives until it exits or `closed` is cancelled; then `mux` ends with the reason. The
+/// returned task ends when the process group is gone.
 pub(crate) fn start(
     program: &Program<'_>,
-    limits: Limits,
+    limits: ProcessLimits,
     mux: Arc<Mux>,
     to_write: mpsc::Receiver<QueuedMessage>,
     closed: CancellationToken,
@@ -88,7 +92,7 @@ pub(crate) fn start(
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return Err(LinkError::Connect { detail: "the child has no standard streams".to_owned() });
     };
-    let tail = Arc::new(Tail::default());
+    let tail = Arc::new(StderrTail::default());
     let log = tokio::spawn(log(stderr, Arc::clone(&tail), program.in_our_place).in_current_span());
     let writer = tokio::spawn(write(stdin, to_write));
     let supervise = async move {
@@ -97,8 +101,8 @@ pub(crate) fn start(
             () = closed.cancelled() => "stopped".to_owned(),
         };
         let reason = if reason.is_empty() {
-            let status = timeout(STATUS_WAIT, child.0.wait()).await;
-            let _ = timeout(STATUS_WAIT, log).await;
+            let status = timeout(EXIT_STATUS_TIMEOUT, child.0.wait()).await;
+            let _ = timeout(EXIT_STATUS_TIMEOUT, log).await;
             match status {
                 Ok(Ok(status)) => tail.explain(&format!("exited with {status}")),
                 _ => tail.explain("closed its standard output"),
@@ -115,9 +119,9 @@ pub(crate) fn start(
 }
 
 /// A process group that does not outlive this value.
-struct Group(Box<dyn ChildWrapper>);
+struct ProcessGroupGuard(Box<dyn ChildWrapper>);
 
-impl Group {
+impl ProcessGroupGuard {
     async fn leave(mut self, grace: Duration) {
         if timeout(grace, self.0.wait()).await.is_err() {
             let _ = self.0.signal(SIGTERM);
@@ -127,35 +131,36 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroupGuard {
     fn drop(&mut self) {
-        // Fails when nobody is left, which is what we want.
+        // Fails if no process of the group is left, which is the aim.
         let _ = self.0.start_kill();
     }
 }
 
-fn spawn(program: &Program<'_>) -> std::io::Result<Group> {
+fn spawn(program: &Program<'_>) -> std::io::Result<ProcessGroupGuard> {
     let mut command = Command::new(program.command);
     command.args(program.args);
     if !program.in_our_place {
         command.env_clear();
-        command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        command.envs(INHERITED_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     }
     command.envs(program.env.iter().map(|(name, value)| (name, value.expose())));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(cwd) = program.cwd {
         command.current_dir(cwd);
     }
-    CommandWrap::from(command).wrap(ProcessGroup::leader()).spawn().map(Group)
+    CommandWrap::from(command).wrap(ProcessGroup::leader()).spawn().map(ProcessGroupGuard)
 }
 
-/// Hands every line to the mux. Returns why it ended; an empty reason means that standard output was closed.
+/// Hands every line to the multiplexer. Returns the reason of the end; an empty one if standard output was
+/// closed.
 async fn read(stdout: ChildStdout, limit: usize, mux: &Mux) -> String {
     let mut reader = BufReader::with_capacity(64 * 1024, stdout);
     let mut line = Vec::new();
     loop {
         match next_line(&mut reader, &mut line, limit).await {
-            Ok(Line::Whole) => {
+            Ok(LineRead::Whole) => {
                 let text = line.trim_ascii();
                 if text.first() == Some(&b'{') {
                     mux.receive(text);
@@ -163,8 +168,8 @@ async fn read(stdout: ChildStdout, limit: usize, mux: &Mux) -> String {
                     mux.ignore("a line that is no JSON object", text);
                 }
             }
-            Ok(Line::TooLong) => return format!("wrote a line longer than the limit of {limit} bytes"),
-            Ok(Line::End) => return String::new(),
+            Ok(LineRead::TooLong) => return format!("wrote a line longer than the limit of {limit} bytes"),
+            Ok(LineRead::End) => return String::new(),
             Err(error) => return format!("reading its standard output failed: {error}"),
         }
         // One large answer must not hold its memory for the life of the process.
@@ -174,7 +179,7 @@ async fn read(stdout: ChildStdout, limit: usize, mux: &Mux) -> String {
     }
 }
 
-enum Line {
+enum LineRead {
     Whole,
     TooLong,
     End,
@@ -184,20 +189,20 @@ async fn next_line(
     reader: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,
     limit: usize,
-) -> std::io::Result<Line> {
+) -> std::io::Result<LineRead> {
     line.clear();
     let read = reader.take(limit as u64 + 1).read_until(b'\n', line).await?;
     Ok(match read {
-        0 => Line::End,
-        _ if line.len() > limit => Line::TooLong,
-        _ => Line::Whole,
+        0 => LineRead::End,
+        _ if line.len() > limit => LineRead::TooLong,
+        _ => LineRead::Whole,
     })
 }
 
 async fn write(mut stdin: ChildStdin, mut messages: mpsc::Receiver<QueuedMessage>) {
     while let Some(QueuedMessage { message, .. }) = messages.recv().await {
         let written = async {
-            // What a client wrote over several lines must become one.
+            // JSON that a client wrote over several lines must become one: the newline ends a message.
             let mut line = rpc::single_line(message.into());
             line.push(b'\n');
             stdin.write_all(&line).await?;
@@ -212,12 +217,12 @@ async fn write(mut stdin: ChildStdin, mut messages: mpsc::Receiver<QueuedMessage
 
 /// The last lines of standard error.
 #[derive(Debug, Default)]
-struct Tail(Mutex<VecDeque<String>>);
+struct StderrTail(Mutex<VecDeque<String>>);
 
-impl Tail {
+impl StderrTail {
     fn push(&self, line: String) {
         let mut lines = self.0.lock();
-        if lines.len() == KEPT_LINES {
+        if lines.len() == MAX_STDERR_LINES {
             lines.pop_front();
         }
         lines.push_back(line);
@@ -233,13 +238,15 @@ impl Tail {
     }
 }
 
-async fn log(stderr: ChildStderr, tail: Arc<Tail>, pass: bool) {
+async fn log(stderr: ChildStderr, tail: Arc<StderrTail>, pass: bool) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
-    // A longer line continues as the next one.
-    while let Ok(Line::Whole | Line::TooLong) = next_line(&mut reader, &mut line, KEPT_BYTES).await {
+    // The length limit cuts a longer line; its rest comes as the next one.
+    while let Ok(LineRead::Whole | LineRead::TooLong) =
+        next_line(&mut reader, &mut line, MAX_STDERR_LINE_BYTES).await
+    {
         if pass {
-            // Nobody who could be told is left when ours is closed.
+            // Writing fails if vmcp's own standard error is closed, and nothing can be done about it.
             let _ = tokio::io::stderr().write_all(&line).await;
         }
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();

@@ -1,4 +1,5 @@
-//! The task that makes and replaces the connection: configured → connecting → connected or failed (GOB-16).
+//! The connector: a task that makes and replaces the connection of one backend. States: configured →
+//! connecting → connected or failed; failed backends are tried again on use and on a timer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -14,14 +15,15 @@ use crate::sharing::core::{BackendCore, ConnectRounds};
 use crate::transport::LinkError;
 use crate::upkeep::notification_stream;
 
-/// A connection that ends sooner than this counts as a crash, and crashes in a row are answered with longer pauses.
-const STABLE: Duration = Duration::from_secs(30);
+/// Lifetime from which a connection counts as stable. One that ends sooner is a crash, and crashes in a row
+/// are answered with exponential backoff.
+const MIN_STABLE_LIFETIME: Duration = Duration::from_secs(30);
 
 pub(crate) struct Connector {
     shared: Arc<BackendCore>,
-    /// What the last connection spoke, so that a reconnect need not ask again.
+    /// The era of the last connection, so that a reconnect need not probe again.
     hint: EraHint,
-    /// Connections in a row that did not last.
+    /// Crashes in a row.
     crashes: u32,
 }
 
@@ -65,7 +67,7 @@ impl Connector {
         }
     }
 
-    /// Until somebody needs the backend or, when it was given up, until it is time to look again.
+    /// Waits until a call needs the backend or, if it was given up, until it is time to try again.
     async fn wait_for_demand(&self, given_up: bool) {
         let ended = self.shared.rounds.borrow().ended;
         let mut wanted = self.shared.wanted.subscribe();
@@ -77,7 +79,8 @@ impl Connector {
         }
     }
 
-    /// One attempt and up to `retries` more (GOB-18, GOB-19). The outcome is published to those who wait.
+    /// Makes one attempt and up to `retries` more, with exponential backoff between them. The outcome is
+    /// published to the calls that wait.
     async fn round(&mut self, retries: u32) -> Option<Arc<Connection>> {
         self.set_state(BackendState::Connecting);
         let mut failures = 0;
@@ -131,9 +134,9 @@ impl Connector {
     }
 
     async fn pause_after_crash(&mut self, lived: Duration) {
-        self.crashes = if lived < STABLE { self.crashes + 1 } else { 0 };
+        self.crashes = if lived < MIN_STABLE_LIFETIME { self.crashes + 1 } else { 0 };
         self.set_state(BackendState::Connecting);
-        // The first one may be a restart that we were not told about.
+        // A single crash may be an unannounced restart: the first reconnect comes without a pause.
         if self.crashes > 1 {
             sleep(backoff::delay(self.shared.facts.settings.first_pause, self.crashes - 1)).await;
         }
@@ -149,8 +152,9 @@ impl Connector {
     }
 }
 
-/// Refused credentials stay refused, and a server that was silent for the whole timeout would make everybody wait
-/// for it again. Both are tried again on use, and on the timer.
+/// False for refused credentials, which stay refused, and for a server that was silent for the whole timeout:
+/// retrying would make every waiting call sit through it again. Both are tried again on use, and on the
+/// timer.
 fn worth_retrying(error: &LinkError) -> bool {
     !matches!(error, LinkError::Refused(_) | LinkError::ConnectTimeout { .. } | LinkError::Stopped)
 }

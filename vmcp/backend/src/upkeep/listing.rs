@@ -1,4 +1,4 @@
-//! Lists everything a backend offers, page by page.
+//! Lists all tools, prompts, resources and templates of a backend, page by page.
 
 use std::collections::HashSet;
 
@@ -11,11 +11,11 @@ use crate::connection::Connection;
 use crate::request::{Request, RpcOutcome};
 use crate::transport::LinkError;
 
-/// A server may put each entry on a page of its own, but not go on for ever.
+/// Pages read of one list. A server may put each entry on a page of its own, but not go on for ever.
 const MAX_PAGES: usize = MAX_PER_KIND;
 
-/// Asks for every kind whose capability the server declares. A kind that the server answers with an error keeps what
-/// it had before; a connection that fails, fails the listing.
+/// Lists every kind whose capability the server declares. A kind that the server answers with an error keeps
+/// its previous definitions; a connection that fails, fails the listing.
 pub(crate) async fn everything(
     connection: &Connection,
     previous: Option<&Discovered>,
@@ -45,7 +45,7 @@ pub(crate) async fn everything(
     Ok(Discovered::read(listing))
 }
 
-/// All pages of one list; `None` when the server answers with an error.
+/// Reads all pages of one list; `None` if the server answers with an error.
 async fn pages(
     connection: &Connection,
     list: List,
@@ -66,11 +66,11 @@ async fn pages(
         };
         let page =
             Page::parse(list, &result).map_err(|error| LinkError::Protocol(format!("{method}: {error}")))?;
-        // A cursor is kept, and counts too.
+        // Cursors are kept to notice a repeated one, so they count as well.
         let cursor_bytes = page.next_cursor.as_ref().map_or(0, |cursor| cursor.len());
         let bytes = page.entries.iter().map(|entry| entry.get().len()).sum::<usize>() + cursor_bytes;
         entries.extend(page.entries.into_iter().map(ToOwned::to_owned));
-        // What is too much goes on to the model, which keeps the first ones and says so.
+        // The excess goes on to the model, which keeps the first entries and reports the rest as rejected.
         let enough = entries.len() > MAX_PER_KIND || bytes > *bytes_left;
         *bytes_left = bytes_left.saturating_sub(bytes);
         let Some(cursor) = page.next_cursor.filter(|_| !enough) else { return Ok(Some(entries)) };

@@ -1,5 +1,5 @@
-//! Hears of what belongs to no call: a legacy server's GET stream, a modern server's `subscriptions/listen`. One per
-//! connection.
+//! Notification stream of a connection: a legacy server's GET stream, or a modern server's
+//! `subscriptions/listen`. It carries announcements that belong to no call.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,74 +24,76 @@ use crate::sharing::subscribe;
 use crate::sharing::subscription_registry::ConfirmedVersion;
 use crate::transport::{Channel, Link, LinkError};
 
-/// How long to wait before a stream is opened again.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// A server that ends its subscriptions this often at once has no use for them, and each costs a listing.
-const MOST_SHORT_STREAMS: u32 = 5;
-/// A stream that ends sooner is reopened with longer pauses.
-const STABLE: Duration = Duration::from_secs(30);
-/// Changes of what is wanted that come within this time of each other are one.
-const COALESCE: Duration = Duration::from_millis(50);
-/// A server that takes longer to acknowledge a subscription is believed to have done so.
-const ACKNOWLEDGE: Duration = Duration::from_secs(10);
+/// Base of the exponential backoff before a stream is opened again.
+const REOPEN_BASE: Duration = Duration::from_secs(1);
+/// Short streams in a row after which a server is left alone until a client wants something: each stream
+/// costs a listing.
+const MAX_SHORT_STREAMS: u32 = 5;
+/// Lifetime from which a stream counts as stable.
+const MIN_STABLE_LIFETIME: Duration = Duration::from_secs(30);
+/// Debounce: changes of the wanted topics within this time of each other become one new stream.
+const TOPICS_DEBOUNCE: Duration = Duration::from_millis(50);
+/// Time for a server to acknowledge a subscription; a slower one is believed to have done so.
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Listens in the background until the connection ends, for everybody: other legacy links bring such messages by
-/// themselves.
+/// Listens in the background until the connection ends. Links other than HTTP and modern ones bring
+/// announcements by themselves.
 pub(crate) fn start(shared: &Arc<BackendCore>, connection: &Arc<Connection>) {
     let closed = connection.channel.closed.clone();
     let spawn = |listen| {
         tokio::spawn(closed.clone().run_until_cancelled_owned(listen).in_current_span());
     };
     if connection.server.era() == Era::Modern {
-        let listening = Listening::new(shared, connection);
-        return spawn(listening.run().boxed());
+        let stream = NotificationStream::new(shared, connection);
+        return spawn(stream.run().boxed());
     }
     if let Link::Http(http) = &connection.channel.link {
         let (http, shared) = (http.clone(), Arc::clone(shared));
-        let follow = async move { http.follow(oneshot::channel().0, || missed(&shared)).await };
+        let follow = async move { http.follow(oneshot::channel().0, || recover_missed(&shared)).await };
         spawn(follow.boxed());
     }
     let shared = Arc::clone(shared);
     spawn(async move { subscribe::resume(&shared).await }.boxed());
 }
 
-/// What was announced meanwhile was announced to nobody.
-fn missed(shared: &BackendCore) {
+/// Makes up for announcements that were lost while no stream was open: lists again, and tells subscribers to
+/// look again.
+fn recover_missed(shared: &BackendCore) {
     shared.facts.changed.notify_one();
     subscribe::announce(shared);
 }
 
-/// The one subscription to a modern server, and what becomes of it.
-struct Listening {
+/// Keeps one `subscriptions/listen` open at a modern server.
+struct NotificationStream {
     shared: Arc<BackendCore>,
-    /// Not the connection, whose end is to be noticed.
+    /// The channel, not the connection: holding the connection would hide its end.
     channel: Arc<Channel>,
     /// The lists whose changes the server announces.
     lists: Vec<String>,
-    stream: Option<Stream>,
-    /// Streams in a row that ended soon.
+    stream: Option<OpenStream>,
+    /// Short streams in a row.
     failures: u32,
-    /// There was a time without a stream.
+    /// True after a time without a stream, in which announcements may have been lost.
     gap: bool,
 }
 
-/// One `subscriptions/listen`; dropped, it ends.
-struct Stream {
+/// One `subscriptions/listen` under way; dropping it ends the request.
+struct OpenStream {
     task: AbortOnDropHandle<Result<RpcOutcome, LinkError>>,
     since: Instant,
 }
 
-/// How a stream ended.
-enum End {
-    /// It may be opened again.
+/// The end of a stream.
+enum StreamEnd {
+    /// The stream may be opened again.
     Closed,
-    /// The server does not want it, and says why.
+    /// The server refuses subscriptions, with this error.
     Refused(Box<RawValue>),
     /// The server is gone: the connector finds out more.
     Gone,
 }
 
-impl Listening {
+impl NotificationStream {
     fn new(shared: &Arc<BackendCore>, connection: &Connection) -> Self {
         Self {
             shared: Arc::clone(shared),
@@ -114,35 +116,36 @@ impl Listening {
                 tokio::select! {
                     end = self.ended() => end,
                     _ = wanted.changed() => {
-                        sleep(COALESCE).await;
+                        sleep(TOPICS_DEBOUNCE).await;
                         continue;
                     }
                 }
             };
             match end {
-                End::Gone => return self.channel.closed.cancel(),
-                End::Refused(_) => drop(wanted.changed().await),
-                End::Closed if self.is_futile(&entries) => {
+                StreamEnd::Gone => return self.channel.closed.cancel(),
+                StreamEnd::Refused(_) => drop(wanted.changed().await),
+                StreamEnd::Closed if self.is_hopeless(&entries) => {
                     tracing::info!("the backend keeps no subscription open");
                     drop(wanted.changed().await);
                 }
-                End::Closed => tokio::select! {
-                    () = sleep(backoff::delay(FIRST_PAUSE, self.failures)) => {}
-                    // Somebody waits for an answer.
-                    _ = wanted.changed() => sleep(COALESCE).await,
+                StreamEnd::Closed => tokio::select! {
+                    () = sleep(backoff::delay(REOPEN_BASE, self.failures)) => {}
+                    // A subscriber waits for its confirmation: no pause.
+                    _ = wanted.changed() => sleep(TOPICS_DEBOUNCE).await,
                 },
             }
         }
     }
 
-    /// Puts what is wanted in force. The stream that there is goes on until the next one is open.
-    async fn renew(&mut self, version: u64, entries: &[String]) -> Option<End> {
+    /// Puts the wanted topics in force. The present stream goes on until the next one is open, so that
+    /// nothing is lost between them.
+    async fn renew(&mut self, version: u64, entries: &[String]) -> Option<StreamEnd> {
         let refusal = match self.open(entries).await {
             Ok(stream) => {
                 self.stream = stream;
                 None
             }
-            Err(End::Refused(error)) => {
+            Err(StreamEnd::Refused(error)) => {
                 tracing::info!(error = error.get(), "the backend refused to announce changes");
                 Some(error)
             }
@@ -151,13 +154,13 @@ impl Listening {
         let opened = refusal.is_none();
         self.shared.subscriptions.confirm(ConfirmedVersion { version, refusal });
         if opened && std::mem::take(&mut self.gap) {
-            missed(&self.shared);
+            recover_missed(&self.shared);
         }
         None
     }
 
-    /// What to ask for, and its version. Only what the server promises, so that one which never changes holds no
-    /// stream open.
+    /// Returns the entries of the filter, and their version. Only capabilities that the server declares: one
+    /// that never changes holds no stream open.
     fn entries(&self) -> (u64, Vec<String>) {
         let (version, resources, tasks) = self.shared.subscriptions.filter();
         let mut entries = self.lists.clone();
@@ -166,13 +169,13 @@ impl Listening {
         (version, entries)
     }
 
-    /// Whether to leave it at that: nobody in particular waits for something.
-    fn is_futile(&self, entries: &[String]) -> bool {
-        self.failures > MOST_SHORT_STREAMS && entries.len() == self.lists.len()
+    /// True if no stream is worth another try: the server keeps ending them, and no client waits for a topic.
+    fn is_hopeless(&self, entries: &[String]) -> bool {
+        self.failures > MAX_SHORT_STREAMS && entries.len() == self.lists.len()
     }
 
     /// Opens a stream and waits until it is acknowledged.
-    async fn open(&mut self, entries: &[String]) -> Result<Option<Stream>, End> {
+    async fn open(&mut self, entries: &[String]) -> Result<Option<OpenStream>, StreamEnd> {
         if entries.is_empty() {
             return Ok(None);
         }
@@ -186,16 +189,16 @@ impl Listening {
             channel.exchange(Revision::MODERN, &request, Some(&listener)).await
         };
         let task = AbortOnDropHandle::new(tokio::spawn(listen.in_current_span()));
-        let mut stream = Stream { task, since: Instant::now() };
-        // The listener is dropped with the task: there is nothing to receive from a stream that has ended.
-        match timeout(ACKNOWLEDGE, acknowledged.recv()).await {
+        let mut stream = OpenStream { task, since: Instant::now() };
+        // The listener is dropped with the task, so `None` means that the stream has ended.
+        match timeout(ACKNOWLEDGE_TIMEOUT, acknowledged.recv()).await {
             Ok(None) => Err(self.end_of((&mut stream.task).await, stream.since)),
             Ok(Some(_)) | Err(_) => Ok(Some(stream)),
         }
     }
 
     /// Waits for the end of the stream, for ever if there is none.
-    async fn ended(&mut self) -> End {
+    async fn ended(&mut self) -> StreamEnd {
         let Some(stream) = &mut self.stream else { return std::future::pending().await };
         let result = (&mut stream.task).await;
         let since = stream.since;
@@ -203,29 +206,33 @@ impl Listening {
         self.end_of(result, since)
     }
 
-    fn end_of(&mut self, result: Result<Result<RpcOutcome, LinkError>, JoinError>, since: Instant) -> End {
+    fn end_of(
+        &mut self,
+        result: Result<Result<RpcOutcome, LinkError>, JoinError>,
+        since: Instant,
+    ) -> StreamEnd {
         self.gap |= self.stream.is_none();
-        self.failures = if since.elapsed() < STABLE { self.failures + 1 } else { 1 };
+        self.failures = if since.elapsed() < MIN_STABLE_LIFETIME { self.failures + 1 } else { 1 };
         match result {
-            Ok(Ok(RpcOutcome::Error(error))) => End::Refused(RawValue::to_owned(&error)),
+            Ok(Ok(RpcOutcome::Error(error))) => StreamEnd::Refused(RawValue::to_owned(&error)),
             Ok(Err(error)) if is_final(&error) => {
                 let error = RpcError::new(codes::INTERNAL_ERROR, error.to_string()).to_json();
-                End::Refused(RawValue::from_string(error).unwrap_or_default())
+                StreamEnd::Refused(RawValue::from_string(error).unwrap_or_default())
             }
-            Ok(Err(error)) if error.nothing_executed() => End::Gone,
-            _ => End::Closed,
+            Ok(Err(error)) if error.nothing_executed() => StreamEnd::Gone,
+            _ => StreamEnd::Closed,
         }
     }
 }
 
-/// The lists whose changes the server promises to announce, as entries of a filter.
+/// The lists whose changes the server promises to announce.
 fn lists(server: &ServerProfile) -> Vec<String> {
     let lists = ["tools", "prompts", "resources"].into_iter();
     let announced = lists.filter(|capability| server.announces_changes(capability));
     announced.map(|capability| format!(r#""{capability}ListChanged":true"#)).collect()
 }
 
-/// Whether asking again is useless. A gateway in between that answers 502 will not for ever.
+/// True if asking again is useless. A gateway in between that answers 502 will not do so for ever.
 fn is_final(error: &LinkError) -> bool {
     match error {
         LinkError::Refused(_) | LinkError::Protocol(_) => true,

@@ -1,5 +1,5 @@
-//! The task that keeps the definitions fresh: on every connection, on `list_changed`, on demand and on a timer
-//! (R022-43). A listing that fails keeps the last good definitions.
+//! The refresher: a task that lists a backend's definitions on every connection, on `list_changed`, on demand
+//! and on a timer. A listing that fails keeps the last good definitions.
 
 use std::sync::{Arc, Weak};
 use std::time::SystemTime;
@@ -21,10 +21,11 @@ pub(crate) async fn run(shared: Arc<BackendCore>) {
 async fn keep_fresh(shared: &BackendCore) {
     let mut listed: Weak<Connection> = Weak::new();
     loop {
-        // The timer does not wake a backend that nobody has needed.
+        // The timer does not connect a backend that no call has needed.
         let _ = timeout(shared.facts.settings.refresh_interval, shared.facts.changed.notified()).await;
         let Some(connection) = shared.current.load_full() else { continue };
-        // The first listing of a connection is awaited by somebody; changes come in bursts.
+        // The first listing of a connection is awaited, so it starts at once; later changes come in bursts
+        // and are debounced.
         if std::ptr::eq(listed.as_ptr(), Arc::as_ptr(&connection)) {
             sleep(shared.facts.settings.refresh_debounce).await;
         }
@@ -49,7 +50,7 @@ fn publish(shared: &BackendCore, previous: Option<&Discovered>, found: Discovere
         live.last_refresh = Some(SystemTime::now());
         live.last_error = None;
     }
-    // The text is what definitions are read from: equal texts are equal definitions.
+    // Definitions are read from this text: equal texts are equal definitions.
     if previous.map(Discovered::to_json) != Some(found.to_json()) {
         shared.discovered.send_replace(Some(Arc::new(found)));
     }

@@ -1,4 +1,5 @@
-//! Resources and tasks that somebody wants to hear of: counted, in force across connections, and told apart by era.
+//! Resources and tasks that somebody wants to hear of: counted, in force across connections, and told apart
+//! by era.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

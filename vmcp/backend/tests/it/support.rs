@@ -1,7 +1,7 @@
 //! Builders and waits that the tests share.
 
-pub mod scripts;
-pub mod server;
+pub(crate) mod scripts;
+pub(crate) mod server;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use vmcp_backend::{
 use vmcp_model::discovered::{Discovered, Listing};
 
 /// Long enough for a loaded machine; reached only when a test fails.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Short pauses, everything else by default.
-pub fn settings() -> BackendSettings {
+pub(crate) fn settings() -> BackendSettings {
     BackendSettings {
         first_pause: Duration::from_millis(5),
         refresh_debounce: Duration::from_millis(10),
@@ -28,7 +28,7 @@ pub fn settings() -> BackendSettings {
     }
 }
 
-pub fn spec(name: &str, transport: vmcp_config::Transport) -> vmcp_config::Backend {
+pub(crate) fn spec(name: &str, transport: vmcp_config::Transport) -> vmcp_config::Backend {
     vmcp_config::Backend {
         name: name.into(),
         transport,
@@ -40,30 +40,30 @@ pub fn spec(name: &str, transport: vmcp_config::Transport) -> vmcp_config::Backe
 }
 
 /// Definitions from an earlier run, so that nothing connects by itself.
-pub fn cached() -> Arc<Discovered> {
+pub(crate) fn cached() -> Arc<Discovered> {
     let tools = vec![raw(r#"{"name":"cached","inputSchema":{"type":"object"}}"#)];
     Arc::new(Discovered::read(Listing { tools, ..Listing::default() }))
 }
 
-pub fn raw(json: &str) -> Box<RawValue> {
+pub(crate) fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap()
 }
 
 /// What a client declares.
-pub fn client(capabilities: &str) -> ClientFacts {
+pub(crate) fn client(capabilities: &str) -> ClientFacts {
     let info = raw(r#"{"name":"the-client","version":"7"}"#);
     ClientFacts { info: Some(info.into()), capabilities: Some(raw(capabilities).into()), log_level: None }
 }
 
 /// The client that everything below comes from, unless it says otherwise.
-pub const SESSION: SessionId = [7; 16];
+pub(crate) const SESSION: SessionId = [7; 16];
 
 /// Remembers what belongs to no call; drops the questions.
 #[derive(Clone, Debug, Default)]
-pub struct Mailbox(Arc<Mutex<Vec<Mail>>>);
+pub(crate) struct Mailbox(Arc<Mutex<Vec<Mail>>>);
 
 /// Whose session it came on, and the message, or the method of the question.
-pub type Mail = (Option<SessionId>, String);
+pub(crate) type Mail = (Option<SessionId>, String);
 
 impl Downstream for Mailbox {
     fn deliver(&self, _: &str, session: Option<SessionId>, event: Event) {
@@ -76,33 +76,33 @@ impl Downstream for Mailbox {
 }
 
 impl Mailbox {
-    pub fn all(&self) -> Vec<Mail> {
+    pub(crate) fn all(&self) -> Vec<Mail> {
         self.0.lock().unwrap().clone()
     }
 }
 
 /// A `tools/call` of the tool `name`.
-pub async fn call(backend: &Backend, name: &str) -> Result<Response, CallError> {
+pub(crate) async fn call(backend: &Backend, name: &str) -> Result<Response, CallError> {
     let params = raw(&format!(r#"{{"name":"{name}","arguments":{{}}}}"#));
     let request = Request { subject: Some(name), ..Request::new("tools/call", &params) };
     backend.request(request).await
 }
 
 /// The text of the result.
-pub fn result(response: &Response) -> &str {
+pub(crate) fn result(response: &Response) -> &str {
     match &response.outcome {
         RpcOutcome::Result(result) => result.get(),
         RpcOutcome::Error(error) => panic!("answered with the error {}", error.get()),
     }
 }
 
-pub async fn wait_for_state(backend: &Backend, state: BackendState) -> BackendStatus {
+pub(crate) async fn wait_for_state(backend: &Backend, state: BackendState) -> BackendStatus {
     eventually(&format!("state {state:?}"), || Some(backend.status()).filter(|status| status.state == state))
         .await
 }
 
 /// Waits for definitions of which `wanted` is true.
-pub async fn wait_for_definitions(
+pub(crate) async fn wait_for_definitions(
     backend: &Backend,
     wanted: impl Fn(&Discovered) -> bool,
 ) -> Arc<Discovered> {
@@ -113,7 +113,7 @@ pub async fn wait_for_definitions(
 }
 
 /// Polls until there is a value.
-pub async fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
+pub(crate) async fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
     let started = std::time::Instant::now();
     loop {
         if let Some(value) = poll() {
@@ -124,6 +124,6 @@ pub async fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T
     }
 }
 
-pub fn json(text: &str) -> Value {
+pub(crate) fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }

@@ -1,4 +1,4 @@
-//! ClockReading answers: what an HTTP response to a request says.
+//! Reads answers: the HTTP response to a request, as JSON or as a stream of server-sent events.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::transport::body::{self, Events};
 use crate::transport::endpoint::is_event_stream;
 use crate::transport::link_error::LinkError;
 
-/// How long to wait before continuing a broken stream, when the server does not say, and at most.
+/// Pause before a broken stream is continued if the server sets none, and the longest that it may set.
 const RESUME_PAUSE: Duration = Duration::from_secs(1);
 const MAX_RESUME_PAUSE: Duration = Duration::from_secs(30);
 
 type Parsed<'a> = Result<Message<'a>, EnvelopeError>;
 
 impl Http {
-    /// The answer to request `id`.
+    /// Reads the answer to request `id` from its HTTP response.
     pub(super) async fn answer(
         &self,
         id: u64,
@@ -55,7 +55,7 @@ impl Http {
             },
             Ok(_) | Err(_) => pieces.into_bytes(),
         };
-        // Whatever this is, it is rare, and deserves the words of a parser.
+        // The scanner found no answer to this request: rare, so a full parse may say why.
         let message = Message::parse(&bytes);
         let knows_us = match era {
             Era::Legacy => self.0.session.get().is_none() || !is_lost_session(status, &message, &bytes),
@@ -78,8 +78,8 @@ impl Http {
         }
     }
 
-    /// Reads a stream until the answer to request `id`. A legacy server may end a stream early and have it continued
-    /// where it broke off (specification 2025-11-25, "Resumability").
+    /// Reads a stream until the answer to request `id`. A legacy server may end a stream early and have it
+    /// continued after the last event (specification 2025-11-25, "Resumability").
     async fn stream(&self, id: u64, mut events: Events) -> Result<RpcOutcome, LinkError> {
         let mut last_event = None;
         loop {
@@ -121,7 +121,7 @@ impl Http {
         Ok(None)
     }
 
-    /// One event of the stream that belongs to request `id`.
+    /// Handles one event of the stream that belongs to request `id`; returns the outcome if it is the answer.
     async fn event(&self, id: u64, data: Bytes) -> Result<Option<RpcOutcome>, LinkError> {
         if data.is_empty() {
             return Ok(None);
@@ -147,7 +147,7 @@ impl Http {
                 Ok(None)
             }
             Message::Request(request) => {
-                self.asked(&request, Some(id)).await;
+                self.handle_request(&request, Some(id)).await;
                 Ok(None)
             }
             Message::Response(_) | Message::Error(_) => Ok(None),
@@ -155,8 +155,8 @@ impl Http {
     }
 }
 
-/// 404 is what the specification says; some servers answer 400 and say in words that they do not know the session.
-/// Either way nothing was executed.
+/// True if the server does not know the session. The specification wants 404; some servers answer 400 and say
+/// it in words. Either way nothing was executed.
 fn is_lost_session(status: StatusCode, message: &Parsed<'_>, bytes: &[u8]) -> bool {
     match status {
         StatusCode::NOT_FOUND => !says(bytes, "-32601"),
@@ -165,8 +165,8 @@ fn is_lost_session(status: StatusCode, message: &Parsed<'_>, bytes: &[u8]) -> bo
     }
 }
 
-/// Modern servers refuse with 400 too, but name the request; one that does not has become a legacy server, which
-/// misses its session.
+/// True if the server is not modern any more. Modern servers refuse with 400 too, but name the request; one
+/// that does not has become a legacy server, which misses its session.
 fn is_lost_era(status: StatusCode, message: &Parsed<'_>, bytes: &[u8]) -> bool {
     status == StatusCode::BAD_REQUEST && (!is_about_a_request(message) || says(bytes, "-32022"))
 }
@@ -175,7 +175,7 @@ fn is_about_a_request(message: &Parsed<'_>) -> bool {
     message.as_ref().is_ok_and(|message| message.id().is_some())
 }
 
-/// Whether the beginning of an error's body holds `words`, which are in lower case.
+/// True if the first 500 bytes of an error's body hold `words`, which are in lower case.
 fn says(bytes: &[u8], words: &str) -> bool {
     String::from_utf8_lossy(bytes.get(..500).unwrap_or(bytes)).to_ascii_lowercase().contains(words)
 }

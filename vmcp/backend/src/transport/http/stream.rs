@@ -1,4 +1,4 @@
-//! What comes on a legacy server's GET stream, and what is answered to its requests.
+//! Follows a legacy server's GET stream, and answers the requests that come on it or on the stream of a call.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,23 +18,23 @@ use crate::transport::body::Events;
 use crate::transport::endpoint::is_event_stream;
 use crate::transport::link_error::LinkError;
 
-/// How long to wait before a stream is opened again, and at most when the server says how long.
-const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+/// Base of the pause before a stream is opened again, and the longest that a server may set with `retry:`.
+const REOPEN_BASE: Duration = Duration::from_secs(1);
 const MAX_REOPEN_PAUSE: Duration = Duration::from_secs(30);
-/// A stream that ends sooner is reopened with longer pauses.
-const STABLE: Duration = Duration::from_secs(30);
-/// How long a server may take to accept an answer of ours.
-const ACCEPT: Duration = Duration::from_secs(30);
-/// Answers that travel side by side. A server that asks more waits for the next one to be accepted.
-pub(super) const MOST_ANSWERS: usize = 16;
+/// Lifetime from which a stream counts as stable; one that ends sooner is reopened with exponential backoff.
+const MIN_STABLE_LIFETIME: Duration = Duration::from_secs(30);
+/// Time for a server to accept an answer; then the answer is dropped.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Answers that travel side by side. A server that asks more waits until one is accepted (backpressure).
+pub(super) const MAX_ANSWERS: usize = 16;
 
-/// Where a stream broke off.
+/// The id of the last event, after which a broken stream continues.
 type LastEvent = Option<HeaderValue>;
 
 impl Http {
-    /// Follows the stream on which a legacy server sends what belongs to no request, until the connection ends. Most
-    /// servers have none and say so at once. `first` is dropped when that is known, `missed` is called when something may
-    /// have been announced to nobody.
+    /// Follows the stream on which a legacy server sends messages that belong to no request, until the
+    /// connection ends. Most servers have none and say so at once. `first` is dropped once the server has
+    /// answered; `missed` is called when an announcement may have been lost.
     pub(crate) async fn follow(&self, first: oneshot::Sender<()>, missed: impl Fn()) {
         let mut first = Some(first);
         let mut failures = 0;
@@ -51,7 +51,7 @@ impl Http {
             first.take();
             match response {
                 Ok(response) if response.status().is_success() && is_event_stream(response.headers()) => {
-                    // A stream that continues where it broke off has missed nothing.
+                    // A stream that continues after its last event has missed nothing.
                     if opened && last_event.is_none() {
                         missed();
                     }
@@ -64,17 +64,17 @@ impl Http {
                 // The server was restarted, or is gone: the connector finds out which.
                 Ok(response) if response.status() == StatusCode::NOT_FOUND => return self.0.closed.cancel(),
                 Err(LinkError::Connect { .. }) if !self.is_owned() => return self.0.closed.cancel(),
-                // Where it broke off may mean nothing to the server any more.
+                // The server may have forgotten the event; the next stream starts afresh.
                 Ok(_) => last_event = None,
                 Err(_) => {}
             }
-            failures = if since.elapsed() < STABLE { failures + 1 } else { 1 };
+            failures = if since.elapsed() < MIN_STABLE_LIFETIME { failures + 1 } else { 1 };
             let wanted = pause.unwrap_or_default().min(MAX_REOPEN_PAUSE);
-            sleep(backoff::delay(REOPEN_PAUSE, failures).max(wanted)).await;
+            sleep(backoff::delay(REOPEN_BASE, failures).max(wanted)).await;
         }
     }
 
-    /// Whether this is a session of a client's own: it may live on at a server that cannot be reached for a while.
+    /// True for a session of clients' own, which may live on at a server that cannot be reached for a while.
     fn is_owned(&self) -> bool {
         self.0.inbound.owner.is_some()
     }
@@ -86,7 +86,7 @@ impl Http {
                     if let Some(id) = &event.id {
                         *last_event = HeaderValue::from_str(id).ok().filter(|id| !id.is_empty());
                     }
-                    self.unasked(&event).await;
+                    self.handle_unsolicited(&event).await;
                 }
                 Ok(None) => return,
                 Err(error) => return tracing::debug!(error = error.detail(), "the GET stream broke"),
@@ -94,7 +94,7 @@ impl Http {
         }
     }
 
-    async fn unasked(&self, event: &sse::Event) {
+    async fn handle_unsolicited(&self, event: &sse::Event) {
         let bytes = event.data.as_bytes();
         // Some servers begin with an event that has an id and nothing else.
         if bytes.is_empty() {
@@ -106,14 +106,14 @@ impl Http {
                     delivery.try_send();
                 }
             }
-            Ok(Message::Request(request)) => self.asked(&request, None).await,
+            Ok(Message::Request(request)) => self.handle_request(&request, None).await,
             _ => tracing::debug!("ignored an event that is neither notification nor request"),
         }
     }
 
-    /// Takes a request of the server's; `of` is the request of ours on whose stream it came. Nobody waits here for the
-    /// client's answer.
-    pub(super) async fn asked(&self, request: &Request<'_>, of: Option<u64>) {
+    /// Takes a request of the server's; `of` is the request of ours on whose stream it came. The answer is
+    /// awaited in a task: the reader must go on.
+    pub(super) async fn handle_request(&self, request: &Request<'_>, of: Option<u64>) {
         match self.0.inbound.request(request, of) {
             Reaction::Answer(message) => self.send_answer(message).await,
             Reaction::Ask(delivery, waiting) => {
@@ -148,9 +148,9 @@ impl Http {
     }
 
     async fn post_answer(&self, message: Bytes) {
-        match timeout(ACCEPT, self.notify(message)).await {
+        match timeout(ANSWER_TIMEOUT, self.notify(message)).await {
             Ok(Ok(())) => {}
-            // As many as the backend asks: not worth more than a debug line each.
+            // A backend can cause any number of these: not worth more than a debug line each.
             Ok(Err(error)) => tracing::debug!(error = error.detail(), "an answer did not reach the backend"),
             Err(_) => tracing::debug!("the backend did not accept an answer in time"),
         }

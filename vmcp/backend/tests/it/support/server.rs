@@ -58,7 +58,8 @@ pub(crate) enum Reply {
     Status(u16, String),
     /// An event stream of these bytes, one piece after the other.
     Pieces(Vec<String>),
-    /// An event stream that sends these bytes, and goes on with what the channel brings until its sender is dropped.
+    /// An event stream that sends these bytes, and goes on with what the channel brings until its sender is
+    /// dropped.
     Live(String, tokio::sync::mpsc::UnboundedReceiver<String>),
     /// An event stream that breaks after these bytes.
     Broken(Vec<u8>),
