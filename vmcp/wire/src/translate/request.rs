@@ -39,7 +39,7 @@ pub fn request<'a>(method: &str, params: &Params<'a>, plan: &RequestPlan<'a>) ->
         subject::set(method, &params.object, &mut edit, subject);
     }
     match plan.meta.stamp {
-        // Both keys came with the modern era's multi-round requests; a legacy backend asks with requests of its own.
+        // Both keys belong to the modern era's multi-round requests; a legacy backend asks on its own.
         Stamp::Legacy if methods::may_require_input(method) => {
             edit.remove(INPUT_RESPONSES).remove(REQUEST_STATE);
         }
@@ -47,7 +47,7 @@ pub fn request<'a>(method: &str, params: &Params<'a>, plan: &RequestPlan<'a>) ->
         Stamp::Modern { .. } if method == methods::TOOLS_CALL => _ = edit.remove("task"),
         Stamp::Legacy | Stamp::Modern { .. } => {}
     }
-    // The schema allows an object or nothing, and strict backends refuse `null`. An empty object is valid and stays.
+    // The schema allows an object or nothing, and strict backends refuse `null`; `{}` is valid and stays.
     if params.object.text(META) == Some("null") {
         edit.remove(META);
     }
