@@ -102,7 +102,7 @@ fn check_as_configuration(
         "headers": headers,
     }] });
     let Err(problems) = vmcp_config::load(&file.to_string(), "vmcp.yaml", &|_| None) else { return };
-    for vmcp_config::Problem { path, message, remedy, line: _ } in problems.list {
+    for Problem { path, message, remedy, line: _ } in problems.list {
         let path = path.strip_prefix("backends[0].").unwrap_or(&path);
         if let Some(header) = path.strip_prefix("headers") {
             let name = header.trim_matches(['.', '[', ']', '"']);

@@ -73,7 +73,7 @@ impl<'a> Election<'a> {
                 }
                 Ok(None) => {}
                 Err(error) if error.is_conflict() => {
-                    tracing::debug!("another replica acquired the lease first")
+                    tracing::debug!("another replica acquired the lease first");
                 }
                 Err(error) => {
                     tracing::warn!(
@@ -153,11 +153,11 @@ impl<'a> Election<'a> {
                         break;
                     }
                     Err(error) => {
-                        tracing::warn!(error = error_chain(&error), "cannot read the lease, trying again")
+                        tracing::warn!(error = error_chain(&error), "cannot read the lease, trying again");
                     }
                 },
                 Err(error) => {
-                    tracing::warn!(error = error_chain(&error), "cannot renew the lease, trying again")
+                    tracing::warn!(error = error_chain(&error), "cannot renew the lease, trying again");
                 }
             }
         }

@@ -29,7 +29,7 @@ pub struct ResourceStores {
     /// Pods that the operator's workloads made. Of their spec, only names, images and ports of containers are
     /// kept.
     pub pods: ResourceStore<Pod>,
-    /// Every Secret, without its data: [`Context::secret`](crate::runtime::Context::secret) reads that.
+    /// Every Secret, without its data: `Context::secret` reads that.
     pub secrets: ResourceStore<PartialObjectMeta<Secret>>,
 }
 
@@ -87,7 +87,7 @@ impl ResourceStores {
 
     /// Waits until every store has its first list.
     pub(crate) async fn ready(&self) {
-        join_all(self.all().map(|store| store.ready())).map(drop).await;
+        join_all(self.all().map(AnyResourceStore::ready)).map(drop).await;
     }
 }
 

@@ -26,7 +26,7 @@ pub enum CallError {
     /// The lease was lost: another replica may lead by now.
     #[error("this replica no longer holds the lease; it writes nothing")]
     NotLeader,
-    /// The API server did not answer within [`CALL_TIMEOUT`].
+    /// The API server did not answer within 15 s.
     #[error("{verb} of {kind} {name} got no answer within {} s", CALL_TIMEOUT.as_secs())]
     Timeout {
         /// The call.

@@ -137,7 +137,7 @@ fn pod_template(
 ) {
     match &observed.plan.template {
         Ok(()) => {
-            conditions.set("PodTemplateSpecValid", true, "PodTemplateSpecValid", "the pod template is valid")
+            conditions.set("PodTemplateSpecValid", true, "PodTemplateSpecValid", "the pod template is valid");
         }
         Err(message) => {
             let message = format!("{message}; the pods stay as they are");
