@@ -1,4 +1,4 @@
-//! Clients that cost little, so that a measurement shows the server and not its client.
+//! MCP clients that cost little, so that a measurement shows the server and not its client.
 
 pub(crate) mod http_connection;
 pub(crate) mod mcp_client;

@@ -1,4 +1,5 @@
-//! Clients that ask as fast as they are answered, through several targets in turns.
+//! Load generator: clients that send the next request as soon as the last is answered (closed loop), at
+//! several targets in turns.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use crate::testbed::target::{BARE_PROXY, DIRECT, Target};
 
 const WARM_UP: Duration = Duration::from_millis(50);
 
-/// What one target did in all its rounds.
+/// Measurements of one target over all its rounds.
 #[derive(Debug, Default)]
 pub(crate) struct LoadSamples {
     n: usize,
@@ -27,7 +28,7 @@ pub(crate) struct LoadSamples {
     upstream: (f64, f64),
 }
 
-/// A way to the backend, for clients of one era.
+/// The load on one target by clients of one era.
 pub(crate) struct TargetLoad<'a, A> {
     pub(crate) target: &'a Target,
     pub(crate) era: Era,
@@ -35,14 +36,14 @@ pub(crate) struct TargetLoad<'a, A> {
     pub(crate) samples: LoadSamples,
 }
 
-/// ComparedFigure which figure two loads are compared.
+/// Figure by which two loads are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ComparedFigure {
     P50,
     Cpu,
 }
 
-/// How often, and for how long.
+/// Number of rounds, and time of each.
 pub(crate) type Rounds = (usize, Duration);
 
 impl<'a, A: Workload> TargetLoad<'a, A> {
@@ -58,7 +59,8 @@ impl<'a, A: Workload> TargetLoad<'a, A> {
     }
 }
 
-/// Lets the loads ask in turns, round after round, so that what else the machine does befalls all alike.
+/// Runs the loads in turns, round after round, so that a machine whose speed drifts affects all alike. A
+/// warm-up of 50 ms comes first and is not counted.
 pub(crate) async fn run_interleaved<A: Workload>(
     loads: &mut [TargetLoad<'_, A>],
     (rounds, time): Rounds,
@@ -72,15 +74,15 @@ pub(crate) async fn run_interleaved<A: Workload>(
         for load in &mut *loads {
             load.samples.round(&mut load.clients, time, load.target.pid, counters).await?;
         }
-        // Whoever comes after the slowest is not always the same.
+        // Rotated, so that no load always runs after the slowest.
         loads.rotate_left(1);
     }
     loads.sort_by_key(|load| (load.era == Era::Modern, load.target.rank));
     Ok(())
 }
 
-/// Rows of what has been measured, each but the first compared with the bare proxy, and that with the backend itself.
-/// Returns the ratios.
+/// Adds one row for each load. The bare proxy is compared with the backend itself, all other targets with the
+/// bare proxy. Returns the ratios, in the order of the loads.
 pub(crate) fn report_rows<A: Workload>(
     report: &mut Report,
     section: Section,
@@ -91,7 +93,8 @@ pub(crate) fn report_rows<A: Workload>(
     let mut ratios = Vec::new();
     for load in loads {
         let mut row = load.samples.to_row(format!("{what}, {}: {}", load.era.as_str(), load.target.name));
-        // The backend's own CPU time is not asked for; neither is that of a gateway whose process is unknown.
+        // CPU time of the backend, and of a gateway whose process is unknown, is not measured; p50 is
+        // compared instead.
         let (yardstick, by) = match (load.target.pid, load.target.name.as_str()) {
             (_, BARE_PROXY | DIRECT) => (DIRECT, ComparedFigure::P50),
             (None, _) => (BARE_PROXY, ComparedFigure::P50),
@@ -111,14 +114,14 @@ pub(crate) fn report_rows<A: Workload>(
     ratios
 }
 
-/// Someone who asks once and checks the answer.
+/// Work that a client repeats, with a check of the answer.
 pub(crate) trait Workload {
-    /// Asks. What is timed.
+    /// Sends one request and checks the answer; this is what is timed.
     async fn run_once(&mut self) -> Result<()>;
 }
 
 impl LoadSamples {
-    /// Lets the clients ask for so long, all at once. `gateway` is the process between them and the backend.
+    /// Runs all clients at once for `time`. `gateway` is the process between them and the backend.
     async fn round<A: Workload>(
         &mut self,
         clients: &mut [A],
@@ -150,7 +153,7 @@ impl LoadSamples {
         Ok(())
     }
 
-    /// The row without a comparison.
+    /// Returns the row without a comparison: medians over the rounds.
     fn to_row(&self, what: String) -> Row {
         let n = self.n as f64;
         Row {
@@ -166,7 +169,7 @@ impl LoadSamples {
         }
     }
 
-    /// Requests to the backend for each that was asked.
+    /// Returns the requests that reached the backend for each request of a client.
     pub(crate) fn upstream(&self) -> f64 {
         self.upstream.0 / self.n as f64
     }

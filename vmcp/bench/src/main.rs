@@ -8,9 +8,14 @@
 //! cargo run --release -p vmcp-bench -- calls --target vmcp --size 1k --clients 16 --era modern --seconds 20
 //! ```
 //!
-//! The last one is for profilers: one target is asked for 20 seconds, and its process is named. `--profile bench` builds
-//! with symbols; `VMCP_BIN` measures another binary than the one just built. `docs/contributor/benchmarks.md` explains the rows.
-//! The table goes to standard output, progress and targets to standard error.
+//! The last one is for profilers: it asks one target for 20 seconds and prints the id of its process.
+//! `--profile bench` builds with symbols; `VMCP_BIN` measures another binary than the one beside this
+//! program. `docs/contributor/benchmarks.md` explains the rows. The table goes to standard output, progress
+//! and targets to standard error.
+//!
+//! `stages` holds what is measured, one module a stage; `load_generator` the clients that ask as fast as they
+//! are answered; `testbed` vmcp, the proxies and the backends; `roles` the processes that this program starts
+//! of itself with `--role`; `client` the MCP clients; `report` the table and the targets.
 
 mod client;
 mod load_generator;

@@ -1,4 +1,4 @@
-//! What to measure, and of what.
+//! Options of the command line: what to measure, and of what.
 
 use std::net::SocketAddr;
 
@@ -10,40 +10,41 @@ use crate::roles::Role;
 /// Measures vmcp.
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
-    /// A fifth of the repetitions
+    /// Repeat a fifth as often
     #[arg(long, env = "VMCP_BENCH_QUICK")]
     pub(crate) quick: bool,
-    /// What to measure [default: everything]
+    /// Stages to run [default: all]
     pub(crate) stages: Vec<Stage>,
-    /// Calls and lists: only this target (direct, axum, hyper, vmcp, or the name of a gateway; repeatable)
+    /// Calls and lists: measure only this target (direct, axum, hyper, vmcp, or the name of a gateway;
+    /// repeatable)
     #[arg(long)]
     target: Vec<String>,
-    /// Calls: one round of so many seconds, for a profiler
+    /// Calls: run one round of this many seconds, for a profiler
     #[arg(long)]
     pub(crate) seconds: Option<f64>,
-    /// Calls: only so many clients (1, 16; 4 with results of 1 MB)
+    /// Calls: run only with this many clients (1 or 16; with results of 1 MB, 1 or 4)
     #[arg(long)]
     clients: Option<usize>,
-    /// Calls: only results of this size
+    /// Calls: run only with results of this size
     #[arg(long, value_enum)]
     size: Option<Size>,
-    /// Calls: only clients of this era
+    /// Calls: run only with clients of this era
     #[arg(long, value_enum)]
     era: Option<ClientEra>,
-    /// Another gateway that runs in front of the backend, e.g. other=http://127.0.0.1:3000/mcp
+    /// Gateway that runs in front of the backend, such as other=http://127.0.0.1:3000/mcp (repeatable)
     #[arg(long, value_name = "NAME=URL", value_parser = pair)]
     pub(crate) gateway: Vec<(String, String)>,
-    /// The process of a gateway: its CPU time and memory are measured too
+    /// Process of a gateway, whose CPU time and memory are measured too (repeatable)
     #[arg(long, value_name = "NAME=PID", value_parser = pair)]
     pub(crate) gateway_pid: Vec<(String, String)>,
-    /// Where the backend of the calls listens, so that another gateway can be put before it
+    /// Address of the backend of the calls, so that another gateway can be put in front of it
     #[arg(long, default_value = "127.0.0.1:0")]
     pub(crate) backend_listen: SocketAddr,
     #[command(flatten)]
     pub(crate) process_role: RoleOptions,
 }
 
-/// This program as one of the processes that it starts.
+/// Options with which this program starts itself as a backend or proxy.
 #[derive(Debug, Args)]
 pub(crate) struct RoleOptions {
     #[arg(long, hide = true, value_enum)]
@@ -83,12 +84,12 @@ enum ClientEra {
 }
 
 impl Options {
-    /// Whether a stage is to be run.
+    /// Returns true if a stage is to be run.
     pub(crate) fn runs(&self, stage: Stage) -> bool {
         self.stages.is_empty() || self.stages.contains(&stage)
     }
 
-    /// Whether results of this size are to be asked for by so many clients.
+    /// Returns true if results of this size are to be requested by this many clients.
     pub(crate) fn wants(&self, size: &str, clients: usize) -> bool {
         let name = match self.size {
             None => size,
@@ -99,7 +100,7 @@ impl Options {
         name == size && self.clients.is_none_or(|wanted| wanted == clients)
     }
 
-    /// Whether clients of this era are to ask.
+    /// Returns true if clients of this era are to run.
     pub(crate) fn wants_era(&self, era: Era) -> bool {
         match self.era {
             None => true,
@@ -108,7 +109,7 @@ impl Options {
         }
     }
 
-    /// Whether a target is to be asked; `word` is its short name.
+    /// Returns true if a target is to be measured; `word` is its short name.
     pub(crate) fn wants_target(&self, word: &str) -> bool {
         self.target.is_empty() || self.target.iter().any(|wanted| wanted == word)
     }

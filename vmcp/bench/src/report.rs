@@ -1,4 +1,4 @@
-//! The one table, and what is promised of its figures.
+//! The table of results, and the targets that its figures are checked against.
 #![expect(clippy::print_stdout, reason = "printing the table is what a benchmark is for")]
 #![expect(clippy::print_stderr, reason = "targets are for whoever reads along")]
 
@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table};
 
 use crate::samples::Samples;
 
-/// Parts of the table, in the order in which they are printed.
+/// Sections of the table, in the order in which they are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Section {
     FindTool,
@@ -22,40 +22,40 @@ pub(crate) enum Section {
     Storm,
 }
 
-/// What the values of a row are.
+/// Unit of the values in a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Unit {
     Seconds,
     Bytes,
-    /// Of one to another.
+    /// A value divided by another.
     Ratio,
 }
 
-/// A row: what is not known of it stays empty.
+/// A row of the table; unknown cells stay empty.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Row {
-    /// What was measured.
+    /// Measured operation.
     pub(crate) what: String,
-    /// How often.
+    /// Number of repetitions.
     pub(crate) n: usize,
-    /// Median and 99th percentile, in words.
+    /// Median and 99th percentile, formatted.
     pub(crate) p50: String,
     pub(crate) p99: String,
-    /// How many a second.
+    /// Operations per second.
     pub(crate) rate: Option<f64>,
-    /// Seconds of CPU that the process in the middle took for each.
+    /// Seconds of CPU that the process between client and backend spent on each operation.
     pub(crate) cpu: Option<f64>,
-    /// Bytes that it holds.
+    /// Resident bytes of that process.
     pub(crate) memory: Option<f64>,
-    /// Requests to the backend for each, and new connections.
+    /// Requests that reached the backend, and connections that were opened to it, for each operation.
     pub(crate) upstream: Option<(f64, f64)>,
-    /// What it is compared with, and by which figure.
+    /// Peer of the comparison, and the compared figure.
     pub(crate) yardstick: String,
-    /// That figure, in words, and the ratio to it.
+    /// Figure of the peer, formatted, and the ratio to it.
     pub(crate) compared: Option<(String, f64)>,
 }
 
-/// Collects rows, and promises.
+/// Collects rows, targets and notes.
 pub(crate) struct Report {
     quick: bool,
     rows: Vec<(Section, Row)>,
@@ -63,17 +63,17 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// An empty one; `quick` for fewer repetitions.
+    /// An empty report; `quick` asks for fewer repetitions.
     pub(crate) fn new(quick: bool) -> Report {
         Report { quick, rows: Vec::new(), targets: Vec::new() }
     }
 
-    /// How often to repeat what is worth `runs` repetitions.
+    /// Returns the number of repetitions: `runs`, or a fifth of it when quick, but at least 3.
     pub(crate) fn runs(&self, runs: usize) -> usize {
         if self.quick { (runs / 5).max(3) } else { runs }
     }
 
-    /// Adds a row: what was measured, and what it is compared with.
+    /// Adds a row with a measured operation and its peer; medians are compared.
     pub(crate) fn row(
         &mut self,
         section: Section,
@@ -94,29 +94,29 @@ impl Report {
         self.add(section, row);
     }
 
-    /// Adds a row of any kind.
+    /// Adds a row.
     pub(crate) fn add(&mut self, section: Section, row: Row) {
         self.rows.push((section, row));
     }
 
-    /// Holds a median against what was promised.
+    /// Checks a median against its target.
     pub(crate) fn check_median(&mut self, what: &str, unit: Unit, samples: &Samples, at_most: f64) {
         self.check_target(what, unit, samples.p50(), at_most);
     }
 
-    /// Holds a figure against what was promised.
+    /// Checks a figure against its target.
     pub(crate) fn check_target(&mut self, what: &str, unit: Unit, figure: f64, at_most: f64) {
         let verdict = if figure <= at_most { "met" } else { "MISSED" };
         let (figure, at_most) = (format_value(figure, unit), format_value(at_most, unit));
         self.targets.push(format!("{verdict}: {what}: {figure}, promised {at_most}"));
     }
 
-    /// Says beside the table what could not be measured, or only so.
+    /// Adds a note below the table, such as what could not be measured.
     pub(crate) fn note(&mut self, what: &str) {
         self.targets.push(format!("note: {what}"));
     }
 
-    /// Prints all of it.
+    /// Prints the table to standard output, and targets and notes to standard error.
     pub(crate) fn print(mut self) {
         self.rows.sort_by_key(|(section, _)| *section);
         let mut table = Table::new();
@@ -161,7 +161,7 @@ impl Report {
     }
 }
 
-/// A value with its unit.
+/// Returns a value with its unit, such as `1.62 ms`.
 pub(crate) fn format_value(value: f64, unit: Unit) -> String {
     let units: &[(f64, &str)] = match unit {
         Unit::Seconds => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")],
@@ -172,7 +172,7 @@ pub(crate) fn format_value(value: f64, unit: Unit) -> String {
     fitting.map_or_else(String::new, |(size, name)| format!("{} {name}", significant(value / size)))
 }
 
-/// Three significant digits.
+/// Returns a value with three significant digits.
 fn significant(value: f64) -> String {
     let magnitude = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
     format!("{value:.*}", (2.0 - magnitude).clamp(0.0, 4.0) as usize)

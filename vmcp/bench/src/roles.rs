@@ -1,5 +1,5 @@
-//! What stands around the gateway: a backend that answers from memory, two bare proxies to compare with, each a process
-//! of its own (this program started again with `--role`), and clients that cost little.
+//! Roles in which this program starts itself again (`--role`): the backend, and two bare proxies that vmcp is
+//! compared with. Each is a process of its own, so that its CPU time can be measured.
 
 pub(crate) mod backend;
 pub(crate) mod prebuilt_body;
@@ -12,18 +12,18 @@ use std::net::SocketAddr;
 use anyhow::Result;
 use clap::ValueEnum;
 
-/// What this program is when it is no benchmark.
+/// Role of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Role {
-    /// The backend.
+    /// MCP servers that answer from memory.
     Backend,
-    /// A reverse proxy of axum and reqwest.
+    /// Reverse proxy of axum and reqwest.
     Axum,
-    /// A reverse proxy of hyper and hyper-util.
+    /// Reverse proxy of hyper and hyper-util.
     Hyper,
 }
 
-/// Plays a role until killed. A proxy forwards to `upstream`.
+/// Runs a role until killed. A proxy forwards to `upstream`.
 pub(crate) fn run(role: Role, listen: SocketAddr, upstream: Option<SocketAddr>) -> Result<()> {
     match (role, upstream) {
         (Role::Backend, _) => backend::run(listen),

@@ -1,11 +1,11 @@
-//! Repeated measurements, taken in turns.
+//! Repeated measurements: quantiles, and two operations measured in turns.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// Values of one quantity: seconds or bytes.
+/// Measured values of one quantity: seconds or bytes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Samples(Vec<f64>);
 
@@ -15,33 +15,33 @@ impl Samples {
         self.0.push(took.as_secs_f64());
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// All of them together.
+    /// Returns the sum of the values.
     pub(crate) fn sum(&self) -> f64 {
         self.0.iter().sum()
     }
 
-    /// The median.
+    /// Returns the median.
     pub(crate) fn p50(&self) -> f64 {
         self.quantile(0.5)
     }
 
-    /// The value that 99 of 100 do not exceed; of fewer than 100, the largest.
+    /// Returns the 99th percentile; of fewer than 100 values, the largest.
     pub(crate) fn p99(&self) -> f64 {
         self.quantile(0.99)
     }
 
-    /// The nearest rank: the smallest value that so large a share does not exceed.
+    /// Returns a quantile by nearest rank: the smallest value that this share of values does not exceed.
     fn quantile(&self, share: f64) -> f64 {
         let [quantile] = self.quantiles([share]);
         quantile
     }
 
-    /// Several of them.
+    /// Returns several quantiles, sorting once.
     pub(crate) fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [f64; N] {
         let mut sorted = self.0.clone();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -64,8 +64,8 @@ impl FromIterator<f64> for Samples {
     }
 }
 
-/// Runs one and the other in turns, so that what else the machine does befalls both alike. Each gets the number of the
-/// repetition. The first turn of each is not counted.
+/// Measures two operations in turns, so that a machine whose speed drifts affects both alike. Each gets the
+/// number of the repetition. The first turn warms up and is not counted.
 pub(crate) async fn interleaved<A, B>(
     runs: usize,
     mut one: impl AsyncFnMut(usize) -> Result<A>,
@@ -83,7 +83,7 @@ pub(crate) async fn interleaved<A, B>(
     Ok((of_one, of_other))
 }
 
-/// How long one run takes; dropping its result does not count.
+/// Times one run. Dropping its result is not part of the time.
 async fn timed<T>(work: &mut impl AsyncFnMut(usize) -> Result<T>, run: usize) -> Result<Duration> {
     let started = Instant::now();
     let result = black_box(work(run).await?);

@@ -1,4 +1,4 @@
-//! The stages of the benchmark, one module each: what `make bench STAGES="…"` chooses from.
+//! Stages of the benchmark, one module each; `make bench STAGES="…"` chooses from them.
 
 pub(crate) mod calls;
 pub(crate) mod catalog;

@@ -1,4 +1,5 @@
-//! Made-up tools that look like real ones, the same on every machine, and an embedder that answers at once.
+//! Synthetic tools that resemble real ones, the same on every machine (seeded), and an embedder that takes no
+//! time.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -8,9 +9,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use vmcp_embed::{EmbedError, Embedder};
 
-/// Tools of one server.
+/// Tools of one synthetic server.
 pub(crate) const TOOLS_PER_SERVER: usize = 100;
-/// Width of a vector, that of the local model.
+/// Dimensions of a vector: as many as the local model has.
 pub(crate) const DIMENSIONS: usize = 384;
 
 const SYSTEMS: [&str; 24] = [
@@ -150,7 +151,7 @@ const PARAMETERS: [(&str, &str, &str); 16] = [
     ("locale", "string", "Language of messages, such as de or en-GB"),
 ];
 
-/// What people ask for: description and keywords.
+/// Queries as people write them: description and keywords.
 pub(crate) const QUERIES: [(&str, &str); 8] = [
     ("find the overdue invoices of a customer", "invoice customer"),
     ("schedule a meeting with the team next week", "meeting calendar"),
@@ -162,22 +163,22 @@ pub(crate) const QUERIES: [(&str, &str); 8] = [
     ("compare two snapshots of a table in the last quarter", "snapshot table compare"),
 ];
 
-/// A query that asks for three things.
+/// A compound query of three clauses.
 pub(crate) const COMPOUND_QUERY: &str = "find the open tickets of a customer; then create an invoice for the payment; and send a message to the employee who is responsible";
 
-/// One tool of one server.
+/// A synthetic tool.
 pub(crate) struct SyntheticTool {
-    /// The server's name.
+    /// Name of its server.
     pub(crate) server: String,
-    /// The name the server gives it.
+    /// Name that its server gives it.
     pub(crate) name: String,
-    /// For people and models.
+    /// Description for people and models.
     pub(crate) description: String,
-    /// The entry of the server's `tools/list`.
+    /// Entry in `tools/list` of its server.
     pub(crate) raw: Box<RawValue>,
 }
 
-/// So many tools, [`TOOLS_PER_SERVER`] to a server.
+/// Generates `count` tools, [`TOOLS_PER_SERVER`] to a server.
 pub(crate) fn generate(count: usize) -> Vec<SyntheticTool> {
     let mut random = Rng::with_seed(42);
     (0..count).map(|number| generate_one(number, &mut random)).collect()
@@ -221,18 +222,18 @@ pub(crate) fn count_in_words(count: usize) -> String {
     }
 }
 
-/// The arguments of find_tool for the query of a repetition.
+/// Returns the arguments of find_tool for the query of repetition `run`.
 pub(crate) fn find_arguments(run: usize) -> Value {
     let (description, keywords) = query(run);
     json!({"tool_description": description, "tool_keywords": keywords})
 }
 
-/// The query of a repetition.
+/// Returns the query of repetition `run`.
 pub(crate) fn query(run: usize) -> (&'static str, &'static str) {
     QUERIES.iter().cycle().nth(run % QUERIES.len()).copied().unwrap_or_default()
 }
 
-/// A unit vector that depends on the text alone.
+/// Returns a unit vector that depends on the text alone.
 pub(crate) fn unit_vector(text: &str) -> Vec<f32> {
     let mut hash = DefaultHasher::new();
     text.hash(&mut hash);
@@ -242,7 +243,7 @@ pub(crate) fn unit_vector(text: &str) -> Vec<f32> {
     vector.into_iter().map(|value| value / norm).collect()
 }
 
-/// Embeds in no time (about a microsecond a text), so that what is measured is everything else.
+/// An embedder that takes about a microsecond a text, so that everything else is what is measured.
 pub(crate) struct InstantEmbedder;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! The backend and everything that is put before it.
+//! The testbed: a backend, and the targets in front of it.
 
 pub(crate) mod backend_counters;
 mod built_binaries;
@@ -29,26 +29,26 @@ use crate::progress::progress;
 use crate::report::Report;
 use crate::roles::Role;
 use crate::roles::role_process::RoleProcess;
-use crate::roles::served_content::{PAGE, RESULTS};
+use crate::roles::served_content::{RESULTS, TOOLS_PER_PAGE};
 
-/// How long another gateway may take to list the backend's tools.
+/// Time that a gateway has to list the backend's tools.
 const GATEWAY_START_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Any port of this machine.
+/// Loopback with a free port.
 pub(crate) const ANY_LOCAL_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// The backend, and processes before it.
+/// A backend, and the processes in front of it.
 pub(crate) struct Testbed {
     pub(crate) backend: SocketAddr,
     pub(crate) counters: BackendCounters,
     pub(crate) targets: Vec<Target>,
     vmcp: Option<VmcpProcess>,
-    /// The others, that they may live.
+    /// Backend and proxies; kept so that they are killed with the testbed.
     role_processes: Vec<RoleProcess>,
 }
 
 impl Testbed {
-    /// A backend with nothing before it.
+    /// A backend with no target.
     pub(crate) async fn new(listen: SocketAddr) -> Result<Testbed> {
         let backend = RoleProcess::start(Role::Backend, listen, None).await?;
         let address = backend.address;
@@ -62,7 +62,7 @@ impl Testbed {
         })
     }
 
-    /// For calls: a backend of both eras, and the same of 2025-11-25 only, which vmcp shows too.
+    /// Testbed for calls: a backend of both eras, and one of 2025-11-25 only that only vmcp fronts.
     pub(crate) async fn for_calls(report: &mut Report, options: &Options) -> Result<Testbed> {
         let mut testbed = Testbed::new(options.backend_listen).await?;
         testbed.add_bare("/dual/mcp", options).await?;
@@ -90,7 +90,7 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// For lists: a backend with so many tools, which vmcp shows as they are.
+    /// Testbed for lists: a backend with `tools` tools, which vmcp lists under their own names.
     pub(crate) async fn for_lists(tools: usize, options: &Options) -> Result<Testbed> {
         let mut testbed = Testbed::new(ANY_LOCAL_PORT).await?;
         let server = format!("tools-{tools}");
@@ -100,12 +100,12 @@ impl Testbed {
             "aggregation": {"conflictResolution": "passthrough"},
             "optimizer": {"enabled": false},
         }))?;
-        testbed.vmcp()?.complete_list(tools.min(PAGE)).await?;
+        testbed.vmcp()?.complete_list(tools.min(TOOLS_PER_PAGE)).await?;
         testbed.add_vmcp("vmcp", Era::Modern, "")?;
         Ok(testbed)
     }
 
-    /// The backend itself, and both bare proxies.
+    /// Adds the backend itself and both bare proxies as targets.
     async fn add_bare(&mut self, path: &str, options: &Options) -> Result<()> {
         if options.wants_target("direct") {
             self.add(DIRECT, (self.backend, path), None, None, "");
@@ -122,18 +122,18 @@ impl Testbed {
         Ok(())
     }
 
-    /// Starts vmcp.
+    /// Starts vmcp with this configuration.
     pub(crate) fn start_vmcp(&mut self, config: Value) -> Result<()> {
         self.vmcp = Some(VmcpProcess::configured(config)?);
         Ok(())
     }
 
-    /// The one that was started.
+    /// Returns the vmcp that was started.
     pub(crate) fn vmcp(&self) -> Result<&VmcpProcess> {
         self.vmcp.as_ref().context("vmcp was not started")
     }
 
-    /// A server of the backend, for `backends`.
+    /// Returns the entry for `backends` of one server of the backend.
     pub(crate) fn entry(&self, server: &str) -> Value {
         json!({"name": server, "url": format!("http://{}/{server}/mcp", self.backend)})
     }
@@ -164,7 +164,8 @@ impl Testbed {
         });
     }
 
-    /// Asks a gateway for its names of the backend's tools, in each era.
+    /// Adds a gateway as a target, once it lists the backend's tools. Each era that it serves is found by
+    /// asking.
     async fn add_gateway(
         &mut self,
         report: &mut Report,
@@ -209,7 +210,7 @@ impl Testbed {
         Ok(())
     }
 
-    /// Ends vmcp; the others end with this value.
+    /// Stops vmcp; the other processes are killed when the testbed is dropped.
     pub(crate) async fn end(self) -> Result<()> {
         match self.vmcp {
             Some(vmcp) => vmcp.end().await,
@@ -218,7 +219,7 @@ impl Testbed {
     }
 }
 
-/// Names of the backend's tools; an error unless all are there.
+/// Returns the names that a gateway gives the backend's tools; an error unless all of them are listed.
 async fn names(endpoint: &Endpoint, era: Era) -> Result<Vec<String>> {
     let mut client = ReplayClient::connect(endpoint, era, 0).await?;
     let mut request = client.prepare(methods::TOOLS_LIST, "{}")?;

@@ -1,12 +1,14 @@
-//! The command line: one file per command.
+//! The command line: parses the arguments, runs one command, and turns its failure into an exit code.
 //!
-//! ```text
-//! mod ─ parses, runs, turns failures into exit codes
-//!  ├── serve, bridge, validate, init, schema, model, eval, completions      work by themselves
-//!  └── tools, find, call, backends, doctor ── connection            ask a running server, or an engine of their own
-//! ```
-//!
-//! Results go to standard output and everything else to standard error, both through [`output`].
+//! | module | holds |
+//! |---|---|
+//! | `serve`, `bridge` | servers, which run until a signal |
+//! | `tools`, `find`, `call`, `backends`, `doctor` | commands that ask a server through `connection` |
+//! | `validate`, `init`, `schema`, `model`, `eval`, `completions` | commands that work by themselves |
+//! | `connection` | a running server, or an engine in this process |
+//! | `console` | results on standard output, notes on standard error, exit codes |
+//! | `process` | runtime, signals, the reaper for PID 1 |
+//! | `options` | options of every command, the configuration file |
 
 mod backends;
 mod bridge;
@@ -73,10 +75,10 @@ enum Command {
     Completions(completions::Arguments),
 }
 
-/// Parses the arguments, runs the command, and says what became of it.
+/// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
     let Cli { global, command } = Cli::parse();
-    // An error means that a provider is there already, which is as good.
+    // An error means that a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let outcome = match command {
         Command::Serve(arguments) => serve::run(arguments, &global),

@@ -1,4 +1,4 @@
-//! Reads a configuration file and the files that it refers to, and remembers what it read.
+//! Reads a configuration file and the files it refers to, and keeps their content to notice changes.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,30 +8,31 @@ use std::path::{Path, PathBuf};
 
 use vmcp_config::{Loaded, MAX_FILE_BYTES, Problems};
 
-/// Gives the value of an environment variable.
+/// Returns the value of an environment variable.
 pub type Variables = fn(&str) -> Option<String>;
 
-/// What is in a file that the configuration refers to.
-pub(crate) type Content = Result<Option<String>, String>;
+/// Content of a referenced file: `None` if it does not exist, else its text or the reason why it cannot be
+/// read.
+pub(crate) type FileContent = Result<Option<String>, String>;
 
-/// Everything outside of the process that a configuration was made of. Two that are equal make the same configuration.
+/// All input of a configuration outside the process. Equal inputs make equal configurations.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Source {
-    /// The text of the configuration file.
+pub struct ConfigInputs {
+    /// Text of the configuration file.
     pub text: String,
-    /// The files that it refers to, by path.
-    files: BTreeMap<String, Content>,
+    /// Content of each referenced file, by its path.
+    files: BTreeMap<String, FileContent>,
 }
 
-/// Why a file was not read.
+/// Reason why a configuration file was not loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.
     #[error("cannot read {}: {reason}", path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         reason: io::Error,
     },
     /// The file has mistakes.
@@ -39,42 +40,43 @@ pub enum LoadError {
     Invalid(#[from] Problems),
 }
 
-/// Reads and validates a file.
-pub fn load(path: &Path, variables: Variables) -> Result<(Source, Loaded), LoadError> {
-    let (source, loaded) = Source::read(path, variables)
+/// Reads and validates a configuration file.
+pub fn load(path: &Path, variables: Variables) -> Result<(ConfigInputs, Loaded), LoadError> {
+    let (source, loaded) = ConfigInputs::read(path, variables)
         .map_err(|reason| LoadError::Unreadable { path: path.to_owned(), reason })?;
     Ok((source, loaded?))
 }
 
-impl Source {
-    /// Reads a file and what it refers to; gives the configuration too, or what is wrong with it.
-    pub fn read(path: &Path, variables: Variables) -> io::Result<(Source, Result<Loaded, Problems>)> {
+impl ConfigInputs {
+    /// Reads a file and the files it refers to; returns their content, and the configuration or its mistakes.
+    pub fn read(path: &Path, variables: Variables) -> io::Result<(ConfigInputs, Result<Loaded, Problems>)> {
         let text = std::fs::read_to_string(path)?;
         let files = RefCell::new(BTreeMap::new());
         let file = |path: &str| {
-            let content = content(Path::new(path));
+            let content = read_file(Path::new(path));
             files.borrow_mut().insert(path.to_owned(), content.clone());
             content
         };
         let loaded = vmcp_config::load_with_files(&text, &path.display().to_string(), &variables, &file);
-        Ok((Source { text, files: files.into_inner() }, loaded))
+        Ok((ConfigInputs { text, files: files.into_inner() }, loaded))
     }
 
-    /// The folders in which something happens when one of the files changes. One that does not exist is announced by the
-    /// nearest that does.
+    /// Returns the folders to watch for changes of these files. For a folder that does not exist, the nearest
+    /// existing ancestor is watched, where its creation shows.
     pub fn folders(&self, path: &Path) -> BTreeSet<PathBuf> {
         let files = self.files.keys().map(Path::new);
-        files.chain([path]).map(folder).collect()
+        files.chain([path]).map(nearest_existing_folder).collect()
     }
 }
 
-fn folder(file: &Path) -> PathBuf {
+fn nearest_existing_folder(file: &Path) -> PathBuf {
     let mut folders = file.ancestors().skip(1).filter(|folder| folder.is_dir());
     folders.next().unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Reads no more than a value may have, and waits for nobody: a pipe is no file.
-pub(crate) fn content(path: &Path) -> Content {
+/// Reads a file, at most one byte more than a value may have. Only regular files are read: a pipe could block
+/// for ever.
+pub(crate) fn read_file(path: &Path) -> FileContent {
     let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     match path.metadata() {
         Err(error) if missing(&error) => return Ok(None),
@@ -87,7 +89,7 @@ pub(crate) fn content(path: &Path) -> Content {
         File::open(path).and_then(|file| file.take(MAX_FILE_BYTES as u64 + 1).read_to_string(&mut text));
     match read {
         Ok(_) => Ok(Some(text)),
-        // It was there a moment ago: a link has been swapped.
+        // The file existed a moment ago: Kubernetes swaps the symbolic link of a mounted volume.
         Err(error) if missing(&error) => Ok(None),
         Err(error) => Err(error.to_string()),
     }
@@ -109,11 +111,11 @@ mod tests {
         let file = |name: &str, bytes: &[u8]| {
             let path = dir.path().join(name);
             std::fs::write(&path, bytes).unwrap();
-            content(&path)
+            read_file(&path)
         };
         assert_eq!(file("token", b"abc\n"), Ok(Some("abc\n".to_owned())));
-        assert_eq!(content(&dir.path().join("none")), Ok(None));
-        assert_eq!(content(dir.path()), Err("it is not a regular file".to_owned()));
+        assert_eq!(read_file(&dir.path().join("none")), Ok(None));
+        assert_eq!(read_file(dir.path()), Err("it is not a regular file".to_owned()));
         assert!(file("binary", &[0xff]).unwrap_err().contains("UTF-8"));
         let large = file("large", &vec![b'x'; 1 << 20]).unwrap().unwrap();
         assert_eq!(large.len(), MAX_FILE_BYTES + 1, "which is refused");
@@ -125,7 +127,7 @@ mod tests {
         let path = dir.path().join("vmcp.yaml");
         let text = format!("telemetry: {{ serviceName: '${{file:{}/a/b/name}}' }}", dir.path().display());
         std::fs::write(&path, text).unwrap();
-        let folders = |path: &Path| Source::read(path, |_| None).unwrap().0.folders(path);
+        let folders = |path: &Path| ConfigInputs::read(path, |_| None).unwrap().0.folders(path);
         assert_eq!(folders(&path), BTreeSet::from([dir.path().to_owned()]));
         std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
         assert_eq!(folders(&path), BTreeSet::from([dir.path().to_owned(), dir.path().join("a/b")]));

@@ -1,8 +1,9 @@
-//! Hot reload: follows the configuration file and the files that it refers to, applies what is valid, and keeps the last
-//! good one otherwise.
+//! Hot reload: watches the configuration file and the files it refers to, applies a valid configuration, and
+//! keeps the last good one otherwise.
 //!
-//! Folders are watched, not files: editors replace files, and Kubernetes swaps a symbolic link in the folder. Whatever
-//! happens there, the content decides; a look every half minute covers file systems that tell nothing.
+//! Folders are watched, not files: editors replace files, and Kubernetes swaps a symbolic link in the folder.
+//! Events only trigger a read; the content decides whether something changed. A poll every 30 seconds covers
+//! file systems without events, such as network shares.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,24 +16,25 @@ use tokio_util::task::AbortOnDropHandle;
 use vmcp_config::status::{ConfigurationStatus, RefusedConfiguration, digest};
 use vmcp_config::{Config, Loaded, Problems};
 
-use crate::config_source::{Source, Variables};
+use crate::config_source::{ConfigInputs, Variables};
 use crate::engine::{self, Engine};
 use crate::telemetry::metrics::ReloadLabels;
 
-/// Changes within this time of each other are one: a save is often several events.
+/// Debounce of file events: a save is often several of them.
 const DEBOUNCE: Duration = Duration::from_millis(200);
-/// How often to look without being told.
-const POLL: Duration = Duration::from_secs(30);
+/// Interval of the poll that needs no event.
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Follows a file until dropped.
+/// Follows a configuration file until dropped.
 pub struct ConfigWatch {
     status: watch::Receiver<ConfigurationStatus>,
     _task: AbortOnDropHandle<()>,
 }
 
 impl ConfigWatch {
-    /// Starts to follow `path`, of which `source` is in force. `variables` are asked anew with every reload.
-    pub fn start(path: PathBuf, source: Source, variables: Variables, engine: Engine) -> ConfigWatch {
+    /// Starts to follow `path`, whose content `source` is in force. `variables` is asked anew at every
+    /// reload.
+    pub fn start(path: PathBuf, source: ConfigInputs, variables: Variables, engine: Engine) -> ConfigWatch {
         let (events, changes) = mpsc::channel(1);
         let (report, status) = watch::channel(ConfigurationStatus {
             digest: digest(&source.text),
@@ -40,45 +42,46 @@ impl ConfigWatch {
             ..ConfigurationStatus::default()
         });
         let at_start = Arc::clone(&engine.snapshot().config);
-        let folders = Folders::new(events);
-        let follower = Follower { path, source, variables, folders, engine, at_start, report };
+        let folders = FolderWatcher::new(events);
+        let follower = ConfigFollower { path, source, variables, folders, engine, at_start, report };
         ConfigWatch { status, _task: AbortOnDropHandle::new(tokio::spawn(follower.run(changes))) }
     }
 
-    /// What has become of the file since the start.
+    /// Returns the outcome of all reloads since the start.
     pub fn status(&self) -> ConfigurationStatus {
         self.status.borrow().clone()
     }
 }
 
-/// The folders that are watched.
-struct Folders {
-    /// `None` where the system announces nothing.
+/// Watched folders.
+struct FolderWatcher {
+    /// `None` if the operating system offers no file events; the poll remains.
     watcher: Option<RecommendedWatcher>,
     watched: BTreeSet<PathBuf>,
 }
 
-impl Folders {
-    fn new(events: mpsc::Sender<()>) -> Folders {
+impl FolderWatcher {
+    fn new(events: mpsc::Sender<()>) -> FolderWatcher {
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Reading the file is an event too. A full channel already says that something happened.
+            // Reading the file is an event too. A full channel already holds a trigger, so that the event may
+            // be dropped.
             if event.is_ok_and(|event| !event.kind.is_access()) {
                 let _ = events.try_send(());
             }
         });
         let watcher = watcher
             .inspect_err(
-                |error| tracing::warn!(%error, every = ?POLL, "changes are looked for, not announced"),
+                |error| tracing::warn!(%error, every = ?POLL_INTERVAL, "file events are unavailable; the configuration is polled"),
             )
             .ok();
-        Folders { watcher, watched: BTreeSet::new() }
+        FolderWatcher { watcher, watched: BTreeSet::new() }
     }
 
-    /// Watches these and no others; returns whether that began for one of them.
+    /// Watches exactly these folders; returns true if a watch began.
     fn watch(&mut self, folders: BTreeSet<PathBuf>) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
         for gone in self.watched.difference(&folders) {
-            // It may not exist any more.
+            // A removed folder has lost its watch already.
             let _ = watcher.unwatch(gone);
         }
         let mut begun = false;
@@ -87,7 +90,7 @@ impl Folders {
                 Ok(()) => begun = true,
                 Err(error) => {
                     let folder = new.display();
-                    tracing::warn!(%error, %folder, every = ?POLL, "changes are looked for, not announced");
+                    tracing::warn!(%error, %folder, every = ?POLL_INTERVAL, "file events are unavailable; the configuration is polled");
                 }
             }
         }
@@ -96,60 +99,60 @@ impl Folders {
     }
 }
 
-struct Follower {
+struct ConfigFollower {
     path: PathBuf,
-    /// The newest content that was looked at, valid or not.
-    source: Source,
+    /// Newest content that was read, valid or not; compared so that a refused text is reported once.
+    source: ConfigInputs,
     variables: Variables,
-    folders: Folders,
+    folders: FolderWatcher,
     engine: Engine,
     at_start: Arc<Config>,
     report: watch::Sender<ConfigurationStatus>,
 }
 
-impl Follower {
+impl ConfigFollower {
     async fn run(mut self, mut changes: mpsc::Receiver<()>) {
         loop {
-            // What came before this look is covered by it.
+            // The read below covers a trigger that is already waiting.
             let _ = changes.try_recv();
-            self.look().await;
+            self.check_for_changes().await;
             tokio::select! {
-                // Without a watcher the channel is closed, and only the clock is left.
+                // Without a watcher the channel is closed; only the poll is left.
                 Some(()) = changes.recv() => tokio::time::sleep(DEBOUNCE).await,
-                () = tokio::time::sleep(POLL) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
     }
 
-    async fn look(&mut self) {
+    async fn check_for_changes(&mut self) {
         loop {
             let (path, variables) = (self.path.clone(), self.variables);
-            let read = tokio::task::spawn_blocking(move || Source::read(&path, variables)).await;
+            let read = tokio::task::spawn_blocking(move || ConfigInputs::read(&path, variables)).await;
             let (source, loaded) = match read {
                 Ok(Ok(read)) => read,
                 Ok(Err(reason)) => {
-                    tracing::warn!(%reason, path = %self.path.display(), "configuration not readable at present");
+                    tracing::warn!(%reason, path = %self.path.display(), "cannot read the configuration; the one in force stays");
                     return;
                 }
-                // The runtime is going down, or reading has a fault; what is in force stays.
+                // The runtime shuts down, or reading panicked; the configuration in force stays.
                 Err(error) => {
-                    tracing::error!(%error, "configuration not read");
+                    tracing::error!(%error, "reading the configuration failed; the one in force stays");
                     return;
                 }
             };
             let folders = source.folders(&self.path);
             if source != self.source {
                 self.source = source;
-                self.judge(loaded).await;
+                self.apply_or_refuse(loaded).await;
             }
-            // What happened before a folder was watched is seen by another look.
+            // A change between the read and the start of a watch raised no event, so read once more.
             if !self.folders.watch(folders) {
                 return;
             }
         }
     }
 
-    async fn judge(&mut self, loaded: Result<Loaded, Problems>) {
+    async fn apply_or_refuse(&mut self, loaded: Result<Loaded, Problems>) {
         let digest = digest(&self.source.text);
         let outcome = match loaded {
             Ok(Loaded { config, warnings }) => {
@@ -160,7 +163,7 @@ impl Follower {
                 "applied"
             }
             Err(problems) => {
-                tracing::error!("configuration refused, the one before stays in force:\n{problems}");
+                tracing::error!("configuration refused; the one before it stays in force:\n{problems}");
                 let refused = RefusedConfiguration {
                     digest,
                     message: problems.to_string(),
@@ -185,7 +188,7 @@ impl Follower {
             unchanged = applied.unchanged, "configuration reloaded"
         );
         if !needs_restart.is_empty() {
-            tracing::warn!(settings = ?needs_restart, "these take effect after a restart");
+            tracing::warn!(settings = ?needs_restart, "changed settings take effect after a restart");
         }
         self.report.send_modify(|status| {
             status.digest = digest;
@@ -212,13 +215,13 @@ mod tests {
     async fn follows_replaced_files_and_keeps_the_last_good_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("vmcp.yaml");
-        // Editors write elsewhere and rename.
+        // Editors write a new file and rename it.
         let save = |text: &str| {
             let new = dir.path().join("vmcp.yaml.new");
             std::fs::write(&new, text).unwrap();
             std::fs::rename(&new, &path).unwrap();
         };
-        // Nobody listens there, which is no concern of the configuration.
+        // Nothing listens at this address; the configuration does not care.
         let yaml = |name: &str| backends(&[(name, "http://127.0.0.1:1/mcp")], KEYWORDS);
         save(&yaml("one"));
         let engine = engine(KEYWORDS).await;
@@ -243,7 +246,8 @@ mod tests {
         assert_eq!(status.digest, digest(&yaml("four")));
     }
 
-    /// A ConfigMap volume: `vmcp.yaml -> ..data/vmcp.yaml`, `..data -> ..1`, and a change swaps `..data`.
+    /// Layout of a mounted ConfigMap: `vmcp.yaml -> ..data/vmcp.yaml`, `..data -> ..1`; a change swaps
+    /// `..data`.
     #[cfg(unix)]
     #[tokio::test]
     async fn follows_a_swapped_link() {

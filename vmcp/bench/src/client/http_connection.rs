@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand over one kept-alive connection: one write, as few reads as the kernel allows, no allocation once warm.
+//! HTTP/1.1 by hand over one kept-alive connection: one write a request, few reads, no allocation once warm.
 
 use std::net::SocketAddr;
 
@@ -7,20 +7,20 @@ use memchr::memmem;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Least room for a read.
-const ROOM: usize = 16 << 10;
+/// Free bytes in the buffer before each read.
+const READ_BUFFER_BYTES: usize = 16 << 10;
 
 /// A connection that carries one request at a time.
 pub(crate) struct HttpConnection {
     stream: TcpStream,
     input: Vec<u8>,
-    /// Bytes of it that [`HttpConnection::line`] handed out.
+    /// Bytes of `input` that [`HttpConnection::line`] has handed out.
     taken: usize,
-    /// A body that came in chunks, put together.
+    /// A chunked body, joined.
     joined: Vec<u8>,
 }
 
-/// A response.
+/// A response, borrowed from the buffer of its connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HttpResponse<'a> {
     pub(crate) status: u16,
@@ -29,12 +29,12 @@ pub(crate) struct HttpResponse<'a> {
 }
 
 impl<'a> HttpResponse<'a> {
-    /// A header's value.
+    /// Returns the value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&'a str> {
         header(self.head, name)
     }
 
-    /// The JSON document: the body, or the data of the last event when it is a stream.
+    /// Returns the JSON document: the body, or the data of the last event of an event stream.
     pub(crate) fn document(&self) -> Result<&'a [u8]> {
         if !self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream")) {
             return Ok(self.body);
@@ -47,14 +47,14 @@ impl<'a> HttpResponse<'a> {
 }
 
 impl HttpConnection {
-    /// Connects.
+    /// Connects, without Nagle's algorithm.
     pub(crate) async fn open(address: SocketAddr) -> Result<HttpConnection> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(HttpConnection { stream, input: Vec::with_capacity(ROOM), taken: 0, joined: Vec::new() })
+        Ok(HttpConnection { stream, input: Vec::with_capacity(READ_BUFFER_BYTES), taken: 0, joined: Vec::new() })
     }
 
-    /// Sends a request and reads the whole response to it.
+    /// Sends a request and reads the whole response.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<HttpResponse<'_>> {
         let head = self.begin(request).await?;
         let text = self.input.get(..head).unwrap_or_default();
@@ -83,7 +83,7 @@ impl HttpConnection {
         Ok(HttpResponse { status, head, body })
     }
 
-    /// Sends a request and reads the head of the response.
+    /// Sends a request and reads up to the end of the response's head; returns its length.
     async fn begin(&mut self, request: &[u8]) -> Result<usize> {
         self.input.clear();
         self.stream.write_all(request).await?;
@@ -95,7 +95,7 @@ impl HttpConnection {
         }
     }
 
-    /// Sends a request whose answer has no end, and reads the head of it.
+    /// Sends a request that a stream answers, and reads the head of the response.
     pub(crate) async fn listen(&mut self, request: &[u8]) -> Result<()> {
         let head = self.begin(request).await?;
         let status = status(&self.input)?;
@@ -104,7 +104,7 @@ impl HttpConnection {
         Ok(())
     }
 
-    /// The next line that a stream brought. Sizes of chunks are lines too.
+    /// Returns the next line of a stream. Sizes of chunks are lines too.
     pub(crate) async fn line(&mut self) -> Result<&[u8]> {
         self.input.drain(..self.taken);
         self.taken = 0;
@@ -117,7 +117,7 @@ impl HttpConnection {
         }
     }
 
-    /// Appends the chunk at `at` to the body. Returns where the next one is; none after the last.
+    /// Appends the chunk at `at` to the body; returns the position of the next one, `None` after the last.
     async fn chunk(&mut self, at: usize) -> Result<Option<usize>> {
         let (start, size) = loop {
             let line = self.input.get(at..).unwrap_or_default();
@@ -134,7 +134,7 @@ impl HttpConnection {
         Ok((size > 0).then_some(end + 2))
     }
 
-    /// Reads until so many bytes are there.
+    /// Reads until the buffer holds `whole` bytes.
     async fn fill(&mut self, whole: usize) -> Result<()> {
         self.input.reserve((whole + 1).saturating_sub(self.input.len()));
         while self.input.len() < whole {
@@ -145,7 +145,7 @@ impl HttpConnection {
 
     async fn read(&mut self) -> Result<()> {
         if self.input.capacity() == self.input.len() {
-            self.input.reserve(ROOM);
+            self.input.reserve(READ_BUFFER_BYTES);
         }
         ensure!(self.stream.read_buf(&mut self.input).await? > 0, "the connection was closed");
         Ok(())

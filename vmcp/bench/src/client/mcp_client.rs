@@ -1,4 +1,4 @@
-//! An MCP client over one connection that does nothing twice, so that what it measures is the server.
+//! A general MCP client over one connection, for stages in which its own cost hardly counts.
 
 use std::net::SocketAddr;
 
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use vmcp_wire::headers;
 
-/// The revision of clients with a session.
+/// Revision of clients with a session.
 const LEGACY: &str = "2025-11-25";
-/// The revision of clients without.
+/// Revision of clients without a session.
 const MODERN: &str = "2026-07-28";
 
 /// A client of one server.
@@ -26,7 +26,7 @@ pub(crate) struct McpClient {
 }
 
 impl McpClient {
-    /// Connects. Until it opens a session it is a client of 2026-07-28.
+    /// Connects. Until it opens a session, the client speaks 2026-07-28.
     pub(crate) async fn connect(address: SocketAddr) -> Result<McpClient> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -35,13 +35,13 @@ impl McpClient {
         Ok(McpClient { connection, address, session: None })
     }
 
-    /// The status of a GET.
+    /// Sends a GET; returns the status.
     pub(crate) async fn get(&mut self, path: &str) -> Result<StatusCode> {
         let request = Request::get(path).header(HOST, self.address.to_string()).body(Full::default())?;
         Ok(self.send(request).await?.0)
     }
 
-    /// Opens a session of 2025-11-25; from now on this client's requests belong to it.
+    /// Opens a session of 2025-11-25, to which all further requests belong.
     pub(crate) async fn open_session(&mut self) -> Result<()> {
         let hello = json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}});
         let message = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello});
@@ -56,7 +56,7 @@ impl McpClient {
         Ok(())
     }
 
-    /// The answer to a request, as it came; a result is a must.
+    /// Sends a request; returns the body of the answer. A status other than 200 is an error.
     pub(crate) async fn request(&mut self, method: &str, mut params: Value) -> Result<Bytes> {
         let mut post = self.post();
         if let Some(session) = &self.session {

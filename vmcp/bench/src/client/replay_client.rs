@@ -1,4 +1,4 @@
-//! An MCP client of either era that says the same thing again and again.
+//! An MCP client of either era that replays one prepared request with a new id each time, at almost no cost.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,11 +13,11 @@ use super::http_connection::{HttpConnection, HttpResponse};
 
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
-/// Ids have as many digits as this, so that every request is as long as the first.
+/// First id. All ids have nine digits, so that every request has the same length.
 const FIRST_ID: u64 = 100_000_000;
 const DIGITS: usize = 9;
 
-/// Where an MCP endpoint is.
+/// Address of an MCP endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     pub(crate) address: SocketAddr,
@@ -33,31 +33,32 @@ pub(crate) struct ReplayClient {
     next_id: u64,
 }
 
-/// A request that is sent again and again with a new id.
+/// A request that is replayed; each time only its id is overwritten.
 pub(crate) struct PreparedRequest {
     bytes: Vec<u8>,
     id_at: usize,
-    /// The first answer, once it was found to be reference, and where its id is.
+    /// First answer that passed the check, and the position of its id. Further answers must equal it, ids
+    /// apart.
     reference: Option<(Vec<u8>, usize)>,
 }
 
-/// What an answer must be.
+/// Answer that a request must get.
 #[derive(Debug, Clone)]
 pub(crate) struct ExpectedResult {
-    /// The result as the backend sends it to a client of this era.
+    /// Result as the backend sends it to a client of this era.
     pub(crate) result: String,
-    /// How like it an answer must be.
+    /// Required similarity of the answer.
     pub(crate) exactness: Exactness,
 }
 
-/// What a gateway may do to a result.
+/// Required similarity of a result to the backend's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exactness {
-    /// Nothing.
+    /// The same bytes.
     Same,
-    /// Translate it to another era: `_meta` and the order of members may differ.
+    /// The same members in any order, `_meta` apart: vmcp translated between eras.
     Translated,
-    /// Anything but to `content`: a gateway that is not ours.
+    /// The same `content`: a gateway of others may add members.
     Content,
 }
 
@@ -71,7 +72,8 @@ struct Response<'a> {
 type Members<'a> = BTreeMap<&'a str, &'a RawValue>;
 
 impl ReplayClient {
-    /// Connects; a legacy client opens its session. `number` tells its ids from those of others.
+    /// Connects; a legacy client opens its session. `number` sets the range of its ids apart from those of
+    /// other clients.
     pub(crate) async fn connect(endpoint: &Endpoint, era: Era, number: u64) -> Result<ReplayClient> {
         let connection = HttpConnection::open(endpoint.address).await?;
         let next_id = FIRST_ID + number % 800 * 1_000_000;
@@ -82,7 +84,7 @@ impl ReplayClient {
         Ok(client)
     }
 
-    /// Opens a session; from now on this client's requests belong to it.
+    /// Opens a session, to which all further requests belong.
     pub(crate) async fn open_session(&mut self) -> Result<()> {
         self.session = None;
         let hello = format!(
@@ -99,7 +101,7 @@ impl ReplayClient {
         Ok(())
     }
 
-    /// A request with these parameters, an object.
+    /// Prepares a request; `params` is an object.
     pub(crate) fn prepare(&self, method: &str, params: &str) -> Result<PreparedRequest> {
         let params = match self.era {
             Era::Legacy => params.to_owned(),
@@ -120,7 +122,7 @@ impl ReplayClient {
         Ok(PreparedRequest { bytes, id_at, reference: None })
     }
 
-    /// Sends it with the next id.
+    /// Sends a prepared request with the next id.
     pub(crate) async fn send(&mut self, request: &mut PreparedRequest) -> Result<HttpResponse<'_>> {
         self.next_id += 1;
         let id = self.next_id.to_string();
@@ -129,8 +131,8 @@ impl ReplayClient {
         self.connection.exchange(&request.bytes).await
     }
 
-    /// Sends it with the next id and checks the answer byte for byte: the first against what the backend sends, the
-    /// others against the first, ids apart.
+    /// Sends a prepared request with the next id and checks the answer byte by byte: the first against the
+    /// backend's result, further ones against the first, ids apart.
     pub(crate) async fn send_checked(
         &mut self,
         request: &mut PreparedRequest,
@@ -158,7 +160,7 @@ impl ReplayClient {
         Ok(())
     }
 
-    /// Asks for a result whose content does not matter.
+    /// Sends a request; returns the document of the answer, which must carry a result.
     pub(crate) async fn request_result(&mut self, method: &str, params: &str) -> Result<Vec<u8>> {
         let mut request = self.prepare(method, params)?;
         let received = self.send(&mut request).await?;
@@ -168,7 +170,7 @@ impl ReplayClient {
         Ok(document.to_vec())
     }
 
-    /// Opens the stream that tells of changes: the connection serves nothing else from now on.
+    /// Opens the stream of change notifications. The connection serves nothing else from now on.
     pub(crate) async fn open_change_stream(&mut self) -> Result<()> {
         let request = match &self.session {
             Some(session) => {
@@ -185,7 +187,7 @@ impl ReplayClient {
         self.connection.listen(&request).await
     }
 
-    /// Waits until the stream tells of a change.
+    /// Waits for the next `list_changed` notification of the stream.
     pub(crate) async fn next_change(&mut self) -> Result<()> {
         loop {
             let line = self.connection.line().await?;
@@ -223,7 +225,7 @@ impl ReplayClient {
 }
 
 impl ExpectedResult {
-    /// Whether a document is the response to request `id` with this result. Members may be in another order.
+    /// Checks that a document answers request `id` with this result, as exactly as [`Exactness`] asks.
     fn check(&self, document: &[u8], id: u64) -> Result<()> {
         let response: Response<'_> = serde_json::from_slice(document)?;
         ensure!(response.id == id, "the answer to another request");
@@ -249,7 +251,7 @@ impl ExpectedResult {
     }
 }
 
-/// The beginning of a body, for a message.
+/// Returns the first 300 bytes of a body, for an error message.
 pub(crate) fn text(body: &[u8]) -> String {
     String::from_utf8_lossy(body.get(..300).unwrap_or(body)).into_owned()
 }

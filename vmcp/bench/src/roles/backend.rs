@@ -1,4 +1,4 @@
-//! The backend: MCP servers that answer from memory, on one thread, and count what they are asked.
+//! The backend: MCP servers that answer from memory, on one thread, and count their requests.
 //!
 //! | path | server |
 //! |---|---|
@@ -37,10 +37,10 @@ use vmcp_wire::{headers, meta, methods};
 use super::prebuilt_body::PrebuiltBody;
 use super::{role_process, served_content};
 
-/// Events that a listener may leave unread before it is cut off.
-const UNREAD: usize = 4096;
+/// Events that a listening stream may leave unread; beyond, it is closed.
+const MAX_UNREAD_EVENTS: usize = 4096;
 
-/// How often it was asked.
+/// Requests and connections since the start.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct RequestCounts {
     /// Messages by POST.
@@ -49,14 +49,14 @@ pub(crate) struct RequestCounts {
     pub(crate) connections: u64,
 }
 
-/// When a storm changed something for the last time, and what it is now.
+/// Outcome of a storm of changes.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct StormSummary {
-    /// Nanoseconds since 1970.
+    /// Time of the last change, in nanoseconds since 1970.
     pub(crate) last_change: u128,
-    /// The version of the tools.
+    /// Version of the tools after it.
     pub(crate) version: u64,
-    /// Streams that were told, by the gateway.
+    /// Streams of the gateway that were still open.
     pub(crate) listeners: usize,
 }
 
@@ -66,9 +66,9 @@ struct SyntheticBackend {
     connections: AtomicU64,
     sessions: AtomicU64,
     version: AtomicU64,
-    /// What is sent again and again, by what was asked for.
+    /// Bodies that are sent again and again, by what was requested.
     prepared: Mutex<HashMap<String, Bytes>>,
-    /// Each with what it is told when the tools change.
+    /// Open streams, each with the notification it gets when the tools change.
     listeners: Mutex<Vec<(mpsc::Sender<Bytes>, Bytes)>>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) async fn run(listen: SocketAddr) -> Result<()> {
         backend.connections.fetch_add(1, Ordering::Relaxed);
         let backend = Arc::clone(&backend);
         let serve = service_fn(move |request| serve(Arc::clone(&backend), request));
-        // A connection that breaks is its client's matter.
+        // A broken connection concerns only its client.
         tokio::spawn(
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), serve),
         );
@@ -121,8 +121,8 @@ async fn serve(backend: Arc<SyntheticBackend>, request: Request<Incoming>) -> Re
             let number = |key| -> Option<u32> {
                 query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
             };
-            let calm = backend.storm(number("changes").context("changes")?, number("rate").context("rate")?);
-            respond(StatusCode::OK, plain(&calm.await)?)
+            let summary = backend.run_storm(number("changes").context("changes")?, number("rate").context("rate")?);
+            respond(StatusCode::OK, plain(&summary.await)?)
         }
         (&Method::POST, path) => {
             backend.requests.fetch_add(1, Ordering::Relaxed);
@@ -131,8 +131,8 @@ async fn serve(backend: Arc<SyntheticBackend>, request: Request<Incoming>) -> Re
             backend.message(&server, &parts.headers, &body)
         }
         (&Method::GET, path) if path.starts_with("/changing") => {
-            let told = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, methods::TOOLS_CHANGED);
-            backend.listener(None, &told)
+            let notification = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, methods::TOOLS_CHANGED);
+            backend.listener(None, &notification)
         }
         (&Method::DELETE, _) => respond(StatusCode::OK, PrebuiltBody::empty()),
         _ => respond(StatusCode::METHOD_NOT_ALLOWED, PrebuiltBody::empty()),
@@ -183,11 +183,11 @@ impl SyntheticBackend {
                     r#"{{"jsonrpc":"2.0","method":"{}","params":{{"notifications":{{"toolsListChanged":true}},{subscription}}}}}"#,
                     methods::ACKNOWLEDGED
                 );
-                let told = format!(
+                let notification = format!(
                     r#"{{"jsonrpc":"2.0","method":"{}","params":{{{subscription}}}}}"#,
                     methods::TOOLS_CHANGED
                 );
-                return self.listener(Some(&acknowledged), &told);
+                return self.listener(Some(&acknowledged), &notification);
             }
             _ if modern => return respond(StatusCode::NOT_FOUND, error(id)),
             _ => return respond(StatusCode::OK, error(id)),
@@ -195,28 +195,28 @@ impl SyntheticBackend {
         respond(StatusCode::OK, PrebuiltBody::document(id, member))
     }
 
-    /// A `result` member that is made once.
+    /// Returns the `result` member under `key`; made once, then served from memory.
     fn prepared(&self, key: String, make: impl FnOnce() -> String) -> Bytes {
         let mut prepared = self.prepared.lock();
         if prepared.len() > 100 {
-            // Lists of versions that are gone.
+            // Old entries are lists of versions that no longer exist.
             prepared.clear();
         }
         prepared.entry(key).or_insert_with(|| format!(r#""result":{}"#, make()).into()).clone()
     }
 
-    fn listener(&self, first: Option<&str>, told: &str) -> Result<Response<PrebuiltBody>> {
-        let (sender, events) = mpsc::channel(UNREAD);
+    fn listener(&self, first: Option<&str>, notification: &str) -> Result<Response<PrebuiltBody>> {
+        let (sender, events) = mpsc::channel(MAX_UNREAD_EVENTS);
         if let Some(first) = first {
             sender.try_send(event(first))?;
         }
-        self.listeners.lock().push((sender, event(told)));
+        self.listeners.lock().push((sender, event(notification)));
         let mut response = respond(StatusCode::OK, PrebuiltBody::Events(events))?;
         response.headers_mut().insert(CONTENT_TYPE, "text/event-stream".parse()?);
         Ok(response)
     }
 
-    async fn storm(&self, changes: u32, rate: u32) -> StormSummary {
+    async fn run_storm(&self, changes: u32, rate: u32) -> StormSummary {
         let mut ticks = interval(Duration::from_secs(1) / rate.max(1));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
         let mut last_change = 0;
@@ -224,20 +224,20 @@ impl SyntheticBackend {
             ticks.tick().await;
             self.version.fetch_add(1, Ordering::Relaxed);
             last_change = now();
-            // Who is gone, or does not read, is cut off.
-            self.listeners.lock().retain(|(listener, told)| listener.try_send(told.clone()).is_ok());
+            // A stream that is closed, or that left too much unread, is dropped.
+            self.listeners.lock().retain(|(listener, notification)| listener.try_send(notification.clone()).is_ok());
         }
         let version = self.version.load(Ordering::Relaxed);
         StormSummary { last_change, version, listeners: self.listeners.lock().len() }
     }
 }
 
-/// Nanoseconds since 1970, by the clock that all processes here share.
+/// Nanoseconds since 1970, by the clock that all processes of this machine share.
 pub(crate) fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }
 
-/// The result of `initialize`, or of `server/discover`.
+/// Returns the result of `initialize`, or of `server/discover`.
 fn introduction(server: &str, discovered: Option<()>) -> Bytes {
     let changes = server.starts_with("changing");
     let capabilities = format!(r#""capabilities":{{"tools":{{"listChanged":{changes}}}}}"#);
@@ -251,20 +251,20 @@ fn introduction(server: &str, discovered: Option<()>) -> Bytes {
     })
 }
 
-/// The result of `tools/list`. A cursor is the number of the first tool.
+/// Returns the result of `tools/list`. A cursor is the number of the first tool of the page.
 fn list(server: &str, cursor: &str, version: u64, era: Era) -> String {
     let first = cursor.parse().unwrap_or_default();
     let tools = server.strip_prefix("tools-").and_then(|tools| tools.parse().ok());
     let (entries, more) = match tools {
         Some(tools) => served_content::page(tools, first, 0),
         None if server.starts_with("changing") => {
-            served_content::page(served_content::CHANGING, first, version)
+            served_content::page(served_content::CHANGING_TOOLS, first, version)
         }
         None => (served_content::callable(), false),
     };
     let mut result = format!(r#"{{"tools":[{entries}]"#);
     if more {
-        let _ = write!(result, r#","nextCursor":"{}""#, first + served_content::PAGE);
+        let _ = write!(result, r#","nextCursor":"{}""#, first + served_content::TOOLS_PER_PAGE);
     }
     if era == Era::Modern {
         result.push_str(r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#);

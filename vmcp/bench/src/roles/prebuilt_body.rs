@@ -1,4 +1,4 @@
-//! Bodies that exist already, and streams of events.
+//! Response bodies: documents whose pieces exist already, and streams of events.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -8,22 +8,23 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
-/// Up to this size the pieces of a document are copied into one.
-const SMALL: usize = 16 << 10;
+/// Documents up to this size, 16 KiB, are copied into one piece.
+const MAX_COPIED_BYTES: usize = 16 << 10;
 
-/// The body of an answer.
+/// Body of a response.
 pub(crate) enum PrebuiltBody {
-    /// Pieces of one document, in order of sending from the back. They leave in one write.
+    /// Pieces of a document, the last one first: they are popped. All leave in one write.
     Pieces(Vec<Bytes>),
-    /// Events as they happen.
+    /// Events, sent as they happen.
     Events(mpsc::Receiver<Bytes>),
 }
 
 impl PrebuiltBody {
-    /// The response to request `id`: `result` is the member with its key, as `"result":{}`.
+    /// A JSON-RPC response to request `id`; `member` is the member `result` or `error` with its key, such as
+    /// `"result":{}`.
     pub(crate) fn document(id: &str, member: Bytes) -> PrebuiltBody {
         let head = format!(r#"{{"jsonrpc":"2.0","id":{id},"#);
-        if member.len() > SMALL {
+        if member.len() > MAX_COPIED_BYTES {
             return PrebuiltBody::Pieces(vec![Bytes::from_static(b"}"), member, head.into()]);
         }
         let mut whole = Vec::with_capacity(head.len() + member.len() + 1);
@@ -33,7 +34,7 @@ impl PrebuiltBody {
         PrebuiltBody::Pieces(vec![whole.into()])
     }
 
-    /// Nothing.
+    /// An empty body.
     pub(crate) fn empty() -> PrebuiltBody {
         PrebuiltBody::Pieces(Vec::new())
     }

@@ -1,4 +1,4 @@
-//! Two reverse proxies that know nothing of MCP: what an HTTP hop costs.
+//! Two reverse proxies that know nothing of MCP: the cost of a bare HTTP hop.
 
 use std::net::SocketAddr;
 
@@ -17,13 +17,13 @@ use tokio::net::TcpListener;
 
 use super::role_process;
 
-/// Bodies of requests beyond this are refused; ours are small.
-const LARGEST_REQUEST: usize = 1 << 20;
+/// Maximum bytes of a request body, 1 MiB; a larger one is refused.
+const MAX_REQUEST_BYTES: usize = 1 << 20;
 
-/// axum in front, reqwest behind; requests are collected, answers stream through.
+/// Proxy of axum in front and reqwest behind. Requests are collected, answers stream through.
 #[tokio::main]
 pub(crate) async fn axum(listen: SocketAddr, upstream: SocketAddr) -> Result<()> {
-    // reqwest insists on a provider, though nothing here is encrypted.
+    // reqwest wants a TLS provider, though no connection here is encrypted.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().build()?;
     let router = Router::new().fallback(through_reqwest).with_state((client, upstream));
@@ -38,7 +38,7 @@ async fn through_reqwest(
 ) -> Response {
     let (parts, body) = request.into_parts();
     let forward = async {
-        let body = axum::body::to_bytes(body, LARGEST_REQUEST).await?;
+        let body = axum::body::to_bytes(body, MAX_REQUEST_BYTES).await?;
         let url = format!("http://{upstream}{}", parts.uri);
         let request = client.request(parts.method, url).headers(parts.headers).body(body);
         anyhow::Ok(http::Response::<reqwest::Body>::from(request.send().await?))
@@ -51,7 +51,7 @@ async fn through_reqwest(
 
 type Forwarder = Client<HttpConnector, Incoming>;
 
-/// hyper in front, the pooled client of hyper-util behind; everything streams through.
+/// Proxy of hyper in front and the pooled client of hyper-util behind. Requests and answers stream through.
 #[tokio::main]
 pub(crate) async fn hyper(listen: SocketAddr, upstream: SocketAddr) -> Result<()> {
     let mut connector = HttpConnector::new();
@@ -70,7 +70,7 @@ pub(crate) async fn hyper(listen: SocketAddr, upstream: SocketAddr) -> Result<()
                 anyhow::Ok(client.request(request).await?)
             }
         });
-        // A connection that breaks is its client's matter.
+        // A broken connection concerns only its client.
         tokio::spawn(
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), forward),
         );

@@ -1,4 +1,4 @@
-//! This program, started again in another role.
+//! This program, started again in a role.
 
 use std::env;
 use std::io::Write as _;
@@ -16,12 +16,12 @@ use super::Role;
 /// A process in a role; killed when dropped.
 pub(crate) struct RoleProcess {
     child: Child,
-    /// Where it listens.
+    /// Address on which it listens.
     pub(crate) address: SocketAddr,
 }
 
 impl RoleProcess {
-    /// Starts it, and waits until it listens.
+    /// Starts the process and waits until it prints its address.
     pub(crate) async fn start(
         role: Role,
         listen: SocketAddr,
@@ -39,13 +39,13 @@ impl RoleProcess {
         Ok(RoleProcess { child, address: address.parse()? })
     }
 
-    /// Its number.
+    /// Returns the id of the process.
     pub(crate) fn pid(&self) -> Result<u32> {
         self.child.id().context("the process has ended")
     }
 }
 
-/// Prints where a listener listens, for the one that started this process.
+/// Prints the address of a listener, for the process that started this one.
 pub(crate) fn announce(listener: TcpListener) -> Result<TcpListener> {
     writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
     Ok(listener)

@@ -1,21 +1,21 @@
-//! What the backend serves, the same in its process and in the one that checks answers.
+//! Content that the backend serves; the clients that check answers build the same.
 
 use std::fmt::Write as _;
 
 use vmcp_wire::era::Era;
 use vmcp_wire::meta;
 
-/// Answers of `tools/call`: the tool, and how large its result is, in bytes and in words.
+/// Results of `tools/call`: the tool, and the size of its result, in bytes and in words.
 pub(crate) const RESULTS: [(&str, usize, &str); 3] =
     [("result_1k", 1 << 10, "1 KB"), ("result_100k", 100 << 10, "100 KB"), ("result_1m", 1 << 20, "1 MB")];
-/// How the backend introduces itself.
+/// `serverInfo` of the backend.
 pub(crate) const INFO: &str = r#"{"name":"backend","version":"1"}"#;
-/// Entries on a page, as vmcp's own.
-pub(crate) const PAGE: usize = 1000;
+/// Tools on a page, as many as vmcp has on its own pages.
+pub(crate) const TOOLS_PER_PAGE: usize = 1000;
 /// Tools of the server that changes.
-pub(crate) const CHANGING: usize = 20;
+pub(crate) const CHANGING_TOOLS: usize = 20;
 
-/// The result of a call: text of about so many bytes as tools return it, with quotes and line ends in it.
+/// Returns a result of about `bytes` bytes: log lines with quotes and line ends, as tools return them.
 pub(crate) fn result(bytes: usize, era: Era) -> String {
     let mut text = String::with_capacity(bytes);
     let mut line = 0;
@@ -39,7 +39,7 @@ pub(crate) fn result(bytes: usize, era: Era) -> String {
     }
 }
 
-/// A definition of about 1,080 bytes. `version` makes one differ from the next.
+/// Returns a definition of about 1,080 bytes; `version` tells it from the next.
 pub(crate) fn tool(number: usize, version: u64) -> String {
     let mut properties = String::new();
     for property in 0..6 {
@@ -54,14 +54,14 @@ pub(crate) fn tool(number: usize, version: u64) -> String {
     )
 }
 
-/// Entries of a page, joined; and whether another follows.
+/// Returns the joined entries of a page, and whether another page follows.
 pub(crate) fn page(tools: usize, first: usize, version: u64) -> (String, bool) {
-    let last = (first + PAGE).min(tools);
+    let last = (first + TOOLS_PER_PAGE).min(tools);
     let entries: Vec<String> = (first..last).map(|number| tool(number, version)).collect();
     (entries.join(","), last < tools)
 }
 
-/// The tools that are called, as entries of a list.
+/// Returns the tools that are called, as entries of a list.
 pub(crate) fn callable() -> String {
     let entry = |(name, ..): &(&str, usize, &str)| {
         format!(

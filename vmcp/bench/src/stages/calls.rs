@@ -1,4 +1,5 @@
-//! tools/call: through vmcp, through two bare proxies, through other gateways that run already, and direct.
+//! Stage `calls`: `tools/call` to the backend itself, and through vmcp, two bare proxies and any other
+//! gateways.
 
 use std::time::Duration;
 
@@ -15,11 +16,11 @@ use crate::roles::served_content;
 use crate::testbed::Testbed;
 use crate::testbed::target::{BARE_PROXY, Target};
 
-/// Rounds, and how long each target is asked in one.
+/// Rounds, and time of each target in a round.
 const ROUNDS: Rounds = (5, Duration::from_millis(350));
 const QUICK_ROUNDS: Rounds = (3, Duration::from_millis(170));
 
-/// A client and its call.
+/// A client, its call, and the answer it must get.
 struct CallWorkload {
     client: ReplayClient,
     request: PreparedRequest,
@@ -32,7 +33,7 @@ impl Workload for CallWorkload {
     }
 }
 
-/// The rows.
+/// Measures all sizes and numbers of clients, and adds the rows.
 pub(crate) async fn measure(report: &mut Report, options: &Options) -> Result<()> {
     let mut testbed = Testbed::for_calls(report, options).await?;
     for (tool, bytes, size) in served_content::RESULTS {
@@ -46,7 +47,7 @@ pub(crate) async fn measure(report: &mut Report, options: &Options) -> Result<()
     testbed.end().await
 }
 
-/// All ways, with one size and number of clients.
+/// Measures all targets with one size and number of clients.
 async fn cell(
     report: &mut Report,
     options: &Options,
@@ -75,7 +76,7 @@ async fn cell(
         None => ROUNDS,
     };
     run_interleaved(&mut loads, rounds, &mut testbed.counters).await?;
-    // One client tells the latency, many tell the cost.
+    // Rows of one client show the latency, rows of many the cost.
     let (at_once, by) = if clients == 1 {
         ("1 client".to_owned(), ComparedFigure::P50)
     } else {
@@ -91,7 +92,7 @@ async fn cell(
     Ok(())
 }
 
-/// What vmcp promises.
+/// Checks the ratios of vmcp against its targets.
 fn promises(
     report: &mut Report,
     load: &TargetLoad<'_, CallWorkload>,
@@ -110,7 +111,7 @@ fn promises(
         report.check_target(&format!("{what}: {figure} of the {BARE_PROXY}"), Unit::Ratio, ratio, at_most);
     }
     if clients > 1 {
-        // A connection that is listed anew meanwhile counts too.
+        // Half a percent more than one request a call is allowed: vmcp may refresh a listing meanwhile.
         report.check_target(
             &format!("{what}: upstream requests a call"),
             Unit::Ratio,

@@ -1,4 +1,4 @@
-//! A backend that changes a hundred times a second, before a thousand clients that listen.
+//! Stage `storm`: a backend that changes its tools 100 times a second, in front of 1,000 listening streams.
 
 use std::time::Duration;
 
@@ -20,52 +20,52 @@ use crate::samples::Samples;
 use crate::testbed::process_usage;
 use crate::testbed::{ANY_LOCAL_PORT, Testbed};
 
-/// Changes a second, and for how many seconds.
+/// Changes a second, and seconds of a storm.
 const RATE: u32 = 100;
 const SECONDS: u32 = 5;
 const QUICK_SECONDS: u32 = 2;
-/// Half of them GET streams of legacy sessions, half `subscriptions/listen`.
+/// Number of streams: half are GET streams of legacy sessions, half `subscriptions/listen`.
 const STREAMS: usize = 1_000;
-/// A stream that is streams nothing for so long will be streams nothing more.
+/// A stream without a notification for this time is done.
 const QUIET_PERIOD: Duration = Duration::from_secs(2);
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What a stream was streams.
+/// Notifications that one stream received.
 #[derive(Clone, Copy)]
 struct StreamMessages {
-    times: usize,
-    /// Nanoseconds since 1970.
+    count: usize,
+    /// Time of the last one, in nanoseconds since 1970.
     last: u128,
 }
 
-/// What one storm brought.
+/// Measurements of one storm.
 struct StormResult {
-    calm: StormSummary,
+    summary: StormSummary,
     streams: Vec<StreamMessages>,
-    /// Seconds of CPU from the first change until all was quiet again.
+    /// Seconds of CPU from the first change until all streams were quiet.
     cpu: f64,
-    /// Bytes before the streams, with them, and after the storm.
+    /// Resident bytes before the streams, with them, and after the storm.
     memory: [f64; 3],
 }
 
-/// The rows.
+/// Measures a storm with and without listening streams, and adds the rows.
 pub(crate) async fn measure(report: &mut Report, options: &Options) -> Result<()> {
     process_usage::raise_open_files()?;
     let seconds = if options.quick { QUICK_SECONDS } else { SECONDS };
-    progress("storm: nobody listens");
+    progress("storm: no stream listens");
     let idle_run = run_storm(0, seconds).await?;
     progress("storm: 1,000 streams listen");
     let listening_run = run_storm(STREAMS, seconds).await?;
 
     let changes = f64::from(RATE * seconds);
-    let times: Samples = listening_run.streams.iter().map(|streams| streams.times as f64).collect();
+    let times: Samples = listening_run.streams.iter().map(|stream| stream.count as f64).collect();
     let unaware =
-        listening_run.streams.iter().filter(|streams| streams.last < listening_run.calm.last_change).count();
+        listening_run.streams.iter().filter(|stream| stream.last < listening_run.summary.last_change).count();
     if unaware > 0 {
-        report.note(&format!("storm: {unaware} of {STREAMS} streams were not streams of the last change"));
+        report.note(&format!("storm: {unaware} of {STREAMS} streams were not notified of the last change"));
     }
     let late =
-        |streams: &StreamMessages| streams.last.saturating_sub(listening_run.calm.last_change) as f64 * 1e-9;
+        |stream: &StreamMessages| stream.last.saturating_sub(listening_run.summary.last_change) as f64 * 1e-9;
     let late: Samples = listening_run.streams.iter().map(late).collect();
     let [worst] = late.quantiles([1.0]);
     let what = format!("{RATE} changes a second for {seconds} s, 1,000 streams");
@@ -114,12 +114,12 @@ pub(crate) async fn measure(report: &mut Report, options: &Options) -> Result<()
     Ok(())
 }
 
-/// One storm over so many streams, through a process of its own.
+/// Runs one storm over this many streams, through a vmcp of its own.
 async fn run_storm(streams: usize, seconds: u32) -> Result<StormResult> {
     let mut testbed = Testbed::new(ANY_LOCAL_PORT).await?;
     let backends = [testbed.entry("changing")];
     testbed.start_vmcp(json!({"backends": backends, "optimizer": {"embeddings": {"provider": "none"}}}))?;
-    testbed.vmcp()?.complete_list(served_content::CHANGING).await?;
+    testbed.vmcp()?.complete_list(served_content::CHANGING_TOOLS).await?;
     let pid = testbed.vmcp()?.pid()?;
     let endpoint = Endpoint { address: testbed.vmcp()?.clients, path: "/mcp".to_owned() };
     sleep(Duration::from_millis(500)).await;
@@ -136,7 +136,7 @@ async fn run_storm(streams: usize, seconds: u32) -> Result<StormResult> {
     let with_streams = process_usage::resident(pid)?;
 
     let cpu = process_usage::cpu(pid)?;
-    let calm: StormSummary = {
+    let summary: StormSummary = {
         let mut control = HttpConnection::open(testbed.backend).await?;
         let changes = RATE * seconds;
         let request = format!(
@@ -148,7 +148,7 @@ async fn run_storm(streams: usize, seconds: u32) -> Result<StormResult> {
     while let Some(stream) = listening.join_next().await {
         streams.push(stream??);
     }
-    let current = format!("version {}:", calm.version);
+    let current = format!("version {}:", summary.version);
     let started = Instant::now();
     let mut client = ReplayClient::connect(&endpoint, Era::Modern, 0).await?;
     while !String::from_utf8_lossy(&client.request_result(methods::TOOLS_LIST, "{}").await?)
@@ -160,17 +160,17 @@ async fn run_storm(streams: usize, seconds: u32) -> Result<StormResult> {
     let cpu = process_usage::cpu(pid)?.saturating_sub(cpu).as_secs_f64();
     let memory = [before, with_streams, process_usage::resident(pid)?];
     testbed.end().await?;
-    Ok(StormResult { calm, streams, cpu, memory })
+    Ok(StormResult { summary, streams, cpu, memory })
 }
 
-/// Reads a stream from its first message until it has been quiet for a while.
+/// Reads a stream from its first notification until it has been quiet for [`QUIET_PERIOD`].
 async fn listen(mut client: ReplayClient) -> Result<StreamMessages> {
     let first = tokio::time::timeout(CHANGE_TIMEOUT, client.next_change()).await;
-    first.context("a stream was streams nothing")??;
-    let mut streams = StreamMessages { times: 1, last: now() };
+    first.context("a stream was not notified")??;
+    let mut messages = StreamMessages { count: 1, last: now() };
     while let Ok(next) = tokio::time::timeout(QUIET_PERIOD, client.next_change()).await {
         next.context("a stream was cut off")?;
-        streams = StreamMessages { times: streams.times + 1, last: now() };
+        messages = StreamMessages { count: messages.count + 1, last: now() };
     }
-    Ok(streams)
+    Ok(messages)
 }

@@ -1,4 +1,4 @@
-//! The local model: one query, and the texts of a catalog.
+//! Stage `embedding`: the local model, with one query and with the texts of a catalog.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,10 +15,10 @@ use crate::synthetic_tools::{generate, query};
 
 /// Tools whose texts are embedded.
 const TOOLS: usize = 500;
-/// Turns of queries alone and queries beside other work.
+/// Turns of queries alone and queries beside bulk work.
 const BLOCKS: usize = 5;
 
-/// The rows.
+/// Measures the local model, and adds the rows; without the model, none.
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     progress("embedding with the local model");
     let folder = match testing::local_model().await {
@@ -62,7 +62,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
         let working = AbortOnDropHandle::new(working);
         queries(&embedder, report.runs(20), &mut beside).await?;
         drop(working);
-        // Queues behind what is left of the work, so that the next queries are alone again.
+        // Waits behind the rest of the bulk work, so that the next queries run alone.
         embedder.embed(texts.get(..16).unwrap_or_default()).await?;
     }
     let each: Samples = [bulk.p50() / TOOLS as f64].into_iter().collect();

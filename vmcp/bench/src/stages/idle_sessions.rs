@@ -1,4 +1,4 @@
-//! Many legacy sessions: what each costs while it is idle, and to open.
+//! Stage `sessions`, second part: memory of each idle legacy session, and the cost of opening one.
 
 use std::time::{Duration, Instant};
 
@@ -18,26 +18,26 @@ use crate::testbed::backend_counters::BackendCounters;
 use crate::testbed::process_usage;
 use crate::testbed::{ANY_LOCAL_PORT, Testbed};
 
-/// How many are open when memory is read.
+/// Numbers of open sessions at which memory is read.
 const SESSION_COUNTS: [usize; 4] = [1, 100, 1_000, 10_000];
-/// How many call a backend that keeps sessions itself.
+/// Number of sessions that call a backend which keeps sessions itself.
 const CALLING_SESSIONS: usize = 1_000;
-/// Sessions opened and forgotten first, so that what grows once has grown.
+/// Sessions opened first and not counted, so that buffers and pools have grown.
 const WARM_UP_SESSIONS: usize = 50;
-/// Files that a process needs for other things.
+/// Open files that are left for everything else.
 const RESERVED_FILES: u64 = 200;
-/// How long a process is left alone before its memory is read.
+/// Time that a process rests before its memory is read.
 const SETTLE_TIME: Duration = Duration::from_millis(500);
 const KIB: f64 = 1024.0;
 
-/// What holds a session.
+/// Kind of an idle session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SessionKind {
-    /// A connection of its own, which idles.
+    /// Each session has a connection of its own, which idles.
     Connected,
-    /// All over one connection.
+    /// All sessions share one connection.
     Sealed,
-    /// The same, and each has called a backend that keeps sessions.
+    /// All sessions share one connection, and each has called a backend that keeps sessions.
     Calling,
 }
 
@@ -51,15 +51,15 @@ impl SessionKind {
     }
 }
 
-/// Memory of a process at each size of the crowd, and what opening one took.
+/// Memory of a process while sessions are opened, and the cost of opening them.
 struct SessionGrowth {
     idle: f64,
-    /// Number of sessions, and bytes of memory.
+    /// Number of sessions, and resident bytes.
     steps: Vec<(usize, f64)>,
     opening: Samples,
-    /// Seconds of CPU for each.
+    /// Seconds of CPU for each session.
     cpu: f64,
-    /// Requests to the backend for each, and new connections.
+    /// Requests to the backend, and new connections, for each session.
     upstream: (f64, f64),
 }
 
@@ -70,13 +70,13 @@ impl SessionGrowth {
     }
 }
 
-/// The rows.
+/// Measures each kind of session, and adds the rows.
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     let files = process_usage::raise_open_files()?;
     let most = usize::try_from(files.saturating_sub(RESERVED_FILES))?;
     let counts: Vec<usize> = SESSION_COUNTS.into_iter().filter(|crowd| *crowd <= most).collect();
     if counts.len() < SESSION_COUNTS.len() {
-        report.note(&format!("at most {files} files may be open here: no counts larger than {most}"));
+        report.note(&format!("at most {files} files may be open here: not more than {most} sessions"));
     }
 
     let mut testbed = Testbed::new(ANY_LOCAL_PORT).await?;
@@ -86,7 +86,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     let bare = grow(&endpoint, proxy.pid()?, &mut testbed.counters, SessionKind::Connected, &counts).await?;
     for kind in [SessionKind::Connected, SessionKind::Sealed, SessionKind::Calling] {
         progress(&format!("sessions: {}", kind.words()));
-        // A process each, so that nothing left behind by one is counted or reused by another.
+        // A process for each kind, so that nothing a kind leaves behind is counted or reused by the next.
         let backends = json!([testbed.entry("dual"), testbed.entry("legacy")]);
         testbed.start_vmcp(json!({
             "backends": backends,
@@ -142,7 +142,7 @@ fn report_rows(report: &mut Report, kind: SessionKind, grown: &SessionGrowth, ba
     );
 }
 
-/// Opens sessions until the largest crowd is there.
+/// Opens sessions up to the largest count, and reads memory at each count.
 async fn grow(
     endpoint: &Endpoint,
     pid: u32,
@@ -175,7 +175,7 @@ async fn grow(
         sleep(SETTLE_TIME).await;
         steps.push((*count, process_usage::resident(pid)?));
     }
-    // The first and the last are still served.
+    // The oldest and the newest session must still be served.
     let last = crowd.len().saturating_sub(1);
     for (_, client) in crowd.iter_mut().enumerate().filter(|(at, _)| *at == 0 || *at == last) {
         client.request_result(methods::TOOLS_LIST, "{}").await.context("an old session")?;
@@ -186,7 +186,7 @@ async fn grow(
     Ok(SessionGrowth { idle, steps, opening, cpu: cpu.as_secs_f64() / n, upstream })
 }
 
-/// A session that has listed its tools.
+/// Opens a session that lists its tools and, if it is of that kind, calls a tool.
 async fn open(client: &mut ReplayClient, kind: SessionKind) -> Result<()> {
     client.open_session().await?;
     client.request_result(methods::TOOLS_LIST, "{}").await?;

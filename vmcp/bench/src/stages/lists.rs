@@ -1,4 +1,4 @@
-//! tools/list: from vmcp's memory, beside two bare proxies that pass the same bytes.
+//! Stage `lists`: `tools/list` from vmcp's memory, beside two bare proxies that pass the same bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,26 +19,26 @@ use crate::synthetic_tools::count_in_words;
 use crate::testbed::Testbed;
 use crate::testbed::target::BARE_PROXY;
 
-/// Rounds, and how long each target is asked in one.
+/// Rounds, and time of each target in a round.
 const ROUNDS: Rounds = (5, Duration::from_millis(200));
 const QUICK_ROUNDS: Rounds = (3, Duration::from_millis(120));
 
-/// A client that lists.
+/// A client that reads pages of a list.
 struct ListWorkload {
     client: ReplayClient,
     first: PreparedRequest,
-    /// The entries of each page as the backend sends them.
+    /// Entries of each page, as the backend sends them.
     pages: Arc<Vec<String>>,
-    /// How many pages it reads.
+    /// Number of pages that it reads.
     depth: usize,
 }
 
-/// The rows.
+/// Measures all sizes, depths and numbers of clients, and adds the rows.
 pub(crate) async fn measure(report: &mut Report, options: &Options) -> Result<()> {
     for tools in [500, 15_000] {
         let mut testbed = Testbed::for_lists(tools, options).await?;
         let pages: Vec<String> = (0..tools)
-            .step_by(served_content::PAGE)
+            .step_by(served_content::TOOLS_PER_PAGE)
             .map(|first| served_content::page(tools, first, 0).0)
             .collect();
         let pages = Arc::new(pages);
@@ -67,7 +67,7 @@ async fn cell(
 ) -> Result<()> {
     let mut loads = Vec::new();
     for target in &testbed.targets {
-        // The era makes little difference; at 500 tools both are looked at.
+        // The era makes little difference, so that only 500 tools are listed in both.
         for era in target.eras.iter().copied().filter(|era| tools == 500 || *era == Era::Modern) {
             let mut listings = Vec::new();
             for number in 0..clients as u64 {
@@ -110,7 +110,7 @@ impl Workload for ListWorkload {
     }
 }
 
-/// Compares the entries of a page byte for byte. Returns the cursor of the next, as JSON.
+/// Checks the entries of a page byte by byte; returns the cursor of the next page, as JSON.
 fn check(document: &[u8], entries: Option<&String>) -> Result<Option<String>> {
     const TOOLS: &[u8] = br#""tools":["#;
     const NEXT: &[u8] = br#""nextCursor":"#;

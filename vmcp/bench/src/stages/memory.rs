@@ -1,4 +1,4 @@
-//! What the process holds, idle and with many sessions. From `/proc`, so on Linux only.
+//! Stage `memory`: resident memory of vmcp, idle and with many sessions; Linux only.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use crate::testbed::vmcp_process::VmcpProcess;
 const TOOLS: usize = 20;
 /// Sessions that are opened.
 const SESSIONS: usize = 1000;
-/// How long a process is left alone before it counts as idle.
+/// Time without work after which a process counts as idle.
 const SETTLE_TIME: Duration = Duration::from_secs(2);
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// The rows.
+/// Measures the memory, and adds the rows.
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     if !cfg!(target_os = "linux") {
         return Ok(());
@@ -65,7 +65,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// A session that has listed its tools.
+/// Opens a session that lists its tools.
 async fn open(client: &mut McpClient) -> Result<()> {
     client.open_session().await?;
     client.request("tools/list", json!({})).await?;

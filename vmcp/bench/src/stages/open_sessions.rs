@@ -1,4 +1,4 @@
-//! find_tool over HTTP, with many sessions open and with one.
+//! Stage `sessions`, first part: find_tool over HTTP with 1,000 open sessions, beside one session.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use crate::testbed::synthetic_servers::SyntheticServers;
 const TOOLS: usize = 500;
 const SESSIONS: usize = 1000;
 
-/// The row.
+/// Measures find_tool, and adds the row.
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     progress("find_tool over HTTP with 1,000 sessions and with one");
     let definitions = generate(TOOLS);
     let servers = SyntheticServers::start(&definitions).await?;
-    // An engine each, so that nothing that many sessions may leave behind is shared.
+    // An engine each, so that nothing that many sessions leave behind is shared.
     let (of_many, of_one) = (servers.engine(TOOLS).await?, servers.engine(TOOLS).await?);
     let (many, one) = (serve(&of_many, &servers).await?, serve(&of_one, &servers).await?);
     let mut single = session(&one).await?;
@@ -34,7 +34,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
         find(&mut client, run).await?;
         crowd.push(client);
     }
-    // One of the crowd asks; the others stay connected.
+    // One session of the many asks; the others stay connected.
     let mut member = crowd.pop().context("a session")?;
     let (with, without) = interleaved(
         report.runs(1000),

@@ -1,4 +1,5 @@
-//! From the start of the process to its first answers, and what a backend that hangs does to them.
+//! Stage `start`: time from the start of the process to its first answers, with and without a backend that
+//! hangs.
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
@@ -14,7 +15,7 @@ use crate::testbed::vmcp_process::VmcpProcess;
 /// Tools of the backend.
 const TOOLS: usize = 20;
 
-/// The rows.
+/// Measures the start, and calls beside a backend that hangs; adds the rows.
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     progress("starting vmcp again and again, with and without a backend that hangs");
     let toolset = format!("synthetic:{TOOLS}");
@@ -28,7 +29,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
         other.child.kill().await?;
         let alone = start(&[&quick.backend]).await?;
         let beside = start(&[&quick.backend, &hung.backend]).await?;
-        // The first of each reads the programs from disk.
+        // The first run reads the programs from disk, so it is not counted.
         if run > 0 {
             fixture.push(of_fixture);
             ready.push(alone.0);
@@ -69,7 +70,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     beside.end().await
 }
 
-/// Times from start to readiness and to the complete list.
+/// Returns the times from the start to readiness and to the complete list.
 async fn start(backends: &[&serde_json::Value]) -> Result<(std::time::Duration, std::time::Duration)> {
     let vmcp = VmcpProcess::spawn(backends)?;
     let times = (vmcp.ready().await?, vmcp.complete_list(TOOLS).await?);
@@ -77,7 +78,7 @@ async fn start(backends: &[&serde_json::Value]) -> Result<(std::time::Duration, 
     Ok(times)
 }
 
-/// A client, once the backend's tools are there.
+/// Returns a client, once the tools of the backend can be called.
 async fn caller(vmcp: &VmcpProcess) -> Result<McpClient> {
     vmcp.ready().await?;
     let mut client = McpClient::connect(vmcp.clients).await?;

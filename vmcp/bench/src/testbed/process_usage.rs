@@ -1,18 +1,18 @@
-//! What a process uses, read from outside. On Linux only.
+//! CPU time and memory of a process, read from outside; Linux only.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-/// CPU time of all its threads since it began, those that have ended included.
+/// Returns the CPU time of all threads of a process, ended ones included.
 #[cfg(target_os = "linux")]
 pub(crate) fn cpu(pid: u32) -> Result<Duration> {
-    // The same clock as utime + stime of /proc/PID/stat, not rounded to 10 ms.
+    // The clock of the process has nanoseconds; `/proc/PID/stat` would round to 10 ms.
     let clock = nix::time::clock_getcpuclockid(nix::unistd::Pid::from_raw(pid.try_into()?))?;
     Ok(nix::time::clock_gettime(clock)?.into())
 }
 
-/// Raises the number of files that this process and those it starts may have open, as far as it may. Returns it.
+/// Raises the limit of open files to the hard limit, for this process and those it starts; returns the limit.
 #[cfg(target_os = "linux")]
 pub(crate) fn raise_open_files() -> Result<u64> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -31,7 +31,7 @@ pub(crate) fn raise_open_files() -> Result<u64> {
     anyhow::bail!("the limit of open files is raised on Linux only")
 }
 
-/// Bytes of resident memory.
+/// Returns the resident memory in bytes.
 pub(crate) fn resident(pid: u32) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;

@@ -1,13 +1,14 @@
-//! What find_tool is compared with: the way of the best known Go implementation, built again over the same tools.
+//! Peer of find_tool: the search of the best known gateway in Go, rebuilt over the same tools.
 //!
-//! SQLite in memory with a shared cache holds names, descriptions and vectors as blobs of `f32`, and an FTS5 index with the Porter
-//! stemmer. A search runs two arms at once on two connections: FTS5 ranks by `bm25` what matches any word; and every vector that
-//! the caller may see is read, decoded and compared. Four results of the one and four of the other are merged without a common
-//! score, and the definitions are sent twice, as text and as structured content. The caller's tools are an allow-list of names,
-//! passed as JSON.
+//! SQLite in memory with a shared cache holds names, descriptions and vectors as blobs of `f32`, and an FTS5
+//! index with the Porter stemmer. A search runs two arms at once on two connections: FTS5 ranks by `bm25` the
+//! tools that match any word; and every vector that the caller may see is read, decoded and compared. Four
+//! results of each arm are merged without a common score, and the definitions are sent twice, as text and as
+//! structured content. The tools of the caller are an allow list of names, passed as JSON.
 //!
-//! What favors it here: compiled SQLite instead of one translated to Go, no garbage collector, and a full-text index that holds
-//! each tool once, where the original adds all of them again with every session.
+//! Three things favor the peer here: SQLite is compiled instead of translated to Go, there is no garbage
+//! collector, and the full-text index holds each tool once, where the original adds all of them again with
+//! every session.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,11 +18,11 @@ use serde_json::{Value, json};
 
 use crate::synthetic_tools::{SyntheticTool, unit_vector};
 
-/// Results of each arm: half of eight, the default.
+/// Results of each arm: half of the default limit of eight.
 const PER_ARM: usize = 4;
-/// Cosine distance beyond which a tool is no result; the default keeps all that do not point away.
+/// Maximum cosine distance of a result; the default keeps all vectors that do not point away.
 const THRESHOLD: f32 = 1.0;
-/// Words of a query that are not looked for.
+/// Words of a query that are dropped.
 const DROPPED: [&str; 23] = [
     "name",
     "description",
@@ -72,7 +73,7 @@ pub(crate) struct SqlitePeer {
 }
 
 impl SqlitePeer {
-    /// Stores these tools, with their vectors.
+    /// Stores tools with their vectors.
     pub(crate) fn new(definitions: &[SyntheticTool]) -> Result<SqlitePeer> {
         let uri = format!("file:bench-{}?mode=memory&cache=shared", definitions.len());
         let flags =
@@ -102,7 +103,7 @@ impl SqlitePeer {
         Ok(SqlitePeer { words, vectors, allowed: tools.keys().cloned().collect(), tools, baseline_tokens })
     }
 
-    /// find_tool: the whole answer as it is sent.
+    /// Runs find_tool; returns the whole answer as it is sent.
     pub(crate) fn find_tool(&mut self, description: &str, keywords: &str) -> Result<String> {
         let names = self.search(description, keywords)?;
         let found: Vec<_> = names.iter().filter_map(|name| self.tools.get(name)).collect();
@@ -118,7 +119,7 @@ impl SqlitePeer {
         Ok(json!({"content": [{"type": "text", "text": text}], "structuredContent": answer}).to_string())
     }
 
-    /// Names of the results of both arms: those of the vectors, then what the words add.
+    /// Returns the names that both arms find: those by meaning first, then those that words add.
     pub(crate) fn search(&mut self, description: &str, keywords: &str) -> Result<Vec<String>> {
         let allowed = serde_json::to_string(&self.allowed)?;
         let (words, vectors) = (&mut self.words, &mut self.vectors);

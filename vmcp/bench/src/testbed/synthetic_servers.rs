@@ -1,4 +1,4 @@
-//! MCP servers in this process that offer the made-up tools, and an engine over them.
+//! MCP servers in this process that offer the synthetic tools, and an engine over them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use vmcp_config::Config;
 
 use crate::synthetic_tools::{InstantEmbedder, SyntheticTool};
 
-/// How long the largest catalog may take until every tool has its vector.
+/// Time in which every tool of the largest catalog must have its vector.
 const EMBEDDING_TIMEOUT: Duration = Duration::from_mins(5);
-/// How often to look.
+/// Interval at which the engine is polled.
 const EMBEDDING_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The servers, until dropped.
+/// MCP servers at one port, until dropped.
 pub(crate) struct SyntheticServers {
     names: Vec<String>,
     address: String,
     _serving: AbortOnDropHandle<()>,
 }
 
-/// Entries of `tools/list` by server.
+/// Entries of `tools/list`, by server.
 type Lists = Arc<BTreeMap<String, Vec<Box<RawValue>>>>;
 
 impl SyntheticServers {
-    /// One server for each name among the definitions, all at one port.
+    /// Starts one server for each server name among the tools.
     pub(crate) async fn start(definitions: &[SyntheticTool]) -> Result<SyntheticServers> {
         let mut lists: BTreeMap<String, Vec<Box<RawValue>>> = BTreeMap::new();
         for definition in definitions {
@@ -46,13 +46,13 @@ impl SyntheticServers {
         let address = format!("http://{}", listener.local_addr()?);
         let app = Router::new().route("/{server}/mcp", post(answer)).with_state(Arc::new(lists));
         let serving = tokio::spawn(async move {
-            // It ends with the task.
+            // Serving ends when the task is aborted.
             let _ = axum::serve(listener, app).await;
         });
         Ok(SyntheticServers { names, address, _serving: AbortOnDropHandle::new(serving) })
     }
 
-    /// A configuration with all of them; `maxTools` is there to be varied.
+    /// Returns a configuration with all servers. Reloads vary `max_tools`.
     pub(crate) fn config(&self, max_tools: usize) -> Result<Config> {
         let backends = self
             .names
@@ -67,7 +67,7 @@ impl SyntheticServers {
         Ok(vmcp_config::load(&config.to_string(), "bench.yaml", &|_| None)?.config)
     }
 
-    /// An engine in front of them, when each of its tools has its vector.
+    /// Returns an engine over the servers, once all `tools` tools have their vectors.
     pub(crate) async fn engine(&self, tools: usize) -> Result<Engine> {
         let options = Options {
             storage: Storage::Memory,

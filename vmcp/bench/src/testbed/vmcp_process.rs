@@ -1,4 +1,4 @@
-//! The built `vmcp`, and the test server behind it, as processes of their own.
+//! The built `vmcp` as a process.
 
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::process::Stdio;
@@ -13,16 +13,16 @@ use tokio::time::{Instant, sleep};
 use super::built_binaries::{spawn, vmcp_binary};
 use crate::client::mcp_client::McpClient;
 
-/// How long anything may take to start.
+/// Time that the process has to reach a state.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
-/// How often to look whether it has.
+/// Interval at which the state is polled; short, because it bounds the precision of a start time.
 const START_POLL_INTERVAL: Duration = Duration::from_micros(500);
 
 /// A running `vmcp serve`; killed when dropped.
 pub(crate) struct VmcpProcess {
-    /// Its process.
+    /// The process.
     pub(crate) child: Child,
-    /// The client port.
+    /// Address for clients.
     pub(crate) clients: SocketAddr,
     admin: SocketAddr,
     started: Instant,
@@ -30,14 +30,14 @@ pub(crate) struct VmcpProcess {
 }
 
 impl VmcpProcess {
-    /// Starts it over these backends, with keyword search alone and an empty cache.
+    /// Starts vmcp over these backends, without embeddings and with an empty cache.
     pub(crate) fn spawn(backends: &[&Value]) -> Result<VmcpProcess> {
         VmcpProcess::configured(
             json!({"backends": backends, "optimizer": {"embeddings": {"provider": "none"}}}),
         )
     }
 
-    /// Starts it with this configuration and an empty cache.
+    /// Starts vmcp with this configuration and an empty cache.
     pub(crate) fn configured(mut config: Value) -> Result<VmcpProcess> {
         let home = tempfile::tempdir()?;
         let file = home.path().join("vmcp.yaml");
@@ -54,7 +54,7 @@ impl VmcpProcess {
         Ok(VmcpProcess { child: spawn(&mut command)?, clients, admin, started, _home: home })
     }
 
-    /// Time from the start to the first 200 of `/readyz`.
+    /// Returns the time from the start to the first 200 of `/readyz`.
     pub(crate) async fn ready(&self) -> Result<Duration> {
         loop {
             if let Ok(mut client) = McpClient::connect(self.admin).await
@@ -66,7 +66,7 @@ impl VmcpProcess {
         }
     }
 
-    /// Time from the start to the first `tools/list` with so many tools of backends, asked again and again.
+    /// Returns the time from the start to the first `tools/list` with this many tools of backends.
     pub(crate) async fn complete_list(&self, tools: usize) -> Result<Duration> {
         let mut client = loop {
             match McpClient::connect(self.clients).await {
@@ -91,18 +91,18 @@ impl VmcpProcess {
         Ok(())
     }
 
-    /// Its number.
+    /// Returns the id of the process.
     pub(crate) fn pid(&self) -> Result<u32> {
         self.child.id().context("the process has ended")
     }
 
-    /// Ends it.
+    /// Kills the process.
     pub(crate) async fn end(mut self) -> Result<()> {
         Ok(self.child.kill().await?)
     }
 }
 
-/// A port that nobody uses just now.
+/// Returns a free port. Another process could take it before vmcp does; vmcp would then fail to start.
 fn free_address() -> Result<SocketAddr> {
     Ok(StdListener::bind("127.0.0.1:0")?.local_addr()?)
 }

@@ -1,4 +1,4 @@
-//! `vmcp backends`.
+//! `vmcp backends`: shows the state of each backend.
 
 use clap::Args;
 use serde_json::json;
@@ -10,14 +10,14 @@ use super::console::notes;
 use super::console::output::{self, OutputFormat};
 use super::options::GlobalOptions;
 
-/// Show how each backend is doing
+/// Show the state of each backend
 #[derive(Debug, Args)]
 #[command(after_help = "`vmcp doctor` says what to do about a backend that is not there.")]
 pub(super) struct Arguments {
-    /// Also definitions that were renamed or left out, and why
+    /// Also list definitions that were renamed or left out, and why
     #[arg(short, long)]
     verbose: bool,
-    /// How the result looks
+    /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `vmcp bridge`: one program that speaks MCP on its standard streams, served over HTTP in its own words.
+//! `vmcp bridge`: serves one program that speaks MCP on its standard streams over HTTP, with its own names.
 
 mod install;
 
@@ -23,8 +23,8 @@ use crate::edge::port::serve::Ports;
 use crate::edge::{DownstreamRouter, Edge};
 use crate::engine::{Engine, Options, Storage};
 
-/// What is fixed: names stay as they are, nothing is added, nothing is stored. How long a call may take, and when to leave
-/// the program alone, is for those who call it to decide.
+/// Fixed part of the configuration: names stay as they are, nothing is added, nothing is stored. Timeouts are
+/// long and the circuit breaker is off, because the callers of the bridge have their own.
 const BRIDGE_CONFIG: &str = "
 aggregation: { conflictResolution: passthrough }
 optimizer: { enabled: false }
@@ -32,15 +32,15 @@ proxy: { toolTimeout: 24h, maxToolTimeout: 24h, refreshInterval: 1m, connectionT
 operational: { failureHandling: { circuitBreaker: { enabled: false } } }
 ";
 const CLIENT_PORT: u16 = 8080;
-/// How often the file with the token is looked at.
+/// Interval at which the token file is polled.
 const TOKEN_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Serve a program that speaks MCP on its standard streams over HTTP
 ///
-/// The program is served at http://ADDR:PORT/mcp in both eras of MCP, whichever it speaks itself, with its own name,
-/// instructions and definitions. It gets the whole environment of this process; what it writes to standard error goes to
-/// standard error. When it ends it is started again, later and later; meanwhile calls fail at once, /readyz of the admin
-/// port answers 503, and /admin/status says why.
+/// The program is served at http://ADDR:PORT/mcp in both eras of MCP, whichever it speaks itself, with its
+/// own name, instructions and definitions. It gets the whole environment of this process; its standard error
+/// is passed on. When it ends it is restarted with exponential backoff; meanwhile calls fail at once, /readyz
+/// of the admin port answers 503, and /admin/status says why.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -50,20 +50,20 @@ pub(super) struct Arguments {
     /// Serve clients at this address instead
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "port")]
     listen: Option<SocketAddr>,
-    /// Where health, readiness, metrics and status are
+    /// Address of health, readiness, metrics and status
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9090")]
     admin_listen: SocketAddr,
-    /// File with a bearer token that status wants, which may be replaced while it runs. Without it, status is served at
-    /// loopback addresses only: it shows what the program printed last
+    /// File with the bearer token for status; it may be replaced while the bridge runs. Without it, status is
+    /// served at loopback addresses only, because it shows the last lines that the program printed
     #[arg(long, value_name = "FILE")]
     admin_token_file: Option<PathBuf>,
-    /// What the program is called in logs and status [default: as its command]
+    /// Name of the program in logs and status [default: the name of its command]
     #[arg(long)]
     name: Option<String>,
-    /// How long after SIGTERM connections are still taken while /readyz already says 503
+    /// Time after SIGTERM during which connections are still taken while /readyz already answers 503
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
     shutdown_delay: Duration,
-    /// How long calls in flight may then take to end
+    /// Time that calls in flight then have to end
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     drain_timeout: Duration,
     /// Copy this executable to DIR/vmcp and exit, for an init container whose image has no shell
@@ -101,7 +101,7 @@ fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
     let (program, args) = command.split_first().map_or(("", &[][..]), |(program, args)| (program, args));
     let tokens = admin_token_file.iter().map(|file| format!("${{file:{}}}", file.display()));
     let settings = format!("{BRIDGE_CONFIG}server: {{ adminTokens: {} }}", json!(tokens.collect::<Vec<_>>()));
-    let files = |path: &str| config_source::content(Path::new(path));
+    let files = |path: &str| config_source::read_file(Path::new(path));
     let mut config = vmcp_config::load_with_files(&settings, "vmcp bridge", &|_| None, &files)?.config;
     let name = name.clone().unwrap_or_else(|| {
         let stem = Path::new(program).file_stem().unwrap_or_default().to_string_lossy();
@@ -115,14 +115,14 @@ fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
     server.admin_listen = *admin_listen;
     server.shutdown_delay = arguments.shutdown_delay;
     server.drain_timeout = arguments.drain_timeout;
-    // There is nothing else to do than to go on trying.
+    // The program is all there is to serve, so restarting it never ends.
     config.proxy.max_connection_retries = u32::MAX;
     config.backends.push(Backend {
         name: name.into(),
         transport: Transport::Stdio {
             command: program.to_owned(),
             args: args.to_vec(),
-            // It has ours: `Options::bridge`.
+            // `Options::bridge` passes the whole environment on.
             env: BTreeMap::new(),
             cwd: None,
         },
@@ -134,7 +134,8 @@ fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
     Ok(config)
 }
 
-/// Puts a token in force that replaced the one before. One that is no token is not: the one before stays.
+/// Applies a replaced token of the admin port. A file without a valid token is logged, and the token before
+/// it stays in force.
 async fn follow_admin_token(arguments: Arguments, mut in_force: Config, engine: Engine) {
     while arguments.admin_token_file.is_some() {
         tokio::time::sleep(TOKEN_POLL_INTERVAL).await;

@@ -1,4 +1,4 @@
-//! `vmcp call`: a tool by its name, with arguments from the command line.
+//! `vmcp call`: calls a tool by its name, with arguments from the command line.
 
 mod arguments;
 
@@ -19,7 +19,7 @@ use crate::optim::names::own_name;
 
 /// Call a tool
 ///
-/// Arguments are checked against the tool's schema before its backend sees them.
+/// Arguments are checked against the schema of the tool before its backend sees them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,19 +28,19 @@ Examples:
   vmcp call search_query --json '{\"query\": \"rust\", \"filter\": {\"year\": 2026}}'
   vmcp call search_query --json @query.json limit=5")]
 pub(super) struct Arguments {
-    /// The tool's name, as `vmcp tools` and `vmcp find` show it
+    /// Name of the tool, as `vmcp tools` and `vmcp find` show it
     name: String,
-    /// Arguments, read as the tool's schema has them: numbers, true and false, lists as a,b or JSON, `a.b=c` for what is
-    /// inside of an object
+    /// Arguments, typed by the schema of the tool: numbers, true and false, lists as a,b or JSON, `a.b=c` for
+    /// a member of an object
     #[arg(value_name = "KEY=VALUE")]
     pairs: Vec<String>,
-    /// Arguments as a JSON object; @FILE reads a file, - standard input; pairs are laid over it
+    /// Arguments as a JSON object; @FILE reads a file, - standard input; pairs override its members
     #[arg(short, long, value_name = "JSON")]
     json: Option<String>,
-    /// How long the tool may take [default: as configured]
+    /// Time that the tool may take, such as 30s [default: as configured]
     #[arg(short, long, value_name = "DURATION", value_parser = duration)]
     timeout: Option<Duration>,
-    /// How the result looks: the text of the answer, or the whole answer
+    /// Format of the result: the text of the answer, or the whole answer
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
     #[command(flatten)]
@@ -74,7 +74,8 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
     })
 }
 
-/// Through call_tool, which checks the arguments; directly where the optimizer is off or the tool is one of its own.
+/// Calls through call_tool, which checks the arguments; directly if the optimizer is off or the tool is one
+/// of vmcp's own.
 async fn call(
     connection: &Connection,
     name: &str,
@@ -94,7 +95,7 @@ async fn call(
     }
 }
 
-/// The tool's input schema; null when it cannot be had: then values are read by their looks.
+/// Returns the input schema of the tool. Null if it cannot be read; values are then typed by their form.
 async fn input_schema(connection: &Connection, name: &str) -> Value {
     let tools =
         connection.admin::<ToolReport>("admin/tools").await.map(|tools| tools.tools).unwrap_or_default();
@@ -128,7 +129,8 @@ fn unknown(name: &str) -> CommandFailure {
         .remedy("`vmcp tools` lists the names, `vmcp find \"…\"` searches")
 }
 
-/// The failure that a result tells of. Our own ones say what kind they are.
+/// Returns the failure that a result reports. Results of vmcp's own carry an `error_type`, which decides the
+/// remedy.
 fn explain(name: &str, result: &Value) -> CommandFailure {
     let own = result.get("structuredContent");
     let of = |key: &str| own.and_then(|own| own.get(key)).and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! `vmcp completions`.
+//! `vmcp completions`: prints completion scripts for shells.
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -14,7 +14,7 @@ Examples:
   vmcp completions zsh > ~/.zfunc/_vmcp
   vmcp completions fish > ~/.config/fish/completions/vmcp.fish")]
 pub(super) struct Arguments {
-    /// The shell
+    /// Shell to write for
     shell: Shell,
 }
 

@@ -1,4 +1,4 @@
-//! `vmcp doctor`: looks at everything that has to work, and says what to do about what does not.
+//! `vmcp doctor`: checks everything that has to work, with a remedy for what does not.
 
 mod checks;
 mod finding;
@@ -16,16 +16,16 @@ use finding::{Finding, Health, human_text};
 
 /// Find out what is wrong, and what to do about it
 ///
-/// Looks at the configuration, the model, the storage folder and each backend: does it connect, which protocol does it
-/// speak, what does it offer, how long does it take.
+/// Checks the configuration, the model, the storage folder and each backend: whether it connects, which
+/// protocol revision it speaks, what it offers, and how long it takes.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exits with 1 when something is broken.\n\nExamples:\n  vmcp doctor\n  vmcp doctor github --local"
 )]
 pub(super) struct Arguments {
-    /// Only this backend
+    /// Check only this backend
     backend: Option<String>,
-    /// How the result looks
+    /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
     #[command(flatten)]

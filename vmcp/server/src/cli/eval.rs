@@ -1,4 +1,4 @@
-//! `vmcp eval`: how well the product's own search finds what a set of queries needs.
+//! `vmcp eval`: measures how well the search of vmcp finds what a set of queries needs.
 
 mod corpus;
 mod embedding;
@@ -28,17 +28,17 @@ use embedding::TimedEmbedder;
 use files::Query;
 use report::{Miss, Report};
 
-/// Hits that the measures look at, whatever the limit.
+/// Hits that the measures look at, even if the limit is lower.
 const MEASURED_HITS: usize = 10;
-/// Hits among which the place of a missed tool is looked for.
+/// Hits among which the place of a missed tool is looked up.
 const MISS_SEARCH_DEPTH: usize = 100;
-/// A slow machine shall not change what is measured.
+/// Timeout of embedding a query; long, so that a slow machine measures the same.
 const EMBEDDING_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Measure what search finds, on any catalog
 ///
-/// Runs the search that find_tool runs over a catalog of tools in a file, and compares what it finds with what each query
-/// needs. Vectors are kept in the cache, so that a second run is quick.
+/// Runs the search of find_tool over the tools in a file, and compares its hits with what each query needs.
+/// Vectors are kept in a cache, so that a second run is quick.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Files are JSON lines, plain or gzipped:
@@ -52,34 +52,35 @@ Examples:
   vmcp eval --tools tools.jsonl --queries queries.jsonl --keywords meta.server_hint -o json
   vmcp eval --tools t.jsonl --queries q.jsonl --provider tei --endpoint http://localhost:8081")]
 pub(super) struct Arguments {
-    /// The catalog
+    /// Tools of the catalog, as JSON lines
     #[arg(long, value_name = "FILE")]
     tools: PathBuf,
-    /// The queries
+    /// Queries, as JSON lines
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
-    /// Who embeds [default: as in the file of --config, else local]
+    /// Provider of vectors [default: that of the file of --config, else local]
     #[arg(long)]
     provider: Option<Provider>,
-    /// Address of the provider tei or openai [default: as in the file of --config]
+    /// Base URL of the provider tei or openai [default: that of the file of --config]
     #[arg(long, value_name = "URL", requires = "provider")]
     endpoint: Option<Url>,
     /// Model of the provider openai; its key is read from OPENAI_API_KEY
     #[arg(long, value_name = "NAME", requires = "provider")]
     model: Option<String>,
-    /// Weight of the vectors, 0 (words only) to 1 (meaning only) [default: optimizer.search.hybridSemanticRatio]
+    /// Weight of search by meaning, 0 (words only) to 1 (meaning only) [default:
+    /// optimizer.search.hybridSemanticRatio]
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     semantic_ratio: Option<f32>,
-    /// Tools that one answer has
+    /// Number of tools in an answer
     #[arg(long, value_name = "N", default_value_t = vmcp_search::DEFAULT_LIMIT)]
     limit: usize,
-    /// Where a query has its keywords, such as meta.server_hint
+    /// Field of a query with its keywords, such as meta.server_hint
     #[arg(long, value_name = "FIELD", default_value = "keywords")]
     keywords: String,
-    /// Show that many queries of which a need was not met, and where the needed tool came
+    /// Show this many queries with an unmet need, and the place at which the needed tool came
     #[arg(long, value_name = "N", default_value_t = 0)]
     explain_misses: usize,
-    /// How the result looks
+    /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
 }
@@ -93,7 +94,7 @@ enum Provider {
 }
 
 impl Provider {
-    /// As in the configuration.
+    /// Returns the name that the configuration uses.
     fn name(self) -> &'static str {
         match self {
             Provider::Local => "local",
@@ -155,7 +156,7 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-/// What `--config` says, if it was given, with the embeddings that the options name.
+/// Returns the configuration of `--config`, or the defaults, with the embeddings that the options name.
 fn configuration(
     global: &GlobalOptions,
     provider: Option<Provider>,
@@ -178,7 +179,7 @@ fn configuration(
                 json!({ "provider": "openai", "openai": { "endpoint": endpoint, "model": model, "apiKey": key } })
             }
         };
-        // Through the same door as a file, so that the same is checked and said.
+        // Loaded like a file, so that the same checks apply with the same messages.
         let text = json!({ "optimizer": { "embeddings": block } }).to_string();
         config.optimizer.embeddings =
             vmcp_config::load(&text, "options", &environment)?.config.optimizer.embeddings;

@@ -1,4 +1,4 @@
-//! `vmcp find`: what find_tool answers, for people.
+//! `vmcp find`: searches tools as find_tool does, and shows the answer.
 
 mod search_answer;
 
@@ -23,18 +23,18 @@ Examples:
   vmcp find \"issues of a sprint\" --keywords \"jira agile\" --explain
   vmcp find \"current weather\" -o json | jq -r '.tools[0].name'")]
 pub(super) struct Arguments {
-    /// What the tool shall do
+    /// What the tool shall do, in your own words
     query: String,
-    /// Terms that it should contain, separated by blanks
+    /// Terms that the tool should contain, separated by blanks
     #[arg(short, long, value_name = "TERMS")]
     keywords: Option<String>,
-    /// Most tools to show [default: optimizer.search.maxTools]
+    /// Maximum number of tools to show [default: optimizer.search.maxTools]
     #[arg(short, long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..=MAX_LIMIT as u64))]
     limit: Option<u64>,
-    /// Say how each tool got its place
+    /// Explain the place of each tool: scores, ranks, terms and clauses
     #[arg(short, long)]
     explain: bool,
-    /// How the result looks
+    /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `vmcp init`.
+//! `vmcp init`: writes a commented configuration file.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
@@ -19,13 +19,13 @@ Examples:
   vmcp init --from .mcp.json                 # Claude, Cursor, Windsurf and VS Code have one
   vmcp init --from ~/.cursor/mcp.json -      # to standard output")]
 pub(super) struct Arguments {
-    /// Import the servers that another client's file knows; secrets in it become references to the environment
+    /// Import the servers of another client's file; secrets in it become references to environment variables
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
-    /// Where to write, - for standard output [default: as with --config, else vmcp.yaml]
+    /// File to write, - for standard output [default: as with --config, else vmcp.yaml]
     file: Option<PathBuf>,
 }
 
@@ -57,7 +57,7 @@ fn imported(path: &Path) -> Result<String, CommandFailure> {
         notes::note(&format!("note: {note}"));
     }
     if !variables.is_empty() {
-        // Their values stay where they are: a terminal is no place for secrets.
+        // Only the names are printed: secrets do not belong on a terminal.
         let names: Vec<_> = variables.keys().map(String::as_str).collect();
         notes::note(&format!(
             "secrets were left out; before `vmcp serve`, set {} as {} has them",
@@ -71,7 +71,7 @@ fn imported(path: &Path) -> Result<String, CommandFailure> {
 fn write(path: &Path, text: &str, force: bool) -> Result<(), CommandFailure> {
     let mut options = OpenOptions::new();
     options.write(true).truncate(true);
-    // Creating anew, or failing, in one step: no file of somebody else's is lost in between.
+    // One system call creates the file or fails, so that a file that appears in between is not overwritten.
     let opened = if force { options.create(true).open(path) } else { options.create_new(true).open(path) };
     let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| match error.kind() {

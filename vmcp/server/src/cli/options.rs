@@ -1,4 +1,4 @@
-//! Options that every command has, and the configuration file that they lead to.
+//! Options that every command takes, and the configuration file they lead to.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,32 +8,32 @@ use vmcp_config::{Config, Loaded, Problem};
 
 use super::console::failure::CommandFailure;
 use super::console::notes;
-use crate::config_source::{self, LoadError, Source};
+use crate::config_source::{self, ConfigInputs, LoadError};
 use crate::telemetry::{self, Telemetry, logs, traces};
 
-/// The file's name where nothing else is said.
+/// Name of the configuration file unless another is given.
 pub(super) const DEFAULT_FILE_NAME: &str = "vmcp.yaml";
 
-/// Options of every command.
+/// Options that every command takes.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(super) struct GlobalOptions {
     /// Configuration file [default: ./vmcp.yaml, then ~/.config/vmcp/vmcp.yaml]
     #[arg(short, long, global = true, value_name = "FILE", env = "VMCP_CONFIG")]
     pub(super) config: Option<PathBuf>,
-    /// What is logged to standard error: error, warn, info, debug, trace, or a filter like vmcp=debug
-    /// [default: operational.logLevel of the configuration; for all commands but `serve`: error]
+    /// Log level on standard error: error, warn, info, debug, trace, or a filter like vmcp=debug [default:
+    /// operational.logLevel of the configuration; for all commands but `serve` and `bridge`: error]
     #[arg(long, global = true, value_name = "LEVEL", env = "VMCP_LOG_LEVEL")]
     log_level: Option<String>,
-    /// How log lines look
+    /// Format of log lines
     #[arg(long, global = true, value_name = "FORMAT", env = "VMCP_LOG_FORMAT", default_value = "auto")]
     log_format: LogFormat,
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LogFormat {
-    /// For people on a terminal, JSON otherwise.
+    /// Text on a terminal, JSON otherwise.
     Auto,
     /// One readable line per event.
     Text,
@@ -41,20 +41,21 @@ enum LogFormat {
     Json,
 }
 
-/// A configuration file that was read.
+/// A configuration file that was read and is valid.
 pub(super) struct ConfigFile {
-    /// Where it is.
+    /// Path of the file.
     pub(super) path: PathBuf,
-    /// What it was made of.
-    pub(super) source: Source,
-    /// What it says.
+    /// Text of the file and of the files it refers to.
+    pub(super) source: ConfigInputs,
+    /// Configuration that the file describes.
     pub(super) config: Config,
-    /// What is probably not meant.
+    /// Settings that probably mean something else than their author thinks.
     pub(super) warnings: Vec<Problem>,
 }
 
 impl GlobalOptions {
-    /// The configuration file: the given one, else the first of the usual ones that exists.
+    /// Returns the path of the configuration file: the given one, else the first existing one of the usual
+    /// places.
     pub(super) fn config_path(&self) -> Result<PathBuf, CommandFailure> {
         if let Some(path) = &self.config {
             return Ok(path.clone());
@@ -70,12 +71,12 @@ impl GlobalOptions {
         Ok(ConfigFile { path, source, config, warnings })
     }
 
-    /// The same, unless there is no file and none was asked for.
+    /// Reads the configuration file; `None` if none was named and none exists.
     pub(super) fn load_if_any(&self) -> Result<Option<ConfigFile>, CommandFailure> {
         if self.config.is_none() && self.config_path().is_err() { Ok(None) } else { self.load().map(Some) }
     }
 
-    /// Starts the logs of a server, and its traces.
+    /// Starts the logs and traces of a server.
     pub(super) fn start_telemetry(&self, config: &Config) -> Result<Telemetry, CommandFailure> {
         let logs = self.logs(config.operational.log_level.as_str(), logs::LogStyle::Auto);
         let telemetry = &config.telemetry;
@@ -91,17 +92,18 @@ impl GlobalOptions {
         Ok(telemetry::init(&logs, traces.as_ref())?)
     }
 
-    /// Starts the logs of a command that people run: errors alone, as text, unless they want more.
+    /// Starts the logs of a command that a person runs: errors only, as text, unless `--log-level` asks for
+    /// more.
     pub(super) fn start_logs(&self) -> Result<(), CommandFailure> {
-        // What the MCP client fails at, the command itself says.
+        // Failures of the MCP client are reported by the command itself.
         telemetry::init(&self.logs("error,rmcp=off", logs::LogStyle::Text), None)?;
         Ok(())
     }
 
-    /// Whether people read the log as it is written.
-    pub(super) fn people_read_logs(&self) -> bool {
+    /// Returns true if a person reads the log as it is written.
+    pub(super) fn person_reads_logs(&self) -> bool {
         match self.log_format {
-            LogFormat::Auto => notes::people_read_notes(),
+            LogFormat::Auto => notes::is_terminal(),
             LogFormat::Text => true,
             LogFormat::Json => false,
         }
@@ -117,14 +119,14 @@ impl GlobalOptions {
     }
 }
 
-/// No file was named, and none is where it usually is.
+/// Returns the failure for a missing file, with the places that were searched.
 pub(super) fn no_file() -> CommandFailure {
     let usual: Vec<_> = usual_files().iter().map(|path| path.display().to_string()).collect();
     CommandFailure::new(format!("there is no configuration file (looked for {})", usual.join(" and ")))
         .remedy("`vmcp init` writes one; or name one with --config")
 }
 
-/// The environment, as the configuration refers to it.
+/// Returns the value of an environment variable, for references in the configuration.
 pub(super) fn environment(name: &str) -> Option<String> {
     env::var(name).ok()
 }

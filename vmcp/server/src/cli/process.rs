@@ -6,13 +6,13 @@ mod stop_signals;
 pub(super) use self::stop_signals::StopSignals;
 use super::console::failure::CommandFailure;
 
-/// Runs one command that waits for others.
+/// Runs the async part of a command on a runtime of its own.
 pub(super) fn block_on<T>(
     work: impl Future<Output = Result<T, CommandFailure>>,
 ) -> Result<T, CommandFailure> {
     let runtime = tokio::runtime::Runtime::new()?;
     let outcome = runtime.block_on(work);
-    // A thread that still reads standard input must not keep the process.
+    // A thread that is blocked on standard input would keep the process alive, so it is left behind.
     runtime.shutdown_background();
     outcome
 }

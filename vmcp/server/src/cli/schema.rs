@@ -1,4 +1,4 @@
-//! `vmcp schema`.
+//! `vmcp schema`: prints the JSON schema of the configuration file.
 
 use clap::Args;
 
@@ -12,7 +12,7 @@ Examples:
   vmcp schema > vmcp.schema.json     # beside vmcp.yaml, which refers to it by
                                      #   # yaml-language-server: $schema=vmcp.schema.json")]
 pub(super) struct Arguments {
-    /// The settings as Markdown tables instead
+    /// Print the settings as Markdown tables instead
     #[arg(long)]
     markdown: bool,
 }

@@ -1,4 +1,4 @@
-//! `vmcp serve`: runs until a signal, or until standard input ends.
+//! `vmcp serve`: runs the server until a signal, or until standard input ends.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,31 +21,31 @@ use crate::edge::transport::stdio;
 use crate::edge::{DownstreamRouter, Edge};
 use crate::engine::{Engine, Options};
 
-/// How long backends may take to end after the last request has ended.
+/// Time that backends have to stop after the last request has ended; those still running are killed.
 pub(super) const BACKEND_GRACE: Duration = Duration::from_secs(5);
-/// How long threads may take that do something for nobody any more.
+/// Time that blocked threads have to end, such as a read of standard input; they hold nothing that matters.
 pub(super) const THREAD_GRACE: Duration = Duration::from_millis(100);
-/// How often the start looks what has become of the backends.
+/// Interval at which backends are polled until all have settled.
 const BACKEND_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serve all backends at one URL
 ///
-/// Clients server_options MCP at http://ADDR:PORT/mcp, in both of its eras. Health, readiness, metrics and status are on the admin
-/// port. Edits to the configuration file are picked up while it runs. The first SIGTERM or SIGINT lets requests in
-/// flight end; a second one ends at once.
+/// Clients reach MCP at http://ADDR:PORT/mcp, in both of its eras. Health, readiness, metrics and status are
+/// on the admin port. Edits to the configuration file apply while it runs. The first SIGTERM or SIGINT shuts
+/// down gracefully: requests in flight may end; a second one ends the process at once.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Where clients connect; overrides server.listen
+    /// Address for clients; overrides server.listen
     #[arg(long, value_name = "ADDR:PORT", env = "VMCP_LISTEN")]
     listen: Option<SocketAddr>,
-    /// Where operators look; overrides server.adminListen
+    /// Address for operators; overrides server.adminListen
     #[arg(long, value_name = "ADDR:PORT", env = "VMCP_ADMIN_LISTEN")]
     admin_listen: Option<SocketAddr>,
     /// Serve one client on standard input and output instead of a port
     #[arg(long, conflicts_with = "listen")]
     stdio: bool,
-    /// Print the configuration in force, defaults filled in and secrets masked, and exit
+    /// Print the configuration in force, with defaults filled in and secrets masked, and exit
     #[arg(long)]
     print_config: bool,
 }
@@ -67,8 +67,8 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
     }
     let telemetry = global.start_telemetry(&file.config)?;
     let runtime = tokio::runtime::Runtime::new()?;
-    let outcome = runtime.block_on(serve(arguments, file, global.people_read_logs()));
-    // A thread that still reads standard input must not keep the process.
+    let outcome = runtime.block_on(serve(arguments, file, global.person_reads_logs()));
+    // A thread that is blocked on standard input would keep the process alive.
     runtime.shutdown_timeout(THREAD_GRACE);
     telemetry.flush();
     outcome.map(|()| Exit::Done)
@@ -105,7 +105,7 @@ async fn serve(arguments: Arguments, file: ConfigFile, people: bool) -> Result<(
     outcome
 }
 
-/// Until a signal; then until requests in flight have ended.
+/// Serves until a signal; then drains: requests in flight have `server.drainTimeout` to end.
 pub(super) async fn serve_ports(
     edge: Arc<Edge>,
     admin: &Admin,
@@ -121,7 +121,8 @@ pub(super) async fn serve_ports(
     announce(&ports);
     stop.wait().await;
     admin.draining();
-    // Until everybody who sends clients here has noticed, they are served like those before.
+    // For `shutdownDelay`, new connections are still served: load balancers notice later than this process
+    // that it is not ready any more.
     tokio::time::sleep(engine.snapshot().config.server.shutdown_delay).await;
     if !ports.drain(drain_timeout(&engine)).await {
         tracing::warn!("some requests did not end in time (server.drainTimeout)");
@@ -129,7 +130,7 @@ pub(super) async fn serve_ports(
     Ok(())
 }
 
-/// Until standard input ends, or a signal.
+/// Serves one client on standard streams until standard input ends, or until a signal.
 async fn serve_stdio(
     edge: &Arc<Edge>,
     admin: &Admin,
@@ -160,7 +161,7 @@ fn drain_timeout(engine: &Engine) -> Duration {
     engine.snapshot().config.server.drain_timeout
 }
 
-/// The admin port alone, until dropped.
+/// Serves the admin port alone; it closes when the returned task is aborted.
 async fn serve_admin(address: SocketAddr, admin: Admin) -> Result<JoinHandle<()>, CommandFailure> {
     let listener = tokio::net::TcpListener::bind(address).await.map_err(|error| {
         CommandFailure::new(format!("cannot listen on {address}: {error}"))
@@ -187,11 +188,11 @@ fn announce_ports(ports: &Ports, config: &str, people: bool) {
     }
 }
 
-/// Says how each backend comes up, until all of them have or have failed.
+/// Logs once for each backend that it is up, down or known from the cache, until all have settled.
 pub(super) async fn announce_backends(engine: Engine) {
     let mut said: Vec<String> = Vec::new();
     loop {
-        // Asked before looking, so that the last round sees the final state.
+        // Asked before the states are read, so that the last round sees the final states.
         let settled = tokio::time::timeout(BACKEND_POLL_INTERVAL, engine.settled()).await.is_ok();
         for status in engine.backend_status() {
             if !said.contains(&status.name) && announce(&status, settled) {
@@ -205,7 +206,7 @@ pub(super) async fn announce_backends(engine: Engine) {
     }
 }
 
-/// Returns whether there was something to say.
+/// Logs the state of a backend; returns true if the state was worth a line.
 fn announce(status: &BackendStatus, settled: bool) -> bool {
     let BackendStatus { name, transport, state, revision, tools, last_error, .. } = status;
     match state {

@@ -1,4 +1,4 @@
-//! `vmcp tools`.
+//! `vmcp tools`: lists the tools of all backends.
 
 use clap::Args;
 
@@ -14,13 +14,13 @@ use super::options::GlobalOptions;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  vmcp tools\n  vmcp tools --backend github -o json | jq '.tools[].name'")]
 pub(super) struct Arguments {
-    /// Only the tools of this backend
+    /// List only the tools of this backend
     #[arg(short, long, value_name = "NAME")]
     backend: Option<String>,
-    /// Also those that the configuration hides from clients
+    /// Also list tools that the configuration hides from clients
     #[arg(short, long)]
     all: bool,
-    /// How the result looks
+    /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
     #[command(flatten)]

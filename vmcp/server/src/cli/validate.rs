@@ -1,4 +1,4 @@
-//! `vmcp validate`.
+//! `vmcp validate`: checks a configuration file without using it.
 
 use std::path::PathBuf;
 
@@ -17,9 +17,9 @@ use crate::config_source::{self, LoadError};
     after_help = "Exits with 0 when the file can be served, with 1 when it cannot. Warnings do not count."
 )]
 pub(super) struct Arguments {
-    /// The file [default: as with --config]
+    /// File to check [default: as with --config]
     file: Option<PathBuf>,
-    /// How the result looks
+    /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
 }

@@ -1,4 +1,4 @@
-//! Copies this executable to where another container finds it.
+//! Copies this executable into a folder that another container mounts.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -8,10 +8,10 @@ use std::path::Path;
 use crate::cli::console::failure::CommandFailure;
 
 const NAME: &str = "vmcp";
-/// Readable and executable by whoever runs the other container.
+/// Mode of the copy: readable and executable by every user, since the other container may run as any.
 const MODE: u32 = 0o755;
 
-/// Copies this executable to `folder`, whole or not at all.
+/// Copies this executable to `folder`, atomically: under a temporary name first, then renamed.
 pub(super) fn into(folder: &Path) -> Result<(), CommandFailure> {
     let copied = std::env::current_exe().and_then(|own| copy(&own, folder));
     copied.map_err(|error| {
@@ -30,7 +30,7 @@ fn copy(own: &Path, folder: &Path) -> io::Result<()> {
         fs::rename(&unfinished, folder.join(NAME))
     };
     write().inspect_err(|_| {
-        // What is there is of no use; the first error says why.
+        // The temporary file is of no use; the first error is the one to report.
         let _ = fs::remove_file(&unfinished);
     })
 }

@@ -1,11 +1,11 @@
-//! `key=value` → JSON, as the tool's input schema has it.
+//! Parses `key=value` into JSON, typed by the input schema of the tool.
 
 use serde_json::{Map, Value};
 
-/// A key and the text of its value.
+/// A key, and the text of its value.
 pub(super) type Pair = (String, String);
 
-/// Splits at the first `=`.
+/// Splits each pair at its first `=`.
 pub(super) fn split(pairs: &[String]) -> Result<Vec<Pair>, String> {
     let split = |pair: &String| match pair.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
@@ -14,8 +14,8 @@ pub(super) fn split(pairs: &[String]) -> Result<Vec<Pair>, String> {
     pairs.iter().map(split).collect()
 }
 
-/// Lays pairs over `object`, typed by `schema` (null: by their looks). A key that the schema does not have as it is may be
-/// a path: `filter.year=2026`.
+/// Sets the members of `object` that the pairs name, typed by `schema`; with a null schema, by the form of
+/// the text. A key that the schema does not have as a whole may be a path: `filter.year=2026`.
 pub(super) fn lay_over(
     object: &mut Map<String, Value>,
     pairs: &[Pair],
@@ -42,7 +42,8 @@ fn set(object: &mut Map<String, Value>, key: &str, text: &str, schema: &Value) -
     }
 }
 
-/// A value of the type that the schema allows. Without a type, what looks like JSON is JSON and all else is text.
+/// Returns a value of a type that the schema allows. Without a type, text that parses as JSON is JSON, and
+/// all else is a string.
 fn typed(text: &str, schema: &Value) -> Result<Value, String> {
     let types = types(schema);
     let parsed = serde_json::from_str::<Value>(text).ok();
@@ -63,7 +64,7 @@ fn typed(text: &str, schema: &Value) -> Result<Value, String> {
     }
 }
 
-/// The types that a schema names, its alternatives included.
+/// Returns the types that a schema names, those of its alternatives included.
 fn types(schema: &Value) -> Vec<&str> {
     let own = match schema.get("type") {
         Some(Value::String(name)) => vec![name.as_str()],

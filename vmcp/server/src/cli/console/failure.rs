@@ -1,20 +1,20 @@
-//! How commands end.
+//! Failures of commands, and their exit codes.
 
 use std::io;
 use std::process::ExitCode;
 
 use super::notes;
 
-/// Exit codes; scripts rely on them.
+/// Exit code of a command; scripts rely on the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Exit {
-    /// Done.
+    /// The command did what was asked.
     Done = 0,
-    /// It failed, something is broken, or the tool reported an error.
+    /// The command failed, a check found something broken, or the tool reported an error.
     Failed = 1,
-    /// The arguments make no sense; clap uses the same.
+    /// The arguments make no sense; clap uses the same code.
     Usage = 2,
-    /// There is no such tool or backend, or nothing was found.
+    /// No tool or backend has this name, or a search found nothing.
     NothingFound = 3,
     /// A server or backend cannot be reached.
     Unreachable = 4,
@@ -26,7 +26,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command did not do what was asked.
+/// Reason why a command did not do what was asked.
 #[derive(Debug)]
 pub(in crate::cli) struct CommandFailure {
     exit: Exit,
@@ -36,35 +36,37 @@ pub(in crate::cli) struct CommandFailure {
 }
 
 impl CommandFailure {
-    /// Failed, for this reason.
+    /// A failure with exit code 1.
     pub(in crate::cli) fn new(message: impl Into<String>) -> CommandFailure {
         CommandFailure { exit: Exit::Failed, message: message.into(), remedy: None, broken_pipe: false }
     }
 
-    /// Standard input or output failed.
+    /// A failure of standard input or output. A broken pipe is remembered: it ends the command without an
+    /// error.
     pub(in crate::cli) fn of_pipe(what: &str, error: &io::Error) -> CommandFailure {
         let broken_pipe = error.kind() == io::ErrorKind::BrokenPipe;
         CommandFailure { broken_pipe, ..CommandFailure::new(format!("{what}: {error}")) }
     }
 
-    /// Why.
+    /// Returns the reason, without the remedy.
     pub(in crate::cli) fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do about it.
+    /// Adds what to do about it.
     pub(in crate::cli) fn remedy(mut self, remedy: impl Into<String>) -> CommandFailure {
         self.remedy = Some(remedy.into());
         self
     }
 
-    /// Ends with this code.
+    /// Sets the exit code.
     pub(in crate::cli) fn exit(mut self, exit: Exit) -> CommandFailure {
         self.exit = exit;
         self
     }
 
-    /// Says why on standard error. Whoever closed the pipe that we write to has seen enough: that is no failure.
+    /// Prints the reason and the remedy on standard error, and returns the exit code. A broken pipe is no
+    /// failure: a reader such as `head` has seen enough.
     pub(in crate::cli) fn report(self) -> ExitCode {
         let CommandFailure { exit, message, remedy, broken_pipe } = self;
         if broken_pipe {

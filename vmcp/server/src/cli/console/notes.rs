@@ -1,18 +1,18 @@
-//! Remarks for people, on standard error.
+//! Notes for people, on standard error.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-/// Writes a remark for people. Nobody is told when that fails: there is nowhere left to tell it.
+/// Writes a note. A failure to write is ignored: there is nowhere left to report it.
 pub(in crate::cli) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", without_controls(text));
 }
 
-/// Whether remarks are read by a person.
-pub(in crate::cli) fn people_read_notes() -> bool {
+/// Returns true if standard error is a terminal.
+pub(in crate::cli) fn is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Removes control characters but line ends and tabs, so that text from a backend cannot move the cursor.
+/// Removes control characters except line ends and tabs, so that text of a backend cannot move the cursor.
 pub(super) fn without_controls(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }

@@ -1,4 +1,4 @@
-//! The one place that writes: results to standard output, remarks to standard error.
+//! Results of commands, on standard output.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -9,19 +9,20 @@ use serde::Serialize;
 use super::failure::CommandFailure;
 use super::notes::without_controls;
 
-/// How results look.
+/// Format of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum OutputFormat {
-    /// For people.
+    /// Table or text, for people.
     #[value(alias = "text")]
     Table,
-    /// For programs.
+    /// JSON, for programs.
     Json,
-    /// For programs that people read.
+    /// YAML, for programs and people.
     Yaml,
 }
 
-/// Writes a result, with a line end if it lacks one. On a terminal, nothing that a backend sent may move the cursor.
+/// Writes a result, with a line end if it lacks one. On a terminal, control characters are removed: text of a
+/// backend must not move the cursor.
 pub(in crate::cli) fn result(text: &str) -> Result<(), CommandFailure> {
     let mut out = io::stdout().lock();
     let shown = if out.is_terminal() { without_controls(text) } else { text.to_owned() };
@@ -31,7 +32,7 @@ pub(in crate::cli) fn result(text: &str) -> Result<(), CommandFailure> {
     written.map_err(|error| CommandFailure::of_pipe("cannot write the result", &error))
 }
 
-/// Writes a result in the wanted form; `people` makes the one that people read.
+/// Writes a result in the given format; `human_text` makes the one for people.
 pub(in crate::cli) fn print(
     format: OutputFormat,
     value: &impl Serialize,
@@ -44,7 +45,7 @@ pub(in crate::cli) fn print(
     }
 }
 
-/// A table without lines that fits the terminal: a cell that is too long is cut.
+/// Returns a table without lines, as wide as the terminal; longer cells are cut.
 pub(in crate::cli) fn table<const COLUMNS: usize>(
     header: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,

@@ -1,13 +1,14 @@
-//! A `CallToolResult` as text.
+//! Renders a `CallToolResult` as text.
 
 use serde_json::Value;
 
-/// Whether the tool says that it failed.
+/// Returns true if the result carries `isError`.
 pub(in crate::cli) fn is_error(result: &Value) -> bool {
     result.get("isError").and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// What it says: the text of its blocks, and a line for each block that is none. Without blocks, its structured content.
+/// Returns the text blocks, with one line for each block of another type. Without blocks, the structured
+/// content.
 pub(in crate::cli) fn text(result: &Value) -> String {
     let blocks = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     match (blocks, result.get("structuredContent")) {

@@ -1,4 +1,4 @@
-//! One function for each thing that has to work.
+//! Checks of `vmcp doctor`, one function for each thing that has to work.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use crate::cli::connection::Connection;
 use crate::engine::embedding::configured;
 use crate::engine::folders;
 
-/// How long an embedding service may take for one word.
+/// Time that an embedding service has to answer one word.
 const EMBEDDING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Whether a server runs, and whether it runs with the file as it is.
+/// Checks whether a server runs, and whether the last edit of its configuration is in force.
 pub(super) fn server(connection: &Connection, status: &StatusReport) -> Finding {
     match (connection, &status.configuration.refused) {
         (Connection::InProcess(_), _) => {
@@ -34,7 +34,7 @@ pub(super) fn server(connection: &Connection, status: &StatusReport) -> Finding 
     }
 }
 
-/// Whether the cache can be kept.
+/// Checks whether the cache can be opened in the storage folder.
 pub(super) fn storage(config: &Config) -> Finding {
     let dir = folders::storage_dir(config);
     match Store::open(&dir) {
@@ -47,7 +47,7 @@ pub(super) fn storage(config: &Config) -> Finding {
     }
 }
 
-/// Where vectors come from.
+/// Checks the source of vectors that the configuration names.
 pub(super) async fn embeddings(config: &Config) -> Finding {
     const SUBJECT: &str = "embeddings";
     match &config.optimizer.embeddings.provider {
@@ -99,7 +99,7 @@ async fn service(config: &Config) -> Finding {
     }
 }
 
-/// The same, as a running server has it.
+/// Checks the source of vectors as a running server reports it.
 pub(super) fn embeddings_of_server(embeddings: &EmbeddingStatus) -> Finding {
     let EmbeddingStatus { provider, state, reason, hint, wanted, embedded, .. } = embeddings;
     let finding = format!("{provider}: {}, {embedded} of {wanted} tools", state.as_str());
@@ -112,7 +112,7 @@ pub(super) fn embeddings_of_server(embeddings: &EmbeddingStatus) -> Finding {
     }
 }
 
-/// How a backend is doing.
+/// Checks one backend.
 pub(super) fn of_backend(
     backend: &BackendStatus,
     config: Option<&Config>,

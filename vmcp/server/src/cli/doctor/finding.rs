@@ -1,8 +1,8 @@
-//! What was looked at, and how it is doing.
+//! Findings of `vmcp doctor`, and their form for people.
 
 use serde::Serialize;
 
-/// How one thing is doing.
+/// Result of one check.
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
     subject: String,
@@ -15,11 +15,11 @@ pub(super) struct Finding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Health {
-    /// It works.
+    /// The checked thing works.
     Good,
-    /// It works, with less.
+    /// The checked thing works, but something is missing.
     Degraded,
-    /// It does not work.
+    /// The checked thing does not work.
     Broken,
 }
 
@@ -37,7 +37,7 @@ impl Finding {
     }
 }
 
-/// A line for each, and one for what to do.
+/// Returns one line for each finding, and one below it for the remedy.
 pub(super) fn human_text(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.subject.chars().count()).max().unwrap_or_default();
     let lines = findings.iter().map(|Finding { subject, health, says, remedy }| {

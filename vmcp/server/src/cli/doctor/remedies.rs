@@ -1,8 +1,8 @@
-//! From the last error of a backend to what a person can do about it.
+//! Remedies for the last error of a backend.
 
 use vmcp_config::Transport;
 
-/// What to try, by what the error contains; the first that fits.
+/// Fragments of an error message, and the remedy for it; the first entry that matches counts.
 const REMEDIES: [(&[&str], &str); 9] = [
     (
         &["cannot start"],
@@ -27,7 +27,7 @@ const REMEDIES: [(&[&str], &str); 9] = [
     (&["listing failed"], "the server connects but does not list what it offers; its own log may say why"),
 ];
 
-/// The remedy for an error.
+/// Returns the remedy for an error.
 pub(super) fn of(error: &str, transport: Option<&Transport>) -> String {
     let fits = |signs: &[&str]| signs.iter().any(|sign| error.contains(sign));
     let known = REMEDIES.iter().find(|(signs, _)| fits(signs)).map(|(_, remedy)| *remedy);
@@ -38,7 +38,8 @@ pub(super) fn of(error: &str, transport: Option<&Transport>) -> String {
     }
 }
 
-/// How to try a backend without vmcp. Arguments and queries may hold secrets, and what doctor says is often passed on.
+/// Returns a command with which to try a backend without vmcp. Arguments and queries are left out: they may
+/// hold secrets, and the output of doctor is often passed on.
 fn by_hand(transport: &Transport) -> String {
     match transport {
         Transport::Stdio { command, args, .. } if args.is_empty() => format!("`{command}`"),

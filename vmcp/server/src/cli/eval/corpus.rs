@@ -1,4 +1,4 @@
-//! A corpus from a file, made by the code that makes those of backends.
+//! Builds the catalog of an evaluation from a file, with the code that builds the catalog of backends.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::files::{NeededTool, Query, ToolLine};
 use crate::cli::console::notes;
 use crate::engine::snapshot::index_document;
 
-/// Tools, and the text of each as search sees it.
+/// Tools of the file, and their documents for the index.
 pub(super) struct Corpus {
     catalog: Catalog,
 }
 
-/// A tool as its server would list it.
+/// A definition as a backend would list it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Definition<'a> {
@@ -31,7 +31,7 @@ struct Definition<'a> {
 }
 
 impl Corpus {
-    /// Reads the definitions. Those that no backend could offer are left out, and said.
+    /// Reads the definitions. Those that no backend could offer are left out, with a note.
     pub(super) fn new(lines: Vec<ToolLine>) -> Corpus {
         let mut listings: BTreeMap<Arc<str>, Listing> = BTreeMap::new();
         for line in lines {
@@ -54,27 +54,27 @@ impl Corpus {
         Corpus { catalog }
     }
 
-    /// Number of tools.
+    /// Returns the number of tools.
     pub(super) fn len(&self) -> usize {
         self.catalog.tools.len()
     }
 
-    /// The tool of a document of the index.
+    /// Returns the tool of a document of the index.
     pub(super) fn tool(&self, document: usize) -> Option<&CatalogTool> {
         self.catalog.tools.get(document).map(AsRef::as_ref)
     }
 
-    /// All tools, in the order of their documents.
+    /// Returns all tools in the order of their documents.
     pub(super) fn tools(&self) -> &[Arc<CatalogTool>] {
         &self.catalog.tools
     }
 
-    /// The tools as search sees them.
+    /// Returns the documents that the index is built from.
     pub(super) fn documents(&self) -> Vec<Document> {
         self.catalog.tools.iter().map(|tool| index_document::document(tool)).collect()
     }
 
-    /// A tool that a query needs and that is not here.
+    /// Returns a tool that a query needs and that the catalog does not have.
     pub(super) fn unknown<'a>(&self, query: &'a Query) -> Option<&'a NeededTool> {
         let known: HashSet<_> =
             self.catalog.tools.iter().map(|tool| (&*tool.backend, tool.definition.name.as_str())).collect();

@@ -1,4 +1,4 @@
-//! The vectors of a catalog, from the cache where it has them.
+//! Vectors for the catalog of an evaluation, from a cache where it has them.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::cli::console::{notes, progress};
 use crate::engine::folders;
 use crate::engine::snapshot::build::vectors;
 
-/// Batches in one call: the provider then puts texts of like length together.
+/// Batches of the provider in one call, so that it can group texts of similar length.
 const BATCHES: usize = 8;
 
-/// The catalog's index, with a vector for each tool if somebody embeds.
+/// Returns the index of the catalog, with a vector for each tool if there is an embedder.
 pub(super) async fn index(
     corpus: &Corpus,
     embedder: Option<&Arc<dyn Embedder>>,
@@ -48,17 +48,18 @@ pub(super) async fn index(
             model_id: &model,
             vector,
         });
-        // Nobody reads the time: this cache has no age.
+        // The time of a row is used to expire rows, which this cache does not do.
         store.put_vectors(&rows.collect::<Vec<_>>(), 0)?;
         bar.inc(batch.len() as u64);
     }
     bar.finish_and_clear();
-    // Loads the model if the cache had everything, so that the first query is like all others.
+    // Loads the model even if the cache had everything, so that the first query is not slower than the
+    // others.
     embedder.embed(&["warm up".to_owned()]).await?;
     Ok(index.with_vectors(vectors(&texts, &store, &model)?))
 }
 
-/// A cache of its own: the server's has a row for each tool of its backends, and forgets all others.
+/// Opens a cache apart from the server's, which deletes rows of tools that its backends do not offer.
 fn cache() -> Result<Store, CommandFailure> {
     let dir = folders::cache_dir().join("eval");
     Ok(Store::open(&dir).or_else(|error| {
@@ -67,7 +68,7 @@ fn cache() -> Result<Store, CommandFailure> {
     })?)
 }
 
-/// An embedder that knows how long it took.
+/// An embedder that measures the time it takes.
 pub(super) struct TimedEmbedder {
     embedder: Arc<dyn Embedder>,
     spent: Mutex<Duration>,
@@ -78,7 +79,7 @@ impl TimedEmbedder {
         TimedEmbedder { embedder, spent: Mutex::default() }
     }
 
-    /// What it took since it was last asked.
+    /// Returns the time spent since the last call, and resets it.
     pub(super) fn take(&self) -> Duration {
         std::mem::take(&mut self.spent.lock())
     }

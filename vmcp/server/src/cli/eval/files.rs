@@ -1,4 +1,4 @@
-//! Catalogs and queries as JSON lines.
+//! Reads catalogs and queries from JSON lines, plain or gzipped.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _};
@@ -12,10 +12,10 @@ use serde_json::value::RawValue;
 
 use crate::cli::console::failure::CommandFailure;
 
-/// Longest line, in bytes: a tool with a very large schema.
+/// Maximum bytes of a line, 16 MiB; a longer line is an error.
 const MAX_LINE: u64 = 16 * 1024 * 1024;
 
-/// A line of the catalog.
+/// A line of the catalog file.
 #[derive(Debug, Deserialize)]
 pub(super) struct ToolLine {
     #[serde(default)]
@@ -27,12 +27,12 @@ pub(super) struct ToolLine {
     pub(super) input_schema: Option<Box<RawValue>>,
 }
 
-/// A tool that would do: its server and its name.
+/// A tool that satisfies a need: its server and its name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct NeededTool(pub(super) String, pub(super) String);
 
 impl NeededTool {
-    /// As hits are compared.
+    /// Returns server and name, as hits have them.
     pub(super) fn as_pair(&self) -> (&str, &str) {
         (&self.0, &self.1)
     }
@@ -48,22 +48,22 @@ struct QueryLine {
     rest: Value,
 }
 
-/// A query and what it needs.
+/// A query, and the tools it needs.
 #[derive(Debug)]
 pub(super) struct Query {
     pub(super) id: String,
     pub(super) text: String,
     pub(super) keywords: String,
-    /// Any tool of a group satisfies it.
+    /// Needs; any tool of a group satisfies it.
     pub(super) groups: Vec<Vec<NeededTool>>,
 }
 
-/// Reads a catalog.
+/// Reads the file of the catalog.
 pub(super) fn tools(path: &Path) -> Result<Vec<ToolLine>, CommandFailure> {
     lines(path)
 }
 
-/// Reads queries; `field` is the path of the keywords, such as `meta.server_hint`.
+/// Reads the file of queries; `field` is the path of the keywords, such as `meta.server_hint`.
 pub(super) fn queries(path: &Path, field: &str) -> Result<Vec<Query>, CommandFailure> {
     let queries = lines::<QueryLine>(path)?.into_iter().enumerate().map(|(at, line)| {
         let QueryLine { id, query, groups, rest } = line;
@@ -77,7 +77,7 @@ pub(super) fn queries(path: &Path, field: &str) -> Result<Vec<Query>, CommandFai
     Ok(queries.collect())
 }
 
-/// A string, or an array of strings, at a path; empty when there is none.
+/// Returns the string, or the joined strings, at a path; empty if there is none.
 fn keywords(line: &Value, field: &str) -> String {
     let found = field.split('.').try_fold(line, |value, key| value.get(key));
     match found {

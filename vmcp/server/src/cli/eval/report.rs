@@ -1,4 +1,4 @@
-//! What an evaluation found.
+//! Measures of an evaluation, and the queries it missed.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use vmcp_search::measures::{Judgment, mean, percentile};
 use super::files::{NeededTool, Query};
 use crate::cli::console::output;
 
-/// One entry a query.
+/// Values of an evaluation, one entry for each query.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) judgments: Vec<Judgment>,
-    /// Tokens of the tools of each answer.
+    /// Tokens of the tools in each answer.
     pub(super) tokens: Vec<f64>,
-    /// Milliseconds, the embedding of the query included.
+    /// Milliseconds of each search, with the embedding of the query.
     pub(super) with_embedding: Vec<f64>,
-    /// Milliseconds of the search alone.
+    /// Milliseconds of each search alone.
     pub(super) without_embedding: Vec<f64>,
-    /// Queries of which a need was not met.
+    /// Queries with an unmet need.
     pub(super) misses: Vec<Miss>,
 }
 
-/// The names and their order are relied on by scripts.
+/// Means of all queries. Scripts rely on the names and their order.
 #[derive(Debug, Serialize)]
 pub(super) struct Measures {
     recall_at_1: f64,
@@ -41,7 +41,7 @@ pub(super) struct Measures {
 }
 
 impl Report {
-    /// Means over the queries.
+    /// Returns the means over all queries.
     pub(super) fn measures(&self, tools: usize) -> Measures {
         let over = |measure: &dyn Fn(&Judgment) -> f64| {
             mean(&self.judgments.iter().map(measure).collect::<Vec<_>>())
@@ -64,7 +64,7 @@ impl Report {
         }
     }
 
-    /// The same as a table, with what the numbers mean.
+    /// Returns a table with the meaning of each measure.
     pub(super) fn human_text(&self, tools: usize, limit: usize) -> String {
         let measures = self.measures(tools);
         let share = |value: f64| format!("{value:.3}");
@@ -92,18 +92,18 @@ impl Report {
     }
 }
 
-/// A query of which a need was not met.
+/// A query with an unmet need.
 #[derive(Debug)]
 pub(super) struct Miss {
     query: String,
-    /// A tool that would have done, and where it came, from 1.
+    /// Tools that would have satisfied a need, each with its rank from 1.
     missed: Vec<(NeededTool, Option<usize>)>,
-    /// What came instead.
+    /// Tools that came first instead.
     first: Vec<String>,
 }
 
 impl Miss {
-    /// The needs that the first `limit` tools of a ranking do not meet.
+    /// Returns the needs that the first `limit` tools of a ranking do not satisfy.
     pub(super) fn new(query: &Query, ranking: &[(&str, &str)], limit: usize) -> Miss {
         let rank = |need: &NeededTool| {
             ranking.iter().position(|hit| *hit == need.as_pair()).map(|position| position + 1)

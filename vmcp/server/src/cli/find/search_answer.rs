@@ -1,11 +1,11 @@
-//! The answer of find_tool, for people.
+//! Parses the answer of find_tool, and renders it for people.
 
 use serde::Deserialize;
 
 use crate::cli::console::brief::brief;
 use crate::cli::console::output;
 
-/// `structuredContent` of find_tool's result.
+/// `structuredContent` of the result of find_tool.
 #[derive(Deserialize)]
 pub(super) struct SearchAnswer {
     pub(super) tools: Vec<FoundTool>,
@@ -64,7 +64,7 @@ struct TokenMetrics {
 }
 
 impl SearchAnswer {
-    /// A table and what it cost; with an explanation if one was asked for.
+    /// Returns a table of the tools and the tokens saved, with the explanation if one was asked for.
     pub(super) fn human_text(&self) -> String {
         let SearchAnswer { tools, token_metrics, search_mode, explain, .. } = self;
         let mut parts = Vec::new();

@@ -1,9 +1,9 @@
-//! What `vmcp` does as the first process of a container, besides its work.
+//! Reaper for PID 1: the first process of a container collects the zombies that others leave behind.
 //!
-//! The kernel gives the first process whatever loses its parent, and npx, uvx and shells leave much behind. Somebody has to
-//! wait for each of them, or it stays in the table of processes for ever. Next to tokio, which waits for its own children,
-//! that could not be done without taking ends away from it. So the first process starts `vmcp` once more, and does nothing
-//! but pass signals on and wait.
+//! The kernel makes PID 1 the parent of every orphan, and npx, uvx and shells leave many. A zombie that
+//! nobody waits for stays in the process table. `waitpid(-1)` would also take the exits of tokio's own
+//! children, so the work runs in a child: PID 1 starts the same command once more, passes SIGTERM and SIGINT
+//! on, and reaps.
 
 use std::io::{self, IsTerminal as _};
 use std::process::Command;
@@ -17,11 +17,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::cli::console::failure::CommandFailure;
 
 const INIT_PID: u32 = 1;
-/// Added to the number of the signal that ended a process, as shells have it.
+/// Added to the number of the signal that killed a process, as in shells.
 const SIGNAL_EXIT_BASE: i32 = 128;
 
-/// Returns in a process that is to do the work: at once, unless this is the first process. That one starts the same command
-/// as its child, and ends as that ends.
+/// Returns at once unless this is PID 1. In PID 1, starts the same command as a child, reaps until that child
+/// ends, and exits with its code.
 pub(in crate::cli) fn run_as_child() -> Result<(), CommandFailure> {
     if std::process::id() != INIT_PID {
         return Ok(());
@@ -33,13 +33,14 @@ pub(in crate::cli) fn run_as_child() -> Result<(), CommandFailure> {
     std::process::exit(code)
 }
 
-/// Gives the exit code of the child.
+/// Returns the exit code of the child.
 async fn run() -> io::Result<i32> {
-    // Listened to before there is a child, so that none is lost. Those that it does not listen to do nothing, as before.
+    // Registered before the child exists, so that no signal is lost. PID 1 ignores signals without a handler.
     let mut ended = signal(SignalKind::child())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // A terminal interrupts the child too, and a second interrupt would end its calls.
+    // A terminal sends SIGINT to the child too; passing it on would make a second one, which ends calls in
+    // flight.
     let at_terminal = io::stdin().is_terminal();
     let child = Command::new(std::env::current_exe()?).args(std::env::args_os().skip(1)).spawn()?;
     let child = Pid::from_raw(child.id().cast_signed());
@@ -53,14 +54,14 @@ async fn run() -> io::Result<i32> {
             _ = interrupt.recv() => (!at_terminal).then_some(Signal::SIGINT),
         };
         if let Some(signal) = passed_on {
-            // It is there as long as it was not waited for.
+            // The child was not reaped yet, so its id is still its own.
             kill(child, signal)?;
         }
     }
 }
 
-/// Waits for everything that has ended, several of which one signal may announce. Gives the exit code of `child` if it is
-/// among them.
+/// Reaps all processes that have ended; one SIGCHLD may stand for several. Returns the exit code of `child`
+/// if it is among them.
 fn reap(child: Pid) -> io::Result<Option<i32>> {
     loop {
         let (pid, code) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {

@@ -5,7 +5,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Exit code of a process that received a second signal while it was stopping: 128 + SIGINT, as in shells.
 const INTERRUPTED: i32 = 130;
 
-/// Signals that end the process.
+/// Receiver of SIGTERM and SIGINT.
 pub(in crate::cli) struct StopSignals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
@@ -26,7 +26,8 @@ impl StopSignals {
         }
     }
 
-    /// Waits for the first signal. From then on, a second one ends the process at once.
+    /// Waits for the first signal, which starts a graceful shutdown. From then on a second one ends the
+    /// process at once.
     pub(in crate::cli) async fn wait(mut self) {
         self.next().await;
         tracing::info!("stopping; requests in flight may end, a second signal ends at once");
