@@ -120,7 +120,7 @@ pub struct ModelCache {
     /// Size of the volume.
     #[schemars(extend("pattern" = QUANTITY_PATTERN))]
     pub size: Quantity,
-    /// How nodes mount the volume. More than one replica needs `ReadWriteMany` or `ReadOnlyMany`.
+    /// Access mode of the volume. More than one replica needs `ReadWriteMany` or `ReadOnlyMany`.
     pub access_mode: AccessMode,
     /// Storage class of the claim. Default: the default class of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,7 +139,7 @@ impl Default for ModelCache {
     }
 }
 
-/// How nodes mount a volume.
+/// Access mode of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AccessMode {
     /// One node reads and writes.
@@ -171,7 +171,7 @@ pub struct EmbeddingServerStatus {
     /// URL of the Service inside the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// What is wrong and what to do about it, in one sentence.
+    /// One sentence: what is wrong and what to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Generation of the spec that this status describes.

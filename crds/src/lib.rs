@@ -3,7 +3,7 @@
 //! | form | of |
 //! |---|---|
 //! | raw types, with schema and CEL rules | what people write |
-//! | validated types ([`virtual_mcp_server::Validated`]) | what the operator works with, free of contradictions |
+//! | validated types ([`virtual_mcp_server::Validated`]) | input of the operator, free of contradictions |
 //! | [`lower::Lowered`] | the text of `vmcp.yaml` for the pods |
 //!
 //! Kinds and fields have the names of ToolHive wherever it has one for the same thing. A field exists only if

@@ -112,7 +112,7 @@ pub struct MCPServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: Option<i32>,
-    /// Whether all requests of one client go to the same pod.
+    /// Session affinity: sends all requests of one client to the same pod, or to any.
     #[serde(default)]
     pub session_affinity: SessionAffinity,
     /// Existing ServiceAccount to run as. Default: that of the namespace, without its token.
@@ -155,7 +155,7 @@ pub struct MCPServerStatus {
     /// URL of the MCP endpoint inside the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// What is wrong and what to do about it, in one sentence.
+    /// One sentence: what is wrong and what to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Generation of the spec that this status describes.

@@ -113,7 +113,7 @@ pub struct VirtualMCPServerSpec {
     pub image_pull_secrets: Vec<LocalObjectReference>,
     /// Type of the Service.
     pub service_type: ServiceType,
-    /// Whether all requests of one client go to the same pod.
+    /// Session affinity: sends all requests of one client to the same pod, or to any.
     pub session_affinity: SessionAffinity,
     /// Existing ServiceAccount to run as. Default: one without rights, made for this server.
     #[serde(skip_serializing_if = "Option::is_none")]

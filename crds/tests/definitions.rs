@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions: committed, structural, and refusing what they should.
+//! Tests of the CustomResourceDefinitions: they are committed, structural, and refuse what they should.
 
 #![expect(
     clippy::unwrap_used,
@@ -30,7 +30,7 @@ fn schema(kind: &str) -> Value {
     json!(definition.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema)
 }
 
-/// The manifest of an entry in `accepted.yaml` or `refused.yaml`.
+/// Returns the manifest of an entry in `accepted.yaml` or `refused.yaml`.
 fn manifest(entry: &Value) -> Value {
     json!({
         "apiVersion": format!("{GROUP}/{VERSION}"),
@@ -40,7 +40,8 @@ fn manifest(entry: &Value) -> Value {
     })
 }
 
-/// What strict validation says: unknown fields, values that do not fit, rules that do not hold.
+/// Validates strictly, as `kubectl` does: returns unknown fields, values that do not fit, and rules that do
+/// not hold.
 fn complaints(manifest: &Value) -> Vec<String> {
     let mut schema = schema(manifest["kind"].as_str().unwrap());
     let mut complaints = Vec::new();
@@ -81,7 +82,7 @@ fn unknown_fields(schema: &Value, value: &Value, path: &str, complaints: &mut Ve
     }
 }
 
-/// Fails when the committed file is not the generated text; `VMCP_UPDATE_CRDS=1` writes it.
+/// Fails if the committed file is not the generated text; `VMCP_UPDATE_CRDS=1` writes it.
 fn assert_committed(file: &str, generated: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     if std::env::var_os("VMCP_UPDATE_CRDS").is_some() {
@@ -102,7 +103,7 @@ fn the_committed_reference_is_the_one_of_the_code() {
     assert_committed("../docs/reference/resources.md", &page);
 }
 
-/// A new key of `vmcp.yaml` is a field of the resource, or has a reason not to be.
+/// A new key of `vmcp.yaml` is a field of the resource, or has a reason not to be one.
 #[test]
 fn every_setting_of_the_file_is_a_field_of_the_resource() {
     let model = vmcp_config::json_schema();
@@ -120,14 +121,14 @@ fn every_setting_of_the_file_is_a_field_of_the_resource() {
     }
 }
 
-/// Settings that a resource says in another way, or that are the operator's to decide.
+/// Settings that a resource gives in another form, or that the operator decides.
 const OTHERWISE: [&str; 6] = [
-    // The ports and the secrets of the pods.
+    // Ports and secrets of the pods.
     "server.listen",
     "server.adminListen",
     "server.sessionKeys",
     "server.adminTokens",
-    // The volume of the pods; `apiKeySecretRef`.
+    // Volume of the pods; `apiKeySecretRef`.
     "optimizer.storage.dir",
     "optimizer.embeddings.openai.apiKey",
 ];
@@ -171,7 +172,7 @@ fn schemas_are_structural_and_every_field_says_what_it_is_for() {
     }
 }
 
-/// The rules of the API server, and one of ours: a property has a description.
+/// Checks the rules of the API server for definitions, and one more: every property has a description.
 fn check(schema: &Value, path: &str, has_description: bool) {
     let either = schema["x-kubernetes-int-or-string"] == true;
     assert!(schema["type"].is_string() != either, "{path}: one type");
@@ -218,7 +219,7 @@ fn manifests_are_accepted_and_come_back_unchanged() {
     }
 }
 
-/// Our resources among the examples that users apply, the RFC's manifest being one of them.
+/// Examples that users apply, and the manifest of the RFC.
 fn examples() -> Vec<Value> {
     let folder = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/examples")).unwrap();
     let texts = folder.map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
@@ -226,7 +227,7 @@ fn examples() -> Vec<Value> {
     all.filter(|manifest| manifest["apiVersion"] == format!("{GROUP}/{VERSION}")).collect()
 }
 
-/// Through the type of the kind.
+/// Parses and writes a resource through the type of its kind.
 fn round_trip(manifest: &Value) -> Value {
     fn through<K: serde::de::DeserializeOwned + serde::Serialize>(manifest: &Value) -> Value {
         json!(serde_json::from_value::<K>(manifest.clone()).unwrap())
@@ -242,7 +243,7 @@ fn round_trip(manifest: &Value) -> Value {
     }
 }
 
-/// Whether `whole` has all of `part`; a quantity may have become text.
+/// Returns true if `whole` contains all of `part`; a quantity may have become text.
 fn contains(whole: &Value, part: &Value, path: &str) {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {
@@ -275,7 +276,7 @@ fn mistakes_are_refused_with_what_to_do() {
             "{says:?} of {manifest}: {complaints:?}"
         );
     }
-    // No rule without an example.
+    // Every rule has an example that breaks it.
     let said: String = refused.iter().map(|entry| complaints(&manifest(entry)).join("\n")).collect();
     for definition in definitions::all() {
         let mut messages = BTreeSet::new();
@@ -299,15 +300,14 @@ fn collect_messages(schema: &Value, messages: &mut BTreeSet<String>) {
     }
 }
 
-/// A server whose schema is older than the operator lets mistakes pass: the operator finds them itself. Entries that do
-/// not even fit the resource's type never reach it, so only the others count.
+/// A cluster whose definition is older than the operator lets mistakes pass; validation must still find them.
 #[test]
 fn what_slips_past_an_older_schema_is_found_by_the_operator() {
     let refused: Vec<Value> = serde_saphyr::from_str(REFUSED).unwrap();
     let service = EmbeddingService { endpoint: "http://tei:8080".to_owned(), model: None };
     let mut found_by_operator = 0;
     for entry in refused.iter().filter(|entry| entry["kind"] == "VirtualMCPServer") {
-        // An absent backend is no mistake.
+        // A missing backend is a warning, not a mistake.
         if entry["spec"].pointer("/config/operational/timeouts/perWorkload").is_some() {
             continue;
         }

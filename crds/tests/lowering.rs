@@ -1,4 +1,4 @@
-//! From manifests to `vmcp.yaml`.
+//! Tests of lowering manifests to `vmcp.yaml`.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -109,7 +109,7 @@ fn settings_arrive_and_text_is_the_same_each_time() {
     assert_snapshot("full", &lowered.text);
 }
 
-/// Fails when the committed text is another one; `VMCP_UPDATE_CRDS=1` writes it.
+/// Fails if the committed text is another one; `VMCP_UPDATE_CRDS=1` writes it.
 fn assert_snapshot(name: &str, text: &str) {
     let path = format!("{}/tests/snapshots/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("VMCP_UPDATE_CRDS").is_some() {

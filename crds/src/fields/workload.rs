@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::references::SecretKeyReference;
 
-/// Whether all requests of one client go to the same pod.
+/// Session affinity of a Service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SessionAffinity {
     /// Requests from one client address go to one pod.

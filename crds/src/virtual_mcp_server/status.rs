@@ -11,7 +11,7 @@ pub struct VirtualMCPServerStatus {
     /// State in one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// What is wrong and what to do about it, in one sentence.
+    /// One sentence: what is wrong and what to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// URL of the MCP endpoint inside the cluster.
@@ -77,7 +77,7 @@ pub struct DiscoveredBackend {
     /// State of its circuit breaker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub circuit_breaker_state: Option<CircuitBreakerState>,
-    /// What is wrong with it.
+    /// Reason why the backend is not ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -1,10 +1,10 @@
-//! `make bench`: measures what vmcp costs, in one table. Each figure stands beside a named peer that was measured in turns
-//! with it, so that a machine whose speed drifts does not decide.
+//! `make bench`: measures what vmcp costs, in one table. Each figure stands beside a named peer that was
+//! measured in turns with it, so that a machine whose speed drifts does not decide.
 //!
 //! ```console
 //! cargo build --release -p vmcp -p vmcp-fixture
 //! cargo run --release -p vmcp-bench -- [--quick] [STAGE…]
-//! cargo run --release -p vmcp-bench -- calls --target vmcp --target hyper --size 1k --clients 16 --era modern
+//! cargo run --release -p vmcp-bench -- calls --target vmcp --target hyper --size 1k --clients 16
 //! cargo run --release -p vmcp-bench -- calls --target vmcp --size 1k --clients 16 --era modern --seconds 20
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! The documentation keeps up with the code: metrics, tools, the command line, links.
+//! Checks that the documentation covers the code: metrics, arguments of vmcp's own tools, the command line.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -51,30 +51,31 @@ fn every_argument_of_our_tools_is_in_the_guide() {
     }
 }
 
-/// What a command prints about itself, at a width of its own.
+/// Returns the help of a command, at a width of 100 columns.
 fn help(words: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vmcp"));
     command.args(words).arg("--help").env("COLUMNS", "100").stdin(Stdio::null());
-    // A variable that is set would show.
+    // Help shows the value of a variable that is set.
     for name in ["CONFIG", "LOG_LEVEL", "LOG_FORMAT", "LISTEN", "ADMIN_LISTEN", "URL", "ADMIN_URL"] {
         command.env_remove(format!("VMCP_{name}"));
     }
     let output = command.output().unwrap();
     assert!(output.status.success(), "{words:?}");
     let text = String::from_utf8(output.stdout).unwrap();
-    // The options that every command has are said once.
+    // The global options are shown once, with `vmcp` itself.
     let own = if words.is_empty() { text } else { without_global_options(&text) };
     own.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
 }
 
-/// The block ends where a line begins at the margin: with the examples, or never.
+/// Removes the block of global options. It ends at a line without indentation, such as the examples, or with
+/// the text.
 fn without_global_options(help: &str) -> String {
     let Some((own, rest)) = help.split_once("Global options:\n") else { return help.to_owned() };
     let after = rest.lines().skip_while(|line| line.is_empty() || line.starts_with(' '));
     own.to_owned() + &after.collect::<Vec<_>>().join("\n")
 }
 
-/// The names in the list of commands of a help.
+/// Returns the names in the list of commands of a help.
 fn commands(help: &str) -> Vec<&str> {
     let listed = help.split_once("\nCommands:\n").map_or("", |(_, list)| list);
     let names =

@@ -51,7 +51,12 @@ impl HttpConnection {
     pub(crate) async fn open(address: SocketAddr) -> Result<HttpConnection> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(HttpConnection { stream, input: Vec::with_capacity(READ_BUFFER_BYTES), taken: 0, joined: Vec::new() })
+        Ok(HttpConnection {
+            stream,
+            input: Vec::with_capacity(READ_BUFFER_BYTES),
+            taken: 0,
+            joined: Vec::new(),
+        })
     }
 
     /// Sends a request and reads the whole response.

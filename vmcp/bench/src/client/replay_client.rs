@@ -54,11 +54,11 @@ pub(crate) struct ExpectedResult {
 /// Required similarity of a result to the backend's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exactness {
-    /// The same bytes.
+    /// Equal bytes.
     Same,
-    /// The same members in any order, `_meta` apart: vmcp translated between eras.
+    /// Equal members in any order, `_meta` apart: vmcp translated between eras.
     Translated,
-    /// The same `content`: a gateway of others may add members.
+    /// Equal `content`: a gateway of others may add members.
     Content,
 }
 

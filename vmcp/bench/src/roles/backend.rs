@@ -121,7 +121,8 @@ async fn serve(backend: Arc<SyntheticBackend>, request: Request<Incoming>) -> Re
             let number = |key| -> Option<u32> {
                 query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
             };
-            let summary = backend.run_storm(number("changes").context("changes")?, number("rate").context("rate")?);
+            let summary =
+                backend.run_storm(number("changes").context("changes")?, number("rate").context("rate")?);
             respond(StatusCode::OK, plain(&summary.await)?)
         }
         (&Method::POST, path) => {
@@ -225,7 +226,9 @@ impl SyntheticBackend {
             self.version.fetch_add(1, Ordering::Relaxed);
             last_change = now();
             // A stream that is closed, or that left too much unread, is dropped.
-            self.listeners.lock().retain(|(listener, notification)| listener.try_send(notification.clone()).is_ok());
+            self.listeners
+                .lock()
+                .retain(|(listener, notification)| listener.try_send(notification.clone()).is_ok());
         }
         let version = self.version.load(Ordering::Relaxed);
         StormSummary { last_change, version, listeners: self.listeners.lock().len() }

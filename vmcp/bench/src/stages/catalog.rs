@@ -1,4 +1,5 @@
-//! Rows of the stage `find-tool` about the catalog: building it with its index, and reloading the configuration.
+//! Rows of the stage `find-tool` about the catalog: building it with its index, and reloading the
+//! configuration.
 
 use std::sync::Arc;
 
@@ -52,7 +53,8 @@ pub(crate) async fn measure(testbed: &SearchTestbed, report: &mut Report) -> Res
         ("parsing the definitions into JSON values", &parsed),
     );
 
-    // Odd and even configurations differ in `maxTools`, so that every reload applies something, and no backend reconnects.
+    // Odd and even configurations differ in `maxTools`, so that every reload applies something, and no
+    // backend reconnects.
     let (odd, even) = (testbed.servers.config(7)?, testbed.servers.config(8)?);
     let (reloaded, built) = interleaved(
         runs,

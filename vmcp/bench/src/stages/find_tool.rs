@@ -89,8 +89,8 @@ pub(crate) async fn measure(testbed: &mut SearchTestbed, report: &mut Report) ->
     Ok(())
 }
 
-/// Checks that vmcp answers in full (hybrid, eight tools) and that SQLite finds something, so that neither is measured at
-/// failing.
+/// Checks that vmcp answers in full (hybrid, eight tools) and that SQLite finds something, so that neither is
+/// measured at failing.
 async fn check(testbed: &mut SearchTestbed) -> Result<()> {
     for run in 0..QUERIES.len() {
         let answer: Value =

@@ -5,7 +5,8 @@ use anyhow::Result;
 use crate::client::http_connection::HttpConnection;
 use crate::roles::backend::RequestCounts;
 
-/// Reads the backend's counters over a connection of its own, so that reading them opens no connection that counts.
+/// Reads the backend's counters over a connection of its own, so that reading them opens no connection that
+/// counts.
 pub(crate) struct BackendCounters(pub(crate) HttpConnection);
 
 impl BackendCounters {

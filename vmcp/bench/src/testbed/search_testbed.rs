@@ -1,4 +1,4 @@
-//! The same synthetic tools in an engine of vmcp and in SQLite, to be searched side by side.
+//! An engine of vmcp and a SQLite database with the same synthetic tools, to be searched side by side.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The connection of a command to the tools it asks about: a running server, or, if none runs with the configuration
-//! file, an engine in this process over the same file.
+//! The connection of a command to the tools it asks about: a running server, or, if none runs with the
+//! configuration file, an engine in this process over the same file.
 
 mod call_failure;
 mod in_process;
@@ -27,7 +27,8 @@ use super::process::block_on;
 
 /// Time that a server has to answer a request to its admin port.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(30);
-/// Interval at which a refresh is polled. The first poll comes after it too: by then the refresh shows in the status.
+/// Interval at which a refresh is polled. The first poll comes after it too: by then the refresh shows in the
+/// status.
 const REFRESH_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A running server or an engine in this process.
@@ -60,8 +61,8 @@ pub(super) fn with_connection<T>(
 }
 
 impl Connection {
-    /// Chooses the server: the named one, else the one that runs with the configuration file, else an engine in this
-    /// process.
+    /// Chooses the server: the named one, else the one that runs with the configuration file, else an engine
+    /// in this process.
     async fn open(
         global: &GlobalOptions,
         server_options: &ServerOptions,
@@ -96,8 +97,8 @@ impl Connection {
         }
     }
 
-    /// Makes a running server connect and list all its backends now, lazy ones included, and waits until none is
-    /// connecting or `limit` has passed. An engine in this process has just done so.
+    /// Makes a running server connect and list all its backends now, lazy ones included, and waits until none
+    /// is connecting or `limit` has passed. An engine in this process has just done so.
     pub(super) async fn refresh_backends(&self, limit: Duration) -> Result<(), CommandFailure> {
         let Connection::Server { admin: Some(admin), .. } = self else { return Ok(()) };
         let spinner = progress::spinner("refreshing the backends");
@@ -165,7 +166,8 @@ async fn probe_server(
     Some((Connection::Server { mcp: Some(mcp), admin: Some(admin) }, status))
 }
 
-/// Returns true if a server has exactly the backends of this configuration; otherwise it runs with another file.
+/// Returns true if a server has exactly the backends of this configuration; otherwise it runs with another
+/// file.
 fn runs_with(status: &StatusReport, config: &Config) -> bool {
     let mut theirs: Vec<_> = status.backends.iter().map(|backend| backend.name.as_str()).collect();
     let mut ours: Vec<_> = config.backends.iter().map(|backend| &*backend.name).collect();

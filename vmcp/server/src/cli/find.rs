@@ -23,7 +23,7 @@ Examples:
   vmcp find \"issues of a sprint\" --keywords \"jira agile\" --explain
   vmcp find \"current weather\" -o json | jq -r '.tools[0].name'")]
 pub(super) struct Arguments {
-    /// What the tool shall do, in your own words
+    /// Task of the tool, in your own words
     query: String,
     /// Terms that the tool should contain, separated by blanks
     #[arg(short, long, value_name = "TERMS")]

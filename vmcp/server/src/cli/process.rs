@@ -1,4 +1,5 @@
-//! The process itself: its runtime, the signals that stop it, and its role as the first process of a container.
+//! The process itself: its runtime, the signals that stop it, and its role as the first process of a
+//! container.
 
 pub(super) mod pid1_reaper;
 mod stop_signals;

@@ -60,7 +60,8 @@ pub(in crate::cli) struct InProcessEngine {
 }
 
 impl InProcessEngine {
-    /// Starts an engine and waits until `need` is met, for at most `limit`; then it goes on with what is there.
+    /// Starts an engine and waits until `need` is met, for at most `limit`; then it goes on with what is
+    /// there.
     pub(super) async fn start(
         mut config: Config,
         need: &Readiness<'_>,

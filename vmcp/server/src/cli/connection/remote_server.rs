@@ -1,5 +1,5 @@
-//! A running vmcp server: tools are called through its MCP endpoint with an MCP client, reports are read from its admin
-//! port with plain HTTP requests. Neither goes through a proxy.
+//! A running vmcp server: tools are called through its MCP endpoint with an MCP client, reports are read from
+//! its admin port with plain HTTP requests. Neither goes through a proxy.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ pub(super) const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Calls a tool over MCP: a client of 2026-07-28 that falls back to 2025-11-25.
 ///
-/// Returns the `CallToolResult` as JSON. A tool that asks a question first (`input_required`) is an error, because a command
-/// cannot answer it.
+/// Returns the `CallToolResult` as JSON. A tool that asks a question first (`input_required`) is an error,
+/// because a command cannot answer it.
 pub(super) async fn call(url: &Url, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
     let unreachable = |reason: String| {
         CommandFailure::new(format!("{url}: {reason}")).exit(Exit::Unreachable).remedy(
@@ -63,7 +63,8 @@ pub(super) async fn call(url: &Url, tool: &str, arguments: Map<String, Value>) -
     }
 }
 
-/// Returns the reason why the MCP client could not connect. Its own error hides the cause, so a plain request is tried.
+/// Returns the reason why the MCP client could not connect. Its own error hides the cause, so a plain request
+/// is tried.
 async fn why_unreachable(url: &Url, error: &ClientInitializeError) -> String {
     let Ok(client) = client(PROBE_TIMEOUT) else { return error.to_string() };
     match client.get(url.clone()).send().await {

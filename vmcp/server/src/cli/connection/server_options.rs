@@ -10,8 +10,8 @@ use vmcp_config::{Secret, parse_duration};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which server")]
 pub(in crate::cli) struct ServerOptions {
-    /// MCP endpoint of a running server, such as http://127.0.0.1:8080/mcp [default: the server that runs with the
-    /// configuration file; if none runs, its backends are started in this process]
+    /// MCP endpoint of a running server, such as http://127.0.0.1:8080/mcp [default: the server that runs
+    /// with the configuration file; if none runs, its backends are started in this process]
     #[arg(long, value_name = "URL", env = "VMCP_URL")]
     pub(super) url: Option<Url>,
     /// Admin port of a running server, such as http://127.0.0.1:9090

@@ -2,7 +2,8 @@
 
 use vmcp_search::first_sentence;
 
-/// The longest first sentence that is shown whole, in characters; a longer one is cut there and ends in `...`.
+/// The longest first sentence that is shown whole, in characters; a longer one is cut there and ends in
+/// `...`.
 const MAX_CHARACTERS: usize = 100;
 
 /// Returns the first sentence of a description, at most [`MAX_CHARACTERS`] characters of it.
