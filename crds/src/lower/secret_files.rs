@@ -40,8 +40,7 @@ fn file_name(SecretKeyReference { name, key }: &SecretKeyReference) -> String {
     if file.len() <= MAX_KEY {
         return file;
     }
-    let digest = Sha256::digest(file.as_bytes());
-    digest.iter().fold("long_".to_owned(), |name, byte| format!("{name}{byte:02x}"))
+    format!("long_{}", hex::encode(Sha256::digest(file.as_bytes())))
 }
 
 /// Returns a value for any file. Lowering runs in the operator, where the files do not exist; any value

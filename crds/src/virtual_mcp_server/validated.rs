@@ -195,7 +195,7 @@ fn group(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) {
 fn labels(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) {
     let selector = spec.backend_selector.clone().unwrap_or_default();
     if Selector::try_from(selector).is_err() {
-        let message = "an expression that is none";
+        let message = "an invalid expression";
         let remedy = "use the operators In and NotIn with values, Exists and DoesNotExist without";
         problems.push(Problem::new("spec.backendSelector.matchExpressions", message, remedy));
     }

@@ -1,6 +1,6 @@
 //! The table of results, and the targets that its figures are checked against.
 #![expect(clippy::print_stdout, reason = "printing the table is what a benchmark is for")]
-#![expect(clippy::print_stderr, reason = "targets are for whoever reads along")]
+#![expect(clippy::print_stderr, reason = "targets and notes are for people, apart from the table")]
 
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};

@@ -223,7 +223,7 @@ fn announce(status: &BackendStatus, settled: bool) -> bool {
                 backend = name,
                 transport,
                 tools,
-                "backend is known from last time; it connects when it is needed"
+                "backend is known from the cache; it connects at its first call"
             );
         }
         BackendState::Configured | BackendState::Connecting => return false,

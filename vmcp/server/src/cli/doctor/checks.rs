@@ -20,7 +20,7 @@ const EMBEDDING_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) fn server(connection: &Connection, status: &StatusReport) -> Finding {
     match (connection, &status.configuration.refused) {
         (Connection::InProcess(_), _) => {
-            Finding::good("server", "none runs with this configuration; looked from here")
+            Finding::good("server", "none runs with this configuration; checked from this process")
         }
         (Connection::Server { .. }, Some(refused)) => Finding::broken(
             "server",
@@ -162,7 +162,7 @@ pub(super) fn of_backend(
             )
         }
         (BackendState::Configured, None) => {
-            Finding::good(&subject, "not connected, because nobody has needed it yet")
+            Finding::good(&subject, "not connected yet; it connects at its first call")
         }
         (state, error) => {
             let error = error.as_deref().unwrap_or("it does not answer");

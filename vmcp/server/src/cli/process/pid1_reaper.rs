@@ -1,7 +1,7 @@
 //! Reaper for PID 1: the first process of a container collects the zombies that others leave behind.
 //!
-//! The kernel makes PID 1 the parent of every orphan, and npx, uvx and shells leave many. A zombie that
-//! nobody waits for stays in the process table. `waitpid(-1)` would also take the exits of tokio's own
+//! The kernel makes PID 1 the parent of every orphan, and npx, uvx and shells leave many. A zombie stays in
+//! the process table until its parent waits for it. `waitpid(-1)` would also take the exits of tokio's own
 //! children, so the work runs in a child: PID 1 starts the same command once more, passes SIGTERM and SIGINT
 //! on, and reaps.
 
