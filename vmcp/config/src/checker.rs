@@ -12,7 +12,6 @@ use crate::document::{Content, Node};
 use crate::problems::nearest;
 use crate::problems::{self, Report};
 use crate::references::{self, ReferenceSources};
-use crate::writing::schema::resolve;
 
 /// Walks a document along the schema.
 pub(crate) struct Checker<'a> {
@@ -277,6 +276,12 @@ impl<'a> Checker<'a> {
         self.report.drop_value(path, format!("must be {expected}, not {found}"), remedy);
         None
     }
+}
+
+/// Follows `$ref`, which always points into `$defs`; a schema without one is returned unchanged.
+pub(crate) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let reference = schema.get("$ref").and_then(Value::as_str);
+    reference.and_then(|reference| root.pointer(reference.strip_prefix('#')?)).unwrap_or(schema)
 }
 
 /// Returns the schema, or the alternative of its `anyOf`, that takes values of this type.

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::Problem;
+use crate::problems::Problem;
 
 /// Value of [`StatusReport::name`], by which a reader tells vmcp from any other server on the port.
 pub const NAME: &str = "vmcp";

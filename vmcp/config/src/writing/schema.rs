@@ -56,9 +56,3 @@ impl Transform for Plain {
         transform_subschemas(self, schema);
     }
 }
-
-/// Follows `$ref`, which always points into `$defs`; a schema without one is returned unchanged.
-pub(crate) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    let reference = schema.get("$ref").and_then(Value::as_str);
-    reference.and_then(|reference| root.pointer(reference.strip_prefix('#')?)).unwrap_or(schema)
-}

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::schema::resolve;
+use crate::checker::resolve;
 use crate::values::decimal;
 use crate::values::duration;
 
