@@ -3,20 +3,20 @@
 //! ```text
 //! port        sockets of the client port and the admin port, limits, graceful shutdown
 //!   │
-//! transport   http ─┐  bytes become a message and a `Peer`, who sent it
+//! transport   http ─┐  bytes become a message and a `Peer`, its sender
 //!             stdio ┘
 //!   │
 //! request     conversation ─ dispatch ─┬─ handshake   initialize, server/discover, ping
 //!   │            │                     ├─ lists       pages of the snapshot's view
-//!   │            └─ parked             └─ route       tools, resources, prompts, completions (outside of the edge)
+//!   │            └─ parked             └─ route       tools, resources, prompts (not of the edge)
 //!   │
-//! push        messages that belong to no request: subscriptions, mailboxes, the streams that empty them
+//! push        messages that belong to no request: subscriptions, mailboxes, push streams
 //!   │
 //! session     sealed session ids, keys, open questions to clients
 //! ```
 //!
-//! Each room imports only rooms below it. Everything behind [`request`] is the same for all transports: a new transport
-//! turns bytes into a message and a `Peer`, and writes what the conversation yields.
+//! Each room imports only rooms below it. Everything behind `request` is the same for all transports: a new
+//! transport turns bytes into a message and a `Peer`, and writes the items of the conversation.
 
 pub mod port;
 mod push;

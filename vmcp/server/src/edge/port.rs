@@ -1,4 +1,5 @@
-//! The two listening ports: accepting, limiting and draining connections.
+//! The two listening ports: clients reach `/mcp` at one, operators the reports at the other. Accepts
+//! connections within a limit, and drains them at shutdown.
 
 pub mod admin;
 mod connections;

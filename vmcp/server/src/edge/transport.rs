@@ -1,4 +1,6 @@
-//! Transports: each turns bytes into a message and a `Peer`, and writes what the conversation yields.
+//! Transports: HTTP and stdio. Each turns bytes into a message and a [`Peer`](super::session::peer::Peer),
+//! the sender of the message, and writes what the
+//! [`Conversation`](super::request::conversation::Conversation) yields.
 
 pub(crate) mod http;
 pub mod stdio;

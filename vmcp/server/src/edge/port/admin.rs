@@ -1,4 +1,5 @@
-//! The admin port: health, readiness, metrics, and everything an operator asks first.
+//! The admin port: `/healthz`, `/readyz`, `/metrics`, and the reports under `/admin/`, which want a bearer
+//! token.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,10 +25,10 @@ use crate::engine::Engine;
 use crate::identity::Identity;
 use crate::optim::names::NameStyle;
 
-const UNAUTHORIZED_TEXT: &str = "this wants one of server.adminTokens as bearer token (of a bridge: --admin-token-file); \
-    without any, it is served at loopback addresses only\n";
+const UNAUTHORIZED_TEXT: &str = "this needs one of server.adminTokens as bearer token (of a bridge: --admin-token-file); \
+    without a configured token it is served on loopback addresses only\n";
 
-/// What the admin port needs.
+/// The state of the admin port; cheap to clone.
 #[derive(Clone)]
 pub struct Admin(Arc<AdminState>);
 
@@ -39,19 +40,19 @@ struct AdminState {
 }
 
 impl Admin {
-    /// The admin port of `engine`, whose configuration file is followed by `watch`.
+    /// Creates the admin port of `engine`, whose configuration file is followed by `watch`.
     pub fn new(engine: Engine, watch: Option<ConfigWatch>) -> Self {
         let started = Instant::now();
         Self(Arc::new(AdminState { engine, watch, started, draining: AtomicBool::new(false) }))
     }
 
-    /// Makes `/readyz` say that no new requests are wanted.
+    /// Makes `/readyz` answer 503, so that no new requests are sent here.
     pub fn draining(&self) {
         self.0.draining.store(true, Ordering::Relaxed);
     }
 }
 
-/// What is served at the admin port, which listens at `address`.
+/// Returns all routes of the admin port, which listens at `address`.
 pub(crate) fn router(admin: Admin, address: SocketAddr) -> Router {
     let guard = AdminGuard { admin: admin.clone(), loopback: address.ip().is_loopback() };
     let guarded =
@@ -65,7 +66,7 @@ pub(crate) fn router(admin: Admin, address: SocketAddr) -> Router {
         .merge(guarded)
 }
 
-/// What only operators may see, without the guard.
+/// Returns the routes that only operators may use, without the guard.
 pub(crate) fn report_routes(admin: Admin) -> Router {
     Router::new()
         .route("/admin/status", get(status))
@@ -74,16 +75,17 @@ pub(crate) fn report_routes(admin: Admin) -> Router {
         .with_state(admin)
 }
 
-/// Tells operators from others.
+/// Admits operators to the reports.
 #[derive(Clone)]
 struct AdminGuard {
     admin: Admin,
-    /// Whether the port is reached from this machine alone.
+    /// True if the port can be reached from this machine only.
     loopback: bool,
 }
 
 impl AdminGuard {
-    /// Whether who asks has one of `server.adminTokens` or, while there are none, is on this machine.
+    /// Returns true for a request with one of `server.adminTokens` or, if none is configured, on a loopback
+    /// address.
     fn admits(&self, headers: &HeaderMap) -> bool {
         let tokens = &self.admin.0.engine.snapshot().config.server.admin_tokens;
         if tokens.is_empty() {
@@ -93,7 +95,7 @@ impl AdminGuard {
     }
 }
 
-/// Lets operators through.
+/// Middleware that passes requests of operators and answers 401 to all others.
 async fn admit(State(guard): State<AdminGuard>, request: Request, next: Next) -> Response {
     if guard.admits(request.headers()) {
         return next.run(request).await;
@@ -102,19 +104,22 @@ async fn admit(State(guard): State<AdminGuard>, request: Request, next: Next) ->
     (StatusCode::UNAUTHORIZED, challenge, UNAUTHORIZED_TEXT).into_response()
 }
 
+/// Returns the bearer token of a request.
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.as_bytes().split_at_checked("Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }
 
-/// Takes as long for a token that is nearly right as for any other of its length.
+/// Compares in constant time: a token that is nearly right takes as long as any other of its length. All
+/// tokens are compared, so the time does not tell which one matched.
 fn is_one_of(token: &[u8], tokens: &[Secret]) -> bool {
     let same = tokens.iter().map(|known| known.expose().as_bytes().ct_eq(token));
     same.fold(Choice::from(0), |any, this| any | this).into()
 }
 
-/// Ready as soon as the configuration is in force: a dead backend, model or disk degrades what depends on it, and
-/// nothing else. A bridge is as ready as its program, whose last words are for operators: they may hold secrets.
+/// Answers `/readyz`: ready as soon as the configuration is in force. A dead backend, model or disk degrades
+/// what depends on it, and nothing else. A bridge is as ready as its program, whose last words are shown to
+/// operators only: they may hold secrets.
 async fn ready(State(guard): State<AdminGuard>, headers: HeaderMap) -> impl IntoResponse {
     let inner = &guard.admin.0;
     if inner.draining.load(Ordering::Relaxed) {
@@ -135,6 +140,7 @@ async fn ready(State(guard): State<AdminGuard>, headers: HeaderMap) -> impl Into
     }
 }
 
+/// Answers `/metrics` in the OpenMetrics text format.
 async fn metrics(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
     if !inner.engine.snapshot().config.telemetry.metrics_enabled {
         return (StatusCode::NOT_FOUND, "telemetry.metricsEnabled is false\n").into_response();
@@ -143,7 +149,7 @@ async fn metrics(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, kind)], inner.engine.render_metrics()).into_response()
 }
 
-/// `GET /admin/status`.
+/// Answers `GET /admin/status` with the report that operators, the command line and the operator read.
 async fn status(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
     let engine = &inner.engine;
     let snapshot = engine.snapshot();
@@ -166,11 +172,13 @@ async fn status(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
     })
 }
 
+/// The query `?backend=NAME`.
 #[derive(Deserialize)]
 struct BackendFilter {
     backend: Option<String>,
 }
 
+/// Answers `GET /admin/tools`: every tool of the catalog, hidden ones included.
 async fn tools(State(Admin(inner)): State<Admin>, Query(filter): Query<BackendFilter>) -> impl IntoResponse {
     let snapshot = inner.engine.snapshot();
     let wanted = |backend: &str| filter.backend.as_deref().is_none_or(|wanted| wanted == backend);
@@ -187,7 +195,7 @@ async fn tools(State(Admin(inner)): State<Admin>, Query(filter): Query<BackendFi
     Json(json!({ "tools": tools }))
 }
 
-/// Lists one backend (`?backend=`) or all of them anew.
+/// Answers `POST /admin/refresh`: lists one backend (`?backend=`) or all of them again.
 async fn refresh(
     State(Admin(inner)): State<Admin>,
     Query(filter): Query<BackendFilter>,
@@ -229,8 +237,12 @@ mod tests {
         };
         let ask = async |path: &str, authorization: Option<&str>| ask_at(&here, path, authorization).await;
         let bearer = |token: &str| format!("Bearer {token}");
-        assert_eq!(ask("/admin/status", None).await, 200, "open until there is a token");
-        assert_eq!(ask_at(&everywhere, "/admin/status", None).await, 401, "but to this machine alone");
+        assert_eq!(ask("/admin/status", None).await, 200, "open on loopback until a token is configured");
+        assert_eq!(
+            ask_at(&everywhere, "/admin/status", None).await,
+            401,
+            "closed on other addresses without a token"
+        );
         assert_eq!(ask_at(&everywhere, "/readyz", None).await, 200);
         let with = |tokens: &str| config(&format!("server: {{ adminTokens: [{tokens}] }}\n{KEYWORDS}"));
         engine.apply(with(OLD)).await;
@@ -248,7 +260,11 @@ mod tests {
         assert_eq!(ask("/admin/nothing", None).await, 404);
         engine.apply(with(&format!("{NEW}, {OLD}"))).await;
         for token in [OLD, NEW] {
-            assert_eq!(ask("/admin/status", Some(&bearer(token))).await, 200, "while one replaces the other");
+            assert_eq!(
+                ask("/admin/status", Some(&bearer(token))).await,
+                200,
+                "both tokens work during a rotation"
+            );
         }
         engine.apply(with(NEW)).await;
         assert_eq!(ask("/admin/status", Some(&bearer(OLD))).await, 401);

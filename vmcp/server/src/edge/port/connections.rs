@@ -1,4 +1,5 @@
-//! The connections of the client transport: accepted within a limit, served as HTTP/1.1 or HTTP/2, drained at the end.
+//! Connections of the client port: accepted within a limit, served as HTTP/1.1 or HTTP/2 (by prior
+//! knowledge), drained at shutdown.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,25 +22,28 @@ use super::socket::ClientSocket;
 use crate::edge::transport::http::HttpTransport;
 use crate::engine::Engine;
 
-/// The most bytes of a request's headers; hyper takes no more than 100 of them. A sealed session id may need 6 KiB.
+/// Bytes of a request's headers; hyper also takes at most 100 fields. Larger ones get HTTP 431. A sealed
+/// session id may need 6 KiB.
 const MAX_HEADER_BYTES: u32 = 64 * 1024;
-/// What is read ahead and held back to be written, a connection.
+/// Bytes of read-ahead, and of unsent output, that one connection may hold.
 const MAX_BUFFER_BYTES: usize = 128 * 1024;
-/// Requests at a time on one HTTP/2 connection.
+/// Concurrent requests on one HTTP/2 connection; further ones wait for a stream.
 const MAX_HTTP2_STREAMS: u32 = 128;
-/// Requests that an HTTP/2 client may take back before they are served; beyond it the connection is closed.
+/// Streams that an HTTP/2 client may reset before they are served; beyond it the connection is closed (rapid
+/// reset attack).
 const MAX_HTTP2_PENDING_RESETS: usize = 32;
-/// How often a silent HTTP/2 connection is asked whether it lives.
+/// Interval of keep-alive pings on an HTTP/2 connection.
 const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(30);
-/// Refusing a connection takes no longer.
+/// Time to write a refusal; a client that does not read it by then is dropped.
 const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
-/// How long to wait when the system has no more sockets.
+/// Pause after a failed accept, when the process has no more file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
+/// Response to a connection beyond `server.maxConnections`, written without reading the request.
 const REFUSAL_RESPONSE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n\
     content-type: text/plain\r\ncontent-length: 60\r\n\r\nthe limit of connections is reached (server.maxConnections)\n";
 
-/// Serves connections until `stop`; then waits for the requests in flight.
+/// Serves connections until `stop`, then waits for the requests in flight.
 pub(super) async fn serve(
     listener: TcpListener,
     transport: HttpTransport,
@@ -71,12 +75,14 @@ pub(super) async fn serve(
             connections.spawn(refuse(stream));
         }
     }
+    // Closed before the wait: a client that connects now is refused by the system and can try another
+    // process.
     drop(listener);
     connections.close();
     connections.wait().await;
 }
 
-/// What serves a connection.
+/// The HTTP servers of both versions, with their limits.
 struct Protocols {
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
@@ -86,6 +92,7 @@ struct Protocols {
 }
 
 impl Protocols {
+    /// Configures both servers.
     fn new(transport: HttpTransport, settings: &Server) -> Self {
         let mut http1 = http1::Builder::new();
         http1
@@ -104,10 +111,12 @@ impl Protocols {
         Self { http1, http2, transport, receive: settings.receive_timeout, write: settings.write_timeout }
     }
 
+    /// Serves one connection to its end.
     async fn serve(&self, stream: TcpStream, stop: CancellationToken) {
         let engine = self.transport.engine();
         let _counted = ConnectionGauge::begin(engine.clone());
-        // A client that says nothing at all is not waited for either.
+        // A client that sends nothing at all is dropped after the receive timeout. Three bytes tell the
+        // versions apart: HTTP/2 begins with "PRI".
         let mut first = [0; 3];
         tokio::select! {
             begun = timeout(self.receive, stream.peek(&mut first)) => {
@@ -141,13 +150,13 @@ impl Protocols {
             }
         };
         if let Err(error) = ended {
-            // A client that goes away, is too slow or speaks no HTTP is its own affair.
+            // A client that disconnects, is too slow or speaks no HTTP is no fault of the server.
             tracing::debug!(%error, "a client's connection ended");
         }
     }
 }
 
-/// Tells a client that there is no room. Who does not listen is dropped.
+/// Tells a client that the server is full. A client that does not read is dropped.
 async fn refuse(mut stream: TcpStream) {
     let _ = timeout(REFUSAL_TIMEOUT, async {
         stream.write_all(REFUSAL_RESPONSE).await?;
@@ -156,21 +165,23 @@ async fn refuse(mut stream: TcpStream) {
     .await;
 }
 
-/// Connections that died before they were accepted are nobody's fault; a lack of sockets passes when some are closed.
+/// Waits out a failed accept. A connection that died before it was accepted needs no pause; a lack of file
+/// descriptors passes when others are closed.
 async fn wait_out(error: &io::Error) {
     if !matches!(
         error.kind(),
         io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
     ) {
-        tracing::error!(%error, "cannot accept connections");
+        tracing::error!(%error, "cannot accept connections; raise the limit of open files if this persists");
         sleep(ACCEPT_RETRY_DELAY).await;
     }
 }
 
-/// An open connection in the metrics.
+/// Counts an open connection in the metrics until it is dropped.
 struct ConnectionGauge(Engine);
 
 impl ConnectionGauge {
+    /// Counts a connection.
     fn begin(engine: Engine) -> Self {
         engine.metrics().client_connections.inc();
         Self(engine)

@@ -1,4 +1,4 @@
-//! The two router, and how they end.
+//! [`Ports`]: binds the client port and the admin port, and shuts both down gracefully.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,26 +17,26 @@ use crate::edge::request::edge::Edge;
 use crate::edge::transport::http::HttpTransport;
 use crate::edge::transport::http::guard::HostGuard;
 
-/// Why the ports cannot be served.
+/// A port that cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// A port is taken, or not ours to take.
+    /// The address is in use, or this user may not listen on it.
     #[error("{field}: cannot listen on {address}: {source}")]
     Bind {
-        /// The field of the configuration.
+        /// The field of the configuration that names the address.
         field: &'static str,
-        /// Its value.
+        /// The configured address.
         address: SocketAddr,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// Both ports, being served.
+/// Both ports, in service.
 pub struct Ports {
-    /// Where clients reach `/mcp`.
+    /// The address at which clients reach `/mcp`.
     pub client: SocketAddr,
-    /// Where operators look.
+    /// The address of the admin port.
     pub admin: SocketAddr,
     edge: Arc<Edge>,
     stop_clients: CancellationToken,
@@ -68,19 +68,20 @@ impl Ports {
         })
     }
 
-    /// Takes no new connections, ends streams, lets requests in flight end within `grace`. The admin port answers till
-    /// the end. Returns whether all of them ended.
+    /// Shuts down gracefully: accepts no new connections, ends push streams, and lets requests in flight end
+    /// within `grace`. The admin port answers until then. Returns true if all requests ended in time.
     pub async fn drain(self, grace: Duration) -> bool {
         self.stop_clients.cancel();
         self.edge.close();
         let drained = tokio::time::timeout(grace, self.clients).await.is_ok();
         self.stop_admin.cancel();
-        // Keep-alive connections of probes may stay open; they carry nothing that could be lost.
+        // Idle keep-alive connections of probes may outlast the grace; they carry nothing that could be lost.
         let _ = tokio::time::timeout(Duration::from_millis(100), self.operators).await;
         drained
     }
 }
 
+/// Binds a port; port 0 yields one that is free.
 async fn bind(field: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     let failed = |source| ServeError::Bind { field, address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -88,6 +89,7 @@ async fn bind(field: &'static str, address: SocketAddr) -> Result<(TcpListener, 
     Ok((listener, bound))
 }
 
+/// Serves the admin port until `stop`.
 fn run(listener: TcpListener, router: Router, stop: &CancellationToken) -> JoinHandle<io::Result<()>> {
     let stop = stop.clone().cancelled_owned();
     tokio::spawn(async move { axum::serve(listener, router).with_graceful_shutdown(stop).await })

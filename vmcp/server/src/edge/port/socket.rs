@@ -1,4 +1,4 @@
-//! A client's socket, which gives up on a client that does not read.
+//! [`ClientSocket`]: a TCP stream with a write timeout (slow reader attack).
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,25 +11,26 @@ use tokio::time::{Sleep, sleep};
 
 use crate::engine::Engine;
 
-/// A connection that fails once what was written has waited for too long. Whoever writes holds a bounded number of bytes
-/// until then, and so do those who wait for it.
+/// A connection that fails once written bytes have waited for `limit`. Until then a stalled client holds a
+/// bounded number of bytes, and so do the tasks that wait for it.
 pub(super) struct ClientSocket {
     stream: TcpStream,
     engine: Engine,
     limit: Duration,
-    /// Runs while the client leaves unread what was sent.
+    /// The write timeout; runs while the client leaves sent bytes unread.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl ClientSocket {
+    /// Wraps `stream`; a write that waits for longer than `limit` fails.
     pub(super) fn new(stream: TcpStream, engine: Engine, limit: Duration) -> Self {
-        // Small answers must not wait for the client's delayed acknowledgement (40 ms). A socket that cannot be told
-        // works.
+        // Small answers must not wait for the client's delayed acknowledgement (40 ms, Nagle's algorithm). A
+        // socket that refuses the option still works.
         let _ = stream.set_nodelay(true);
         Self { stream, engine, limit, waiting: None }
     }
 
-    /// What a write came to; one that has to wait fails when the time is over.
+    /// Passes on the outcome of a write, and fails one that has waited for too long.
     fn written<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waiting = None;

@@ -1,4 +1,7 @@
-//! `/mcp` over HTTP: POST for both eras, GET and DELETE for legacy sessions.
+//! `/mcp` over HTTP: POST for both eras, GET (push stream) and DELETE (end of session) for legacy sessions.
+//!
+//! A POST passes, in this order: guard against DNS rebinding, media types, bounded body, JSON-RPC envelope,
+//! era and headers, session. Each refusal has the HTTP status that the protocol asks for.
 
 mod body;
 pub(crate) mod guard;
@@ -33,13 +36,13 @@ use crate::edge::request::encoded_response::EncodedResponse;
 use crate::edge::request::handshake;
 use crate::edge::session::peer::Peer;
 use crate::edge::session::sessions::OpenedSession;
-use crate::engine::Engine;
+use crate::engine::{Engine, Snapshot};
 use crate::identity::Identity;
 use guard::HostGuard;
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 
-/// The client transport.
+/// The handler of `/mcp`; cheap to clone, one clone a request.
 #[derive(Clone)]
 pub(crate) struct HttpTransport {
     edge: Arc<Edge>,
@@ -47,15 +50,17 @@ pub(crate) struct HttpTransport {
 }
 
 impl HttpTransport {
+    /// Serves `edge` to clients that pass `guard`.
     pub(crate) fn new(edge: Arc<Edge>, guard: HostGuard) -> Self {
         Self { edge, guard: Arc::new(guard) }
     }
 
+    /// Returns the engine behind the edge.
     pub(crate) fn engine(&self) -> &Engine {
         &self.edge.engine
     }
 
-    /// Answers a request.
+    /// Answers one HTTP request. A POST is read and checked by the one snapshot loaded here.
     pub(crate) async fn serve(self, request: HttpRequest<Incoming>) -> Response {
         if request.uri().path() != "/mcp" {
             return StatusCode::NOT_FOUND.into_response();
@@ -65,7 +70,7 @@ impl HttpTransport {
             return refuse::not_up_yet();
         }
         match *request.method() {
-            Method::POST => receive(&self, request).await,
+            Method::POST => receive(&self, &snapshot, request).await,
             Method::GET => listen(&self, request.headers()),
             Method::DELETE => end(&self, request.headers()),
             _ => (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST, GET, DELETE")]).into_response(),
@@ -73,6 +78,7 @@ impl HttpTransport {
     }
 }
 
+/// Request headers, as the protocol checks of `vmcp-wire` read them.
 struct HttpHeaders<'a>(&'a HeaderMap);
 
 impl HeaderSource for HttpHeaders<'_> {
@@ -86,7 +92,8 @@ impl HeaderSource for HttpHeaders<'_> {
     }
 }
 
-async fn receive(transport: &HttpTransport, request: HttpRequest<Incoming>) -> Response {
+/// Handles a POST: a request, a notification or the answer to a question.
+async fn receive(transport: &HttpTransport, snapshot: &Snapshot, request: HttpRequest<Incoming>) -> Response {
     let (parts, body) = request.into_parts();
     if let Err(refused) = transport.guard.check(&parts.headers) {
         return refuse::forbidden(&refused);
@@ -94,7 +101,7 @@ async fn receive(transport: &HttpTransport, request: HttpRequest<Incoming>) -> R
     if let Err(response) = refuse::media_types(&parts.headers) {
         return *response;
     }
-    let config = Arc::clone(&transport.edge.engine.snapshot().config);
+    let config = &snapshot.config;
     let (limit, timeout) = (config.optimizer.limits.body_bytes, config.server.receive_timeout);
     let bytes = match body::read(body, limit, timeout).await {
         Ok(bytes) => bytes,
@@ -108,7 +115,7 @@ async fn receive(transport: &HttpTransport, request: HttpRequest<Incoming>) -> R
         Ok(era) => era,
         Err(refusal) => return refuse::protocol(message.id(), &refusal),
     };
-    let style = transport.edge.engine.snapshot().config.optimizer.tool_name_style;
+    let style = config.optimizer.tool_name_style;
     let peer = match &era {
         RequestEra::Modern(modern) => Peer::modern(modern, style),
         RequestEra::Legacy { params, .. } => {
@@ -125,7 +132,7 @@ async fn receive(transport: &HttpTransport, request: HttpRequest<Incoming>) -> R
     };
     match &message {
         Message::Request(request) => {
-            answer(&transport.edge, peer, request, &era, &parts.headers, bytes.clone()).await
+            answer(&transport.edge, snapshot, peer, request, &era, &parts.headers, bytes.clone()).await
         }
         Message::Notification(notification) => {
             notified(&transport.edge, &peer, notification);
@@ -138,6 +145,7 @@ async fn receive(transport: &HttpTransport, request: HttpRequest<Incoming>) -> R
     }
 }
 
+/// Handles `initialize`, which opens a session; its id goes into a response header.
 fn initialize(edge: &Edge, request: &Request<'_>, params: &Params<'_>) -> Response {
     match handshake::initialize(edge, params) {
         Ok((_, id, result)) => {
@@ -152,15 +160,16 @@ fn initialize(edge: &Edge, request: &Request<'_>, params: &Params<'_>) -> Respon
     }
 }
 
+/// Handles a notification. Modern clients have no session, so theirs means nothing.
 fn notified(edge: &Edge, peer: &Peer, notification: &Notification<'_>) {
     if let Some(session) = peer.session {
         edge.notified(session, notification);
     }
 }
 
-/// What a client says to a question.
+/// Hands the client's answer to the question it belongs to.
 fn answered(edge: &Edge, peer: &Peer, id: Option<&RawValue>, outcome: RpcOutcome) -> Response {
-    // An error without an id is about something that we sent and it could not read; there is nobody to tell.
+    // An error without an id is about a message of vmcp that the client could not read; no task waits for it.
     let (Some(session), Some(id)) = (peer.session, id) else { return StatusCode::ACCEPTED.into_response() };
     match edge.questions.answer(session, id, outcome) {
         Ok(()) => StatusCode::ACCEPTED.into_response(),
@@ -170,8 +179,10 @@ fn answered(edge: &Edge, peer: &Peer, id: Option<&RawValue>, outcome: RpcOutcome
     }
 }
 
+/// Answers a request with one JSON document or a stream of events.
 async fn answer(
     edge: &Arc<Edge>,
+    snapshot: &Snapshot,
     peer: Peer,
     request: &Request<'_>,
     era: &RequestEra<'_>,
@@ -184,7 +195,7 @@ async fn answer(
     };
     if peer.era == Era::Modern {
         if request.method == methods::TOOLS_CALL
-            && let Err(refusal) = check_param_headers(edge, peer.identity, headers, params)
+            && let Err(refusal) = check_param_headers(snapshot, peer.identity, headers, params)
         {
             return refuse::protocol(Some(request.id), &refusal);
         }
@@ -199,14 +210,14 @@ async fn answer(
     respond::json_or_stream(conversation).await
 }
 
-/// `Mcp-Param-*` against the arguments, by the definition that this client was given.
+/// Checks the `Mcp-Param-*` headers of `tools/call` against its arguments, by the tool definition that this
+/// client was given.
 fn check_param_headers(
-    edge: &Edge,
+    snapshot: &Snapshot,
     identity: Identity,
     headers: &HeaderMap,
     params: &Params<'_>,
 ) -> Result<(), rpc::Refusal> {
-    let snapshot = edge.engine.snapshot();
     let view = snapshot.view(identity);
     let Some(tool) = params.object.get_str("name").and_then(|name| view.tool(&name)) else {
         return Ok(());
@@ -215,7 +226,7 @@ fn check_param_headers(
     headers::check_param_headers(&HttpHeaders(headers), annotations, params.object.get("arguments"))
 }
 
-/// The GET stream of a legacy session. Modern clients have none.
+/// Handles GET: opens the push stream of a legacy session. Modern clients use `subscriptions/listen`.
 fn listen(transport: &HttpTransport, headers: &HeaderMap) -> Response {
     if let Err(refused) = transport.guard.check(headers) {
         return refuse::forbidden(&refused);
@@ -236,6 +247,7 @@ fn listen(transport: &HttpTransport, headers: &HeaderMap) -> Response {
     }
 }
 
+/// Handles DELETE: ends a legacy session.
 fn end(transport: &HttpTransport, headers: &HeaderMap) -> Response {
     if let Err(refused) = transport.guard.check(headers) {
         return refuse::forbidden(&refused);
@@ -253,6 +265,7 @@ fn end(transport: &HttpTransport, headers: &HeaderMap) -> Response {
     }
 }
 
+/// Returns the session named by the request's header, or the refusal.
 fn session(edge: &Edge, headers: &HeaderMap) -> Result<Arc<OpenedSession>, Box<Response>> {
     let headers = HttpHeaders(headers);
     let Field::One(id) = headers.field(headers::SESSION_ID) else {
@@ -261,7 +274,7 @@ fn session(edge: &Edge, headers: &HeaderMap) -> Result<Arc<OpenedSession>, Box<R
     edge.sessions.get(&edge.ring(), id).map_err(|error| Box::new(refuse::session_not_found(&error)))
 }
 
-/// An error body without an id, with an HTTP status.
+/// Encodes a JSON-RPC error with an HTTP status.
 fn error_response(status: StatusCode, id: Option<&RawValue>, code: i64, message: &str) -> Response {
     let error = format!(r#"{{"code":{code},"message":{}}}"#, text::quoted(message));
     let body = rpc::error(id, JsonRope::from(error));

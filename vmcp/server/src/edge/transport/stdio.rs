@@ -1,4 +1,7 @@
-//! MCP on standard input and output, for clients that start a command: one message a line, both eras.
+//! MCP on standard input and output, for clients that start vmcp as a command: one message a line, both eras.
+//!
+//! There is one client and at most one legacy session. Requests run concurrently; a single writer task
+//! serializes their messages.
 
 use std::io;
 use std::sync::Arc;
@@ -28,12 +31,12 @@ use crate::edge::request::{dispatch, handshake};
 use crate::edge::session::peer::Peer;
 use crate::edge::session::sessions::OpenedSession;
 
-/// Messages that wait for a client that does not read; then whoever sends them waits.
+/// Messages that wait for a client that does not read; beyond them their senders wait (backpressure).
 const OUTGOING_QUEUE: usize = 256;
-/// The only client on this connection: where a session id would say which one.
+/// Session id of the only client, where other transports have one for each.
 const ONLY_SESSION: [u8; 16] = [0; 16];
 
-/// Serves one client until its input ends, then waits for requests in flight.
+/// Serves one client until its input ends, then waits for the requests in flight.
 pub async fn serve<R, W>(edge: Arc<Edge>, input: R, mut output: W) -> io::Result<()>
 where
     R: AsyncRead + Unpin,
@@ -45,6 +48,7 @@ where
             let mut line = rpc::single_line(message);
             line.push(b'\n');
             output.write_all(&line).await?;
+            // Flushed once a burst is written, not after each line.
             if outgoing.is_empty() {
                 output.flush().await?;
             }
@@ -82,14 +86,17 @@ where
     writer.await.map_err(io::Error::other)?
 }
 
+/// The one connection and its session.
 struct Connection {
     edge: Arc<Edge>,
+    /// The session, since `initialize`.
     session: Option<OpenedSession>,
     sender: mpsc::Sender<Vec<u8>>,
     tasks: TaskTracker,
 }
 
 impl Connection {
+    /// Handles one line.
     async fn receive(&mut self, line: Bytes) {
         let message = match Message::parse(&line) {
             Ok(message) => message,
@@ -113,7 +120,8 @@ impl Connection {
         }
     }
 
-    /// What the client says to a question. Who answers what nobody asked cannot be told here.
+    /// Hands the client's answer to the question it belongs to. On stdio there is no way to tell the client
+    /// of a mistake.
     fn answered(&self, id: Option<&RawValue>, outcome: RpcOutcome) {
         let answered = id.map(|id| self.edge.questions.answer(ONLY_SESSION, id, outcome));
         if let Some(Err(problem)) = answered {
@@ -121,6 +129,7 @@ impl Connection {
         }
     }
 
+    /// Begins a request; a task writes its messages and its answer.
     async fn request(&mut self, request: &Request<'_>, era: &RequestEra<'_>, line: Bytes) {
         let style = self.edge.engine.snapshot().config.optimizer.tool_name_style;
         let mut peer = match era {
@@ -140,7 +149,7 @@ impl Connection {
                 Peer::legacy(session, style, self.edge.push.router.level(ONLY_SESSION))
             }
         };
-        // Both eras cancel by notification here.
+        // Both eras cancel by notification on stdio.
         (peer.session, peer.expires) = (Some(ONLY_SESSION), u64::MAX);
         let params = match era {
             RequestEra::Modern(modern) => &modern.params,
@@ -156,12 +165,13 @@ impl Connection {
                     ConversationItem::Message(message) => message,
                     ConversationItem::Answer(response) => response.body.into_bytes().into(),
                 };
-                // The client is gone when this fails; its requests in flight go on.
+                // A failure means that the client is gone; its requests in flight go on.
                 let _ = sender.send(message).await;
             }
         });
     }
 
+    /// Handles `initialize`. The first one also opens the push stream.
     async fn initialize(&mut self, request: &Request<'_>, params: &Params<'_>) {
         match handshake::initialize(&self.edge, params) {
             Ok((session, _, result)) => {
@@ -175,17 +185,19 @@ impl Connection {
         }
     }
 
-    /// Writes what belongs to no request.
+    /// Spawns a task that writes the messages of the push stream.
     fn listen(&self) {
         let (edge, sender) = (Arc::clone(&self.edge), self.sender.clone());
         self.tasks.spawn(async move {
-            // Ended for a client that does not read, it begins anew when that does again.
+            // A stream that was ended because the client did not read is opened again: there is no other way
+            // to push on stdio.
             while !edge.closing.is_cancelled() {
                 write(streams::session_stream(&edge.push, ONLY_SESSION, u64::MAX), &sender).await;
             }
         });
     }
 
+    /// Handles `subscriptions/listen`; a task writes its messages.
     async fn subscribe(&self, request: &Request<'_>, modern: &Modern<'_>, style: ToolNameStyle) {
         let cancel = CancellationToken::new();
         let Some(entered) = self.edge.in_flight.enter(ONLY_SESSION, request.id, &cancel) else {
@@ -200,15 +212,17 @@ impl Connection {
         });
     }
 
+    /// Writes an error response.
     async fn refuse(&self, id: Option<&RawValue>, error: &RpcError) {
         let _ = self.sender.send(rpc::error(id, JsonRope::from(error.to_json()))).await;
     }
 }
 
+/// Writes a stream of messages.
 async fn write(messages: impl futures::Stream<Item = Bytes>, sender: &mpsc::Sender<Vec<u8>>) {
     let mut messages = std::pin::pin!(messages);
     while let Some(message) = messages.next().await {
-        // The client is gone when this fails; the end of its input ends everything.
+        // A failure means that the client is gone; the end of its input ends everything.
         let _ = sender.send(message.into()).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The W3C trace context that a message carries, per transport.
+//! The W3C trace context of a message: from its `_meta`, and over HTTP also from the headers.
 
 use std::borrow::Cow;
 
@@ -7,15 +7,15 @@ use vmcp_wire::meta::{self, Meta, Trace};
 
 use crate::telemetry::traces::TraceContext;
 
-/// The trace that a message carries in its `_meta`.
+/// Returns the trace in a message's `_meta`.
 pub(super) fn of_message(meta: &Meta<'_>) -> TraceContext {
     let Trace { traceparent, tracestate, baggage } = meta.trace();
     let owned = |text: Option<Cow<'_, str>>| text.map(|text| Cow::Owned(text.into_owned()));
     TraceContext { traceparent: owned(traceparent), tracestate: owned(tracestate), baggage: owned(baggage) }
 }
 
-/// The trace of an HTTP message: `_meta` is the protocol's carrier and wins; the HTTP header is what proxies and other
-/// clients use.
+/// Returns the trace of an HTTP message: `_meta`, the protocol's own carrier, or else the headers that
+/// proxies and other clients set.
 pub(super) fn of_http(meta: &Meta<'_>, headers: &HeaderMap) -> TraceContext {
     let carried = of_message(meta);
     if carried.traceparent.is_some() {

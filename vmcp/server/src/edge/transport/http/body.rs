@@ -1,4 +1,4 @@
-//! What a POST carries: its bytes within the limit, and its trace.
+//! Reads the body of a POST within a limit of bytes and of time.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use hyper::body::{Body as _, Incoming};
 use tokio::time;
 use vmcp_json::byte_rope::ByteRope;
 
-/// Why there is no body.
+/// A body that could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BodyError {
     #[error("the body is larger than {limit} bytes (optimizer.limits.bodyBytes)")]
@@ -20,22 +20,25 @@ pub(super) enum BodyError {
     TooSlow(Duration),
 }
 
-/// What is read and dropped of a body that is too large: a connection that is closed under its sender loses the refusal.
+/// Bytes of an oversized body that are read and dropped. Closing the connection under a client that still
+/// sends would lose the refusal.
 const MAX_DRAINED_BYTES: usize = 16 * 1024 * 1024;
-/// How long that may take.
+/// Time limit of that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Reads a body of at most `limit` bytes that arrives within `timeout`.
+/// Reads a body of at most `limit` bytes that arrives within `timeout`. An oversized body is drained, within
+/// bounds, so that its client can read the refusal.
 pub(super) async fn read(mut body: Incoming, limit: usize, timeout: Duration) -> Result<Bytes, BodyError> {
     let read = bounded(&mut body, limit, timeout).await;
     if matches!(read, Err(BodyError::TooLarge { .. })) && body.size_hint().lower() <= MAX_DRAINED_BYTES as u64
     {
-        // It is refused either way.
+        // The body is refused whether or not it could be drained.
         let _ = time::timeout(DRAIN_TIMEOUT, drain(&mut body)).await;
     }
     read
 }
 
+/// Reads and drops the rest of a body, up to [`MAX_DRAINED_BYTES`].
 async fn drain(body: &mut Incoming) {
     let mut dropped = 0;
     while let Some(Ok(frame)) = body.frame().await {
@@ -46,6 +49,7 @@ async fn drain(body: &mut Incoming) {
     }
 }
 
+/// Reads a body within both limits.
 async fn bounded(body: &mut Incoming, limit: usize, timeout: Duration) -> Result<Bytes, BodyError> {
     if body.size_hint().lower() > limit as u64 {
         return Err(BodyError::TooLarge { limit });
@@ -58,10 +62,11 @@ async fn bounded(body: &mut Incoming, limit: usize, timeout: Duration) -> Result
     }
 }
 
+/// Reads a body within `limit`.
 async fn whole(body: &mut Incoming, limit: usize) -> Result<Bytes, BodyError> {
     let mut pieces = ByteRope::new();
     while let Some(frame) = body.frame().await {
-        // Trailers say nothing to us.
+        // Trailers carry nothing that MCP uses.
         if let Ok(piece) = frame.map_err(|_| BodyError::Broken)?.into_data() {
             pieces.push(piece);
         }

@@ -1,15 +1,16 @@
-//! Who may talk to the client port at all: `Host` and `Origin` rules.
+//! [`HostGuard`]: `Host` and `Origin` rules of the client port, against DNS rebinding.
 //!
-//! A page in a browser can make its visitor's machine connect to a server on loopback (DNS rebinding). On loopback we
-//! therefore answer only to loopback names, and only to pages served from them. On any other address the names a
-//! cluster gives us are not knowable, so `Host` is free unless `server.allowedHosts` is set, while a page must still come
-//! from the host it talks to or from `server.allowedOrigins`.
+//! A page in a browser can make its visitor's machine connect to a server on loopback (DNS rebinding). On
+//! loopback vmcp therefore answers only to loopback names, and only to pages served from them. On any other
+//! address the names that a cluster gives to vmcp are not knowable, so `Host` is free unless
+//! `server.allowedHosts` is set, while a page must still come from the host it talks to or from
+//! `server.allowedOrigins`.
 
 use axum::http::HeaderMap;
 use axum::http::header::{HOST, ORIGIN};
 use std::net::SocketAddr;
 
-/// The rules of one listener.
+/// The rules of one listening address.
 #[derive(Debug, Clone)]
 pub(crate) struct HostGuard {
     loopback: bool,
@@ -17,19 +18,19 @@ pub(crate) struct HostGuard {
     allowed_origins: Vec<String>,
 }
 
-/// Why a request is refused; answered with HTTP 403.
+/// A refused request; answered with HTTP 403.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GuardRefusal {
-    /// The `Host` header names somebody else.
+    /// The `Host` header names a host that is not served.
     #[error("host `{0}` is not served here; add it to server.allowedHosts")]
     Host(String),
-    /// The page that sent the request comes from elsewhere.
+    /// The page that sent the request has a foreign origin.
     #[error("origin `{0}` is not allowed; add it to server.allowedOrigins")]
     Origin(String),
 }
 
 impl HostGuard {
-    /// Rules for a listener at `address`. Hosts are compared without their port, origins whole.
+    /// Creates the rules of a listener at `address`. Hosts are compared without their port, origins whole.
     pub(crate) fn new(address: SocketAddr, allowed_hosts: &[String], allowed_origins: &[String]) -> Self {
         let lower = |list: &[String]| list.iter().map(|entry| entry.to_ascii_lowercase()).collect();
         Self {
@@ -39,7 +40,8 @@ impl HostGuard {
         }
     }
 
-    /// Whether a request with these headers is served.
+    /// Checks the `Host` and `Origin` headers of a request. A request without them passes: no browser sends
+    /// one.
     pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let host = text(HOST);
@@ -54,6 +56,7 @@ impl HostGuard {
         }
     }
 
+    /// Returns true if `host` (without its port) is allowed.
     fn host_is_ours(&self, host: &str) -> bool {
         let is_host = |allowed: &str| allowed.eq_ignore_ascii_case(host);
         if self.allowed_hosts.iter().any(|allowed| is_host(allowed) || is_host(without_port(allowed))) {
@@ -62,6 +65,7 @@ impl HostGuard {
         if self.loopback { is_loopback_name(host) } else { self.allowed_hosts.is_empty() }
     }
 
+    /// Returns true if pages of `origin` may call this server.
     fn origin_is_ours(&self, origin: &str, host: Option<&str>) -> bool {
         if self.allowed_origins.iter().any(|allowed| allowed == origin || allowed == "*") {
             return true;
@@ -75,13 +79,14 @@ impl HostGuard {
     }
 }
 
+/// Returns true for `localhost` and loopback addresses.
 fn is_loopback_name(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost")
         || host == "[::1]"
         || host.parse::<std::net::Ipv4Addr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// `example.com:80` → `example.com`, `[::1]:80` → `[::1]`.
+/// Cuts the port off: `example.com:80` → `example.com`, `[::1]:80` → `[::1]`.
 fn without_port(authority: &str) -> &str {
     match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':') => {

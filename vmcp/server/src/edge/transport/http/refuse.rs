@@ -1,4 +1,5 @@
-//! Requests that are not served, each with the status and the error that the protocol asks for.
+//! Refusals: requests that are not served, each with the HTTP status and the JSON-RPC error that the protocol
+//! asks for.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -13,11 +14,12 @@ use super::error_response;
 use super::guard::GuardRefusal;
 use crate::edge::session::sessions::SessionNotFound;
 
+/// 403: a host or an origin that is not served.
 pub(super) fn forbidden(refused: &GuardRefusal) -> Response {
     error_response(StatusCode::FORBIDDEN, None, codes::INVALID_REQUEST, &refused.to_string())
 }
 
-/// A POST must be JSON, and its sender must be able to read JSON.
+/// Checks the media types of a POST: the body must be JSON (415), and the client must accept JSON (406).
 pub(super) fn media_types(headers: &HeaderMap) -> Result<(), Box<Response>> {
     let content_type =
         headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -33,11 +35,12 @@ pub(super) fn media_types(headers: &HeaderMap) -> Result<(), Box<Response>> {
     Ok(())
 }
 
-/// Whether the answer may be a stream of events.
+/// Returns true if the client accepts a stream of events.
 pub(super) fn accepts_streams(headers: &HeaderMap) -> bool {
     accepts(headers, "text/event-stream")
 }
 
+/// Reads `Accept` as HTTP defines it: lists, wildcards, parameters; no header accepts everything.
 fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     let mut values =
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).peekable();
@@ -51,6 +54,7 @@ fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     values.peek().is_none() || values.any(|value| value.split(',').any(fits))
 }
 
+/// 413, 400 or 408: a body too large, broken off, or too slow.
 pub(super) fn body(problem: &BodyError) -> Response {
     let status = match problem {
         BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -60,26 +64,31 @@ pub(super) fn body(problem: &BodyError) -> Response {
     error_response(status, None, codes::INVALID_REQUEST, &problem.to_string())
 }
 
+/// 400: no JSON-RPC message.
 pub(super) fn envelope(error: &EnvelopeError) -> Response {
     error_response(StatusCode::BAD_REQUEST, error.id.as_deref(), error.code(), &error.to_string())
 }
 
+/// A violation of the protocol; the refusal names its own status.
 pub(super) fn protocol(id: Option<&RawValue>, refusal: &Refusal) -> Response {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
     let body = rpc::error(id, JsonRope::from(refusal.error.to_json()));
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
+/// 400: a legacy request without a session id.
 pub(super) fn session_required() -> Response {
     let message = "Mcp-Session-Id is required; begin with initialize, or speak 2026-07-28";
     error_response(StatusCode::BAD_REQUEST, None, codes::INVALID_REQUEST, message)
 }
 
+/// 404: a session that expired or was ended; the client opens a new one.
 pub(super) fn session_not_found(error: &SessionNotFound) -> Response {
     error_response(StatusCode::NOT_FOUND, None, codes::INVALID_REQUEST, &error.to_string())
 }
 
-/// Nothing can be said in the place of a program that has not yet said what it is.
+/// 503 with `Retry-After`: a bridge whose program has not introduced itself yet. vmcp cannot answer in its
+/// place.
 pub(super) fn not_up_yet() -> Response {
     let message = "the server behind this one is being started; /readyz of the admin port says more";
     let mut response = error_response(StatusCode::SERVICE_UNAVAILABLE, None, codes::INTERNAL_ERROR, message);
@@ -87,6 +96,7 @@ pub(super) fn not_up_yet() -> Response {
     response
 }
 
+/// 405: GET or DELETE without a session.
 pub(super) fn post_only() -> Response {
     let allow = [(header::ALLOW, "POST")];
     (StatusCode::METHOD_NOT_ALLOWED, allow, "without a session, only POST is served here\n").into_response()

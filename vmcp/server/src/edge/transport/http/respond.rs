@@ -1,4 +1,5 @@
-//! Answers: one JSON document when nothing precedes it, a stream of events from the first notification on.
+//! HTTP responses: one JSON document if nothing precedes the answer, a stream of server-sent events from the
+//! first message on.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -20,10 +21,11 @@ use vmcp_wire::sse;
 use crate::edge::request::conversation::{Conversation, ConversationItem};
 use crate::edge::request::encoded_response::EncodedResponse;
 
-/// Proxies close what is silent for a minute; less than half of the usual shortest limit.
+/// Interval of keep-alive comments on a silent stream. Proxies close a silent connection after a minute or
+/// less; this stays below half of the usual shortest limit.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
 
-/// A document in pieces; its length is known.
+/// An HTTP body of pieces whose total length is known.
 struct PiecesBody(ByteRope);
 
 impl http_body::Body for PiecesBody {
@@ -46,13 +48,15 @@ impl http_body::Body for PiecesBody {
     }
 }
 
+/// Responds with one JSON document.
 pub(super) fn json(response: EncodedResponse) -> Response {
     let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::OK);
     let body = Body::new(PiecesBody(response.body));
     (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }
 
-/// Waits for the answer or for the first message before it, whichever comes first.
+/// Waits for the first item of the conversation. The answer becomes a JSON document; any other message begins
+/// a stream.
 pub(super) async fn json_or_stream(mut conversation: Conversation) -> Response {
     let first = match conversation.next().await {
         Some(ConversationItem::Answer(response)) => return json(response),
@@ -66,11 +70,12 @@ pub(super) async fn json_or_stream(mut conversation: Conversation) -> Response {
     }))
 }
 
-/// A stream of messages.
+/// Responds with a stream of messages.
 pub(super) fn stream(messages: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     event_stream(messages.map(|message| event(&message)))
 }
 
+/// Responds with server-sent events; the last header keeps nginx from buffering them.
 fn event_stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
@@ -81,7 +86,7 @@ fn event_stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response 
         .into_response()
 }
 
-/// The events, and a comment whenever there has been none for as long as `interval`: proxies close what says nothing.
+/// Yields the events, and a comment after each `interval` without one.
 fn with_keep_alive(
     events: impl Stream<Item = Bytes> + Send + 'static,
     interval: Duration,
@@ -94,8 +99,9 @@ fn with_keep_alive(
     })
 }
 
+/// Encodes a message as a server-sent event.
 fn event(message: &[u8]) -> Bytes {
-    // Every message was built from text.
+    // Every message was built from text, so nothing is replaced here.
     Bytes::from(sse::encode(None, None, &String::from_utf8_lossy(message)))
 }
 
