@@ -1,4 +1,16 @@
 //! Server push: messages for clients that belong to none of their requests.
+//!
+//! ```text
+//! backend ─ Event ─► DownstreamRouter ─► SessionRegistry   messages of one session
+//!                           │        └─► TopicRegistry     updates of a resource or a task
+//!                           ▼
+//!                        Mailbox   one a session or `subscriptions/listen`; a bounded queue
+//!                           ▼
+//!                      PushStream   GET stream, `subscriptions/listen` or stdio: takes the queue out
+//! ```
+//!
+//! `subscriptions` and `listen_filter` enter subscriptions into the registry, `upkeep` renews them after a
+//! reload and removes expired sessions.
 
 pub(super) mod downstream_router;
 mod listen_filter;

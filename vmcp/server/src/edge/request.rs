@@ -1,4 +1,11 @@
-//! One request from its message to its encoded response, whatever transport carried it.
+//! One request, from its message to its encoded response, whatever transport carried it.
+//!
+//! ```text
+//! Conversation ─► dispatch ─► handshake | lists | log_level | subscriptions | route
+//!      │              └─► EncodedResponse, in the terms of the client's era
+//!      ├─ events of the backend ─► notifications and questions for the client, before the response
+//!      └─ ParkedCalls  a call of a modern client that waits for input
+//! ```
 
 pub(super) mod conversation;
 pub(super) mod dispatch;

@@ -1,4 +1,5 @@
-//! What is known of a client and its session.
+//! Clients and their sessions: the sender of a message, sealed session ids, the keys that seal them, and
+//! questions that clients have not answered yet.
 
 pub(super) mod keys;
 pub(super) mod peer;

@@ -1,4 +1,8 @@
-//! Where what backends send outside of requests goes: to the sessions and subscriptions that listen in this process.
+//! [`DownstreamRouter`]: delivers what backends send outside of requests to the mailboxes of this process.
+//!
+//! A message of an upstream session goes to the client session that owns it. An update of a resource goes to
+//! all subscribers of its URI, and of each URI that encloses it. Questions go to the session's stream; their
+//! answers come back through [`PendingQuestions`].
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -20,10 +24,12 @@ use crate::edge::session::pending_questions::PendingQuestions;
 use crate::engine::Generation;
 use crate::telemetry::metrics::Metrics;
 
-/// How many parts of a URI are looked at: an update may be of a part of what somebody subscribed to.
+/// Separators of a URI at which it is cut, counted from its end. An update may name a part of the subscribed
+/// resource; the bound keeps a URI of nothing but slashes cheap.
 const MAX_URI_CUTS: usize = 32;
 
-/// Everybody who listens. Made before the engine, whose backends deliver here, and the edge.
+/// Routes messages of backends to sessions and subscriptions. Created before the engine, whose backends
+/// deliver to it, and before [`Edge`](crate::edge::Edge).
 #[derive(Debug)]
 pub struct DownstreamRouter {
     metrics: Arc<Metrics>,
@@ -33,7 +39,7 @@ pub struct DownstreamRouter {
 }
 
 impl DownstreamRouter {
-    /// Nobody yet.
+    /// Creates a router without sessions and subscriptions.
     pub fn new(metrics: &Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self {
             metrics: Arc::clone(metrics),
@@ -43,12 +49,13 @@ impl DownstreamRouter {
         })
     }
 
-    /// The log level that a session asked for here.
+    /// Returns the log level that a session set in this process.
     pub(crate) fn level(&self, session: SessionId) -> Option<Level> {
         self.sessions.get(session)?.level()
     }
 
-    /// What is registered of a session from now on.
+    /// Returns the registration of a session, which is made if there is none. A full registry evicts another
+    /// session.
     pub(crate) fn register(
         &self,
         session: SessionId,
@@ -57,13 +64,15 @@ impl DownstreamRouter {
     ) -> Arc<RegisteredSession> {
         let (registered, evicted) = self.sessions.register(session, expires, seen);
         if let Some(evicted) = evicted {
-            tracing::warn!("too many sessions listen or subscribe; the oldest one was evicted");
+            tracing::warn!(
+                "the registry of sessions is full; one was evicted and loses its stream and subscriptions"
+            );
             self.release(&evicted);
         }
         registered
     }
 
-    /// Frees everything that belongs to a session that has ended.
+    /// Frees all that an ended session holds in this process: open questions, streams, subscriptions.
     pub(crate) fn end_session(&self, session: SessionId) {
         self.questions.close_session(session);
         if let Some(registered) = self.sessions.remove(session) {
@@ -71,21 +80,25 @@ impl DownstreamRouter {
         }
     }
 
-    /// A stream or a subscription of a session has ended.
+    /// Removes the registration of a session if nothing uses it any more. Call after a stream or a
+    /// subscription ended.
     pub(crate) fn forget_if_unused(&self, registered: Arc<RegisteredSession>) {
         self.sessions.remove_if_unused(registered, |number| !self.topics.topics_of(number).is_empty());
     }
 
+    /// Closes the streams of a session that was removed, ends its subscriptions and tells the backends.
     fn release(&self, registered: &RegisteredSession) {
         registered.mailbox.close();
         self.topics.remove_all(registered.mailbox.number);
         registered.announce_listening(&Backends::default());
     }
 
+    /// Sends a notification to the session it belongs to, or to the subscribers of its resource or task.
     fn route_notification(&self, backend: &str, session: Option<SessionId>, notification: &Notification<'_>) {
         let param = |key| Object::parse(notification.params?).ok()?.get_str(key);
         match (notification.method.as_ref(), session) {
-            // Subscriptions are made on the connection that all share: what comes on another one comes twice.
+            // Subscriptions live on the connection that all clients share; an update on a session's own
+            // connection is a duplicate.
             (methods::RESOURCE_UPDATED, Some(_)) => {}
             (methods::RESOURCE_UPDATED, None) => {
                 if let Some(uri) = param("uri") {
@@ -117,7 +130,8 @@ impl DownstreamRouter {
         }
     }
 
-    /// Tells the subscribers of a resource, and of what it is a part of.
+    /// Sends an update to the subscribers of a resource and of everything that encloses it, to each
+    /// subscriber once.
     fn route_update(&self, backend: &str, uri: &str, notification: &Notification<'_>) {
         let (mut reached, backend): (_, Arc<str>) = (HashSet::new(), backend.into());
         for name in enclosing_uris(uri) {
@@ -128,13 +142,14 @@ impl DownstreamRouter {
         }
     }
 
+    /// Encodes a notification and posts it to mailboxes; `replaces` is the key of [`Mailbox::post`].
     fn publish(
         &self,
         to: impl IntoIterator<Item = Arc<Mailbox>>,
-        topic: Option<&str>,
+        replaces: Option<&str>,
         notification: &Notification<'_>,
     ) {
-        // All sessions get the same bytes.
+        // Legacy sessions share one encoding; a modern subscription has its id in each message.
         let mut of_sessions = None;
         for mailbox in to {
             let message = if mailbox.subscription().is_some() {
@@ -143,16 +158,19 @@ impl DownstreamRouter {
                 of_sessions.get_or_insert_with(|| mailbox.message(notification)).clone()
             };
             if let Some(message) = message {
-                self.post(&mailbox, topic, message);
+                self.post(&mailbox, replaces, message);
             }
         }
     }
 
-    fn post(&self, mailbox: &Mailbox, topic: Option<&str>, message: Bytes) -> Posted {
-        let posted = mailbox.post(topic, message);
+    /// Posts a message, and ends the subscriptions of a modern stream that was cut off.
+    fn post(&self, mailbox: &Mailbox, replaces: Option<&str>, message: Bytes) -> Posted {
+        let posted = mailbox.post(replaces, message);
         if posted == Posted::CutOff {
             self.metrics.listeners_cut_off.inc();
-            tracing::info!("a client does not read its stream of messages; the stream was ended");
+            tracing::info!(
+                "a client does not read its push stream; the stream was ended, the client may open another"
+            );
             if mailbox.subscription().is_some() {
                 self.topics.remove_all(mailbox.number);
             }
@@ -160,7 +178,8 @@ impl DownstreamRouter {
         posted
     }
 
-    /// Asks the client of a session. Whoever cannot be asked is not: the question is dropped, which tells the backend.
+    /// Sends a question on the push stream of a session. Without a stream the question is dropped, which
+    /// tells the backend.
     fn ask(&self, session: SessionId, question: Question) {
         let Some(registered) = self.sessions.get(session) else { return };
         let Some(mut asked) = self.questions.ask(session) else { return };
@@ -171,12 +190,13 @@ impl DownstreamRouter {
         }
         let mut answer = question.answer;
         tokio::spawn(async move {
+            // The first of the two ends the wait: the client answers, or the backend no longer waits.
             let answered = poll_fn(|cx| match asked.poll(cx) {
                 Poll::Ready(outcome) => Poll::Ready(outcome),
                 Poll::Pending => answer.poll_closed(cx).map(|()| None),
             });
             match answered.await {
-                // The backend may have gone this moment.
+                // The backend may have gone in the meantime.
                 Some(outcome) => drop(answer.send(outcome)),
                 None => _ = registered.mailbox.post(None, asked.cancellation().into()),
             }
@@ -198,7 +218,8 @@ impl Downstream for DownstreamRouter {
     }
 }
 
-/// A URI, and what it may be a part of: cut at each of its separators, with and without them.
+/// Yields a URI and its prefixes up to each separator, with and without the separator; at most
+/// [`MAX_URI_CUTS`] separators.
 fn enclosing_uris(uri: &str) -> impl Iterator<Item = &str> {
     let cuts = uri.rmatch_indices(['/', '?', '#']).take(MAX_URI_CUTS);
     let shorter = cuts.flat_map(move |(at, _)| [uri.get(..=at), uri.get(..at)]).flatten();

@@ -1,4 +1,5 @@
-//! The filter of `subscriptions/listen`: read, narrowed to what can be had, and written into the acknowledgement.
+//! [`ListenFilter`]: the filter of `subscriptions/listen`. Read from the request, narrowed to what backends
+//! confirm ([`accept`]), and written into the acknowledgement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,17 +19,18 @@ use super::subscriptions::resource;
 use super::topics::{Topic, TopicKind};
 use crate::route::{Caller, tasks};
 
-/// The filter's keys.
+/// Key of the resource URIs in the filter.
 const RESOURCES_KEY: &str = "resourceSubscriptions";
+/// Key of the task ids in the filter.
 const TASKS_KEY: &str = "taskIds";
-/// How long a client waits to hear what is accepted of its filter. What a backend has not confirmed by then is not.
+/// Wait for the confirmation of a backend; an entry that is not confirmed by then is not accepted.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(10);
-/// Entries of a filter that are looked at, each kind.
+/// Distinct entries of each array that are read; further ones are ignored and missing in the acknowledgement.
 const MAX_ENTRIES: usize = 1000;
-/// Tasks whose backends are looked for side by side.
+/// Tasks whose backends are looked up concurrently.
 const MAX_CONCURRENT_LOOKUPS: usize = 16;
 
-/// Which lists a client hears about.
+/// The lists whose changes a client wants to hear of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct WatchedLists {
     pub(crate) tools: bool,
@@ -36,7 +38,7 @@ pub(crate) struct WatchedLists {
     pub(crate) prompts: bool,
 }
 
-/// The filter of `subscriptions/listen`.
+/// A filter as requested, or the accepted part of it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListenFilter {
     pub(crate) lists: WatchedLists,
@@ -45,6 +47,7 @@ pub(crate) struct ListenFilter {
 }
 
 impl ListenFilter {
+    /// Reads the filter of a request. A malformed part counts as absent.
     pub(crate) fn parse(params: &Object<'_>) -> Self {
         let filter =
             params.get("notifications").and_then(|filter| Object::parse(filter).ok()).unwrap_or_default();
@@ -60,6 +63,7 @@ impl ListenFilter {
         }
     }
 
+    /// Writes the filter as the protocol has it, without empty parts.
     pub(crate) fn to_json(&self) -> String {
         let keys = [
             (self.lists.tools, "toolsListChanged"),
@@ -76,7 +80,8 @@ impl ListenFilter {
     }
 }
 
-/// The strings of an array, each once.
+/// Returns the distinct strings of a JSON array, sorted, at most [`MAX_ENTRIES`]; none if an element is no
+/// string.
 fn distinct_strings(array: Option<&RawValue>) -> Vec<Box<str>> {
     let mut strings: Vec<Box<str>> =
         array.and_then(|array| serde_json::from_str(array.get()).ok()).unwrap_or_default();
@@ -86,7 +91,7 @@ fn distinct_strings(array: Option<&RawValue>) -> Vec<Box<str>> {
     strings
 }
 
-/// Subscribes a `mailbox` to what is `wanted`, as far as there is such a thing and its backend agrees.
+/// Subscribes a mailbox to the entries of `wanted` that exist and that their backends confirm. Returns these.
 pub(crate) async fn accept(
     push: Arc<ServerPush>,
     caller: Caller,

@@ -1,5 +1,9 @@
-//! What a client gets outside of its requests, until a stream of its takes it: of a legacy session, or of one
-//! `subscriptions/listen`.
+//! [`Mailbox`]: a bounded queue of push messages for one client, emptied by its newest open stream.
+//!
+//! A client is a legacy session, or one `subscriptions/listen` request of a modern client. The queue holds at
+//! most 256 messages and 1 MiB; a client that reads too slowly to stay below that loses its stream and
+//! everything queued, and starts over by opening another stream. Dropping single messages instead would leave
+//! the client with a gap that nothing tells it of.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -15,20 +19,23 @@ use vmcp_wire::translate::{self, NotificationPlan, Translated};
 
 use crate::engine::Generation;
 
-/// Messages that wait for a client that reads slowly, and their bytes. A single larger one is let through.
+/// Queued messages; one more ends the stream.
 const MAX_MESSAGES: usize = 256;
+/// Queued bytes; a message beyond them ends the stream, unless the queue is empty: a single message of any
+/// size passes.
 const MAX_BYTES: usize = 1024 * 1024;
-/// Streams that a client may hold open; of more, the oldest is closed.
+/// Open streams of one client; one more closes the oldest.
 const MAX_STREAMS: usize = 4;
 
-/// The messages for one client.
+/// The push messages of one client.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
-    /// No other one of this process has it.
+    /// Unique in this process; registries refer to mailboxes by it.
     pub(crate) number: u64,
-    /// The id of the `subscriptions/listen` that this is for; none for a session.
+    /// The id of the `subscriptions/listen` request that this mailbox serves; `None` for a session.
     subscription: Option<Box<RawValue>>,
     state: Mutex<MailboxState>,
+    /// Wakes all streams after any change of `state`.
     changed: Notify,
 }
 
@@ -36,55 +43,58 @@ pub(crate) struct Mailbox {
 struct MailboxState {
     queue: VecDeque<QueuedMessage>,
     bytes: usize,
-    /// Those that are open, the newest last: it gets everything. A client that lost its connection opens another long
-    /// before the old one is known to be dead, and each message goes to one stream only.
+    /// Open streams, the newest last. Only the newest takes messages: each message goes to one stream, and a
+    /// client that lost its connection opens another long before the old one is known to be dead.
     streams: Vec<u64>,
     last_stream: u64,
-    /// The lists as the client knows them.
+    /// The list generations that the client was last told of.
     seen: Generation,
 }
 
+/// One message that waits for a stream.
 #[derive(Debug)]
 struct QueuedMessage {
-    /// Of several queue about one replaces the latest says it all.
+    /// Key by which a newer message replaces this one: the URI of an updated resource.
     replaces: Option<Box<str>>,
     message: Bytes,
 }
 
-/// What became of a message.
+/// The fate of a posted message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Posted {
-    /// It waits for a stream.
+    /// The message waits for a stream.
     Queued,
-    /// Nobody listens.
+    /// No stream is open, or the queue of a client without a stream is full; the message is lost.
     Dropped,
-    /// The client reads so slowly that its stream was ended, and whatever waited is lost.
+    /// The queue was full: the newest stream was ended and everything queued is lost.
     CutOff,
 }
 
-/// What a stream finds.
+/// The answer to a stream that asks for its next message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NextMessage {
+    /// The oldest queued message.
     Message(Bytes),
+    /// The queue is empty, or a newer stream takes it.
     NoneYet,
-    /// The stream has to end.
+    /// The stream was closed and has to end.
     StreamClosed,
 }
 
 impl Mailbox {
-    /// An empty one for a client that knows the lists of `seen`.
+    /// Creates an empty mailbox for a client that knows the lists of `seen`.
     pub(crate) fn new(number: u64, subscription: Option<Box<RawValue>>, seen: Generation) -> Self {
         let state =
             MailboxState { queue: VecDeque::new(), bytes: 0, streams: Vec::new(), last_stream: 0, seen };
         Self { number, subscription, state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// The id that every message of a `subscriptions/listen` carries.
+    /// Returns the id that every message of a `subscriptions/listen` stream carries in its `_meta`.
     pub(crate) fn subscription(&self) -> Option<&RawValue> {
         self.subscription.as_deref()
     }
 
-    /// A notification as this client is to read it; `None` when there is no such thing in its era.
+    /// Encodes a notification for the client's era; `None` if that era does not have it.
     pub(crate) fn message(&self, notification: &Notification<'_>) -> Option<Bytes> {
         let to = if self.subscription.is_some() { Era::Modern } else { Era::Legacy };
         let plan =
@@ -95,9 +105,12 @@ impl Mailbox {
         }
     }
 
-    /// Leaves a message. One with a `replaces` replaces what waits about the same, and waits even while no stream is open.
+    /// Queues a message. One with a key in `replaces` takes the place of the queued message with the same
+    /// key, and is queued even while no stream is open; any other message needs an open stream.
     pub(crate) fn post(&self, replaces: Option<&str>, message: Bytes) -> Posted {
         let mut state = self.lock();
+        // Only the newest update of a resource is worth reading; without this a client that is away would
+        // fill its queue.
         let same = |queued: &QueuedMessage| replaces.is_some() && queued.replaces.as_deref() == replaces;
         if let Some(at) = state.queue.iter().position(same) {
             state.remove(at);
@@ -107,6 +120,7 @@ impl Mailbox {
             return Posted::Dropped;
         }
         let size = state.bytes + message.len();
+        // A single message above MAX_BYTES passes when it is alone, or it could never be delivered.
         if state.queue.len() < MAX_MESSAGES && (size <= MAX_BYTES || state.queue.is_empty()) {
             state.bytes = size;
             state.queue.push_back(QueuedMessage { replaces: replaces.map(Box::from), message });
@@ -114,6 +128,8 @@ impl Mailbox {
             if !listening {
                 return Posted::Dropped;
             }
+            // Cut off: the client cannot be told what it missed, so the stream ends and the client
+            // resynchronizes.
             state.streams.pop();
             state.queue.clear();
             state.bytes = 0;
@@ -124,7 +140,8 @@ impl Mailbox {
         posted
     }
 
-    /// Opens a stream, which from now on gets everything.
+    /// Opens a stream, which takes all messages from now on. The oldest stream is closed if there are more
+    /// than [`MAX_STREAMS`]. Returns the id of the stream.
     pub(crate) fn open_stream(&self) -> u64 {
         let mut state = self.lock();
         state.last_stream += 1;
@@ -134,17 +151,18 @@ impl Mailbox {
             state.streams.remove(0);
         }
         drop(state);
+        // The older streams look again: one of them may have been closed.
         self.changed.notify_waiters();
         stream
     }
 
-    /// Closes a stream.
+    /// Closes a stream; the one opened before it takes the messages again.
     pub(crate) fn close_stream(&self, stream: u64) {
         self.lock().streams.retain(|other| *other != stream);
         self.changed.notify_waiters();
     }
 
-    /// Ends all streams and drops all messages.
+    /// Closes all streams and drops all messages.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.streams.clear();
@@ -154,12 +172,12 @@ impl Mailbox {
         self.changed.notify_waiters();
     }
 
-    /// Whether a stream is open.
+    /// Returns true if the client has an open stream.
     pub(crate) fn has_open_stream(&self) -> bool {
         !self.lock().streams.is_empty()
     }
 
-    /// What there is for a stream.
+    /// Takes the next message for `stream`.
     pub(crate) fn take(&self, stream: u64) -> NextMessage {
         let mut state = self.lock();
         if !state.streams.contains(&stream) {
@@ -171,14 +189,16 @@ impl Mailbox {
         state.remove(0).map_or(NextMessage::NoneYet, |queued| NextMessage::Message(queued.message))
     }
 
-    /// Moves the client on to the lists of `now`. Returns those it knew, if this stream is the one to tell it.
+    /// Records that the client is told of the lists of `now`. Returns the generations it knew before, or
+    /// `None` if another stream is the one to tell it.
     pub(crate) fn catch_up(&self, stream: u64, now: Generation) -> Option<Generation> {
         let mut state = self.lock();
         let tells = state.streams.last() == Some(&stream);
         tells.then(|| std::mem::replace(&mut state.seen, now))
     }
 
-    /// Ends when there may be something new. To be had before looking.
+    /// Completes at the next change. Call it before [`Mailbox::take`]: a change between the two would be
+    /// missed otherwise.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
@@ -258,7 +278,11 @@ mod tests {
         }
         let mailbox = mailbox();
         mailbox.open_stream();
-        assert_eq!(mailbox.post(None, vec![b'x'; 2 * MAX_BYTES].into()), Posted::Queued, "large, but alone");
+        assert_eq!(
+            mailbox.post(None, vec![b'x'; 2 * MAX_BYTES].into()),
+            Posted::Queued,
+            "a single message above the limit is queued"
+        );
         let topics: Vec<_> = (0..2 * MAX_MESSAGES).map(|n| n.to_string()).collect();
         let unread = Mailbox::new(2, None, Generation::default());
         assert!(topics.iter().any(|replaces| unread.post(Some(replaces), "x".into()) == Posted::Dropped));

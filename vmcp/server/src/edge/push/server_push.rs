@@ -1,4 +1,4 @@
-//! [`ServerPush`]: the state that streams and subscriptions share.
+//! [`ServerPush`]: the state that push streams and subscriptions share.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use super::downstream_router::DownstreamRouter;
 use crate::edge::session::sessions::Sessions;
 use crate::engine::Engine;
 
-/// The shared state behind all streams and subscriptions of this process.
+/// The state behind all push streams and subscriptions of this process.
 pub(crate) struct ServerPush {
     pub(crate) engine: Engine,
     pub(crate) router: Arc<DownstreamRouter>,
     pub(crate) sessions: Arc<Sessions>,
-    /// Cancelled when the server shuts down: all streams end then.
+    /// Cancelled at shutdown; ends all push streams.
     pub(crate) closing: CancellationToken,
 }
 
 impl ServerPush {
-    /// Frees everything that belongs to a session that has ended, here and at the backends.
+    /// Frees all that an ended session holds, in this process and at the backends.
     pub(crate) fn end_session(&self, session: SessionId) {
         self.router.end_session(session);
         for backend in self.engine.snapshot().backends.values() {
@@ -27,7 +27,8 @@ impl ServerPush {
         }
     }
 
-    /// Frees what was registered of a session that its client ended in the same moment.
+    /// Frees what was registered for a session that its client ended concurrently. Call after each
+    /// registration: the end may have come between the check of the session id and the registration.
     pub(crate) fn release_if_ended(&self, session: SessionId) {
         if self.sessions.has_ended(session) {
             self.router.end_session(session);

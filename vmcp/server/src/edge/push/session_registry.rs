@@ -1,5 +1,7 @@
-//! What this process keeps of legacy sessions, beyond what their ids hold: only of those that listen, subscribe or chose
-//! a log level here.
+//! [`SessionRegistry`]: state of legacy sessions that this process keeps in memory.
+//!
+//! A session is sealed into its id, so most sessions need no memory here. Registered are only those that
+//! opened a stream, subscribed to a resource or chose a log level in this process.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
@@ -12,36 +14,40 @@ use vmcp_wire::level::Level;
 use super::mailbox::Mailbox;
 use crate::engine::Generation;
 
-/// Sessions of which something is registered. Of more, one that does not listen is evicted, as if its client had done nothing.
+/// Registered sessions; one more evicts another: the first to expire among those without a stream, or any if
+/// all have one.
 const MAX_SESSIONS: usize = 100_000;
 
-/// The backends of a snapshot.
+/// The backends of a snapshot, by name.
 pub(crate) type Backends = Arc<BTreeMap<Arc<str>, Backend>>;
 
-/// What is registered of one session.
+/// The state of one session in this process.
 #[derive(Debug)]
 pub(crate) struct RegisteredSession {
     pub(crate) session: SessionId,
-    /// When the session ends, in seconds since 1970.
+    /// End of the session, in seconds since 1970.
     expires: u64,
     pub(crate) mailbox: Arc<Mailbox>,
+    /// The level of `logging/setLevel`; `None` if the client never set one.
     level: Mutex<Option<Level>>,
-    /// Those who were announced_to that the session listens.
+    /// The backends that were told that this session has an open stream; `None` while it has none.
     announced_to: Mutex<Option<Backends>>,
 }
 
 impl RegisteredSession {
-    /// The log level that the client asked for.
+    /// Returns the log level that the client set.
     pub(crate) fn level(&self) -> Option<Level> {
         *self.level.lock()
     }
 
-    /// Notes the log level.
+    /// Stores the log level.
     pub(crate) fn set_level(&self, level: Level) {
         *self.level.lock() = Some(level);
     }
 
-    /// Tells the backends whether the session listens, if that has changed. To be called after anything that may have.
+    /// Tells backends that the session opened or closed its streams, if that changed: only while a stream is
+    /// open do backends hold a push stream of their own for it. Call after each change of the streams or of
+    /// the backends; each backend hears `true` and `false` in pairs.
     pub(crate) fn announce_listening(&self, backends: &Backends) {
         let mut announced_to = self.announced_to.lock();
         let now = self.mailbox.has_open_stream().then(|| Arc::clone(backends));
@@ -62,7 +68,7 @@ impl RegisteredSession {
     }
 }
 
-/// All that is registered.
+/// The registered sessions of this process.
 #[derive(Debug, Default)]
 pub(crate) struct SessionRegistry {
     all: Mutex<HashMap<SessionId, Arc<RegisteredSession>>>,
@@ -70,17 +76,18 @@ pub(crate) struct SessionRegistry {
 }
 
 impl SessionRegistry {
-    /// A number for a mailbox.
+    /// Returns a mailbox number that this process has not used before.
     pub(crate) fn next_mailbox_number(&self) -> u64 {
         self.last_number.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// What is registered of a session.
+    /// Returns the registration of a session.
     pub(crate) fn get(&self, session: SessionId) -> Option<Arc<RegisteredSession>> {
         self.lock().get(&session).cloned()
     }
 
-    /// What is registered of a session from now on; and the one that had to be evicted for it.
+    /// Returns the registration of a session, made if there is none, and the one evicted for it from a full
+    /// registry.
     pub(crate) fn register(
         &self,
         session: SessionId,
@@ -93,6 +100,8 @@ impl SessionRegistry {
         }
         let mut evicted = None;
         if all.len() >= MAX_SESSIONS {
+            // Sessions without a stream go first: evicting them costs the client a log level or a queued
+            // update only.
             let silent = all.values().filter(|registered| !registered.mailbox.has_open_stream());
             let first = silent.min_by_key(|registered| registered.expires).or_else(|| all.values().next());
             evicted = first.map(|registered| registered.session).and_then(|session| all.remove(&session));
@@ -108,7 +117,8 @@ impl SessionRegistry {
         (registered, evicted)
     }
 
-    /// Forgets a session of which nothing is worth keeping; `subscribes` says whether the owner of a mailbox does.
+    /// Removes a registration that nothing uses: no stream, no subscription, no log level. `subscribes` tells
+    /// whether a mailbox has subscriptions.
     pub(crate) fn remove_if_unused(
         &self,
         registered: Arc<RegisteredSession>,
@@ -116,7 +126,8 @@ impl SessionRegistry {
     ) {
         let (session, mut all) = (registered.session, self.lock());
         drop(registered);
-        // Whoever is about to do something with it has got it from here.
+        // Every user of a registration holds an `Arc` of it. With the map locked and one reference left, no
+        // task can be about to open a stream on it.
         let unused = |registered: &Arc<RegisteredSession>| {
             let idle = Arc::strong_count(registered) == 1 && registered.level().is_none();
             idle && !registered.mailbox.has_open_stream() && !subscribes(registered.mailbox.number)
@@ -126,12 +137,12 @@ impl SessionRegistry {
         }
     }
 
-    /// Takes out what is registered of a session that has ended.
+    /// Removes and returns the registration of a session that ended.
     pub(crate) fn remove(&self, session: SessionId) -> Option<Arc<RegisteredSession>> {
         self.lock().remove(&session)
     }
 
-    /// The sessions that have expired.
+    /// Returns the sessions whose lifetime is over.
     pub(crate) fn expired(&self, now: u64) -> Vec<SessionId> {
         self.lock()
             .values()
@@ -140,7 +151,7 @@ impl SessionRegistry {
             .collect()
     }
 
-    /// Everything.
+    /// Returns all registrations.
     pub(crate) fn all(&self) -> Vec<Arc<RegisteredSession>> {
         self.lock().values().cloned().collect()
     }

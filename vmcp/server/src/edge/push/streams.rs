@@ -1,4 +1,8 @@
-//! Streams of what belongs to no request: the GET stream of a legacy session, and `subscriptions/listen`.
+//! [`PushStream`]: a stream of messages that belong to no request.
+//!
+//! Two kinds: the GET stream of a legacy session ([`session_stream`]) and the answer to
+//! `subscriptions/listen` of a modern client ([`listen_stream`]). Both take messages from a [`Mailbox`] and
+//! add `list_changed` notifications when a new snapshot changes a list.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +28,7 @@ use crate::edge::session::peer::Peer;
 use crate::engine::Generation;
 use crate::route::{Caller, tasks};
 
-/// What a legacy session hears on a stream, from now on until it ends or the server closes.
+/// Opens a push stream of a legacy session; it ends with the session or at shutdown.
 pub(crate) fn session_stream(
     push: &Arc<ServerPush>,
     session: SessionId,
@@ -36,14 +40,15 @@ pub(crate) fn session_stream(
     let mut stream = PushStream::new(push, mailbox, generations, CancellationToken::new());
     stream.lists = WatchedLists { tools: true, resources: true, prompts: true };
     registered.announce_listening(&push.engine.snapshot().backends);
-    // It may have been ended while it opened the stream.
+    // The session may have been ended between the check of its id and the registration above.
     push.release_if_ended(session);
     stream.registered = Some(registered);
     stream.into_stream()
 }
 
-/// What a modern client hears on `subscriptions/listen`: first what was accepted of the filter in `params`, at last a
-/// result, all of it tagged with the `id` of the request. `cancel` ends it without one.
+/// Opens the stream of a `subscriptions/listen` request: first an acknowledgement with the accepted part of
+/// the filter in `params`, then messages, at last a result. Each carries `id`, the id of the request.
+/// `cancel` ends the stream without a result.
 pub(crate) fn listen_stream(
     push: &Arc<ServerPush>,
     peer: &Peer,
@@ -71,18 +76,22 @@ pub(crate) fn listen_stream(
     stream.into_stream()
 }
 
+/// One open stream and the state of its messages.
 struct PushStream {
     push: Arc<ServerPush>,
-    /// None for `subscriptions/listen`.
+    /// The registration of the session; `None` for `subscriptions/listen`.
     registered: Option<Arc<RegisteredSession>>,
     mailbox: Arc<Mailbox>,
+    /// The number of this stream in its mailbox.
     id: u64,
     lists: WatchedLists,
     generations: watch::Receiver<Generation>,
-    /// Finds out what can be accepted. Nothing is sent before.
+    /// Determines the accepted part of the filter; nothing is sent before it completes.
     opening: Option<BoxFuture<'static, ListenFilter>>,
+    /// Messages to send before the mailbox is looked at again.
     queue: VecDeque<Bytes>,
     cancel: CancellationToken,
+    /// True once the stream ends after `queue`.
     done: bool,
 }
 
@@ -111,6 +120,7 @@ impl PushStream {
         stream::unfold(self, |mut stream| async move { stream.next().await.map(|message| (message, stream)) })
     }
 
+    /// Returns the next message; `None` at the end of the stream.
     async fn next(&mut self) -> Option<Bytes> {
         let mailbox = Arc::clone(&self.mailbox);
         let closing = self.push.closing.clone();
@@ -131,6 +141,7 @@ impl PushStream {
                 self.opening = None;
                 continue;
             }
+            // Registered before `take` looks, so that a message posted in between wakes the `select!` below.
             let changed = mailbox.changed();
             match mailbox.take(self.id) {
                 NextMessage::Message(message) => return Some(message),
@@ -156,7 +167,8 @@ impl PushStream {
         }
     }
 
-    /// However many generations went by, a client hears once about each list that changed.
+    /// Queues one `list_changed` for each watched list that changed since the client was last told, however
+    /// many snapshots went by.
     fn note_changes(&mut self) {
         let now = *self.generations.borrow_and_update();
         let Some(seen) = self.mailbox.catch_up(self.id, now) else { return };
@@ -172,6 +184,7 @@ impl PushStream {
         }
     }
 
+    /// Ends the stream; `subscriptions/listen` gets its result first.
     fn finish(&mut self) {
         self.done = true;
         if let Some(id) = self.mailbox.subscription() {
@@ -194,13 +207,14 @@ impl Drop for PushStream {
     }
 }
 
+/// Encodes the acknowledgement of `subscriptions/listen`.
 fn acknowledged(mailbox: &Mailbox, accepted: &ListenFilter) -> Option<Bytes> {
     let id = mailbox.subscription()?;
     let params = format!(r#"{{"notifications":{},{}}}"#, accepted.to_json(), subscription_tag(id));
     Some(rpc::notification(methods::ACKNOWLEDGED, Some(JsonRope::from(params))).into())
 }
 
-/// The `_meta` entry that says which subscription a message belongs to.
+/// Writes the `_meta` entry that names the subscription of a message.
 fn subscription_tag(id: &RawValue) -> String {
     format!(r#""{}":{{"{}":{id}}}"#, meta::META, meta::SUBSCRIPTION_ID)
 }

@@ -1,4 +1,4 @@
-//! `resources/subscribe` and `resources/unsubscribe` of legacy sessions.
+//! Handlers of `resources/subscribe` and `resources/unsubscribe`, which only legacy sessions have.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crate::engine::Snapshot;
 use crate::identity::Identity;
 use crate::route::Answer;
 
-/// `resources/subscribe`.
+/// Handles `resources/subscribe`: subscribes the session at the backend and registers it. A second
+/// subscription to the same URI is answered without asking the backend.
 pub(crate) async fn subscribe(push: &ServerPush, peer: &Peer, params: &Object<'_>) -> Answer {
     let (Some(session), Some(uri)) = (peer.session, params.get_str("uri")) else { return no_uri() };
     let snapshot = push.engine.snapshot();
@@ -34,7 +35,7 @@ pub(crate) async fn subscribe(push: &ServerPush, peer: &Peer, params: &Object<'_
                 if matches!(outcome, RpcOutcome::Result(_)) {
                     reservation.confirm(backend.clone());
                 }
-                // Whatever the era of the backend, an empty result is one of the client's own.
+                // An empty result is the same in both eras; an own one needs no translation.
                 match outcome {
                     RpcOutcome::Result(_) => Answer::own(empty_object().to_owned()),
                     RpcOutcome::Error(error) => {
@@ -46,18 +47,19 @@ pub(crate) async fn subscribe(push: &ServerPush, peer: &Peer, params: &Object<'_
         },
         Err(full) => Answer::error(&RpcError::new(codes::INVALID_REQUEST, full.to_string())),
     };
-    // It may have been ended meanwhile.
+    // The session may have been ended while the backend confirmed.
     push.release_if_ended(session);
     push.router.forget_if_unused(registered);
     answer
 }
 
-/// `resources/unsubscribe`. To end what does not exist is no mistake.
+/// Handles `resources/unsubscribe`. A subscription that does not exist is no error.
 pub(crate) fn unsubscribe(push: &ServerPush, peer: &Peer, params: &Object<'_>) -> Answer {
     let (Some(session), Some(uri)) = (peer.session, params.get_str("uri")) else { return no_uri() };
     if let Some(registered) = push.router.sessions.get(session) {
         let topics = &push.router.topics;
-        // Whoever has the resource by now: it was subscribed to where it was then.
+        // The subscription is found by URI among the client's own, not by the resource's present backend:
+        // another backend may own the URI by now.
         for topic in topics.topics_of(registered.mailbox.number) {
             if topic.kind == TopicKind::Resource && *topic.name == *uri {
                 topics.remove(registered.mailbox.number, &topic);
@@ -72,6 +74,7 @@ fn no_uri() -> Answer {
     Answer::error(&RpcError::new(codes::INVALID_PARAMS, "`params.uri` must be a string"))
 }
 
+/// Returns the topic and the backend of a resource that `identity` may see.
 pub(crate) fn resource<'a>(
     snapshot: &'a Snapshot,
     identity: Identity,

@@ -1,5 +1,8 @@
-//! Who hears of which resource and which task, by backend and name. Backends count; what is counted_at there is given back
-//! when its subscriber leaves here, however it leaves.
+//! [`TopicRegistry`]: subscriptions of clients to resources and tasks, by backend and name.
+//!
+//! Backends count references: two clients of one resource are one upstream subscription. Each registered
+//! subscription therefore remembers the [`Backend`] at which it is counted, and gives its reference back when
+//! it is removed, whatever the reason.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -9,28 +12,32 @@ use vmcp_backend::Backend;
 
 use super::mailbox::Mailbox;
 
-/// Subscriptions of one client, and of all.
+/// Subscriptions of one client; one more is refused.
 const MAX_PER_CLIENT: usize = 1000;
+/// Subscriptions of all clients of this process; one more is refused.
 const MAX_SUBSCRIPTIONS: usize = 100_000;
 
-/// What somebody hears of.
+/// A resource or a task that clients can subscribe to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Topic {
     pub(crate) kind: TopicKind,
-    /// The backend that has it.
+    /// The name of the backend that has the resource or the task.
     pub(crate) backend: Arc<str>,
-    /// The URI or the task's id, as the backend spells it.
+    /// The URI or the task id, as the backend spells it.
     pub(crate) name: Arc<str>,
 }
 
+/// The kind of a [`Topic`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum TopicKind {
+    /// Updated by `notifications/resources/updated`.
     Resource,
+    /// Updated by `notifications/tasks`.
     Task,
 }
 
 impl Topic {
-    /// Gives back what was counted_at.
+    /// Gives one reference back to the backend.
     fn release(&self, backend: &Backend) {
         match self.kind {
             TopicKind::Resource => backend.unsubscribe(&self.name),
@@ -39,39 +46,41 @@ impl Topic {
     }
 }
 
-/// One client that hears of a topic.
+/// The subscription of one client to one topic.
 #[derive(Debug, Clone)]
 pub(crate) struct Subscriber {
     pub(crate) mailbox: Arc<Mailbox>,
-    /// Where it is counted_at; none as long as the backend has not agreed.
+    /// The backend that counts this subscription; `None` until the backend has confirmed it.
     pub(crate) counted_at: Option<Backend>,
+    /// Tells this subscription from a later one of the same client to the same topic.
     serial: u64,
 }
 
-/// Why somebody cannot subscribe.
+/// A subscription beyond a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SubscriptionLimit {
-    #[error("at most {MAX_PER_CLIENT} subscriptions; unsubscribe from others first")]
+    #[error("a client may have at most {MAX_PER_CLIENT} subscriptions; unsubscribe from others first")]
     OfClient,
-    #[error("this server has no room for more subscriptions")]
+    #[error("this server has reached its limit of {MAX_SUBSCRIPTIONS} subscriptions; try again later")]
     OfProcess,
 }
 
-/// All subscriptions of this process.
+/// The subscriptions of this process.
 #[derive(Debug, Default)]
 pub(crate) struct TopicRegistry(Mutex<RegistryState>);
 
 #[derive(Debug, Default)]
 struct RegistryState {
     subscribers: HashMap<Topic, Vec<Subscriber>>,
-    /// By the numbers of mailboxes.
+    /// Topics by [`Mailbox::number`].
     of_mailbox: HashMap<u64, Vec<Topic>>,
     count: usize,
     last_serial: u64,
 }
 
 impl TopicRegistry {
-    /// Makes room for a subscription; `None` when there is such a one already. What comes from now on reaches the client.
+    /// Reserves a subscription; `None` if the client already has it. The reservation already receives
+    /// updates, so none is lost between the backend's confirmation and [`Reservation::confirm`].
     pub(crate) fn reserve(
         self: &Arc<Self>,
         mailbox: &Arc<Mailbox>,
@@ -96,19 +105,19 @@ impl TopicRegistry {
         Ok(Some(Reservation { topics: Arc::clone(self), topic, number: mailbox.number, serial }))
     }
 
-    /// Those who hear of a topic.
+    /// Returns the mailboxes of all subscribers of a topic.
     pub(crate) fn subscribers(&self, topic: &Topic) -> Vec<Arc<Mailbox>> {
         let state = self.lock();
         let subscribers = state.subscribers.get(topic).into_iter().flatten();
         subscribers.map(|subscriber| Arc::clone(&subscriber.mailbox)).collect()
     }
 
-    /// The topics that a client hears of.
+    /// Returns the topics that the mailbox `number` is subscribed to.
     pub(crate) fn topics_of(&self, number: u64) -> Vec<Topic> {
         self.lock().of_mailbox.get(&number).cloned().unwrap_or_default()
     }
 
-    /// Ends a subscription.
+    /// Removes a subscription and gives its reference back to the backend.
     pub(crate) fn remove(&self, number: u64, topic: &Topic) {
         let removed = self.lock().remove(number, topic);
         if let Some(Subscriber { counted_at: Some(backend), .. }) = removed {
@@ -116,14 +125,15 @@ impl TopicRegistry {
         }
     }
 
-    /// Ends all subscriptions of a client.
+    /// Removes all subscriptions of the mailbox `number`.
     pub(crate) fn remove_all(&self, number: u64) {
         for topic in self.topics_of(number) {
             self.remove(number, &topic);
         }
     }
 
-    /// All that is counted_at at a backend that `is_current` does not know.
+    /// Returns the subscriptions counted at a backend that `is_current` rejects: one that a reload replaced
+    /// or removed.
     pub(crate) fn outdated(&self, is_current: impl Fn(&Topic, &Backend) -> bool) -> Vec<(Topic, Subscriber)> {
         let state = self.lock();
         let all = state.subscribers.iter().flat_map(|(topic, all)| all.iter().map(move |one| (topic, one)));
@@ -133,11 +143,13 @@ impl TopicRegistry {
         outdated.map(|(topic, one)| (topic.clone(), one.clone())).collect()
     }
 
-    /// Notes that a subscription is counted_at by `backend` now.
+    /// Records that `backend` now counts the subscription.
     pub(crate) fn recount(&self, topic: &Topic, subscriber: &Subscriber, backend: Backend) {
         self.count(topic, subscriber.serial, backend);
     }
 
+    /// Records the backend that counts a subscription, or gives the reference back if the subscription is
+    /// gone.
     fn count(&self, topic: &Topic, serial: u64, backend: Backend) {
         let mut state = self.lock();
         let subscribers = state.subscribers.get_mut(topic).into_iter().flatten();
@@ -145,7 +157,8 @@ impl TopicRegistry {
             subscriber.counted_at = Some(backend);
             return;
         }
-        // It was ended meanwhile.
+        // The client ended the subscription meanwhile. The lock is released first: the backend may take locks
+        // of its own.
         drop(state);
         topic.release(&backend);
     }
@@ -156,6 +169,7 @@ impl TopicRegistry {
 }
 
 impl RegistryState {
+    /// Removes a subscription from both maps.
     fn remove(&mut self, number: u64, topic: &Topic) -> Option<Subscriber> {
         let subscribers = self.subscribers.get_mut(topic)?;
         let at = subscribers.iter().position(|subscriber| subscriber.mailbox.number == number)?;
@@ -174,7 +188,7 @@ impl RegistryState {
     }
 }
 
-/// A subscription that its backend has not agreed to yet; gone when dropped.
+/// A subscription that its backend has not confirmed yet. Dropping it removes the subscription.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     topics: Arc<TopicRegistry>,
@@ -184,7 +198,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// The backend has counted_at it.
+    /// Records that `backend` confirmed the subscription and counts it.
     pub(crate) fn confirm(self, backend: Backend) {
         self.topics.count(&self.topic, self.serial, backend);
     }

@@ -1,4 +1,5 @@
-//! Upkeep of server push: follows the configuration and the clock.
+//! Background task of server push: renews subscriptions after a reload of the configuration and removes
+//! expired sessions.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -11,12 +12,12 @@ use super::server_push::ServerPush;
 use super::topics::TopicKind;
 use crate::edge::session::random;
 
-/// How often sessions that have expired are looked for.
+/// Interval at which expired sessions are removed.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
-/// Subscriptions that are renewed side by side.
+/// Subscriptions that are renewed concurrently.
 const MAX_CONCURRENT_RENEWALS: usize = 16;
 
-/// Follows the configuration and the clock, for as long as there is an edge.
+/// Runs until the [`ServerPush`] is dropped or the engine stops.
 pub(crate) async fn run(push: Weak<ServerPush>) {
     let Some(mut configurations) = push.upgrade().map(|push| push.engine.configurations()) else { return };
     let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
@@ -28,6 +29,7 @@ pub(crate) async fn run(push: Weak<ServerPush>) {
                 Err(_) => return,
             },
         };
+        // Upgraded for one round only: the task must not keep the state alive.
         let Some(push) = push.upgrade() else { return };
         if reconfigured {
             renew(&push).await;
@@ -38,7 +40,8 @@ pub(crate) async fn run(push: Weak<ServerPush>) {
     }
 }
 
-/// Moves subscriptions, and what backends know of sessions, to the backends of the present configuration.
+/// Moves subscriptions, and the registrations of sessions, to the backends of the present configuration. A
+/// subscription whose new backend refuses it is removed.
 async fn renew(push: &ServerPush) {
     let backends = Arc::clone(&push.engine.snapshot().backends);
     for registered in push.router.sessions.all() {

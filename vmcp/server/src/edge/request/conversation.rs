@@ -1,8 +1,9 @@
-//! One request from its begin to its answer, as its client sees it: what the backend sends before the answer, in order, and
-//! then the answer. Transports poll it and write what it yields.
+//! [`Conversation`]: one request as its client sees it: messages of the backend before the answer, in order,
+//! then the answer.
 //!
-//! It runs in whoever polls it; no task stands behind it. A client of an earlier revision that goes away does not cancel
-//! its request by that, so what is left of the work is then run to its end by a task.
+//! A conversation is a stream that its transport polls; no task runs it. A legacy client that disconnects has
+//! not cancelled its request, so dropping the conversation spawns a task for the rest of the work. Dropping
+//! the conversation of a modern client cancels the request.
 
 mod client;
 
@@ -38,35 +39,35 @@ use crate::route::Caller;
 use crate::telemetry::traces::TraceContext;
 use client::{Client, ResumedRequest};
 
-/// Messages of one request that wait for a slow client; then the backend waits.
+/// Events of one request that wait for a slow client; beyond them the backend waits (backpressure).
 const EVENT_QUEUE: usize = 64;
 
-/// What goes to the client next.
+/// The next item for the client.
 #[derive(Debug)]
 pub(crate) enum ConversationItem {
     /// A message before the answer: a notification or a question.
     Message(Vec<u8>),
-    /// The answer, which is the end.
+    /// The answer; the last item.
     Answer(EncodedResponse),
 }
 
-/// A request under way; a stream of [`ConversationItem`]s.
+/// A request in flight; a stream of [`ConversationItem`]s.
 pub(crate) struct Conversation {
     client: Client,
     call: RunningCall,
-    /// Questions that a client of an earlier revision has on its screen.
+    /// Questions that a legacy client has not answered yet.
     open: Vec<OpenQuestion>,
 }
 
-/// A question, and the way back to the backend.
+/// A question to the client, with the channel that answers the backend.
 struct OpenQuestion {
     asked: PendingQuestion,
     answer: oneshot::Sender<RpcOutcome>,
 }
 
 impl Conversation {
-    /// Begins to serve `request`, which came as `message` from `peer`. With `streams` the client takes messages before the
-    /// answer.
+    /// Begins to serve `request`, which came as `message` from `peer`. With `streams` the client accepts
+    /// messages before the answer.
     pub(crate) async fn begin(
         edge: &Arc<Edge>,
         peer: Peer,
@@ -101,7 +102,7 @@ impl Conversation {
         let cancel = CancellationToken::new();
         let mut facts = peer.client.clone();
         if peer.era == Era::Legacy && !streams {
-            // Who takes no stream cannot be asked on one, whatever it declared.
+            // A client that accepts no stream cannot be asked on one, whatever capabilities it declared.
             facts.capabilities = None;
         }
         let caller = Caller {
@@ -109,7 +110,8 @@ impl Conversation {
             era: peer.era,
             client: facts,
             trace,
-            // On stdio a modern client has one too, by which it cancels; to backends it means state kept for it.
+            // On stdio a modern client has a session too, for cancellation; to backends a session would mean
+            // state.
             session: peer.session.filter(|_| peer.era == Era::Legacy),
             events: streams.then_some(sender),
             cancel: cancel.clone(),
@@ -120,14 +122,14 @@ impl Conversation {
         Self { client, call: RunningCall::new(Box::pin(work), events, cancel), open: Vec::new() }
     }
 
-    /// A request that carries what cannot be taken.
+    /// Answers a request whose `requestState` cannot be used.
     fn refused(client: Client, request: &Request<'_>, message: String) -> Self {
         let answer =
             EncodedResponse::error(client.era, request.id, &RpcError::new(codes::INVALID_PARAMS, message));
         Self { client, call: RunningCall::answered(Some(answer)), open: Vec::new() }
     }
 
-    /// Goes on with a call that waited for this request.
+    /// Resumes a parked call with the answers that this request carries.
     fn resume(mut client: Client, mut call: RunningCall, request: &Request<'_>, params: &Params<'_>) -> Self {
         let responses =
             params.object.get(INPUT_RESPONSES).and_then(|responses| Object::parse(responses).ok());
@@ -142,7 +144,7 @@ impl Conversation {
         Self { client, call, open: Vec::new() }
     }
 
-    /// Lets the call wait until the client has answered what it is asked with this answer.
+    /// Parks the call and returns the `input_required` answer that carries its open questions.
     fn park(&mut self) -> EncodedResponse {
         let result = self.call.input_requests.result();
         let call = std::mem::replace(&mut self.call, RunningCall::answered(None));
@@ -154,14 +156,15 @@ impl Conversation {
         self.client.ask_for_input(result, sealed)
     }
 
-    /// Passes on what the client answered, and takes back what nobody waits for any more.
+    /// Forwards answers of the client to the backend. Returns a cancellation for the client if the backend no
+    /// longer waits for an answer.
     fn poll_questions(&mut self, cx: &mut Context<'_>) -> Option<Vec<u8>> {
         let mut at = 0;
         while let Some(question) = self.open.get_mut(at) {
             if let Poll::Ready(outcome) = question.asked.poll(cx) {
                 let question = self.open.swap_remove(at);
                 if let Some(outcome) = outcome {
-                    // The backend may have gone this moment.
+                    // The backend may have gone in the meantime.
                     let _ = question.answer.send(outcome);
                 }
             } else if question.answer.poll_closed(cx).is_ready() {
@@ -173,7 +176,8 @@ impl Conversation {
         None
     }
 
-    /// What an event is for the client. A question that it cannot be asked is dropped, which tells the backend.
+    /// Encodes an event for the client. A question that the client cannot be asked is dropped, which tells
+    /// the backend; one to a modern client is collected for the `input_required` answer.
     fn message(&mut self, event: Event) -> Option<Vec<u8>> {
         match event {
             Event::Notification(message) => self.client.notification(&message),
@@ -212,14 +216,15 @@ impl Stream for Conversation {
                         return Poll::Ready(Some(ConversationItem::Message(message)));
                     }
                 }
-                // All that the backend asked so far is asked at once.
+                // The backend waits and no event is left: everything it asked so far goes into one
+                // `input_required` answer.
                 _ if !this.call.input_requests.is_empty() => {
                     return Poll::Ready(Some(ConversationItem::Answer(this.park())));
                 }
                 _ => return Poll::Pending,
             }
         }
-        // What was sent before the work ended goes before its answer; a question is too late.
+        // Notifications that the backend sent before its answer still precede it; a question is too late.
         while let Ok(event) = this.call.events.try_recv() {
             if let Event::Notification(message) = event
                 && let Some(message) = this.client.notification(&message)
@@ -227,6 +232,7 @@ impl Stream for Conversation {
                 return Poll::Ready(Some(ConversationItem::Message(message)));
             }
         }
+        // Questions that are still open are withdrawn before the answer.
         if let Some(question) = this.open.pop() {
             return Poll::Ready(Some(ConversationItem::Message(question.asked.cancellation())));
         }
@@ -241,6 +247,7 @@ impl Stream for Conversation {
 
 impl Drop for Conversation {
     fn drop(&mut self) {
+        // Modern clients cancel by closing the stream; the dropped work cancels its token.
         if self.client.era == Era::Legacy
             && let Some(work) = self.call.work.take()
             && let Ok(runtime) = Handle::try_current()

@@ -1,4 +1,4 @@
-//! From a request to its answer, whatever carried it.
+//! Dispatches a request to its handler by method, and encodes the answer in the terms of the client's era.
 
 use std::sync::Arc;
 
@@ -30,22 +30,22 @@ use crate::identity::Identity;
 use crate::route::{self, Answer, Caller};
 use crate::telemetry::traces;
 
-/// How long a client may take to answer what a backend asks, in seconds.
+/// Lifetime of a sealed `requestState`, in seconds: the time a client has to answer the backend's questions.
 const STATE_LIFETIME_SECS: u64 = 10 * 60;
 
-/// What a modern client carried back for its backend.
+/// A backend's own `requestState`, as a modern client carried it back.
 #[derive(Debug)]
 pub(crate) struct RelayedState {
     pub(crate) backend: Arc<str>,
     pub(crate) state: String,
 }
 
-/// What a state that is sealed for this request is bound to.
+/// Returns the identity and request that a state is bound to: it opens for the same caller and call only.
 pub(crate) fn binding(identity: Identity, request: &Request<'_>, params: &Params<'_>) -> Binding {
     Binding { identity: identity.digest(), request: request_state::digest(&request.method, &params.object) }
 }
 
-/// Runs one request to its end, in a span of its own, within the reach of `notifications/cancelled`.
+/// Runs one request to its end, in a span of its own and cancellable by `notifications/cancelled`.
 pub(crate) async fn run(
     edge: &Edge,
     peer: &Peer,
@@ -67,7 +67,7 @@ pub(crate) async fn run(
     );
     traces::continue_trace(&span, &caller.trace);
     let caller = Caller { trace: traces::outgoing(&span, &caller.trace), ..caller };
-    // A client that closes the connection drops this future; the backend is told.
+    // A client that closes its connection drops this future; the guard then cancels the call at the backend.
     let _cancelled_when_dropped = caller.cancel.clone().drop_guard();
     let entered = peer.session.map(|session| edge.in_flight.enter(session, request.id, &caller.cancel));
     if let Some(None) = entered {
@@ -76,7 +76,7 @@ pub(crate) async fn run(
     handle(edge, peer, &request, &params, &caller, continues).instrument(span).await
 }
 
-/// Answers every request but `initialize` and `subscriptions/listen`, which belong to their transports.
+/// Answers any request except `initialize` and `subscriptions/listen`, which their transports handle.
 async fn handle(
     edge: &Edge,
     peer: &Peer,
@@ -126,14 +126,15 @@ async fn handle(
     encode(edge, peer, request, params, &answer)
 }
 
-/// The parameters with the backend's own state in place of ours.
+/// Replaces the sealed state in the parameters by the backend's own.
 fn with_backend_state(params: &Params<'_>, relayed: &RelayedState) -> Option<Box<RawValue>> {
     let mut edit = params.object.edit();
     edit.set(REQUEST_STATE, text::quoted(&relayed.state));
     edit.finish().into_raw().ok()
 }
 
-/// The answer in the terms of the client's era.
+/// Encodes an answer in the terms of the client's era. A result that needs no change is forwarded as the
+/// bytes that came.
 fn encode(
     edge: &Edge,
     peer: &Peer,
@@ -179,8 +180,8 @@ fn encode(
     }
 }
 
-/// What a client carries in place of the state of a backend that asks, if it has one. An error where the client must not
-/// get the result.
+/// Seals the state of a backend that asks for input; `None` if the result needs none. An error if the client
+/// did not declare what it would be asked.
 fn sealed_state(
     edge: &Edge,
     peer: &Peer,
@@ -207,24 +208,25 @@ fn sealed_state(
     }
 }
 
-/// A capability that the client would need to be asked all this, and did not declare.
+/// Returns a capability that the questions need and the client did not declare.
 fn missing_capability(peer: &Peer, question: &Object<'_>) -> Option<&'static str> {
     let requests = question.get(INPUT_REQUESTS).and_then(|requests| Object::parse(requests).ok())?;
     let answerable = AnswerableQuestions::read(peer.client.capabilities.as_deref());
     requests.iter().find_map(|(_, request)| {
         let request = Object::parse(request).unwrap_or_default();
         let (method, params) = (request.get_str("method").unwrap_or_default(), request.get("params"));
-        // A method that nobody knows belongs to an extension.
+        // A method without a known capability belongs to an extension.
         client_capabilities::required(&method, params).filter(|_| !answerable.allow(&method, params))
     })
 }
 
-/// The code of an error object.
+/// Returns the code of a JSON-RPC error object.
 fn code(error: &RawValue) -> i64 {
     let code = Object::parse(error).ok().and_then(|error| error.text("code")?.parse().ok());
     code.unwrap_or(codes::INTERNAL_ERROR)
 }
 
+/// Returns the error of a session with too many requests in flight.
 pub(crate) fn too_many_requests() -> RpcError {
     let message = format!(
         "too many requests at a time: at most {MAX_REQUESTS_PER_SESSION} in a session; wait for some to end"
@@ -232,6 +234,7 @@ pub(crate) fn too_many_requests() -> RpcError {
     RpcError::new(codes::INTERNAL_ERROR, message)
 }
 
+/// Returns the error of a result that cannot be put in the terms of the client's era.
 fn untranslatable(problem: &TranslateError) -> RpcError {
     RpcError::new(codes::INTERNAL_ERROR, problem.to_string())
 }

@@ -32,7 +32,8 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// An edge in front of `engine`, whose backends deliver to `router`. Needs a tokio runtime.
+    /// Creates the edge of `engine`, whose backends deliver to `router`. Spawns the upkeep task, so a tokio
+    /// runtime must be running.
     pub fn new(engine: Engine, router: Arc<DownstreamRouter>) -> Result<Arc<Edge>, KeyError> {
         let keys = SealingKeys::new(&engine.snapshot().config)?;
         let (sessions, closing) = (Arc::<Sessions>::default(), CancellationToken::new());
@@ -56,17 +57,18 @@ impl Edge {
         }))
     }
 
-    /// The engine behind it.
+    /// Returns the engine behind this edge.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Seals and opens what clients hand back to us.
+    /// Returns the keys that seal and open what clients hand back: session ids and request states.
     pub(crate) fn ring(&self) -> Arc<KeyRing> {
         self.keys.ring(&self.engine.snapshot().config)
     }
 
-    /// What the client of a session says without asking.
+    /// Handles a notification from a client: cancels a request, or tells backends that the client's roots
+    /// changed. Any other notification is ignored.
     pub(crate) fn notified(&self, session: SessionId, notification: &Notification<'_>) {
         match notification.method.as_ref() {
             methods::CANCELLED => {
@@ -85,7 +87,7 @@ impl Edge {
         }
     }
 
-    /// Ends all streams, so that connections can drain. Requests in flight go on.
+    /// Ends all push streams, so that connections can drain. Requests in flight go on.
     pub fn close(&self) {
         self.closing.cancel();
     }

@@ -1,4 +1,4 @@
-//! [`EncodedResponse`]: the encoded response to one request.
+//! [`EncodedResponse`]: the JSON-RPC response to one request, as bytes, with its HTTP status.
 
 use serde_json::value::RawValue;
 use vmcp_json::byte_rope::ByteRope;
@@ -7,21 +7,22 @@ use vmcp_wire::codes;
 use vmcp_wire::era::Era;
 use vmcp_wire::rpc::{self, RpcError};
 
-/// An answer, ready to be sent.
+/// A response as it goes to the client; the last form of an answer.
 #[derive(Debug)]
 pub(crate) struct EncodedResponse {
     /// The HTTP status; stdio has none.
     pub(crate) status: u16,
-    /// The JSON-RPC response.
+    /// The JSON-RPC message. In pieces, so that a large body of a backend is forwarded without a copy.
     pub(crate) body: ByteRope,
 }
 
 impl EncodedResponse {
+    /// Wraps a complete JSON-RPC message, with HTTP status 200.
     pub(crate) fn ok(body: impl Into<ByteRope>) -> Self {
         Self { status: 200, body: body.into() }
     }
 
-    /// An error of ours. The modern era has HTTP statuses for some.
+    /// Encodes an error of vmcp itself. The modern era has HTTP statuses for some codes.
     pub(crate) fn error(era: Era, id: &RawValue, error: &RpcError) -> Self {
         Self {
             status: codes::http_status(error.code, era),
@@ -29,7 +30,7 @@ impl EncodedResponse {
         }
     }
 
-    /// The answer to a violated internal invariant.
+    /// Returns the answer to a violated internal invariant, and logs it.
     pub(crate) fn internal_error() -> Self {
         tracing::error!("a request ended without an answer");
         let error = RpcError::new(codes::INTERNAL_ERROR, "internal error; see the server's log");

@@ -1,4 +1,4 @@
-//! How we introduce ourselves: `initialize` for legacy clients, `server/discover` for modern ones.
+//! Introduction of this server: `initialize` for legacy clients, `server/discover` for modern ones.
 
 use vmcp_wire::codes;
 use vmcp_wire::era::Revision;
@@ -14,10 +14,11 @@ use crate::edge::session::sessions;
 use crate::engine::Snapshot;
 use crate::identity::Identity;
 
-/// How long a modern client may keep our introduction. It changes with what the backends declare, which they seldom do.
+/// Cache hints of `server/discover`. The introduction changes with the capabilities of the backends, which is
+/// seldom.
 const DISCOVER_HINTS: Hints = Hints { ttl_ms: 10_000, scope: Scope::Public };
 
-/// Opens a session: the result of `initialize`, and the id to send along.
+/// Opens a session: returns it with the result of `initialize` and the sealed id for `Mcp-Session-Id`.
 pub(crate) fn initialize(edge: &Edge, params: &Params<'_>) -> Result<(Session, String, String), RpcError> {
     let invalid = |error: String| RpcError::new(codes::INVALID_PARAMS, error);
     let hello = ClientHello::parse(params).map_err(|error| invalid(error.to_string()))?;
@@ -38,12 +39,13 @@ pub(crate) fn initialize(edge: &Edge, params: &Params<'_>) -> Result<(Session, S
     Ok((session, id, result))
 }
 
-/// The result of `server/discover`.
+/// Returns the result of `server/discover`.
 pub(crate) fn discover(edge: &Edge, identity: Identity) -> String {
     let snapshot = edge.engine.snapshot();
     introduction(&snapshot, identity, Revision::MODERN).discover_result(&Revision::ALL, DISCOVER_HINTS)
 }
 
+/// Gathers the parts of the introduction from the snapshot.
 fn introduction(snapshot: &Snapshot, identity: Identity, revision: Revision) -> OwnIntroduction<'_> {
     OwnIntroduction {
         capabilities: snapshot.declaration(identity, revision),

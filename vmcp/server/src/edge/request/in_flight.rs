@@ -1,6 +1,8 @@
-//! Requests of legacy sessions that `notifications/cancelled` can reach. Modern clients close the stream instead.
+//! [`InFlightRequests`]: requests that `notifications/cancelled` can reach, by session and id.
 //!
-//! These requests outlive their connections, so the limit on connections does not bound them: those here do.
+//! Requests of legacy sessions outlive their connections, so the limit on connections does not bound them;
+//! the limits here do. On HTTP a modern client cancels by closing the stream; on stdio both eras cancel by
+//! notification.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -10,35 +12,37 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::SessionId;
 
-/// Requests of one session at a time.
+/// Requests of one session in flight; one more is refused.
 pub(crate) const MAX_REQUESTS_PER_SESSION: usize = 256;
-/// Requests of all sessions at a time.
+/// Requests of all sessions in flight; one more is refused.
 const MAX_REQUESTS: usize = 20_000;
 
-/// The requests under way.
+/// The requests in flight of this process.
 #[derive(Debug, Default)]
 pub(crate) struct InFlightRequests {
     table: Mutex<RequestTable>,
 }
 
+/// Requests in flight, by session.
 #[derive(Debug, Default)]
 struct RequestTable {
-    /// Counts requests, to tell those with the same id apart.
+    /// Number of the last request, to tell requests with the same id apart.
     entered: u64,
-    /// Those under way.
+    /// Requests in `sessions`, all together.
     count: usize,
     sessions: HashMap<SessionId, Vec<InFlightRequest>>,
 }
 
+/// One request in flight.
 #[derive(Debug)]
 struct InFlightRequest {
     number: u64,
-    /// As written.
+    /// The JSON-RPC id, as the client wrote it.
     id: Box<str>,
     token: CancellationToken,
 }
 
-/// Forgets its request when it is dropped.
+/// Removes its request from the table when dropped.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard {
     in_flight: Arc<InFlightRequests>,
@@ -47,7 +51,7 @@ pub(crate) struct InFlightGuard {
 }
 
 impl InFlightRequests {
-    /// Remembers a request until the guard is dropped; `None` when there are too many.
+    /// Registers a request until the returned guard is dropped; `None` at a limit.
     pub(crate) fn enter(
         self: &Arc<Self>,
         session: SessionId,
@@ -67,7 +71,7 @@ impl InFlightRequests {
         Some(InFlightGuard { in_flight: Arc::clone(self), session, number })
     }
 
-    /// Cancels a request, if it still runs; of several with the same id the last.
+    /// Cancels a request that is still in flight; of several with the same id the last.
     pub(crate) fn cancel(&self, session: SessionId, id: &RawValue) {
         let table = self.lock();
         let mut requests = table.sessions.get(&session).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! [`InputRequests`]: the questions of one call to a modern client.
+//! [`InputRequests`]: the questions that one call asks of a modern client, keyed as `inputRequests` has them.
 
 use vmcp_backend::{Question, RpcOutcome};
 use vmcp_json::json_rope::JsonRope;
@@ -6,22 +6,25 @@ use vmcp_json::object::Object;
 use vmcp_json::text;
 use vmcp_wire::keys::{INPUT_REQUESTS, RESULT_TYPE};
 
-/// Questions that one call may have open.
+/// Open questions of one call; a further one is dropped, which tells the backend.
 const MAX_QUESTIONS: usize = 32;
 
-/// What a call wants to know of its client.
+/// The open questions of one call.
 #[derive(Debug, Default)]
 pub(super) struct InputRequests {
+    /// Key and question, in the order they were asked.
     open: Vec<(String, Question)>,
+    /// Number of the newest key.
     last: u32,
 }
 
 impl InputRequests {
+    /// Returns true if no question is open.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Adds a question, unless there are too many.
+    /// Adds a question under a new key, unless [`MAX_QUESTIONS`] are open.
     pub(super) fn push(&mut self, question: Question) {
         if self.open.len() < MAX_QUESTIONS {
             self.last += 1;
@@ -29,19 +32,19 @@ impl InputRequests {
         }
     }
 
-    /// Passes on the answers that there are; the other questions stay open.
+    /// Hands the answers of a client to the backend; unanswered questions stay open under their keys.
     pub(super) fn answer(&mut self, responses: &Object<'_>) {
         let open = std::mem::take(&mut self.open);
         for (key, question) in open {
             match responses.get(&key).filter(|response| text::is_object(response.get())) {
-                // The backend may have taken the question back.
+                // The backend may have withdrawn the question.
                 Some(response) => drop(question.answer.send(RpcOutcome::result(response))),
                 None => self.open.push((key, question)),
             }
         }
     }
 
-    /// The questions as a result, without the state.
+    /// Encodes the open questions as an `input_required` result, without the state.
     pub(super) fn result(&self) -> JsonRope<'static> {
         let requests: Vec<String> = self.open.iter().map(|(key, question)| request(key, question)).collect();
         let requests = requests.join(",");

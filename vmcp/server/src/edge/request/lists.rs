@@ -1,4 +1,4 @@
-//! Pages of what the view shows.
+//! Pages of the list methods, cut from the view of the caller.
 
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_json::object::Object;
@@ -10,7 +10,7 @@ use vmcp_wire::rpc::RpcError;
 use crate::edge::session::peer::Peer;
 use crate::engine::Snapshot;
 
-/// The result of a list request, in pieces.
+/// Returns the result of a list request, in pieces.
 pub(super) fn page(
     snapshot: &Snapshot,
     peer: &Peer,
@@ -22,12 +22,12 @@ pub(super) fn page(
     Ok(list.page(after.as_deref(), peer.era, snapshot.server_info()).into_iter().collect())
 }
 
-/// The key behind which the page begins; none on the first one.
+/// Returns the key after which the page begins; `None` for the first page.
 fn after(list: List, params: &Object<'_>) -> Result<Option<String>, RpcError> {
     if params.get("cursor").is_none_or(|cursor| cursor.get() == "null") {
         return Ok(None);
     }
-    // A cursor that is no string is none of ours either.
+    // A cursor that is no string is not one of vmcp's either.
     let text = params.get_str("cursor").unwrap_or_default();
     let cursor = Cursor::decode(&text, list);
     cursor

@@ -1,4 +1,4 @@
-//! `logging/setLevel` of legacy sessions.
+//! Handler of `logging/setLevel`, which only legacy sessions have.
 
 use vmcp_json::object::Object;
 use vmcp_json::text::empty_object;
@@ -10,7 +10,7 @@ use super::edge::Edge;
 use crate::edge::session::peer::Peer;
 use crate::route::Answer;
 
-/// Notes the level for the session's requests, and tells the backends that already serve it.
+/// Stores the level for the session's later requests, and tells the backends that already serve the session.
 pub(super) fn set_level(edge: &Edge, peer: &Peer, params: &Object<'_>) -> Answer {
     let level = params.get_str("level").and_then(|level| Level::parse(&level));
     let (Some(session), Some(level)) = (peer.session, level) else {
@@ -23,7 +23,7 @@ pub(super) fn set_level(edge: &Edge, peer: &Peer, params: &Object<'_>) -> Answer
     for backend in edge.engine.snapshot().backends.values() {
         backend.set_log_level(session, level);
     }
-    // It may have been ended meanwhile.
+    // The session may have been ended concurrently.
     edge.push.release_if_ended(session);
     Answer::own(empty_object().to_owned())
 }

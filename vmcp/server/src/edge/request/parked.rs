@@ -1,6 +1,8 @@
-//! Calls of modern clients that wait for input. A legacy backend asks in the midst of a call; a modern client is asked with
-//! the answer to its request, and repeats the request when it knows. Meanwhile the call waits here, its work polled by a
-//! task, and the client carries a state that names it.
+//! [`ParkedCalls`]: calls of modern clients that wait for input.
+//!
+//! A legacy backend asks a question in the midst of a call. A modern client is asked by the answer to its
+//! request and repeats the request with its input. Meanwhile the call is parked here: a task polls its work,
+//! and the client carries a sealed state that names process and call.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -13,21 +15,23 @@ use vmcp_wire::sealed::request_state::Continuation;
 use super::running_call::RunningCall;
 use crate::edge::session::random::random;
 
-/// How long a call waits for its client.
+/// Time a parked call waits for its client; then it is dropped, which cancels it at the backend.
 pub(super) const PARKED_CALL_TIMEOUT: Duration = Duration::from_mins(5);
-/// Calls that may wait at once.
+/// Parked calls of this process; one more is refused.
 const MAX_PARKED_CALLS: usize = 1000;
 
 type CallId = [u8; 16];
 
-/// The calls that wait in this process.
+/// The parked calls of this process.
 pub(super) struct ParkedCalls {
+    /// Random id of this process, in each continuation.
     process: [u8; 8],
     timeout: Duration,
+    /// For each call the channel on which its task is asked to hand the call over.
     calls: Mutex<HashMap<CallId, oneshot::Sender<oneshot::Sender<RunningCall>>>>,
 }
 
-/// Why a call cannot be taken up.
+/// A parked call that cannot be resumed here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ResumeError {
     #[error(
@@ -41,12 +45,13 @@ pub(super) enum ResumeError {
 }
 
 impl ParkedCalls {
-    /// No calls yet; each will wait for its client this long.
+    /// Creates an empty table whose calls wait for `timeout`.
     pub(super) fn new(timeout: Duration) -> Self {
         Self { process: random(), timeout, calls: Mutex::default() }
     }
 
-    /// Lets a call wait; what the client is to carry. Gives the call back when too many wait already.
+    /// Parks a call and returns the continuation for the client to carry. At [`MAX_PARKED_CALLS`] the call is
+    /// handed back.
     pub(super) fn park(self: &Arc<Self>, mut call: RunningCall) -> Result<Continuation, Box<RunningCall>> {
         let id = random();
         let (take, mut taken) = oneshot::channel::<oneshot::Sender<RunningCall>>();
@@ -55,7 +60,7 @@ impl ParkedCalls {
             if calls.len() >= MAX_PARKED_CALLS {
                 tracing::warn!(
                     limit = MAX_PARKED_CALLS,
-                    "too many calls wait for input from their clients; one was refused"
+                    "the limit of parked calls is reached; a call that needs input from its client was refused"
                 );
                 return Err(Box::new(call));
             }
@@ -64,6 +69,7 @@ impl ParkedCalls {
         let parked = Arc::clone(self);
         tokio::spawn(async move {
             let back = tokio::select! {
+                // Asked for in the same moment, the call is handed over rather than dropped.
                 biased;
                 back = &mut taken => back.ok(),
                 () = call.run() => None,
@@ -71,14 +77,14 @@ impl ParkedCalls {
             };
             parked.lock().remove(&id);
             if let Some(back) = back {
-                // A client that left in this moment drops the call, which cancels it.
+                // If the client disconnected in this moment, the dropped call cancels its work.
                 let _ = back.send(call);
             }
         });
         Ok(Continuation::Parked { process: self.process, call: id })
     }
 
-    /// Takes a call up.
+    /// Hands a parked call over to the request that resumes it. Only the first request gets it.
     pub(super) async fn take(&self, process: [u8; 8], call: CallId) -> Result<RunningCall, ResumeError> {
         if process != self.process {
             return Err(ResumeError::OtherProcess);
@@ -118,7 +124,7 @@ mod tests {
             let _ = done.send(());
             EncodedResponse::ok(b"{}".to_vec())
         };
-        let Ok(continuation) = parked.park(call(work)) else { panic!("there is room") };
+        let Ok(continuation) = parked.park(call(work)) else { panic!("the table is not full") };
         let (process, id) = named(&continuation);
         is_done.await.unwrap();
         assert_eq!(parked.take([0; 8], id).await.err(), Some(ResumeError::OtherProcess));
@@ -135,9 +141,9 @@ mod tests {
             let _held = held;
             std::future::pending().await
         };
-        let Ok(continuation) = parked.park(call(work)) else { panic!("there is room") };
+        let Ok(continuation) = parked.park(call(work)) else { panic!("the table is not full") };
         let (process, id) = named(&continuation);
-        assert!(dropped.await.is_err(), "dropped without a word");
+        assert!(dropped.await.is_err(), "the work is dropped at the timeout");
         assert_eq!(parked.take(process, id).await.err(), Some(ResumeError::Gone));
     }
 }

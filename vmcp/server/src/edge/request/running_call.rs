@@ -1,4 +1,4 @@
-//! [`RunningCall`]: what is left to do of one request.
+//! [`RunningCall`]: the part of a request that outlives one round, and is parked while its client is asked.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,33 +10,37 @@ use vmcp_backend::Event;
 use super::encoded_response::EncodedResponse;
 use super::input_requests::InputRequests;
 
-/// What a request does until it has its answer.
+/// The work of a request: a future that ends with the response.
 pub(super) type Work = Pin<Box<dyn Future<Output = EncodedResponse> + Send>>;
 
-/// What is left of a request: its work, what the backend sends meanwhile, and in the end its answer.
+/// The remaining work of a request, the events of its backend, and in the end its response.
 pub(super) struct RunningCall {
-    /// Gone when it is done; then there is an answer.
+    /// The work; `None` once `answer` is set.
     pub(super) work: Option<Work>,
+    /// The response; set when the work is done, taken when it is sent.
     pub(super) answer: Option<EncodedResponse>,
+    /// Messages of the backend before its answer.
     pub(super) events: mpsc::Receiver<Event>,
-    /// Questions that a modern client will be input_requests with the next answer.
+    /// Questions that the next answer to the modern client will carry.
     pub(super) input_requests: InputRequests,
+    /// Cancels the call at the backend.
     pub(super) cancel: CancellationToken,
 }
 
 impl RunningCall {
-    /// A request that is being worked on.
+    /// Wraps the work of a request.
     pub(super) fn new(work: Work, events: mpsc::Receiver<Event>, cancel: CancellationToken) -> Self {
         Self { work: Some(work), answer: None, events, input_requests: InputRequests::default(), cancel }
     }
 
-    /// One that has its answer.
+    /// Wraps a response that needs no work.
     pub(super) fn answered(answer: Option<EncodedResponse>) -> Self {
         let (events, cancel) = (mpsc::channel(1).1, CancellationToken::new());
         Self { work: None, answer, events, input_requests: InputRequests::default(), cancel }
     }
 
-    /// Works on; never ends, since an answer waits as a question does.
+    /// Polls the work and stores its response. Never completes: a response waits for its client just as a
+    /// question does.
     pub(super) async fn run(&mut self) {
         if let Some(work) = &mut self.work {
             let response = work.await;

@@ -1,5 +1,7 @@
-//! The keys that seal what clients hand back to us. They follow the configuration, so that a key can be replaced while
-//! nobody notices: put the new one first, and take the old one away when what it sealed has expired.
+//! [`SealingKeys`]: the keys that seal session ids and request states handed to clients.
+//!
+//! The keys follow the configuration (`server.sessionKeys`). To rotate a key without ending a session, put
+//! the new key first, and remove the old one once everything it sealed has expired.
 
 use std::sync::Arc;
 
@@ -9,15 +11,16 @@ use vmcp_wire::sealed::{KeyError, KeyRing};
 
 use super::random::random;
 
-/// The ring that belongs to the configuration in force.
+/// The key ring of the configuration in force.
 #[derive(Debug)]
 pub(crate) struct SealingKeys {
-    /// Of this process alone: seals while none is configured. It always opens what it sealed, so that the first
-    /// configured key ends nothing.
+    /// A random key of this process. It seals while no key is configured, and stays in the ring afterwards,
+    /// so that the first configured key ends no session.
     own: [u8; 32],
     current: ArcSwap<CurrentRing>,
 }
 
+/// A key ring and the configuration it was made from.
 #[derive(Debug)]
 struct CurrentRing {
     made_of: Arc<Config>,
@@ -25,13 +28,15 @@ struct CurrentRing {
 }
 
 impl SealingKeys {
+    /// Creates the ring of `config`.
     pub(crate) fn new(config: &Arc<Config>) -> Result<Self, KeyError> {
         let own = random();
         let ring = Arc::new(ring(&config.server.session_keys, &own)?);
         Ok(Self { own, current: ArcSwap::from_pointee(CurrentRing { made_of: Arc::clone(config), ring }) })
     }
 
-    /// The keys of `config`. Those before, if its own cannot be used, which validation does not let happen.
+    /// Returns the key ring of `config`. Unusable keys, which validation excludes, leave the ring before in
+    /// force.
     pub(crate) fn ring(&self, config: &Arc<Config>) -> Arc<KeyRing> {
         let current = self.current.load();
         if Arc::ptr_eq(&current.made_of, config) {
@@ -44,17 +49,19 @@ impl SealingKeys {
             match ring(keys, &self.own) {
                 Ok(ring) => Arc::new(ring),
                 Err(error) => {
-                    tracing::error!(%error, "server.sessionKeys cannot be used; those before stay in force");
+                    tracing::error!(%error, "server.sessionKeys cannot be used; the keys before stay in force");
                     Arc::clone(&current.ring)
                 }
             }
         };
-        // Requests that still have the snapshot before may swap back and forth for a moment, which costs a few hashes.
+        // Requests with the snapshot before may swap the ring back and forth for a moment; each swap costs a
+        // few hashes.
         self.current.store(Arc::new(CurrentRing { made_of: Arc::clone(config), ring: Arc::clone(&ring) }));
         ring
     }
 }
 
+/// Builds a ring of the configured secrets; the process's own key comes last.
 fn ring(secrets: &[Secret], own: &[u8; 32]) -> Result<KeyRing, KeyError> {
     KeyRing::from_secrets(secrets.iter().map(|secret| secret.expose().as_bytes()).chain([own.as_slice()]))
 }

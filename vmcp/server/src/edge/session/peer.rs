@@ -1,4 +1,4 @@
-//! Who sent a message: era, revision, and what the client says about itself.
+//! [`Peer`]: the sender of one message, with its era, revision, session and declared capabilities.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::sessions::OpenedSession;
 use crate::identity::Identity;
 use crate::optim::names::NameStyle;
 
-/// Parts of the names of clients that refuse a whole server over a dot in one tool's name: Claude Desktop, Codex CLI
-/// (openai/codex#8174), Copilot CLI (github/copilot-cli#2581), Kimi CLI.
+/// Parts of the names of clients that refuse a whole server over a dot in one tool's name: Claude Desktop,
+/// Codex CLI (openai/codex#8174), Copilot CLI (github/copilot-cli#2581), Kimi CLI.
 const DOT_REFUSING_CLIENTS: [&str; 5] = ["claude-ai", "claude-desktop", "codex", "copilot", "kimi"];
 
 /// The sender of one message.
@@ -22,18 +22,18 @@ pub(crate) struct Peer {
     pub(crate) identity: Identity,
     pub(crate) era: Era,
     pub(crate) revision: Revision,
-    /// How our own tools are spelled for it.
+    /// The spelling of vmcp's own tools: with a dot or an underscore.
     pub(crate) style: NameStyle,
-    /// What backends are told about it.
+    /// The facts that backends may be told about the client.
     pub(crate) client: ClientFacts,
-    /// Its session, in the legacy era.
+    /// The session; set in the legacy era, and on stdio in both.
     pub(crate) session: Option<SessionId>,
-    /// When that ends, in seconds since 1970.
+    /// Expiry of the session, in seconds since 1970.
     pub(crate) expires: u64,
 }
 
 impl Peer {
-    /// The sender of a modern message.
+    /// Creates the sender of a modern message from the message's own `_meta`.
     pub(crate) fn modern(modern: &Modern<'_>, style: ToolNameStyle) -> Self {
         let meta = &modern.params.meta;
         Self {
@@ -51,7 +51,7 @@ impl Peer {
         }
     }
 
-    /// The client of a legacy session, which asked for log messages of `level`.
+    /// Creates the sender of a message in a legacy session, which asked for log messages of `level`.
     pub(crate) fn legacy(known: &OpenedSession, style: ToolNameStyle, level: Option<Level>) -> Self {
         let log_level = level.map(|level| Arc::from(level.as_str()));
         Self {
@@ -66,6 +66,7 @@ impl Peer {
     }
 }
 
+/// Returns the tool name style for a client: as configured, or by the client's name if configured as `auto`.
 fn style_for(configured: ToolNameStyle, client: Option<&str>) -> NameStyle {
     match configured {
         ToolNameStyle::Dotted => NameStyle::Dotted,

@@ -1,5 +1,9 @@
-//! What clients of earlier revisions were asked and have not answered yet. The answer comes with a POST of its own (or on
-//! a line), which finds its question here by session and id.
+//! [`PendingQuestions`]: questions (elicitation, sampling, roots) to legacy clients that are not answered
+//! yet.
+//!
+//! A question goes out on a stream; its answer arrives as a POST of its own, or as a line on stdio, and finds
+//! its question here by session and id. Ids are unguessable and begin with the process, so an answer that
+//! reaches another process of the same server is told apart from one to a question that never was.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -15,28 +19,31 @@ use vmcp_wire::{methods, rpc};
 
 use super::random::random;
 
-/// PendingQuestions that may be open at once.
+/// Open questions of this process; one more is refused.
 const MAX_QUESTIONS: usize = 10_000;
-/// The same for one session: more than any user answers, whatever a backend asks.
+/// Open questions of one session; one more is refused. More than any user answers, so one backend cannot use
+/// up [`MAX_QUESTIONS`].
 const MAX_QUESTIONS_PER_SESSION: usize = 64;
-/// What our ids begin with, in front of the process.
+/// Prefix of all question ids; the process follows.
 const ID_PREFIX: &str = "vmcp-";
 
 /// The open questions of this process.
 #[derive(Debug)]
 pub(crate) struct PendingQuestions {
-    /// The prefix of our ids: what another process asked is told apart from what nobody asked.
+    /// Prefix of this process's question ids.
     process: String,
     open: Mutex<QuestionTable>,
 }
 
+/// Open questions by session and id, each with the way back to the code that waits.
 #[derive(Debug, Default)]
 struct QuestionTable {
     sessions: HashMap<SessionId, HashMap<Box<str>, oneshot::Sender<RpcOutcome>>>,
+    /// Questions in `sessions`, all together.
     count: usize,
 }
 
-/// Why an answer is refused.
+/// An answer that fits no question of this process; refused with HTTP 400.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UnexpectedAnswer {
     #[error(
@@ -48,11 +55,12 @@ pub(crate) enum UnexpectedAnswer {
 }
 
 impl PendingQuestions {
+    /// Creates an empty table with a random prefix for its ids.
     pub(crate) fn new() -> Self {
         Self { process: format!("{ID_PREFIX}{}-", hex::encode(random::<8>())), open: Mutex::default() }
     }
 
-    /// Opens a question to a session; `None` when too many are open.
+    /// Opens a question to a session; `None` at a limit.
     pub(crate) fn ask(self: &Arc<Self>, session: SessionId) -> Option<PendingQuestion> {
         let mut open = self.lock();
         let of_session = open.sessions.get(&session).map_or(0, HashMap::len);
@@ -71,7 +79,8 @@ impl PendingQuestions {
         Some(PendingQuestion { questions: Arc::clone(self), session, id, answered })
     }
 
-    /// What a client answered. That the question is not open any more is no mistake of the client's.
+    /// Hands the client's answer to the code that waits for it. A late answer, to a question that is no
+    /// longer open, is no error.
     pub(crate) fn answer(
         &self,
         session: SessionId,
@@ -87,13 +96,13 @@ impl PendingQuestions {
             });
         }
         if let Some(answer) = self.lock().remove(&session, &id) {
-            // Whoever asked may have gone this moment.
+            // The waiting side may have gone in the meantime.
             let _ = answer.send(outcome);
         }
         Ok(())
     }
 
-    /// Closes all questions to a session that has ended.
+    /// Closes all questions to a session that ended; the waiting sides see a closed channel.
     pub(crate) fn close_session(&self, session: SessionId) {
         let mut open = self.lock();
         if let Some(ended) = open.sessions.remove(&session) {
@@ -107,6 +116,7 @@ impl PendingQuestions {
 }
 
 impl QuestionTable {
+    /// Removes one question, and its session with the last one.
     fn remove(&mut self, session: &SessionId, id: &str) -> Option<oneshot::Sender<RpcOutcome>> {
         let of_session = self.sessions.get_mut(session)?;
         let answer = of_session.remove(id)?;
@@ -118,7 +128,7 @@ impl QuestionTable {
     }
 }
 
-/// An open question; closed when dropped.
+/// An open question; dropping it closes it.
 #[derive(Debug)]
 pub(crate) struct PendingQuestion {
     questions: Arc<PendingQuestions>,
@@ -128,19 +138,19 @@ pub(crate) struct PendingQuestion {
 }
 
 impl PendingQuestion {
-    /// The id that the client answers under.
+    /// Returns the id under which the client answers.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// The message that tells the client that nobody waits any more.
+    /// Encodes the `notifications/cancelled` that withdraws this question from the client.
     pub(crate) fn cancellation(&self) -> Vec<u8> {
         let params =
             serde_json::json!({"requestId": self.id, "reason": "nobody waits for the answer any more"});
         rpc::notification(methods::CANCELLED, Some(params.to_string().into()))
     }
 
-    /// The client's answer.
+    /// Polls for the client's answer; `None` if the session ended.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<RpcOutcome>> {
         self.answered.poll_unpin(cx).map(Result::ok)
     }
@@ -169,7 +179,7 @@ mod tests {
         let questions = Arc::new(PendingQuestions::new());
         let mut asked = questions.ask([1; 16]).unwrap();
         let answer = |session, text: &str| questions.answer(session, &id(text), yes());
-        assert_eq!(answer([2; 16], asked.id()), Ok(()), "of another session: as if it were late");
+        assert_eq!(answer([2; 16], asked.id()), Ok(()), "an answer from another session counts as late");
         assert!(asked.answered.try_recv().is_err());
         assert_eq!(answer([1; 16], asked.id()), Ok(()));
         assert!(asked.answered.try_recv().is_ok());

@@ -1,13 +1,13 @@
-//! Randomness and the clock, for tokens.
+//! Randomness and wall-clock time for sealed tokens.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Seconds since the Unix epoch.
+/// Returns the seconds since the Unix epoch; 0 if the clock is before it.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Bytes from the operating system's generator.
+/// Returns random bytes from the operating system's generator.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     #[expect(

@@ -1,6 +1,8 @@
-//! Legacy sessions. All that a session is travels sealed in its id, so that any process with the key can go on with it;
-//! kept here are the ids that clients have ended, and those last opened, so that a session is unsealed once and not with each
-//! request.
+//! [`Sessions`]: legacy sessions, sealed into their ids.
+//!
+//! A session id carries the whole session, encrypted, so any process with the key can serve it. Two tables
+//! are kept in memory: the ids that clients ended, and a cache of opened sessions, so that an id is unsealed
+//! once and not with each request.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -15,34 +17,36 @@ use vmcp_wire::sealed::{session::Session, session::SessionError};
 use super::random::{now, random};
 use crate::identity::Identity;
 
-/// How long a session lives, in seconds. A client whose session has ended opens another without its user noticing.
+/// Lifetime of a session, in seconds. A client whose session expired opens another without its user noticing.
 const LIFETIME_SECS: u64 = 24 * 60 * 60;
-/// Ended sessions that are remembered; beyond it those that expire first are forgotten first.
+/// Ended sessions that are remembered; beyond it the one that expires first is forgotten.
 const MAX_ENDED: usize = 100_000;
-/// Sessions that are kept open; beyond it all of them are opened anew. Each takes about a kilobyte.
+/// Cached sessions, about 1 KiB each; beyond it the whole cache is cleared.
 const MAX_OPENED: usize = 10_000;
 
-/// Sessions that were ended, and sessions in use.
+/// The ended and the cached sessions of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
+    /// Expiry of each ended session, in seconds since 1970.
     ended: Mutex<HashMap<SessionId, u64>>,
     open: Mutex<OpenedSessions>,
 }
 
-/// Sessions by their ids, and what they were opened with: other keys may not open them.
+/// A cache of sessions by id, valid for one key ring only: after a change of keys an id must be unsealed
+/// again.
 #[derive(Debug, Default)]
 struct OpenedSessions {
     ring: Option<Arc<KeyRing>>,
     sessions: HashMap<Box<str>, Arc<OpenedSession>>,
 }
 
-/// A session and what is read from it once.
+/// An unsealed session, with the parts that each request needs already parsed.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenedSession {
     pub(crate) session: Session,
-    /// What backends are told about its client.
+    /// The facts that backends may be told about the client.
     pub(crate) client: ClientFacts,
-    /// The client's name.
+    /// The client's name, from its `clientInfo`.
     pub(crate) name: Option<Box<str>>,
 }
 
@@ -60,7 +64,7 @@ impl From<Session> for OpenedSession {
     }
 }
 
-/// Why a session id is not served; answered with 404, which makes the client open a new session.
+/// A session id that is not served; answered with HTTP 404, on which the client opens a new session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SessionNotFound {
     #[error("session not found: {0}")]
@@ -69,7 +73,7 @@ pub(crate) enum SessionNotFound {
     Ended,
 }
 
-/// Completes a session that begins now and seals it; the id goes into `Mcp-Session-Id`.
+/// Begins a session now: gives it an id and an expiry, and seals it into the value of `Mcp-Session-Id`.
 pub(crate) fn begin(ring: &KeyRing, mut session: Session) -> Result<(Session, String), SessionError> {
     let now = now();
     session.id = random();
@@ -81,7 +85,7 @@ pub(crate) fn begin(ring: &KeyRing, mut session: Session) -> Result<(Session, St
 }
 
 impl Sessions {
-    /// The session with this id.
+    /// Returns the session that `id` holds, unless it was ended in this process.
     pub(crate) fn get(&self, ring: &Arc<KeyRing>, id: &str) -> Result<Arc<OpenedSession>, SessionNotFound> {
         let known = match self.cached(ring, id) {
             Some(known) => known,
@@ -90,6 +94,7 @@ impl Sessions {
         if self.has_ended(known.session.id) { Err(SessionNotFound::Ended) } else { Ok(known) }
     }
 
+    /// Returns a cached session that has not expired. A change of `ring` empties the cache.
     fn cached(&self, ring: &Arc<KeyRing>, id: &str) -> Option<Arc<OpenedSession>> {
         let mut open = self.open.lock();
         if !open.ring.as_ref().is_some_and(|known| Arc::ptr_eq(known, ring)) {
@@ -98,6 +103,7 @@ impl Sessions {
         open.sessions.get(id).filter(|known| known.session.expires > now()).cloned()
     }
 
+    /// Unseals a session and caches it.
     fn unseal(&self, ring: &Arc<KeyRing>, id: &str) -> Result<Arc<OpenedSession>, SessionNotFound> {
         let session = Session::open(ring, id, &Identity::Anonymous.digest(), now())?;
         let known = Arc::new(OpenedSession::from(session));
@@ -105,19 +111,19 @@ impl Sessions {
         if open.sessions.len() >= MAX_OPENED {
             open.sessions.clear();
         }
-        // Unless the keys have changed meanwhile.
+        // Not cached if the keys changed while this session was unsealed.
         if open.ring.as_ref().is_some_and(|known| Arc::ptr_eq(known, ring)) {
             open.sessions.insert(id.into(), Arc::clone(&known));
         }
         Ok(known)
     }
 
-    /// Whether a session was ended here.
+    /// Returns true if the session was ended in this process.
     pub(crate) fn has_ended(&self, session: SessionId) -> bool {
         self.lock().contains_key(&session)
     }
 
-    /// Ends a session here; other processes go on accepting it until it expires.
+    /// Ends a session in this process; other processes accept its id until it expires.
     pub(crate) fn end(&self, session: &Session) {
         let mut ended = self.lock();
         if ended.len() >= MAX_ENDED {
@@ -170,7 +176,7 @@ mod tests {
         let others = Arc::new(KeyRing::from_secrets([b"another secret, as long"]).unwrap());
         assert!(
             matches!(sessions.get(&others, &other), Err(SessionNotFound::Unknown(_))),
-            "known is not enough"
+            "a cached session does not outlive its key"
         );
         assert!(sessions.get(&ring, &other).is_ok());
     }

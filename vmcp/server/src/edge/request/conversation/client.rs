@@ -1,4 +1,5 @@
-//! The client of a conversation: how what comes from the backend is written for it, and what it carries between two rounds.
+//! [`Client`]: encodes backend messages for the client of a conversation, and seals the state that a modern
+//! client carries between two rounds of a request.
 
 use std::sync::Arc;
 
@@ -24,30 +25,32 @@ use crate::edge::request::in_flight::InFlightGuard;
 use crate::edge::session::random::{now, random};
 use crate::identity::Identity;
 
-/// What has to be known of the client after the request has begun.
+/// The facts about a client that a conversation needs after its request began.
 pub(super) struct Client {
     pub(super) edge: Arc<Edge>,
     pub(super) identity: Identity,
     pub(super) era: Era,
     pub(super) session: Option<SessionId>,
     pub(super) capabilities: Option<Arc<RawValue>>,
-    /// Its request.
+    /// The message that began this conversation.
     pub(super) message: Bytes,
-    /// How it took up a call that had been parked.
+    /// Set if this request resumed a parked call.
     pub(super) resumed: Option<ResumedRequest>,
 }
 
-/// A call that began with another request.
+/// The request that resumed a call which began with another request.
 pub(super) struct ResumedRequest {
     /// The id of the present request.
     pub(super) id: Box<RawValue>,
-    /// Its progress token.
+    /// The progress token of the present request; progress of the call is reported under it.
     pub(super) token: Option<Box<RawValue>>,
+    /// Keeps the request cancellable while it runs.
     pub(super) _entered: Option<InFlightGuard>,
 }
 
 impl Client {
-    /// What a modern client carried back, if this is the repetition of a request.
+    /// Opens the `requestState` that a modern client carried back; `None` if this is no repetition of a
+    /// request.
     pub(super) fn continuation(
         &self,
         request: &Request<'_>,
@@ -57,12 +60,13 @@ impl Client {
             return Ok(None);
         }
         let Some(state) = params.object.text(REQUEST_STATE) else { return Ok(None) };
-        // What is no string is no state of ours either.
+        // A state that is no string is not one of vmcp's either.
         let state = text::unquoted(state).unwrap_or_default();
         let binding = dispatch::binding(self.identity, request, params);
         Continuation::open(&self.edge.ring(), &state, &binding, now()).map(Some)
     }
 
+    /// Seals a continuation, bound to this client and request, valid until `until` (seconds since 1970).
     pub(super) fn seal(&self, continuation: &Continuation, until: u64) -> Result<String, StateError> {
         let Ok(Message::Request(request)) = Message::parse(&self.message) else {
             return Err(StateError::Content);
@@ -72,7 +76,8 @@ impl Client {
         continuation.seal(&self.edge.ring(), &random(), &binding, until)
     }
 
-    /// The answer that asks, with the state that the client is to carry; an error without one.
+    /// Encodes the `input_required` answer with its sealed state. Without a state it becomes an error: `None`
+    /// stands for too many parked calls.
     pub(super) fn ask_for_input(
         &self,
         result: JsonRope<'_>,
@@ -110,13 +115,15 @@ impl Client {
         }
     }
 
-    /// A notification in the terms of the client's era, if there are any.
+    /// Encodes a notification for the client's era; `None` if that era does not have it.
     pub(super) fn notification(&self, message: &RawValue) -> Option<Vec<u8>> {
         let Ok(Message::Notification(notification)) = Message::parse(message.get().as_bytes()) else {
             return None;
         };
         let mut plan = NotificationPlan { to: self.era, ..NotificationPlan::default() };
         if let Some(resumed) = self.resumed.as_ref().filter(|_| notification.method == methods::PROGRESS) {
+            // Progress of a resumed call carries the token of the present request; without a token the client
+            // wants none.
             plan.progress_token = Some(resumed.token.as_deref()?);
         }
         match translate::notification(&notification.method, notification.params, &plan) {
@@ -125,12 +132,13 @@ impl Client {
         }
     }
 
+    /// Returns true if the client declared the capability that the question needs.
     pub(super) fn may_be_asked(&self, question: &Question) -> bool {
         AnswerableQuestions::read(self.capabilities.as_deref())
             .allow(&question.method, question.params.as_deref())
     }
 
-    /// An answer under the id of the present request.
+    /// Replaces the id of a resumed call's answer by that of the present request.
     pub(super) fn under_present_id(&self, response: EncodedResponse) -> EncodedResponse {
         let Some(resumed) = &self.resumed else { return response };
         let EncodedResponse { status, body } = response;
