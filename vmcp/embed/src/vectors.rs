@@ -1,7 +1,8 @@
-//! The one gate that every vector passes: counted, measured, normalized.
+//! The gate that every vector passes before it leaves this crate: count, width and direction are checked,
+//! then it is normalized.
 
-/// Checks that `vectors` answers `expected` texts with vectors of one width (`width` when it is known) and normalizes
-/// them. The error says what is wrong, for the caller to put into its own.
+/// Checks that `vectors` answers `expected` texts with vectors of one width (`width` if it is known), and
+/// normalizes them. The error describes the defect, for the caller's own error.
 pub(crate) fn checked(
     mut vectors: Vec<Vec<f32>>,
     expected: usize,
@@ -22,8 +23,9 @@ pub(crate) fn checked(
     Ok(vectors)
 }
 
-/// Scales to length 1. False, and unchanged, when that is impossible.
+/// Scales a vector to length 1. Returns false, and leaves it unchanged, if that is impossible.
 fn normalize(vector: &mut [f32]) -> bool {
+    // In f64: the squares of large components overflow f32.
     let norm = vector.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt();
     let possible = norm.is_finite() && norm > 0.0;
     if possible {

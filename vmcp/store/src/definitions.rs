@@ -1,21 +1,22 @@
-//! What backends offered when they were last listed (GMT-27), so that a start does not wait for them.
+//! The last listing of each backend, saved so that a restart serves complete lists before any backend has
+//! answered.
 
 use rusqlite::{OptionalExtension, params};
 
 use crate::{Store, StoreError};
 
-/// A saved listing.
+/// The saved listing of one backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedDefinitions {
-    /// `Discovered::to_json` of it.
+    /// The listing as JSON (`Discovered::to_json`).
     pub json: String,
-    /// When it was saved.
+    /// Time of saving.
     pub saved_at: i64,
 }
 
 impl Store {
-    /// What `backend` offered, if it was saved under this `fingerprint` (of the backend's configuration: another URL or
-    /// command under the same name is another backend).
+    /// Returns the listing of `backend` that was saved under the same `fingerprint` of its configuration;
+    /// another URL or command under the same name is another backend.
     pub fn definitions(
         &self,
         backend: &str,
@@ -33,7 +34,7 @@ impl Store {
         })
     }
 
-    /// Saves what `backend` offers, in place of what it offered before.
+    /// Saves the listing of `backend` in place of the one before.
     pub fn save_definitions(
         &self,
         backend: &str,

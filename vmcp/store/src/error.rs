@@ -1,35 +1,36 @@
-//! Why the store could not answer.
+//! [`StoreError`]: a cache that could not be opened, read or written.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why the store could not be opened, read or written.
+/// A cache that could not be opened, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The folder or the file cannot be created or written. Nothing is cached across restarts until that changes.
+    /// The folder or the file cannot be created or written. Nothing outlives the process until that is
+    /// repaired.
     #[error(
         "cannot write the cache in {}: {reason}; set optimizer.storage.dir to a folder this user may write, or mount one there",
         dir.display()
     )]
     Unwritable {
-        /// The storage folder.
+        /// The storage folder, `optimizer.storage.dir`.
         dir: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         reason: io::Error,
     },
-    /// The file turned out to be damaged while in use; the next start replaces it.
+    /// The file was found damaged while in use; the next start replaces it.
     #[error("the cache is damaged and will be made anew at the next start: {0}")]
     Damaged(rusqlite::Error),
-    /// Another process kept the file locked for longer than the busy timeout.
+    /// Another process held the lock for longer than the busy timeout of 5 seconds.
     #[error("the cache is locked by another process")]
     Busy,
-    /// Anything else SQLite reports (disk full, I/O).
+    /// Any other error of SQLite: disk full, I/O.
     #[error("the cache failed: {0}")]
     Sqlite(rusqlite::Error),
 }
 
 impl StoreError {
-    /// A short stable name: metric label and condition reason.
+    /// Returns a short stable name, used as metric label and as condition reason.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Unwritable { .. } => "unwritable",

@@ -1,34 +1,34 @@
-//! Schema hashes of tools (GOB-42) and the record of their changes (GOB-47).
+//! Schema hashes of tools as last seen, and the bounded record of their changes.
 
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
 
 use crate::{Store, StoreError};
 
-/// A tool's schema hash as of the last look.
+/// The stored hash of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredToolHash {
     /// The tool's own name at its backend.
     pub tool: String,
-    /// SHA-256 in hex (GOB-41).
+    /// SHA-256 of name, description and canonical schema, in hex.
     pub hash: String,
-    /// When the backend was last seen to offer this; moves also when nothing changed.
+    /// Time of the last listing that offered this; moves even when nothing changed.
     pub last_checked_at: i64,
 }
 
-/// What happened to a tool.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It was not there before.
+    /// The tool is new.
     Added,
-    /// Its definition differs.
+    /// The tool's definition differs from before.
     Updated,
-    /// It is gone.
+    /// The tool is gone.
     Removed,
 }
 
 impl ChangeKind {
-    /// As stored and shown: `added`, `updated`, `removed`.
+    /// Returns the name that is stored and shown: `added`, `updated`, `removed`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -42,28 +42,28 @@ impl ChangeKind {
     }
 }
 
-/// A change of a tool's definition: an event with a before and an after.
+/// A recorded change of one tool's definition, with the hashes before and after.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedChange {
-    /// Backend name.
+    /// The backend's name.
     pub backend: String,
     /// The tool's own name at its backend.
     pub tool: String,
-    /// What happened.
+    /// The kind of change.
     pub kind: ChangeKind,
     /// Hash before; `None` for an added tool.
     pub before: Option<String>,
     /// Hash after; `None` for a removed tool.
     pub after: Option<String>,
-    /// When it was noticed.
+    /// Time at which the change was noticed.
     pub at: i64,
 }
 
-/// The record keeps this many changes, the oldest go first.
+/// Changes that the record keeps; older ones are deleted.
 const MAX_RECORDED_CHANGES: usize = 10_000;
 
 impl Store {
-    /// The hash of one tool; `None` when it was never seen.
+    /// Returns the hash of one tool; `None` if it was never seen.
     pub fn schema_hash(&self, backend: &str, tool: &str) -> Result<Option<StoredToolHash>, StoreError> {
         self.read(|connection| {
             connection
@@ -76,7 +76,7 @@ impl Store {
         })
     }
 
-    /// The hashes of all tools of a backend, by name.
+    /// Returns the hashes of all tools of a backend, ordered by tool name.
     pub fn schema_hashes(&self, backend: &str) -> Result<Vec<StoredToolHash>, StoreError> {
         self.read(|connection| {
             connection
@@ -89,7 +89,7 @@ impl Store {
         })
     }
 
-    /// Notes the hashes of tools as just seen, all or none: pairs of tool name and hash.
+    /// Stores hashes of tools as just seen, all or none, as pairs of tool name and hash.
     pub fn set_schema_hashes<'a>(
         &self,
         backend: &str,
@@ -110,7 +110,7 @@ impl Store {
         })
     }
 
-    /// Adds to the record of changes, which keeps the newest 10,000.
+    /// Appends to the record of changes, which keeps the newest 10,000.
     pub fn record_changes(&self, changes: &[RecordedChange]) -> Result<(), StoreError> {
         self.write(|transaction| {
             let mut insert = transaction.prepare_cached(
@@ -128,7 +128,7 @@ impl Store {
         })
     }
 
-    /// The newest changes of all backends, newest first.
+    /// Returns the newest changes of all backends, newest first, at most `limit`.
     pub fn changes(&self, limit: usize) -> Result<Vec<RecordedChange>, StoreError> {
         self.read(|connection| {
             connection

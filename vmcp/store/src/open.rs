@@ -1,4 +1,5 @@
-//! Opening the file: permissions, settings, and what to do with one that cannot be used.
+//! Opens the database file: permissions, settings, a check for damage, and the replacement of a file that
+//! cannot be used.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -9,15 +10,15 @@ use rusqlite::{Connection, ErrorCode};
 
 use crate::{FILE_NAME, StoreError, schema};
 
-/// How long a writer waits for another process to finish its transaction.
+/// Time that a writer waits for another process to finish its transaction; then [`StoreError::Busy`].
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// A file that could not be used is kept under this suffix, one at most, for whoever wants to know why.
+/// Suffix of an unusable file, which is kept for inspection; a later one replaces it.
 const UNUSABLE_SUFFIX: &str = ".unusable";
-/// What SQLite puts beside the file.
+/// Suffixes of SQLite's files beside the database: write-ahead log and shared memory.
 const COMPANION_SUFFIXES: [&str; 2] = ["-wal", "-shm"];
 
-/// Opens the database in `dir`. Processes that start together do this one after another: else one could move aside
-/// the file that another has just made.
+/// Opens the database in `dir`. Processes that start together open it one after another, under a file lock;
+/// without it one could move aside the file that another just made.
 pub(crate) fn open(dir: &Path) -> Result<Connection, StoreError> {
     let unwritable = |reason| StoreError::Unwritable { dir: dir.to_owned(), reason };
     create_private_dir(dir).map_err(unwritable)?;
@@ -30,7 +31,7 @@ pub(crate) fn open(dir: &Path) -> Result<Connection, StoreError> {
         Err(OpenFailure::Unusable(reason)) => reason,
         Err(OpenFailure::Failed(error)) => return Err(as_unwritable(error, dir)),
     };
-    tracing::warn!(path = %path.display(), reason, "the cache cannot be used; it is moved aside and made anew");
+    tracing::warn!(path = %path.display(), reason, "the cache cannot be used; it is moved aside and a new one is created");
     move_aside(&path).map_err(unwritable)?;
     open_checked(&path).map_err(|failure| match failure {
         OpenFailure::Failed(error) => as_unwritable(error, dir),
@@ -38,11 +39,11 @@ pub(crate) fn open(dir: &Path) -> Result<Connection, StoreError> {
     })
 }
 
-/// Why a file was not opened.
+/// A file that was not opened.
 enum OpenFailure {
-    /// It is no database of ours; another one would do.
+    /// The file is damaged or of another version; a new file in its place would work.
     Unusable(String),
-    /// Another file would fare no better.
+    /// The file could not be reached; a new one would fare no better.
     Failed(StoreError),
 }
 
@@ -61,8 +62,9 @@ impl From<rusqlite::Error> for OpenFailure {
     }
 }
 
+/// Opens one file, checks it for damage and brings its tables up to date.
 fn open_checked(path: &Path) -> Result<Connection, OpenFailure> {
-    // Made before SQLite opens it, because SQLite gives its companions the mode of the file itself.
+    // Created before SQLite opens it: SQLite gives its companion files the mode of the database.
     create_private_file(path).map_err(|reason| {
         let dir = path.parent().unwrap_or(path).to_owned();
         OpenFailure::Failed(StoreError::Unwritable { dir, reason })
@@ -70,9 +72,10 @@ fn open_checked(path: &Path) -> Result<Connection, OpenFailure> {
     let mut connection = Connection::open(path)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
-    // After a power cut the last transactions may be gone, the file is not damaged: right for a cache.
+    // A power cut may lose the last transactions but not the file: right for a cache, and much cheaper.
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "temp_store", "memory")?;
+    // A damaged page is found now, while the file can still be replaced, and not in the middle of a request.
     let verdict: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
     if verdict != "ok" {
         return Err(OpenFailure::Unusable(verdict));
@@ -83,7 +86,8 @@ fn open_checked(path: &Path) -> Result<Connection, OpenFailure> {
     Ok(connection)
 }
 
-/// A read-only file system or file shows as an error of SQLite's; to the user it is the same as any unwritable folder.
+/// Reports SQLite's errors about a read-only or unreachable file as [`StoreError::Unwritable`], which names
+/// the remedy.
 fn as_unwritable(error: StoreError, dir: &Path) -> StoreError {
     let code = match &error {
         StoreError::Sqlite(error) => error.sqlite_error_code(),
@@ -98,6 +102,7 @@ fn as_unwritable(error: StoreError, dir: &Path) -> StoreError {
     }
 }
 
+/// Renames an unusable file and deletes its companions, which a new database must not find.
 fn move_aside(path: &Path) -> io::Result<()> {
     for companion in COMPANION_SUFFIXES {
         match fs::remove_file(with_suffix(path, companion)) {
@@ -108,13 +113,14 @@ fn move_aside(path: &Path) -> io::Result<()> {
     fs::rename(path, with_suffix(path, UNUSABLE_SUFFIX))
 }
 
+/// Appends `suffix` to the file name.
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// A folder that exists keeps its mode: it may be a mount that is not ours to change.
+/// Creates the folder with mode 0700. An existing folder keeps its mode: it may be a mount of another owner.
 fn create_private_dir(dir: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -123,6 +129,7 @@ fn create_private_dir(dir: &Path) -> io::Result<()> {
     builder.create(dir)
 }
 
+/// Opens or creates a file with mode 0600, and takes read access from others if it has it.
 fn create_private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);

@@ -1,13 +1,14 @@
-//! Tables and their migrations.
+//! Tables of the database and their migrations, counted by SQLite's `user_version`.
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::StoreError;
 
-/// Step `n` takes a file from `user_version` n to n + 1. Steps are only ever appended.
+/// Step `n` takes a file from `user_version` n to n + 1. Steps are only ever appended: files of each version
+/// exist.
 const MIGRATIONS: [&str; 1] = [
-    // `tool_embeddings`: the columns of R022-25, with `description_hash` and `dimensions` of X-06. `description_hash` is the
-    // content key: it covers the text that was embedded, its version and the model.
+    // In `tool_embeddings`, `description_hash` is the content key: it covers the embedded text, the version
+    // of the text's format, and the model.
     "CREATE TABLE tool_embeddings (
        id INTEGER PRIMARY KEY,
        backend_id TEXT NOT NULL,
@@ -48,7 +49,8 @@ const MIGRATIONS: [&str; 1] = [
      );",
 ];
 
-/// Brings the tables up to date, in one transaction. False, and nothing done, when the file is of a newer version.
+/// Brings the tables up to date in one transaction. Returns false and changes nothing if the file is of a
+/// newer version.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<bool, StoreError> {
     rusqlite::vtab::array::load_module(connection)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;

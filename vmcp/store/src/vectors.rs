@@ -1,4 +1,4 @@
-//! Vectors of tools (R022-25, R022-26, GOB-27).
+//! Vectors of tools, by the content they were made from.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,13 +9,14 @@ use sha2::{Digest, Sha256};
 
 use crate::{Store, StoreError};
 
-/// Names what was embedded, how and by what: SHA-256 over text version, model id and text, each with its length before
-/// it, so that no two different triples give the same bytes.
+/// The key of a vector: SHA-256 over text version, model id and text, each with its length before it, so that
+/// no two different triples give the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ContentKey([u8; 32]);
 
 impl ContentKey {
-    /// `text_version` says how texts are made of definitions; `model_id` is the embedder's.
+    /// Computes the key of `text`. `text_version` numbers the way texts are made of definitions; `model_id`
+    /// is the embedder's.
     pub fn new(text_version: u32, model_id: &str, text: &str) -> Self {
         let mut hash = Sha256::new();
         hash.update(text_version.to_le_bytes());
@@ -27,26 +28,26 @@ impl ContentKey {
     }
 }
 
-/// A tool's vector, to be stored.
+/// A vector to store, with the tool it belongs to.
 #[derive(Debug, Clone)]
 pub struct ToolVector<'a> {
-    /// Key of the text that was embedded.
+    /// Key of the embedded text.
     pub key: ContentKey,
-    /// Backend name.
+    /// The backend's name.
     pub backend: &'a str,
     /// The tool's own name at its backend.
     pub tool: &'a str,
-    /// The description in its definition.
+    /// The description in the tool's definition.
     pub description: &'a str,
-    /// The model that made it, for whoever reads the file; the key already covers it.
+    /// The model that made the vector, for readers of the file; `key` already covers it.
     pub model_id: &'a str,
-    /// As the embedder returned it.
+    /// The vector, as the embedder returned it.
     pub vector: &'a [f32],
 }
 
 impl Store {
-    /// The vectors of those `keys` that are known. A blob that does not have the length its row names is as good as absent
-    /// (GOB-33).
+    /// Returns the known vectors among `keys`. A blob whose length differs from the dimensions its row names
+    /// counts as absent: it is embedded again.
     pub fn vectors(&self, keys: &[ContentKey]) -> Result<HashMap<ContentKey, Vec<f32>>, StoreError> {
         let wanted = array(keys.iter().map(|key| Value::Blob(key.0.to_vec())));
         self.read(|connection| {
@@ -65,7 +66,7 @@ impl Store {
         })
     }
 
-    /// Stores vectors, all or none. A tool has one row: what it had before is replaced.
+    /// Stores vectors, all or none. A tool has one row, so its vector of an earlier text is replaced.
     pub fn put_vectors(&self, vectors: &[ToolVector<'_>], now: i64) -> Result<(), StoreError> {
         self.write(|transaction| {
             let mut upsert = transaction.prepare_cached(
@@ -87,8 +88,8 @@ impl Store {
         })
     }
 
-    /// Forgets the vectors and schema hashes of those tools of `backend` that are not among `tools`. Returns how many
-    /// vectors went.
+    /// Deletes vectors and schema hashes of the tools of `backend` that are not among `tools`. Returns the
+    /// number of deleted vectors.
     pub fn retain_tools(&self, backend: &str, tools: &[&str]) -> Result<usize, StoreError> {
         let tools = texts(tools);
         self.write(|transaction| {
@@ -103,15 +104,16 @@ impl Store {
         })
     }
 
-    /// Deletes everything about these backends but the record of changes. Returns the number of deleted vectors.
+    /// Deletes everything about these backends except the record of changes. Returns the number of deleted
+    /// vectors.
     pub fn forget_backends(&self, backends: &[&str]) -> Result<usize, StoreError> {
         let backends = texts(backends);
         self.write(|transaction| delete_backends(transaction, &backends))
     }
 
-    /// Deletes everything but the record of changes about backends that are not among `backends` and that no process
-    /// has listed or embedded since `unused_since`: another process may share the file and have other backends.
-    /// Returns the number of deleted vectors.
+    /// Deletes everything, except the record of changes, about backends that are not among `backends` and
+    /// that no process has listed or embedded since `unused_since`: another process may share the file and
+    /// have other backends. Returns the number of deleted vectors.
     pub fn retain_backends(&self, backends: &[&str], unused_since: i64) -> Result<usize, StoreError> {
         let backends = texts(backends);
         self.write(|transaction| {
@@ -136,19 +138,23 @@ fn delete_backends(transaction: &Transaction<'_>, backends: &Rc<Vec<Value>>) -> 
     transaction.execute("DELETE FROM tool_embeddings WHERE backend_id IN rarray(?1)", [backends])
 }
 
+/// Makes a parameter for `rarray` of texts.
 fn texts(texts: &[&str]) -> Rc<Vec<Value>> {
     array(texts.iter().map(|text| Value::from((*text).to_owned())))
 }
 
-/// A parameter for `rarray`.
+/// Makes a parameter for `rarray`, which takes any number of values where SQLite's own parameters are
+/// limited.
 fn array(values: impl Iterator<Item = Value>) -> Rc<Vec<Value>> {
     Rc::new(values.collect())
 }
 
+/// Encodes a vector as little-endian `f32`s.
 fn encode(vector: &[f32]) -> Vec<u8> {
     vector.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
+/// Decodes a vector; `None` if the blob has not exactly `dimensions` elements.
 fn decode(blob: &[u8], dimensions: usize) -> Option<Vec<f32>> {
     let (elements, rest) = blob.as_chunks::<4>();
     let complete = rest.is_empty() && !elements.is_empty() && elements.len() == dimensions;

@@ -1,9 +1,9 @@
-//! What a store does, whether it is a file or in memory (R022-41).
+//! The contract of [`Store`], checked for a file and in memory alike.
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 use vmcp_store::{ChangeKind, ContentKey, RecordedChange, Store, ToolVector};
 
-/// Runs `check` against both variants.
+/// Runs `check` on both kinds of store.
 fn both(check: impl Fn(&Store)) {
     check(&Store::in_memory().unwrap());
     let dir = tempfile::tempdir().unwrap();

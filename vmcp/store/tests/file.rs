@@ -1,4 +1,4 @@
-//! What only the file has: permissions, other processes, damage, versions.
+//! Properties of the file: permissions, other processes, damage, versions.
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 use std::fs;
@@ -136,7 +136,8 @@ fn a_folder_that_cannot_be_made_is_a_clear_error() {
     assert!(error.to_string().contains("optimizer.storage.dir"), "{error}");
 }
 
-/// Not a test of its own: the second process of the next one, which runs this binary again with the variable set.
+/// The other process of the test below, not a test of its own: that test runs this binary again with the
+/// variable set.
 #[test]
 fn writer_process() {
     let Some(dir) = std::env::var_os("VMCP_STORE_TEST_DIR") else { return };

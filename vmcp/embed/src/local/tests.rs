@@ -68,7 +68,7 @@ async fn neither_batch_nor_padding_changes_a_vector() {
     }
 }
 
-/// P3-30.
+/// A query is nearest to the tool that does what it asks for, by a margin of 0.1.
 #[tokio::test]
 async fn the_search_tool_is_nearest_to_a_wish_to_search() {
     let tools = [
