@@ -105,11 +105,13 @@ async fn answer(
         open.push((text::quoted(key), ask(caller, request).await?));
     }
     // All questions were sent before any answer is awaited, so that the client may answer them in any order.
-    let answers = try_join_all(open.into_iter().map(async |(key, answered)| match answered.await {
-        Ok(RpcOutcome::Result(result)) => Ok(format!("{key}:{}", result.get())),
-        // A client's error instead of an answer becomes the answer to its own request.
-        Ok(RpcOutcome::Error(error)) => Err(error.into_raw()),
-        Err(_) => Err(refused("the backend needs input, and the client could not be asked".to_owned())),
+    let answers = try_join_all(open.into_iter().map(|(key, answered)| async move {
+        match answered.await {
+            Ok(RpcOutcome::Result(result)) => Ok(format!("{key}:{}", result.get())),
+            // A client's error instead of an answer becomes the answer to its own request.
+            Ok(RpcOutcome::Error(error)) => Err(error.into_raw()),
+            Err(_) => Err(refused("the backend needs input, and the client could not be asked".to_owned())),
+        }
     }));
     let answers = answers.await?;
     let params = Object::parse(params).map_err(|error| refused(error.to_string()))?;
