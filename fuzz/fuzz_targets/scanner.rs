@@ -1,4 +1,5 @@
-//! Fuzzes the scanner of answers: it agrees with the parser, and with itself when the answer arrives in other pieces.
+//! Fuzzes the scanner of answers: it agrees with the parser, and with itself when the answer arrives in other
+//! pieces.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Fuzzes event streams: the pieces in which the bytes arrive do not matter, and an encoded event is decoded the same.
+//! Fuzzes event streams: the pieces in which the bytes arrive do not matter, and an encoded event is decoded
+//! the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

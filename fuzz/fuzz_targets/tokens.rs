@@ -1,5 +1,5 @@
-//! Fuzzes sealed tokens, session ids, request states and cursors: arbitrary text never opens, a sealed token does, and a
-//! token with one flipped bit does not.
+//! Fuzzes sealed tokens, session ids, request states and cursors: arbitrary text never opens, a sealed token
+//! does, and a token with one flipped bit does not.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Fuzzes every translation, in all directions: the output is JSON, and a message that is of the client's era already
-//! stays as it is.
+//! Fuzzes every translation, in all directions: the output is JSON, and a message that is of the client's era
+//! already stays as it is.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

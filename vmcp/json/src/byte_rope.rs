@@ -1,12 +1,13 @@
-//! [`ByteRope`]: a rope of shared byte slices, for answers that are handed on in the pieces in which they arrived.
+//! [`ByteRope`]: a rope of shared byte slices, for answers that are handed on in the pieces in which they
+//! arrived.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
-/// A message, or a part of one, as pieces that are written one after another. The pieces are reference-counted
-/// [`Bytes`]: a slice or a clone of the rope shares them and copies nothing.
+/// A message, or a part of one, as pieces that are written one after another. The pieces are
+/// reference-counted [`Bytes`]: a slice or a clone of the rope shares them and copies nothing.
 ///
 /// ```
 /// use vmcp_json::byte_rope::ByteRope;

@@ -1,4 +1,5 @@
-//! [`JsonRope`]: a rope of JSON text, made of slices of a received message and the few texts inserted between them.
+//! [`JsonRope`]: a rope of JSON text, made of slices of a received message and the few texts inserted between
+//! them.
 
 use std::borrow::Cow;
 
@@ -6,7 +7,8 @@ use serde_json::value::RawValue;
 
 /// One JSON value as a rope: pieces that are written one after another.
 ///
-/// Nothing is copied until [`JsonRope::write_to`], so a megabyte of content costs one copy on its way through.
+/// Nothing is copied until [`JsonRope::write_to`], so a megabyte of content costs one copy on its way
+/// through.
 ///
 /// ```
 /// use vmcp_json::json_rope::JsonRope;
@@ -40,7 +42,8 @@ impl<'a> JsonRope<'a> {
         }
     }
 
-    /// Returns the text as a whole; borrowed if the rope is a single borrowed slice, that is, if nothing was changed.
+    /// Returns the text as a whole; borrowed if the rope is a single borrowed slice, that is, if nothing was
+    /// changed.
     #[must_use]
     pub fn into_cow(mut self) -> Cow<'a, str> {
         match self.pieces.len() {
@@ -49,8 +52,8 @@ impl<'a> JsonRope<'a> {
         }
     }
 
-    /// Returns the text as an owned raw value. The text is parsed once more; on the path of a large result, prefer
-    /// [`JsonRope::write_to`].
+    /// Returns the text as an owned raw value. The text is parsed once more; on the path of a large result,
+    /// prefer [`JsonRope::write_to`].
     pub fn into_raw(self) -> Result<Box<RawValue>, serde_json::Error> {
         RawValue::from_string(self.into_cow().into_owned())
     }

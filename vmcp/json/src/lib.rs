@@ -1,9 +1,10 @@
 //! Raw JSON that is never turned into a tree; pure.
 //!
 //! A gateway changes a few keys of a message and relays the rest, so a message stays the bytes that arrived.
-//! [`object::Object`] lists the top-level entries of an object as slices of its text, [`object::Edit`] changes some of
-//! them and leaves every other byte where it was, and the result is a rope: a [`json_rope::JsonRope`] of text slices,
-//! or a [`byte_rope::ByteRope`] of the pieces in which an answer arrived. Neither copies until it is written.
+//! [`object::Object`] lists the top-level entries of an object as slices of its text, [`object::Edit`]
+//! changes some of them and leaves every other byte where it was, and the result is a rope: a
+//! [`json_rope::JsonRope`] of text slices, or a [`byte_rope::ByteRope`] of the pieces in which an answer
+//! arrived. Neither copies until it is written.
 
 pub mod byte_rope;
 pub mod json_rope;

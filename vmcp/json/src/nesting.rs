@@ -1,4 +1,4 @@
-//! How deep the arrays and objects of a JSON text nest, found in one pass without recursion.
+//! Measures the nesting of arrays and objects in a JSON text, in one pass without recursion.
 
 use crate::scan;
 

@@ -1,5 +1,5 @@
-//! [`Object`]: the top-level entries of a JSON object as slices of its text; and [`Edit`], which changes some of them
-//! and leaves every other byte as it was.
+//! [`Object`]: the top-level entries of a JSON object as slices of its text; and [`Edit`], which changes some
+//! of them and leaves every other byte as it was.
 
 mod edit;
 
@@ -23,7 +23,8 @@ pub enum ObjectError {
     /// Not JSON. Cannot happen for the text of a [`RawValue`].
     #[error("invalid JSON: {0}")]
     Syntax(String),
-    /// A repeated key: parsers disagree on which value counts, so a check made here might not hold for the backend.
+    /// A repeated key: parsers disagree on which value counts, so a check made here might not hold for the
+    /// backend.
     #[error("duplicate key `{0}`")]
     DuplicateKey(String),
     /// A key with half a surrogate pair.
@@ -63,12 +64,14 @@ impl Default for Object<'_> {
 }
 
 impl<'a> Object<'a> {
-    /// Reads the top level of `raw`. A [`RawValue`] is valid JSON, so nested values are skipped and not parsed.
+    /// Reads the top level of `raw`. A [`RawValue`] is valid JSON, so nested values are skipped and not
+    /// parsed.
     pub fn parse(raw: &'a RawValue) -> Result<Self, ObjectError> {
         Self::parse_valid(raw.get())
     }
 
-    /// Reads as [`Object::parse`] does, from the text of one valid JSON value, such as [`Object::text`] returns.
+    /// Reads as [`Object::parse`] does, from the text of one valid JSON value, such as [`Object::text`]
+    /// returns.
     pub fn parse_valid(raw: &'a str) -> Result<Self, ObjectError> {
         let json = raw.as_bytes();
         if json.first() != Some(&b'{') {
@@ -104,8 +107,8 @@ impl<'a> Object<'a> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| entry.value)
     }
 
-    /// Returns the value of a key. The value is parsed once more to become a [`RawValue`]; where text will do,
-    /// prefer [`Object::text`].
+    /// Returns the value of a key. The value is parsed once more to become a [`RawValue`]; where text will
+    /// do, prefer [`Object::text`].
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&'a RawValue> {
         serde_json::from_str(self.text(key)?).ok()

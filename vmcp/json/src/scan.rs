@@ -1,8 +1,8 @@
-//! Skips values, strings and space in JSON text without parsing it, several times faster than a parser: a result may
-//! have a megabyte.
+//! Skips values, strings and space in JSON text without parsing it, several times faster than a parser: a
+//! result may have a megabyte.
 //!
-//! The text has been, or will be, checked by a parser. For any other text the offsets are meaningless, but every
-//! function returns.
+//! The text has been, or will be, checked by a parser. For any other text the offsets are meaningless, but
+//! every function returns.
 
 /// Returns the offset behind the value that begins at `start`.
 pub(crate) fn value_end(json: &[u8], start: usize) -> usize {

@@ -1,4 +1,5 @@
-//! Small JSON values as text: quoting and unquoting of strings, and tests of a value's kind by its first byte.
+//! Small JSON values as text: quoting and unquoting of strings, and tests of a value's kind by its first
+//! byte.
 //!
 //! The functions that read expect one valid value without space around it, such as the text of a
 //! [`RawValue`](serde_json::value::RawValue).
@@ -20,8 +21,8 @@ pub fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Reads a JSON string, borrowed unless it holds an escape; `None` for any other value and for half a surrogate
-/// pair, which no Rust string can hold.
+/// Reads a JSON string, borrowed unless it holds an escape; `None` for any other value and for half a
+/// surrogate pair, which no Rust string can hold.
 ///
 /// ```
 /// use vmcp_json::text::{quoted, unquoted};

@@ -1,5 +1,6 @@
-//! Reads the `x-mcp-header` annotations of a tool's input schema: arguments that a client repeats as `Mcp-Param-*`
-//! headers, so that proxies can route without reading the body (MCP 2026-07-28, "Custom headers from tool parameters").
+//! Reads the `x-mcp-header` annotations of a tool's input schema: arguments that a client repeats as
+//! `Mcp-Param-*` headers, so that proxies can route without reading the body (MCP 2026-07-28, "Custom headers
+//! from tool parameters").
 //!
 //! A definition is read once; `vmcp-wire` writes and compares the headers by the [`ParamHeader`]s found here.
 
@@ -11,12 +12,14 @@ const ANNOTATION: &str = "x-mcp-header";
 /// Keywords whose value is data and no schema: an annotation in it is ignored.
 const DATA_KEYWORDS: [&str; 5] = ["const", "default", "enum", "example", "examples"];
 
-/// Keywords whose value maps names that the author chose to schemas: such a name may read like the annotation.
+/// Keywords whose value maps names that the author chose to schemas: such a name may read like the
+/// annotation.
 const NAMED_SCHEMAS: [&str; 5] =
     ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties"];
 
-/// Returns all annotations of a tool's input schema, or the reason why one is invalid. A valid annotation is an HTTP
-/// token, unique without regard to case, on a string, integer or boolean that is reached through `properties` alone.
+/// Returns all annotations of a tool's input schema, or the reason why one is invalid. A valid annotation is
+/// an HTTP token, unique without regard to case, on a string, integer or boolean that is reached through
+/// `properties` alone.
 pub(crate) fn find(schema: &Value) -> Result<Vec<ParamHeader>, String> {
     let mut found = Vec::new();
     visit(schema, &mut Some(Vec::new()), &mut found)?;

@@ -1,5 +1,5 @@
-//! The handshake of either era, `initialize` (legacy) and `server/discover` (modern), and the capabilities that servers
-//! and clients exchange in it.
+//! The handshake of either era, `initialize` (legacy) and `server/discover` (modern), and the capabilities
+//! that servers and clients exchange in it.
 
 pub mod client_capabilities;
 mod introduction;

@@ -1,5 +1,5 @@
-//! The HTTP headers that repeat parts of a modern message: checked against the body of a client, built for a backend;
-//! and [`classify()`], which decides the era of a message by both.
+//! The HTTP headers that repeat parts of a modern message: checked against the body of a client, built for a
+//! backend; and [`classify()`], which decides the era of a message by both.
 //!
 //! Source: MCP 2026-07-28, basic/transports/streamable-http, "Request Metadata".
 
@@ -32,8 +32,8 @@ pub const SESSION_ID: &str = "mcp-session-id";
 /// The last event that a legacy client received before its stream broke off.
 pub const LAST_EVENT_ID: &str = "last-event-id";
 
-/// One header of a request. A header that occurs twice must not be read: a proxy in front may have routed the request by
-/// the other value.
+/// One header of a request. A header that occurs twice must not be read: a proxy in front may have routed the
+/// request by the other value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field<'a> {
     /// The header is absent.
@@ -44,8 +44,8 @@ pub enum Field<'a> {
     Invalid,
 }
 
-/// The headers of a request, in any container. Names are compared without regard to case; this crate asks for names in
-/// lower case.
+/// The headers of a request, in any container. Names are compared without regard to case; this crate asks for
+/// names in lower case.
 pub trait HeaderSource {
     /// Returns the header of that name.
     fn field(&self, name: &str) -> Field<'_>;
@@ -92,7 +92,8 @@ where
     }
 }
 
-/// Checks `Mcp-Name` against the body. A body that names no subject passes: the handler of the method refuses it.
+/// Checks `Mcp-Name` against the body. A body that names no subject passes: the handler of the method refuses
+/// it.
 pub(crate) fn check_name<H>(headers: &H, method: &str, params: &Object<'_>) -> Result<(), Refusal>
 where
     H: HeaderSource + ?Sized,
@@ -107,8 +108,8 @@ where
     }
 }
 
-/// Builds the standard headers of a request to a modern backend. `subject` is the one that the body names, in the
-/// backend's spelling; it is ignored for methods that send no `Mcp-Name`.
+/// Builds the standard headers of a request to a modern backend. `subject` is the one that the body names, in
+/// the backend's spelling; it is ignored for methods that send no `Mcp-Name`.
 #[must_use]
 pub fn build(revision: Revision, method: &str, subject: Option<&str>) -> Vec<(&'static str, String)> {
     let mut headers = vec![(PROTOCOL_VERSION, revision.as_str().to_owned()), (METHOD, method.to_owned())];

@@ -1,8 +1,8 @@
 //! MCP messages as they travel: raw envelopes, eras, headers, SSE, translations, sealed tokens; pure.
 //!
-//! A message is never turned into a tree. [`envelope::Message`] splits it into its few parts, each a borrowed slice of
-//! the bytes that arrived; [`vmcp_json::object::Edit`] changes the keys that a gateway must change and leaves every other byte
-//! where it was; [`rpc`] writes the result into a new envelope in one copy.
+//! A message is never turned into a tree. [`envelope::Message`] splits it into its few parts, each a borrowed
+//! slice of the bytes that arrived; [`vmcp_json::object::Edit`] changes the keys that a gateway must change
+//! and leaves every other byte where it was; [`rpc`] writes the result into a new envelope in one copy.
 //!
 //! ```
 //! use vmcp_wire::{envelope::Message, era::Era, rpc, translate};

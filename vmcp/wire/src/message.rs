@@ -1,5 +1,5 @@
-//! The vocabulary of MCP: eras and methods, the JSON-RPC envelope and its errors, `params` and `_meta`. All of it is
-//! re-exported at the root of the crate.
+//! The vocabulary of MCP: eras and methods, the JSON-RPC envelope and its errors, `params` and `_meta`. All
+//! of it is re-exported at the root of the crate.
 
 pub mod codes;
 pub mod envelope;

@@ -1,7 +1,8 @@
-//! [`Payload`]: the `result` or `error` of an answer, as text that vmcp wrote or as the bytes that a backend sent.
+//! [`Payload`]: the `result` or `error` of an answer, as text that vmcp wrote or as the bytes that a backend
+//! sent.
 //!
-//! One pass of the [`Scanner`] over the arriving bytes finds the few keys that a gateway must know ([`ScannedKeys`]), so
-//! that an answer which needs no change is relayed without being parsed.
+//! One pass of the [`Scanner`] over the arriving bytes finds the few keys that a gateway must know
+//! ([`ScannedKeys`]), so that an answer which needs no change is relayed without being parsed.
 
 mod grammar;
 mod scanned_keys;
@@ -19,8 +20,8 @@ use vmcp_json::text;
 pub use scanned_keys::{Key, ScannedKeys};
 pub use scanner::{ScanError, Scanner};
 
-/// One JSON object. It dereferences to a [`RawValue`]; a received payload is parsed at the first such access, which the
-/// path of an unchanged answer avoids.
+/// One JSON object. It dereferences to a [`RawValue`]; a received payload is parsed at the first such access,
+/// which the path of an unchanged answer avoids.
 #[derive(Debug, Clone)]
 pub struct Payload(Inner);
 
@@ -53,8 +54,8 @@ pub enum Reply {
     Error(Payload),
 }
 
-/// Sorts an answer into result and error by the keys that a [`Scanner`] found in it. Returns the bytes again if they are
-/// no JSON-RPC answer to the request with `id`.
+/// Sorts an answer into result and error by the keys that a [`Scanner`] found in it. Returns the bytes again
+/// if they are no JSON-RPC answer to the request with `id`.
 pub fn reply(message: ByteRope, found: ScannedKeys, id: &str) -> Result<Reply, ByteRope> {
     let text = |key| found.range(key).map(|range| message.slice(range).into_bytes());
     let is_answer = text(Key::Version).is_some_and(|version| version == "\"2.0\"")
@@ -127,7 +128,8 @@ impl Received {
         text::unquoted(std::str::from_utf8(&bytes).ok()?).map(std::borrow::Cow::into_owned)
     }
 
-    /// Returns the payload with `insertions`: ascending offsets in the whole answer, and the text that goes there.
+    /// Returns the payload with `insertions`: ascending offsets in the whole answer, and the text that goes
+    /// there.
     pub(crate) fn with(&self, insertions: impl IntoIterator<Item = (usize, String)>) -> ByteRope {
         let mut out = ByteRope::new();
         let mut start = self.range.start;

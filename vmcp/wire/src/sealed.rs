@@ -1,7 +1,7 @@
 //! Tokens that only vmcp can have issued: encrypted, authenticated, bound to a context, with an expiry.
 //!
-//! A token is `base64url(version ‖ nonce ‖ XChaCha20-Poly1305(expiry ‖ content))`, opened by whichever key of the ring
-//! fits, so that keys can be replaced without ending what was sealed with the old one.
+//! A token is `base64url(version ‖ nonce ‖ XChaCha20-Poly1305(expiry ‖ content))`, opened by whichever key of
+//! the ring fits, so that keys can be replaced without ending what was sealed with the old one.
 
 pub mod request_state;
 pub mod session;
@@ -18,7 +18,8 @@ use sha2::{Digest, Sha256};
 pub const NONCE_LENGTH: usize = 24;
 /// The shortest secret from which a key is derived, in bytes.
 pub const MIN_SECRET_LENGTH: usize = 16;
-/// The longest token in a header, in characters; a longer one is malformed. HTTP servers refuse such headers anyway.
+/// The longest token in a header, in characters; a longer one is malformed. HTTP servers refuse such headers
+/// anyway.
 pub const MAX_TOKEN_LENGTH: usize = 16 * 1024;
 
 const VERSION: u8 = 1;
@@ -67,7 +68,8 @@ pub struct Opened {
     pub expires: u64,
 }
 
-/// A ring of keys: the first seals, any opens, so that a key can be replaced while tokens of the old one live on.
+/// A ring of keys: the first seals, any opens, so that a key can be replaced while tokens of the old one live
+/// on.
 ///
 /// ```
 /// use vmcp_wire::sealed::KeyRing;
@@ -112,8 +114,8 @@ impl KeyRing {
         Ok(Self { first, others: ciphers.collect() })
     }
 
-    /// Seals `content` until `expires` (seconds since the Unix epoch). `associated` is not in the token, but must be given
-    /// again to open it: it binds the token to a purpose. `nonce` must be fresh and random.
+    /// Seals `content` until `expires` (seconds since the Unix epoch). `associated` is not in the token, but
+    /// must be given again to open it: it binds the token to a purpose. `nonce` must be fresh and random.
     #[must_use]
     pub fn seal(&self, nonce: &Nonce, content: &[u8], associated: &[u8], expires: u64) -> String {
         let plaintext = [expires.to_be_bytes().as_slice(), content].concat();
@@ -131,7 +133,8 @@ impl KeyRing {
         self.open_long(token, associated, now)
     }
 
-    /// Opens as [`KeyRing::open`] does a token of any length: one that travels in a body, whose reader bounds it.
+    /// Opens as [`KeyRing::open`] does a token of any length: one that travels in a body, whose reader bounds
+    /// it.
     pub fn open_long(&self, token: &str, associated: &[u8], now: u64) -> Result<Opened, OpenError> {
         let raw = BASE64_URL_SAFE_NO_PAD.decode(token).map_err(|_| OpenError::Malformed)?;
         let rest = raw.strip_prefix(&[VERSION]).ok_or(OpenError::Malformed)?;

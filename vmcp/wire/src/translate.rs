@@ -1,10 +1,10 @@
-//! Translates messages from one era to the other: requests on their way to a backend; results, errors, notifications
-//! and list entries on their way to a client.
+//! Translates messages from one era to the other: requests on their way to a backend; results, errors,
+//! notifications and list entries on their way to a client.
 //!
 //! | | to a legacy peer | to a modern peer |
 //! |---|---|---|
 //! | request | reserved `_meta` keys, `inputResponses`, `requestState` go | `_meta` is stamped; `task` goes |
-//! | result | `resultType`, `ttlMs`, `cacheScope`, server's `_meta` keys go | `resultType` and cache hints come |
+//! | result | `resultType`, cache hints, server's `_meta` keys go | `resultType`, cache hints come |
 //! | error | not found is -32002 | not found is -32602 with `data.uri` |
 //! | notification | subscription ids go | subscription ids come; what no longer exists is dropped |
 //!
@@ -39,7 +39,8 @@ pub enum TranslateError {
         /// The fault.
         reason: ObjectError,
     },
-    /// A result that a legacy client does not know. The caller drives the exchange for the client, or refuses.
+    /// A result that a legacy client does not know. The caller drives the exchange for the client, or
+    /// refuses.
     #[error("a result of type `{0}` cannot be sent to a client of an earlier revision")]
     NotComplete(String),
 }

@@ -1,4 +1,5 @@
-//! [`Edit`]: sets, removes and renames a few keys of an object; every byte that no change touches is written as it came.
+//! [`Edit`]: sets, removes and renames a few keys of an object; every byte that no change touches is written
+//! as it came.
 
 use super::{Entry, Object};
 use crate::json_rope::JsonRope;
@@ -18,7 +19,8 @@ use crate::text;
 #[derive(Debug, Clone)]
 pub struct Edit<'o, 'a> {
     object: &'o Object<'a>,
-    /// One slot for each entry of the object; empty while no entry has changed, so an unchanged edit allocates nothing.
+    /// One slot for each entry of the object; empty while no entry has changed, so an unchanged edit
+    /// allocates nothing.
     slots: Vec<Slot<'a>>,
     added: Vec<(String, JsonRope<'a>)>,
 }
@@ -110,7 +112,8 @@ impl<'o, 'a> Edit<'o, 'a> {
         }
         let mut writer = Writer { raw: self.object.raw, out: JsonRope::default(), pending: 0..0 };
         let entries = &self.object.entries;
-        // The text up to the first key, and the text behind the last value; `{` and the rest if there are no entries.
+        // The text up to the first key, and the text behind the last value; `{` and the rest if there are no
+        // entries.
         let head = entries.first().map_or(1, |entry| entry.key_span.start);
         let tail = entries.last().map_or(1, |entry| entry.value_span.end);
         writer.copy(0, head);
@@ -120,7 +123,8 @@ impl<'o, 'a> Edit<'o, 'a> {
         for entry in entries {
             let slot = slots.next().unwrap_or_default();
             if !slot.removed {
-                // The separator goes with the entry behind it, so removing the first entry leaves no leading comma.
+                // The separator goes with the entry behind it, so removing the first entry leaves no leading
+                // comma.
                 if let (false, Some(start)) = (first, separator_start) {
                     writer.copy(start, entry.key_span.start);
                 }
@@ -156,7 +160,8 @@ impl<'o, 'a> Edit<'o, 'a> {
     }
 }
 
-/// Writes the result, joining adjacent slices of the original so that a large untouched stretch stays one piece.
+/// Writes the result, joining adjacent slices of the original so that a large untouched stretch stays one
+/// piece.
 struct Writer<'a> {
     raw: &'a str,
     out: JsonRope<'a>,

@@ -1,4 +1,5 @@
-//! The introduction of a server, by `initialize` or `server/discover`: read from backends, written for clients.
+//! The introduction of a server, by `initialize` or `server/discover`: read from backends, written for
+//! clients.
 
 use std::borrow::Cow;
 
@@ -70,7 +71,8 @@ impl<'a> Introduction<'a> {
         Self::read(part, &object, vec![revision], server_info)
     }
 
-    /// Reads the result of `server/discover`. A legacy server may answer it, too: see [`Introduction::is_modern`].
+    /// Reads the result of `server/discover`. A legacy server may answer it, too: see
+    /// [`Introduction::is_modern`].
     pub fn from_discover(result: &'a RawValue) -> Result<Self, HandshakeError> {
         let part = "result of server/discover";
         let object = Object::parse(result).map_err(|reason| HandshakeError::Object { part, reason })?;
@@ -105,7 +107,8 @@ impl<'a> Introduction<'a> {
     }
 }
 
-/// True if an error of a server lists the modern revision as supported, although the request came in that revision.
+/// True if an error of a server lists the modern revision as supported, although the request came in that
+/// revision.
 #[must_use]
 pub fn offers_modern(error: &RawValue) -> bool {
     let supported = || {

@@ -1,5 +1,5 @@
-//! [`ServerCapabilities`]: the capabilities that a backend declares; and [`declaration`], which joins those of all
-//! backends into the one that clients see.
+//! [`ServerCapabilities`]: the capabilities that a backend declares; and [`declaration`], which joins those
+//! of all backends into the one that clients see.
 
 use std::collections::BTreeMap;
 
@@ -94,7 +94,8 @@ impl ServerCapabilities {
         self.resources
     }
 
-    /// True if clients of an era can have tasks there. The tasks of the two eras are not translated into each other.
+    /// True if clients of an era can have tasks there. The tasks of the two eras are not translated into each
+    /// other.
     #[must_use]
     pub fn has_tasks(&self, client: Era) -> bool {
         match client {
@@ -115,8 +116,8 @@ impl ServerCapabilities {
         self.tasks.is_some_and(|tasks| tasks.list)
     }
 
-    /// Returns the extensions that the client declares, too, in order of their ids. Tasks are not among them: vmcp relays
-    /// them itself.
+    /// Returns the extensions that the client declares, too, in order of their ids. Tasks are not among them:
+    /// vmcp relays them itself.
     pub fn shared<'a>(&'a self, client: &'a ClientExtensions<'a>) -> impl Iterator<Item = &'a str> {
         let of = |own: &'a Extensions, theirs: &'a Object<'a>| {
             own.keys().map(String::as_str).filter(|id| theirs.text(id).is_some())
@@ -149,7 +150,8 @@ fn read_extensions(entries: &Object<'_>) -> Extensions {
     known.take(MAX_EXTENSIONS).filter_map(entry).collect()
 }
 
-/// Writes the `ServerCapabilities` for clients of a revision, as JSON: tools, and every capability of any backend.
+/// Writes the `ServerCapabilities` for clients of a revision, as JSON: tools, and every capability of any
+/// backend.
 pub fn declaration<'a>(
     servers: impl IntoIterator<Item = &'a ServerCapabilities>,
     client: Revision,

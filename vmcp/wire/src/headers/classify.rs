@@ -1,7 +1,7 @@
 //! Decides the era of a message by its headers and body, or refuses a message that belongs to none.
 //!
-//! Source: MCP 2026-07-28, basic/versioning ("a dual-era server selects its behavior from how the client opens"),
-//! basic/transports/streamable-http ("Request Metadata", "Server Validation").
+//! Source: MCP 2026-07-28, basic/versioning ("a dual-era server selects its behavior from how the client
+//! opens"), basic/transports/streamable-http ("Request Metadata", "Server Validation").
 
 use serde_json::value::RawValue;
 use vmcp_json::text;
@@ -91,8 +91,8 @@ where
     }
 }
 
-/// Classifies a message from standard input, where there are no headers. Only a request states its era; a notification
-/// reads as legacy here, and belongs to the era of the request that it is about.
+/// Classifies a message from standard input, where there are no headers. Only a request states its era; a
+/// notification reads as legacy here, and belongs to the era of the request that it is about.
 pub fn classify_stdio<'a>(message: &Message<'a>) -> Result<RequestEra<'a>, Refusal> {
     match message {
         Message::Request(request) => classify_request(None, request, None::<&headers::NoHeaders>),
@@ -115,13 +115,14 @@ where
 {
     let params = params(request.params)?;
     let method = request.method.as_ref();
-    // Before any check of headers: a method that the modern revision removed has no headers that could be right.
+    // Before any check of headers: a method that the modern revision removed has no headers that could be
+    // right.
     if names_modern(&params) && !methods::exists(method, Era::Modern) {
         return Err(Refusal::method_not_found(method));
     }
     if method == methods::INITIALIZE {
-        // The handshake is legacy whatever version it names, and its revision is not settled yet. A proxy may still
-        // have routed it by `Mcp-Method`, so that header must be right where present.
+        // The handshake is legacy whatever version it names, and its revision is not settled yet. A proxy may
+        // still have routed it by `Mcp-Method`, so that header must be right where present.
         if let Some(headers) = headers {
             headers::check_method(headers, method, headers::Presence::Optional)?;
         }

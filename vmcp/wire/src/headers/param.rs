@@ -1,5 +1,5 @@
-//! [`ParamHeader`]: a tool argument that is repeated in a `Mcp-Param-*` header, as an `x-mcp-header` annotation asks;
-//! the headers are built for backends and compared with what a client sent.
+//! [`ParamHeader`]: a tool argument that is repeated in a `Mcp-Param-*` header, as an `x-mcp-header`
+//! annotation asks; the headers are built for backends and compared with what a client sent.
 //!
 //! The annotations are found by `vmcp-model`, when it reads a definition.
 
@@ -31,8 +31,8 @@ impl ParamHeader {
     }
 }
 
-/// Checks the `Mcp-Param-*` headers of a call against its arguments: each annotated argument that is given must be
-/// repeated, one that is absent must not. Headers of other names are ignored.
+/// Checks the `Mcp-Param-*` headers of a call against its arguments: each annotated argument that is given
+/// must be repeated, one that is absent must not. Headers of other names are ignored.
 pub fn check_param_headers<H>(
     headers: &H,
     annotations: &[ParamHeader],
@@ -62,8 +62,8 @@ where
     Ok(())
 }
 
-/// Builds the `Mcp-Param-*` headers of a call to a modern backend. An argument that is absent, null or of a type that
-/// cannot be repeated has none.
+/// Builds the `Mcp-Param-*` headers of a call to a modern backend. An argument that is absent, null or of a
+/// type that cannot be repeated has none.
 #[must_use]
 pub fn build_param_headers(
     annotations: &[ParamHeader],
@@ -76,7 +76,8 @@ pub fn build_param_headers(
     annotations.iter().filter_map(header).collect()
 }
 
-/// Returns the argument at `path`, as JSON. An object with a repeated key is an error: it has no single answer.
+/// Returns the argument at `path`, as JSON. An object with a repeated key is an error: it has no single
+/// answer.
 fn argument<'a>(arguments: Option<&'a RawValue>, path: &[String]) -> Result<Option<&'a str>, ObjectError> {
     let (Some(mut value), Some((last, parents))) = (arguments, path.split_last()) else { return Ok(None) };
     for key in parents {

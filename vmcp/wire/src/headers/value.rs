@@ -8,8 +8,8 @@ use base64::prelude::BASE64_STANDARD;
 const PREFIX: &str = "=?base64?";
 const SUFFIX: &str = "?=";
 
-/// Encodes `text` as a header value. Visible ASCII without space at its ends stays as it is, unless it could be taken
-/// for an encoded value.
+/// Encodes `text` as a header value. Visible ASCII without space at its ends stays as it is, unless it could
+/// be taken for an encoded value.
 ///
 /// ```
 /// use vmcp_wire::headers::{decode, encode};

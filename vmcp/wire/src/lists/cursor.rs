@@ -1,13 +1,14 @@
-//! [`Cursor`]: the pagination cursor of vmcp's own lists. A cursor describes itself, so that any replica can go on from
-//! it, and names the last entry sent instead of an offset, so that a changed list neither repeats nor skips the others.
+//! [`Cursor`]: the pagination cursor of vmcp's own lists. A cursor describes itself, so that any replica can
+//! go on from it, and names the last entry sent instead of an offset, so that a changed list neither repeats
+//! nor skips the others.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use crate::lists::pages::List;
 
-/// The longest cursor accepted, in characters; a longer one is refused. Base64 leaves three quarters of it for the name
-/// or URI.
+/// The longest cursor accepted, in characters; a longer one is refused. Base64 leaves three quarters of it
+/// for the name or URI.
 pub const MAX_LENGTH: usize = 16 * 1024;
 const VERSION: u8 = 2;
 
@@ -25,7 +26,8 @@ const VERSION: u8 = 2;
 pub struct Cursor {
     /// The list.
     pub list: List,
-    /// The name or URI of the last entry sent. The next page begins behind it, even if the entry is gone by then.
+    /// The name or URI of the last entry sent. The next page begins behind it, even if the entry is gone by
+    /// then.
     pub after: String,
 }
 

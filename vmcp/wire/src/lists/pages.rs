@@ -1,5 +1,5 @@
-//! [`List`]: the four lists of the protocol; [`Page`] reads a page of a backend, [`head`] and [`tail`] write one of vmcp
-//! from raw entries.
+//! [`List`]: the four lists of the protocol; [`Page`] reads a page of a backend, [`head`] and [`tail`] write
+//! one of vmcp from raw entries.
 
 use std::borrow::Cow;
 
@@ -117,7 +117,8 @@ pub struct PageFrame<'a> {
     pub server_info: Option<&'a str>,
 }
 
-/// Writes the first part of the `result` of a list request, through the last entry. Each entry must be one JSON value.
+/// Writes the first part of the `result` of a list request, through the last entry. Each entry must be one
+/// JSON value.
 #[must_use]
 pub fn head<'e>(list: List, entries: impl IntoIterator<Item = &'e str, IntoIter: Clone>) -> String {
     let entries = entries.into_iter();

@@ -25,8 +25,8 @@ pub const RESOURCE_NOT_FOUND: i64 = -32002;
 /// The user must visit a URL first (`data.elicitations`); revision 2025-11-25 only.
 pub const URL_ELICITATION_REQUIRED: i64 = -32042;
 
-/// Returns the HTTP status that carries an error: the modern revision maps three codes to 400 and an unknown method to
-/// 404; every other error, and every error of a legacy session, travels on 200.
+/// Returns the HTTP status that carries an error: the modern revision maps three codes to 400 and an unknown
+/// method to 404; every other error, and every error of a legacy session, travels on 200.
 ///
 /// A malformed request is answered earlier, with the status of its [`Refusal`](crate::rpc::Refusal).
 #[must_use]

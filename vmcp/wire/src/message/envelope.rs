@@ -1,4 +1,5 @@
-//! [`Message`]: reads the JSON-RPC envelope into the four kinds of message, their parts slices of the received bytes.
+//! [`Message`]: reads the JSON-RPC envelope into the four kinds of message, their parts slices of the
+//! received bytes.
 
 use std::borrow::Cow;
 
@@ -9,8 +10,8 @@ use vmcp_json::{nesting, text};
 
 use crate::message::codes;
 
-/// The deepest nesting of arrays and objects in `params`, counted from the envelope; a deeper message is refused with
-/// -32600. Handlers and backends may recurse, and `serde_json` itself stops at this depth.
+/// The deepest nesting of arrays and objects in `params`, counted from the envelope; a deeper message is
+/// refused with -32600. Handlers and backends may recurse, and `serde_json` itself stops at this depth.
 ///
 /// Results are not measured: they are relayed without a walk, which would cost a large one its speed.
 pub const MAX_DEPTH: usize = 128;

@@ -80,8 +80,8 @@ impl Revision {
         if self >= Self::V2026_07_28 { Era::Modern } else { Era::Legacy }
     }
 
-    /// Returns the revision that answers `initialize`: the requested one if it is known and legacy, else the newest
-    /// legacy one.
+    /// Returns the revision that answers `initialize`: the requested one if it is known and legacy, else the
+    /// newest legacy one.
     #[must_use]
     pub fn negotiate(requested: &str) -> Self {
         Self::parse(requested).filter(|revision| revision.era() == Era::Legacy).unwrap_or(Self::LATEST_LEGACY)

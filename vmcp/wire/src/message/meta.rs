@@ -1,5 +1,5 @@
-//! [`Meta`]: the keys of `_meta` that the protocol reserves; and [`RequestMeta`], which rewrites them for a backend. All
-//! other keys pass.
+//! [`Meta`]: the keys of `_meta` that the protocol reserves; and [`RequestMeta`], which rewrites them for a
+//! backend. All other keys pass.
 
 use std::borrow::Cow;
 
@@ -118,8 +118,8 @@ pub struct Trace<'a> {
     pub baggage: Option<Cow<'a, str>>,
 }
 
-/// True if `text` is a W3C `traceparent`: a version, 32 hex digits, 16 and 2, joined by `-`, neither id all zeros. Later
-/// versions than `00` may append fields; `ff` is invalid.
+/// True if `text` is a W3C `traceparent`: a version, 32 hex digits, 16 and 2, joined by `-`, neither id all
+/// zeros. Later versions than `00` may append fields; `ff` is invalid.
 #[must_use]
 pub fn is_traceparent(text: &str) -> bool {
     let hex = |field: Option<&str>, length| {
@@ -142,7 +142,8 @@ pub struct RequestMeta<'a> {
     pub stamp: Stamp<'a>,
     /// The change of the progress token.
     pub progress_token: ProgressToken<'a>,
-    /// The trace context to send on. A part that is given replaces the one that came; an absent one leaves it.
+    /// The trace context to send on. A part that is given replaces the one that came; an absent one leaves
+    /// it.
     pub trace: Trace<'a>,
 }
 
@@ -173,7 +174,8 @@ pub enum ProgressToken<'a> {
     Keep,
     /// Removes it: no client listens for progress.
     Remove,
-    /// Replaces it by a token of vmcp, as JSON: the tokens of several clients must not meet on one connection.
+    /// Replaces it by a token of vmcp, as JSON: the tokens of several clients must not meet on one
+    /// connection.
     Replace(&'a str),
 }
 
@@ -218,7 +220,8 @@ fn set_or_remove<'a>(edit: &mut Edit<'_, 'a>, key: &str, value: Option<JsonRope<
     };
 }
 
-/// Puts edited metadata back into its object. Metadata that has become empty is removed, and not added if absent.
+/// Puts edited metadata back into its object. Metadata that has become empty is removed, and not added if
+/// absent.
 pub(crate) fn put_back<'a>(outer: &mut Edit<'_, 'a>, meta: Edit<'_, 'a>) {
     if meta.is_unchanged() {
         return;

@@ -1,5 +1,5 @@
-//! The methods of MCP by name, and their properties: the eras that have them, if their results are cacheable, if they
-//! may require input.
+//! The methods of MCP by name, and their properties: the eras that have them, if their results are cacheable,
+//! if they may require input.
 
 use crate::message::era::Era;
 
@@ -76,8 +76,8 @@ pub const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
 /// A resource has new content.
 pub const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 
-/// True if the method exists in the era. A method that neither era defines belongs to an extension or a vendor and may
-/// exist in both.
+/// True if the method exists in the era. A method that neither era defines belongs to an extension or a
+/// vendor and may exist in both.
 #[must_use]
 pub fn exists(method: &str, era: Era) -> bool {
     let only = match method {

@@ -1,4 +1,5 @@
-//! [`Params`]: the parameters of a request or notification, read two levels deep: their own keys and those of `_meta`.
+//! [`Params`]: the parameters of a request or notification, read two levels deep: their own keys and those of
+//! `_meta`.
 
 use serde_json::value::RawValue;
 use vmcp_json::object::{Object, ObjectError};

@@ -1,4 +1,5 @@
-//! Writes JSON-RPC messages, each with one allocation of the exact size, and the errors that vmcp authors itself.
+//! Writes JSON-RPC messages, each with one allocation of the exact size, and the errors that vmcp authors
+//! itself.
 
 use serde_json::value::RawValue;
 use vmcp_json::byte_rope::ByteRope;
@@ -35,15 +36,16 @@ impl RpcError {
         Self::new(code, "resource not found").with_data(format!("{{\"uri\":{}}}", text::quoted(uri)))
     }
 
-    /// Creates "method not found". The name is the sender's own text, so at most 128 characters of it are repeated.
+    /// Creates "method not found". The name is the sender's own text, so at most 128 characters of it are
+    /// repeated.
     #[must_use]
     pub fn method_not_found(method: &str) -> Self {
         let shown: String = method.chars().take(128).collect();
         Self::new(codes::METHOD_NOT_FOUND, format!("method not found: {shown}"))
     }
 
-    /// Creates the error for a modern request that needs capabilities which its client did not declare. `required` is a
-    /// `ClientCapabilities` with just those, as JSON.
+    /// Creates the error for a modern request that needs capabilities which its client did not declare.
+    /// `required` is a `ClientCapabilities` with just those, as JSON.
     pub fn missing_client_capability(required: &str) -> Self {
         Self::new(
             codes::MISSING_CLIENT_CAPABILITY,
@@ -67,7 +69,8 @@ impl RpcError {
     }
 }
 
-/// The answer to a malformed request: an HTTP status and the error in its body. On stdio the status is dropped.
+/// The answer to a malformed request: an HTTP status and the error in its body. On stdio the status is
+/// dropped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct Refusal {
@@ -127,8 +130,8 @@ pub fn response_around(id: &RawValue, result: impl Into<ByteRope>) -> ByteRope {
     message
 }
 
-/// Writes the error that answers the request that came with `id`; without an id if none could be read. `error` is the
-/// raw object of a relayed error, or [`RpcError::to_json`].
+/// Writes the error that answers the request that came with `id`; without an id if none could be read.
+/// `error` is the raw object of a relayed error, or [`RpcError::to_json`].
 #[must_use]
 pub fn error<'a>(id: Option<&RawValue>, error: impl Into<JsonRope<'a>>) -> Vec<u8> {
     match id {
@@ -137,8 +140,8 @@ pub fn error<'a>(id: Option<&RawValue>, error: impl Into<JsonRope<'a>>) -> Vec<u
     }
 }
 
-/// Replaces line breaks by spaces, for transports that end a message with a line feed. In JSON, raw line breaks stand
-/// between tokens only, where a space means the same.
+/// Replaces line breaks by spaces, for transports that end a message with a line feed. In JSON, raw line
+/// breaks stand between tokens only, where a space means the same.
 #[must_use]
 pub fn single_line(mut message: Vec<u8>) -> Vec<u8> {
     let mut at = 0;

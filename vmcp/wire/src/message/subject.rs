@@ -9,7 +9,8 @@ use crate::message::methods;
 
 const REFERENCE: &str = "ref";
 
-/// Returns the key under which the parameters of a method name the subject. The header `Mcp-Name` repeats its value.
+/// Returns the key under which the parameters of a method name the subject. The header `Mcp-Name` repeats its
+/// value.
 #[must_use]
 pub fn key(method: &str) -> Option<&'static str> {
     match method {

@@ -1,4 +1,5 @@
-//! [`ScannedKeys`]: the places of the few keys that a gateway must know, as one pass over an answer finds them.
+//! [`ScannedKeys`]: the places of the few keys that a gateway must know, as one pass over an answer finds
+//! them.
 
 use std::ops::Range;
 

@@ -1,5 +1,6 @@
-//! [`Scanner`]: an incremental JSON state machine. One pass over an answer, while it arrives, checks that it is JSON and
-//! finds the keys that a gateway must know. Its memory is a bit for each level of nesting, whatever the answer's size.
+//! [`Scanner`]: an incremental JSON state machine. One pass over an answer, while it arrives, checks that it
+//! is JSON and finds the keys that a gateway must know. Its memory is a bit for each level of nesting,
+//! whatever the answer's size.
 
 use super::grammar::{Literal, Number};
 use super::scanned_keys::{Key, ScannedKeys, Span};

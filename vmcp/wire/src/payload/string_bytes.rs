@@ -1,5 +1,5 @@
-//! The bytes of JSON strings that arrive in pieces: an incremental UTF-8 check, and the search for the first quote,
-//! backslash or control character, eight bytes at a time.
+//! The bytes of JSON strings that arrive in pieces: an incremental UTF-8 check, and the search for the first
+//! quote, backslash or control character, eight bytes at a time.
 
 const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
 const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
@@ -18,8 +18,8 @@ pub(super) fn plain_length(bytes: &[u8]) -> usize {
     words.len() * 8 + special.unwrap_or(tail.len())
 }
 
-/// Sets the highest bit of each special byte of eight. A borrow may set it in bytes behind the first special one, too;
-/// the first is always right, and no other is used.
+/// Sets the highest bit of each special byte of eight. A borrow may set it in bytes behind the first special
+/// one, too; the first is always right, and no other is used.
 fn special(word: u64) -> u64 {
     let below = |word: u64, least: u8| word.wrapping_sub(ONES * u64::from(least)) & !word;
     let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);

@@ -1,5 +1,5 @@
-//! [`Continuation`]: the state that a modern client carries between two rounds of a request, sealed into `requestState`.
-//! It is good for a repeat of the same request by the same identity only, until it expires.
+//! [`Continuation`]: the state that a modern client carries between two rounds of a request, sealed into
+//! `requestState`. It is good for a repeat of the same request by the same identity only, until it expires.
 
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
@@ -68,7 +68,8 @@ pub enum StateError {
 }
 
 impl Continuation {
-    /// Seals the text for the client. `nonce` must be fresh and random; `expires` is in seconds since the Unix epoch.
+    /// Seals the text for the client. `nonce` must be fresh and random; `expires` is in seconds since the
+    /// Unix epoch.
     pub fn seal(
         &self,
         ring: &KeyRing,
@@ -130,8 +131,8 @@ fn decode(content: &[u8]) -> Option<(Binding, Continuation)> {
     (*version == VERSION).then_some((Binding { identity: *identity, request: *request }, continuation))
 }
 
-/// Returns the SHA-256 of the things that a request asks for: method, subject and arguments, in a canonical form. Other
-/// keys, other space or another order of keys make no difference.
+/// Returns the SHA-256 of the things that a request asks for: method, subject and arguments, in a canonical
+/// form. Other keys, other space or another order of keys make no difference.
 #[must_use]
 pub fn digest(method: &str, params: &Object<'_>) -> [u8; 32] {
     let mut hash = Sha256::new();
@@ -154,8 +155,8 @@ fn absorb(hash: &mut Sha256, raw: &RawValue) {
     }
 }
 
-/// Hashes a value with its keys sorted. Recursion is safe: the envelope has bounded the depth. Each length is hashed in
-/// front of its text, so that no two values run together.
+/// Hashes a value with its keys sorted. Recursion is safe: the envelope has bounded the depth. Each length is
+/// hashed in front of its text, so that no two values run together.
 fn canonical(hash: &mut Sha256, value: &serde_json::Value) {
     use serde_json::Value;
     match value {

@@ -1,11 +1,11 @@
-//! [`Session`]: the content of a legacy session's id. The id is a sealed token with everything that a replica needs to
-//! go on with a session that another replica opened.
+//! [`Session`]: the content of a legacy session's id. The id is a sealed token with everything that a replica
+//! needs to go on with a session that another replica opened.
 
 use crate::message::era::Revision;
 use crate::sealed::{KeyRing, Nonce, OpenError, Opened};
 
-/// The most bytes that client info and capabilities may have together; a client with more is refused. The id travels in
-/// a header of every request, and 8 KiB is a common limit for all headers together.
+/// The most bytes that client info and capabilities may have together; a client with more is refused. The id
+/// travels in a header of every request, and 8 KiB is a common limit for all headers together.
 pub const MAX_TEXT: usize = 3 * 1024;
 
 const CONTEXT: &[u8] = b"session";
@@ -66,7 +66,8 @@ impl Session {
         if session.identity == *identity { Ok(session) } else { Err(SessionError::Identity) }
     }
 
-    /// Writes `version ‖ revision ‖ id ‖ identity ‖ issued ‖ length of client_info ‖ client_info ‖ client_capabilities`
+    /// Writes `version ‖ revision ‖ id ‖ identity ‖ issued ‖ length of client_info ‖ client_info ‖
+    /// client_capabilities`
     fn encode(&self) -> Vec<u8> {
         let Self { id, identity, revision, issued, expires: _, client_info, client_capabilities } = self;
         let mut out = vec![VERSION, revision_tag(*revision)];

@@ -16,7 +16,8 @@ pub enum SseError {
     Encoding,
 }
 
-/// Turns bytes into events. The memory is bounded: at most one unfinished event, and no more bytes of it than the limit.
+/// Turns bytes into events. The memory is bounded: at most one unfinished event, and no more bytes of it than
+/// the limit.
 ///
 /// ```
 /// use vmcp_wire::sse::Decoder;
@@ -59,8 +60,8 @@ impl Decoder {
         }
     }
 
-    /// Takes bytes from the front of `input` up to the end of the next event; `None` if they are used up first. After an
-    /// error the stream must not be read any more.
+    /// Takes bytes from the front of `input` up to the end of the next event; `None` if they are used up
+    /// first. After an error the stream must not be read any more.
     pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Event>, SseError> {
         while !input.is_empty() {
             if std::mem::take(&mut self.after_cr)
@@ -93,7 +94,8 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Takes all of `input` and returns its events; for callers that may hold the events of one piece at once.
+    /// Takes all of `input` and returns its events; for callers that may hold the events of one piece at
+    /// once.
     pub fn push(&mut self, mut input: &[u8]) -> Result<Vec<Event>, SseError> {
         let mut events = Vec::new();
         while let Some(event) = self.next(&mut input)? {

@@ -14,12 +14,12 @@ const CODE: &str = "code";
 const DATA: &str = "data";
 const URI: &str = "uri";
 
-/// Translates an error object for the client. `uri` is the one that a `resources/read` asked for, in the client's
-/// spelling.
+/// Translates an error object for the client. `uri` is the one that a `resources/read` asked for, in the
+/// client's spelling.
 ///
-/// Codes that the modern revision forbids do not reach a modern client: not found (-32002) becomes -32602 with
-/// `data.uri`, and a request to visit a URL (-32042) becomes -32603 with its data kept; [`url_elicitation`] does better
-/// for clients that can be asked.
+/// Codes that the modern revision forbids do not reach a modern client: not found (-32002) becomes -32602
+/// with `data.uri`, and a request to visit a URL (-32042) becomes -32603 with its data kept;
+/// [`url_elicitation`] does better for clients that can be asked.
 pub fn error<'a>(
     method: &str,
     error: &'a RawValue,
@@ -60,9 +60,10 @@ pub fn error<'a>(
     Ok(edit.finish())
 }
 
-/// Turns a legacy backend's demand to visit URLs first (-32042) into an `input_required` result for a modern client,
-/// which visits them and repeats its request. The caller makes sure that the method allows it
-/// ([`methods::may_require_input`]) and that the client declared `elicitation.url`. `None` for every other error.
+/// Turns a legacy backend's demand to visit URLs first (-32042) into an `input_required` result for a modern
+/// client, which visits them and repeats its request. The caller makes sure that the method allows it
+/// ([`methods::may_require_input`]) and that the client declared `elicitation.url`. `None` for every other
+/// error.
 pub fn url_elicitation(error: &RawValue) -> Result<Option<String>, TranslateError> {
     let object = parse(error)?;
     if object.text(CODE).and_then(|code| code.parse().ok()) != Some(codes::URL_ELICITATION_REQUIRED) {

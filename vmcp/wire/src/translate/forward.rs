@@ -9,7 +9,8 @@ use crate::message::{keys::CACHE_SCOPE, keys::RESULT_TYPE, keys::TTL_MS};
 use crate::message::{meta::META, meta::SERVER_INFO};
 use crate::payload::{Key, Received};
 
-/// Returns the received bytes with the missing keys inserted; `None` if more must change, which [`super::result()`] does.
+/// Returns the received bytes with the missing keys inserted; `None` if more must change, which
+/// [`super::result()`] does.
 #[must_use]
 pub fn forward(method: &str, received: &Received, plan: &ResultPlan<'_>) -> Option<ByteRope> {
     let found = received.found();

@@ -10,7 +10,7 @@ use crate::message::{meta, methods};
 /// The cache hints of a modern result. The default allows no caching, which is right for every result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hints {
-    /// How long the result may be cached, in milliseconds.
+    /// The time for which the result may be cached, in milliseconds.
     pub ttl_ms: u64,
     /// The clients that may share it.
     pub scope: Scope,

@@ -16,8 +16,8 @@ pub struct NotificationPlan<'a> {
     pub to: Era,
     /// The client's progress token, as JSON; replaces the one that the backend was given.
     pub progress_token: Option<&'a RawValue>,
-    /// The id of the client's `subscriptions/listen` request, on whose stream the notification goes; `None` on any
-    /// other stream, where no notification may have one.
+    /// The id of the client's `subscriptions/listen` request, on whose stream the notification goes; `None`
+    /// on any other stream, where no notification may have one.
     pub subscription_id: Option<&'a RawValue>,
 }
 

@@ -40,8 +40,8 @@ pub struct ResultPlan<'a> {
     pub hints: Hints,
     /// The `Implementation`, as JSON, for a modern client, if the backend did not introduce itself.
     pub server_info: Option<&'a str>,
-    /// The `requestState` for a modern client, plain text: replaces the backend's, or is added. Only for results that
-    /// require input.
+    /// The `requestState` for a modern client, plain text: replaces the backend's, or is added. Only for
+    /// results that require input.
     pub request_state: Option<&'a str>,
 }
 
@@ -104,8 +104,8 @@ fn to_legacy<'a>(method: &str, object: &Object<'a>, edit: &mut Edit<'_, 'a>) -> 
     if methods::is_cacheable(method) {
         edit.remove(TTL_MS).remove(CACHE_SCOPE);
     }
-    // Earlier revisions know objects only, and their clients refuse the whole result for any other value. Servers
-    // repeat the data as text content.
+    // Earlier revisions know objects only, and their clients refuse the whole result for any other value.
+    // Servers repeat the data as text content.
     if method == methods::TOOLS_CALL
         && object.text(STRUCTURED_CONTENT).is_some_and(|data| !text::is_object(data))
     {

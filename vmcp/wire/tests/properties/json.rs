@@ -1,5 +1,5 @@
-//! Strategies for JSON texts as people and programs write them: odd space, escapes, any script, numbers that no machine
-//! type holds.
+//! Strategies for JSON texts as people and programs write them: odd space, escapes, any script, numbers that
+//! no machine type holds.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

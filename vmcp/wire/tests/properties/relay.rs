@@ -29,7 +29,8 @@ fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap()
 }
 
-/// Writes the object without an entry. The space in front of the first key stays, and so does the space behind the entry.
+/// Writes the object without an entry. The space in front of the first key stays, and so does the space
+/// behind the entry.
 fn without(mut object: ObjectText, at: usize) -> ObjectText {
     let removed = object.entries.remove(at);
     let [before, .., after] = removed.space;

@@ -1,5 +1,5 @@
-//! Strategies for the messages of revisions 2025-06-18, 2025-11-25 and 2026-07-28, key by key, with unknown keys among
-//! them.
+//! Strategies for the messages of revisions 2025-06-18, 2025-11-25 and 2026-07-28, key by key, with unknown
+//! keys among them.
 
 use proptest::collection::vec;
 use proptest::option;
