@@ -1,7 +1,7 @@
 //! Retrieval quality does not fall: `vmcp eval`, by keywords alone, on public sets of tests/retrieval.
 //!
-//! Keywords need no model and no network, and both sets take about a second in a debug build. A change that lifts the
-//! figures lifts the floors too; figures with embeddings are in docs/user/search.md.
+//! Keywords need no model and no network, and both sets take seconds in a debug build. A change that lifts
+//! the figures lifts the floors too; figures with embeddings are in docs/user/search.md.
 
 #![expect(clippy::expect_used, reason = "helpers of tests fail like tests")]
 
