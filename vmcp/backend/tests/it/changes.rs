@@ -1,4 +1,4 @@
-//! Definitions that change: announced, polled, or not to be had for a while (R022-43).
+//! Definitions that change: announced, polled, or not to be had for a while.
 
 use std::sync::Arc;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! When a connection is made, how often it is tried, and what is seen of it meanwhile.
+//! Connecting: lazily or eagerly, with retries, and the status meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ async fn silent_listener(keep: bool) -> (Transport, std::sync::Arc<std::sync::at
     (Transport::Http { url, headers: std::collections::BTreeMap::new() }, count)
 }
 
-/// A port on which nobody listens.
+/// A port that refuses connections.
 async fn refusing() -> Transport {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap()).parse().unwrap();
@@ -39,7 +39,11 @@ async fn refusing() -> Transport {
 async fn with_cached_definitions_nothing_connects_before_the_first_use() {
     let server = Server::start(modern(echo)).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), Some(cached()));
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    // A control without cached definitions, started later, has connected and listed by the time we look.
+    let control_server = Server::start(modern(echo)).await;
+    let control = Backend::start(spec("control", control_server.transport()), settings(), None);
+    wait_for_definitions(&control, |found| found.tools[0].name == "echo").await;
+    control.stop().await;
     assert_eq!(server.seen().len(), 0);
     let status = backend.status();
     assert_eq!((status.state, status.tools), (BackendState::Configured, 1));
@@ -135,7 +139,7 @@ async fn a_restarted_server_is_found_again_by_the_next_call() {
             if seen.method() == "initialize" {
                 known.store(true, std::sync::atomic::Ordering::SeqCst);
             }
-            // Whatever the old process knew is gone.
+            // The new process knows nothing of the old one's sessions.
             if known.load(std::sync::atomic::Ordering::SeqCst) {
                 rest(seen)
             } else {

@@ -1,4 +1,4 @@
-//! Which era is spoken, and what a request looks like in it.
+//! Eras: the one that is spoken, and requests written in its terms.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::support::server::{Reply, Server};
 use crate::support::{call, raw, result, settings, spec, wait_for_state};
 
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
-/// What a client of the other era might have sent, and what no gateway knows.
+/// Params with a reserved key of the other era and one that no gateway knows.
 const PARAMS: &str = r#"{"name":"echo", "arguments":{"n":1.0},"_meta":{"io.modelcontextprotocol/protocolVersion":"1999-01-01","vendor/x":[1]}}"#;
 
 fn request(params: &serde_json::value::RawValue) -> Request<'_> {

@@ -1,4 +1,4 @@
-//! What no server should send: bounded, and the calls go on.
+//! Faulty servers: their messages are bounded, and the calls go on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,7 +27,7 @@ async fn a_stream_of_rubbish_is_opened_again_and_calls_go_on() {
     let messages = [
         "[]".to_owned(),
         format!("{}1{}", "[".repeat(10_000), "]".repeat(10_000)),
-        // An answer that nobody waits for.
+        // An answer to no request.
         ANSWER.to_owned(),
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}"#.to_owned(),
         r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":{}}}"#.to_owned(),

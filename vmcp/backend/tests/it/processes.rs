@@ -63,7 +63,7 @@ async fn a_process_of_either_era_is_spoken_to_line_by_line() {
         let response = call(&backend, "echo").await.unwrap();
         assert_eq!((response.era, result(&response)), (era, r#"{"ok":1e400}"#));
         wait_for_definitions(&backend, |found| found.tools.len() == 1).await;
-        // What a client wrote over several lines reaches the process as one.
+        // Params that a client wrote over several lines reach the process as one.
         let params = raw("{\n  \"name\": \"echo\"\r\n}");
         backend.request(Request::new("tools/call", &params)).await.unwrap();
         backend.stop().await;
@@ -205,10 +205,20 @@ async fn a_child_inherits_little_and_gets_what_is_configured() {
 
 #[tokio::test]
 async fn a_process_that_keeps_crashing_is_restarted_with_pauses() {
-    let backend = Backend::start(spec("b", shell(&legacy("exit 1"))), settings(), None);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("crashes");
+    let crash = legacy(&format!("date +%s%N >> {}; exit 1", file.display()));
+    let first_pause = Duration::from_millis(100);
+    let patient = BackendSettings { first_pause, ..settings() };
+    let backend = Backend::start(spec("b", shell(&crash)), patient, None);
     for _ in 0..4 {
         assert_eq!(call(&backend, "echo").await.unwrap_err().category(), "unavailable");
     }
     assert!(backend.status().restarts >= 3);
+    let crashes = std::fs::read_to_string(&file).unwrap();
+    let crashes: Vec<u64> = crashes.lines().map(|line| line.parse().unwrap()).collect();
+    let gaps = crashes.windows(2).map(|pair| Duration::from_nanos(pair[1] - pair[0])).collect::<Vec<_>>();
+    // The first crash may be a restart, and is followed by no pause; then the pause doubles.
+    assert!(gaps.len() == 3 && gaps[1] >= first_pause && gaps[2] >= 2 * first_pause, "{gaps:?}");
     backend.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Questions of legacy servers to their clients: who is asked, and how the answer gets back.
+//! Questions of legacy servers to their clients: the way of a question, and of its answer.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -51,7 +51,7 @@ fn script(streams: &Streams) -> impl Fn(&Seen) -> Reply + Send + Sync + 'static 
     }
 }
 
-/// What was posted in answer to the server's request `id`.
+/// Waits for the answer that was posted to the server's request `id`.
 async fn answered(server: &Server, id: &str) -> Value {
     let find = || server.seen().into_iter().find(|seen| seen.body["id"] == id && seen.method().is_empty());
     eventually(&format!("the answer to {id}"), find).await.body
@@ -103,10 +103,11 @@ fn finish(server: &Server, tool: &str) -> String {
 
 #[tokio::test]
 async fn a_question_on_the_stream_of_a_call_goes_to_its_caller() {
+    let deadline = Duration::from_secs(1);
     let streams = Streams::default();
     let server = Server::start(legacy(script(&streams))).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
-    let (call, mut events) = start_call(&backend, "a", None, client(ALL), Duration::from_secs(1));
+    let (call, mut events) = start_call(&backend, "a", None, client(ALL), deadline);
     let stream = streams.of("a").await;
     stream.send(event(ELICIT)).unwrap();
     let asked = question(&mut events).await;
@@ -114,10 +115,11 @@ async fn a_question_on_the_stream_of_a_call_goes_to_its_caller() {
         (&*asked.method, parsed(asked.params.unwrap().get())),
         ("elicitation/create", json!({"message": "name?"}))
     );
-    // Nobody waits for the person: other messages come through, and the deadline stands still.
+    // While the person thinks, other messages come through and the deadline clock stands still.
     stream.send(event(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#)).unwrap();
     assert_eq!(answered(&server, "p").await["result"], json!({}));
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    tokio::time::sleep(deadline + Duration::from_millis(200)).await;
+    assert!(!call.is_finished(), "an open question stops the clock");
     let outcome = RpcOutcome::result(&raw(r#"{"action":"accept","content":{"name":"x"}}"#));
     asked.answer.send(outcome).unwrap();
     let answer = answered(&server, "q1").await;
@@ -196,7 +198,7 @@ async fn on_a_shared_connection_a_question_goes_to_the_only_client_that_it_can_b
             .send(RpcOutcome::error(&raw(r#"{"code":-1,"message":"no"}"#)))
             .unwrap();
         assert_eq!(answered(&server, "q1").await["error"], json!({"code": -1, "message": "no"}));
-        // Somebody else calls as well: nobody knows who is meant.
+        // Another client calls as well: the question fits either.
         let (third, mut thirds) = start_call(&backend, "c", Some([8; 16]), client(ALL), LONG);
         streams.of("c").await;
         main.send(event(&ELICIT.replace("q1", "q2"))).unwrap();

@@ -1,4 +1,4 @@
-//! Resources and tasks that somebody wants to hear of: counted, in force across connections, and told apart
+//! Subscriptions to resources and tasks: counted, in force across connections, and told apart
 //! by era.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -170,7 +170,7 @@ async fn a_modern_server_has_one_subscription_for_everything() {
     let message = eventually("the update", || mailbox.all().pop()).await;
     assert_eq!(message, (None, updated("r:03")));
 
-    // What is refused leaves the rest as it was.
+    // A refusal leaves the other subscriptions in force.
     let answer = backend.subscribe("r:bad").await.unwrap();
     assert!(matches!(answer, RpcOutcome::Error(_)), "{answer:?}");
     stream.send(event(&updated("r:04"))).unwrap();

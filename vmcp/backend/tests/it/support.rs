@@ -49,7 +49,7 @@ pub(crate) fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap()
 }
 
-/// What a client declares.
+/// Facts of a client that declares `capabilities`.
 pub(crate) fn client(capabilities: &str) -> ClientFacts {
     let info = raw(r#"{"name":"the-client","version":"7"}"#);
     ClientFacts { info: Some(info.into()), capabilities: Some(raw(capabilities).into()), log_level: None }
@@ -62,7 +62,7 @@ pub(crate) const SESSION: SessionId = [7; 16];
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mailbox(Arc<Mutex<Vec<Mail>>>);
 
-/// Whose session it came on, and the message, or the method of the question.
+/// The session that a message came on, and the message, or the method of the question.
 pub(crate) type Mail = (Option<SessionId>, String);
 
 impl Downstream for Mailbox {

@@ -1,4 +1,4 @@
-//! How a small server of either era answers the handshake and lists; calls are up to the test.
+//! Scripts of small servers of either era: they answer the handshake and lists; calls are up to the test.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

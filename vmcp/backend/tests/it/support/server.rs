@@ -48,7 +48,7 @@ impl Seen {
     }
 }
 
-/// What to answer.
+/// The answer to a request.
 pub(crate) enum Reply {
     Json(String),
     /// With this session id.
@@ -218,7 +218,7 @@ async fn respond(reply: Reply, count: Arc<Mutex<u32>>) -> Response {
         Reply::Broken(start) => {
             watch.finish();
             let pieces = [Ok(Bytes::from(start)), Err(std::io::Error::other("broken on purpose"))];
-            // What was sent before must have left.
+            // The pieces sent before must have left.
             let pieces = stream::iter(pieces).then(async |piece| {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 piece
