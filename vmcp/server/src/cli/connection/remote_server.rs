@@ -142,6 +142,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_unreachable_server_is_named_once_with_the_cause() {
+        // reqwest wants a TLS provider, which `cli::main` installs otherwise.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let port = AdminPort { url: "http://127.0.0.1:1".parse().unwrap(), token: None };
         let failure = port.get::<Value>("admin/status", PROBE_TIMEOUT).await.unwrap_err();
         let message = failure.message();
