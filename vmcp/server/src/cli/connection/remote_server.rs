@@ -56,9 +56,7 @@ pub(super) async fn call(url: &Url, tool: &str, arguments: Map<String, Value>) -
                 .into())
         }
         Err(ServiceError::McpError(error)) => Err(CallFailure::of_protocol(&serde_json::to_value(error)?)),
-        Err(ServiceError::TransportSend(error)) => {
-            Err(unreachable(DisplayErrorChain::new(&error).to_string()).into())
-        }
+        Err(ServiceError::TransportSend(error)) => Err(unreachable(chain_in_one_line(&error)).into()),
         Err(error) => Err(unreachable(error.to_string()).into()),
     }
 }
@@ -131,9 +129,14 @@ fn unavailable(url: &str, error: reqwest::Error) -> CommandFailure {
     )
 }
 
-/// Returns an error with its sources, joined by `: `. The URL is left out: each message here begins with it.
+/// Returns a request's error in one line. The URL is left out: each message here begins with it.
 fn in_one_line(error: reqwest::Error) -> String {
-    DisplayErrorChain::new(error.without_url()).to_string()
+    chain_in_one_line(&error.without_url())
+}
+
+/// Returns an error with its sources, joined by `: `. [`DisplayErrorChain`] gives each source a line of its own.
+fn chain_in_one_line(error: &dyn std::error::Error) -> String {
+    DisplayErrorChain::new(error).to_string().replace("\nCaused by:", "").replace("\n  -> ", ": ")
 }
 
 #[cfg(test)]
