@@ -94,13 +94,14 @@ fuzz-short: setup
 
 schema: setup ## Write the pages that are generated: JSON schema, settings, command line
 	VMCP_UPDATE_SCHEMA=1 cargo test --quiet --workspace --test config_documents --test docs --test chart
+	VMCP_UPDATE_SCHEMA=1 cargo test --quiet --workspace --lib --test reference _page
 
 crds: setup ## Write crds/*.yaml, and what follows from them
 	VMCP_UPDATE_CRDS=1 cargo test --quiet -p vmcp-crds --test definitions --test lowering
 	@scripts/deploy-manifests.sh
 
 check-generated: setup ## Check that generated pages are up to date
-	cargo test --quiet --workspace --test config_documents --test docs --test definitions --test chart
+	cargo test --quiet --workspace --test config_documents --test docs --test reference --test definitions --test chart
 	@scripts/report-skips.sh scripts/deploy-manifests.sh --check
 
 image: ## Build the images of vmcp and the operator (REGISTRY=… names and pushes them, MODEL=1 puts the model in)

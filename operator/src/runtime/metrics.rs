@@ -129,3 +129,35 @@ impl Metrics {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_page() {
+        let metrics = Metrics::default();
+        // A family shows its labels with its first sample.
+        metrics.reconciled("VirtualMCPServer", "ok", Duration::from_millis(1));
+        metrics.failed("VirtualMCPServer", "Invalid");
+        metrics.wrote("Deployment", "apply");
+        metrics.watch_failed("Secret");
+        metrics.polled("ok");
+        metrics.leads(true);
+        let page = format!(
+            "# Metrics of the operator\n\nGenerated from the registry; do not edit: `make schema` writes it. Served at \
+             `GET /metrics` of port 8080 as OpenMetrics;\na counter's samples end in `_total`. Label values and the \
+             questions that these metrics answer: [operations](../operator/operations.md#the-operator).\n\n{}",
+            vmcp_tidy::metrics_table(&metrics.text())
+        );
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/operator-metrics.md");
+        if std::env::var_os("VMCP_UPDATE_SCHEMA").is_some() {
+            std::fs::write(path, &page).unwrap();
+        }
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            committed == page,
+            "docs/reference/operator-metrics.md is out of date; regenerate it: make schema"
+        );
+    }
+}

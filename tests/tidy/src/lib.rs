@@ -4,6 +4,7 @@
 //! `cargo run -p vmcp-tidy -- [PATH …]` prints the findings below the given paths, one a line.
 
 mod comments;
+mod exposition;
 mod layout;
 mod links;
 mod repository;
@@ -12,6 +13,7 @@ mod spelling;
 
 use std::fmt;
 
+pub use exposition::metrics_table;
 pub use repository::{Repository, RepositoryError};
 
 /// One broken rule, at one place.

@@ -2,6 +2,7 @@
 //! connections within a limit, and drains them at shutdown.
 
 pub mod admin;
+pub mod admin_routes;
 mod connections;
 pub mod serve;
 mod socket;

@@ -1,0 +1,100 @@
+//! Routes of the admin port as data: the router's test and the reference page read them.
+
+/// A route of the admin port.
+#[derive(Debug, Clone, Copy)]
+pub struct AdminRoute {
+    /// HTTP method.
+    pub method: &'static str,
+    /// Path, without a query.
+    pub path: &'static str,
+    /// True if the route wants a token of `server.adminTokens`; without tokens it is served on loopback only.
+    pub wants_token: bool,
+    /// Query parameters, or empty.
+    pub query: &'static str,
+    /// Media type of the answer.
+    pub answer: &'static str,
+    /// Purpose and status codes, in a sentence or two.
+    pub purpose: &'static str,
+}
+
+/// Every route of the admin port.
+pub const ADMIN_ROUTES: [AdminRoute; 6] = [
+    AdminRoute {
+        method: "GET",
+        path: "/healthz",
+        wants_token: false,
+        query: "",
+        answer: "text/plain",
+        purpose: "Liveness: 200 while the process answers.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/readyz",
+        wants_token: false,
+        query: "",
+        answer: "text/plain",
+        purpose: "Readiness: 200 once the configuration is in force, 503 while draining. Of a bridge: 503 with a reason \
+                  until its program answers.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/metrics",
+        wants_token: false,
+        query: "",
+        answer: "application/openmetrics-text",
+        purpose: "[Metrics](metrics.md); 404 if `telemetry.metricsEnabled` is false.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/status",
+        wants_token: true,
+        query: "",
+        answer: "application/json",
+        purpose: "State of the configuration, of each backend and of embedding: [fields](#get-adminstatus).",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/tools",
+        wants_token: true,
+        query: "`backend`: only this one's",
+        answer: "application/json",
+        purpose: "Every tool, hidden ones included, with its definition as its backend wrote it: [fields](#get-admintools).",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/refresh",
+        wants_token: true,
+        query: "`backend`: only this one",
+        answer: "text/plain",
+        purpose: "Lists backends again: 202 at once, 404 for an unknown backend.",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::Request;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::edge::port::admin::{Admin, router};
+    use crate::testing::{KEYWORDS, engine};
+
+    #[tokio::test]
+    async fn every_route_is_served_and_guarded_as_described() {
+        let engine = engine(KEYWORDS).await;
+        let answer = async |address: [u8; 4], route: &AdminRoute| {
+            let router = router(Admin::new(engine.clone(), None), (address, 0).into());
+            let request = Request::builder().method(route.method).uri(route.path);
+            router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+        };
+        for route in &ADMIN_ROUTES {
+            let served = answer([127, 0, 0, 1], route).await;
+            assert!(served.status().is_success(), "{} {}: {}", route.method, route.path, served.status());
+            let kind = served.headers()["content-type"].to_str().unwrap();
+            assert!(kind.starts_with(route.answer), "{}: {kind}", route.path);
+            let guarded = answer([0, 0, 0, 0], route).await.status() == 401;
+            assert_eq!(guarded, route.wants_token, "{}", route.path);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Generated pages of the reference: metrics and the admin API. `make schema` writes them.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use vmcp::telemetry::metrics::{BackendLabels, ChangeLabels, EmbeddingLabels, Metrics, ReloadLabels};
+
+/// Compares a page with the committed one, or writes it if `VMCP_UPDATE_SCHEMA` is set.
+fn assert_committed(name: &str, page: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
+    if std::env::var_os("VMCP_UPDATE_SCHEMA").is_some() {
+        fs::write(&path, page).unwrap();
+    }
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == page, "docs/reference/{name} is out of date; regenerate it: make schema");
+}
+
+#[test]
+fn metrics_page() {
+    let metrics = Metrics::new();
+    let backend = || "time".to_owned();
+    // A family shows its labels with its first sample.
+    metrics.count_call("time", "ok", Duration::from_millis(1));
+    metrics.embedding_duration.get_or_create(&EmbeddingLabels { kind: "query" }).observe(0.001);
+    metrics.embedding_errors.get_or_create(&EmbeddingLabels { kind: "query" }).inc();
+    metrics.backend_up.get_or_create(&BackendLabels { backend: backend() }).set(1);
+    metrics.catalog_changes.get_or_create(&ChangeLabels { backend: backend(), change: "added" }).inc();
+    metrics.config_reloads.get_or_create(&ReloadLabels { outcome: "applied" }).inc();
+    let exposition = metrics.encode();
+    for family in exposition.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+        let has_sample = exposition.lines().any(|line| line.starts_with(family));
+        assert!(has_sample, "{family} has no sample, so its labels would be missing from the page");
+    }
+    let table = vmcp_tidy::metrics_table(&exposition);
+    assert_committed(
+        "metrics.md",
+        &format!(
+            "# Metrics\n\nGenerated from the registry; do not edit: `make schema` writes it. Served at `GET /metrics` of \
+             the admin port as OpenMetrics;\na counter's samples end in `_total`. Label values and the questions that \
+             these metrics answer: [operations](../operator/operations.md#metrics).\nThe operator has [its \
+             own](operator-metrics.md).\n\n{table}"
+        ),
+    );
+}
