@@ -14,7 +14,7 @@ use crate::references;
 const MAX_SHOWN: usize = 100;
 
 /// One mistake, or one thing worth a warning.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Problem {
     /// Path: `backends[1].url` in a file, `spec.optimizer` in a resource; empty for the whole.
     pub path: String,

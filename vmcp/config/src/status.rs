@@ -5,6 +5,7 @@
 
 use std::time::SystemTime;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -14,7 +15,7 @@ use crate::problems::Problem;
 pub const NAME: &str = "vmcp";
 
 /// The report as a whole.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StatusReport {
     /// Always [`NAME`].
@@ -46,13 +47,14 @@ pub struct StatusReport {
 }
 
 /// State of the configuration file since the start. Empty if no file is watched.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ConfigurationStatus {
     /// [`digest`] of the text in force.
     pub digest: String,
     /// Time at which it came into force.
     #[serde(with = "rfc3339")]
+    #[schemars(with = "Option<String>")]
     pub applied_at: Option<SystemTime>,
     /// Number of changes that came into force after the start.
     pub applied: u64,
@@ -66,7 +68,7 @@ pub struct ConfigurationStatus {
 }
 
 /// Configuration that was refused; the one before it stays in force.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct RefusedConfiguration {
     /// [`digest`] of the text that was refused.
@@ -77,7 +79,13 @@ pub struct RefusedConfiguration {
     pub problems: Vec<Problem>,
     /// Time of the refusal.
     #[serde(with = "rfc3339")]
+    #[schemars(with = "Option<String>")]
     pub at: Option<SystemTime>,
+}
+
+/// JSON schema of [`StatusReport`], from which the page of the admin API is made.
+pub fn status_schema() -> serde_json::Value {
+    schemars::schema_for!(StatusReport).to_value()
 }
 
 /// Returns the SHA-256 of a configuration file's text, as 64 lower-case hexadecimal digits.
@@ -86,7 +94,7 @@ pub fn digest(text: &str) -> String {
 }
 
 /// State of a backend. `last_error` is for operators: it may name hosts and quote what a server printed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BackendStatus {
     /// Configured name.
@@ -97,6 +105,7 @@ pub struct BackendStatus {
     pub state: BackendState,
     /// Time of the last change of `state`; absent while nothing has happened.
     #[serde(with = "rfc3339")]
+    #[schemars(with = "Option<String>")]
     pub since: Option<SystemTime>,
     /// `modern` or `legacy`; absent until the first connection.
     pub era: Option<String>,
@@ -108,6 +117,7 @@ pub struct BackendStatus {
     pub server_version: Option<String>,
     /// Time at which the present connection was made.
     #[serde(with = "rfc3339")]
+    #[schemars(with = "Option<String>")]
     pub connected_at: Option<SystemTime>,
     /// The last failure to connect, to list or to call; cleared by the next connection or listing.
     pub last_error: Option<String>,
@@ -129,6 +139,7 @@ pub struct BackendStatus {
     pub sessions: usize,
     /// Time of the last listing.
     #[serde(with = "rfc3339")]
+    #[schemars(with = "Option<String>")]
     pub last_refresh: Option<SystemTime>,
     /// Difference between the last listing and the one before; absent until there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,7 +147,7 @@ pub struct BackendStatus {
 }
 
 /// State of the connection to a backend.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BackendState {
     /// Known, but no request has needed it yet.
@@ -151,7 +162,7 @@ pub enum BackendState {
 }
 
 /// State of a backend's circuit breaker.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BreakerPosition {
     /// Calls are let through.
@@ -164,7 +175,7 @@ pub enum BreakerPosition {
 }
 
 /// Difference between a backend's listing and the one before it, which may be of an earlier run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DefinitionChanges {
     /// Number of new tools.
@@ -177,11 +188,12 @@ pub struct DefinitionChanges {
     pub unchanged: usize,
     /// Time at which the difference was noticed.
     #[serde(with = "rfc3339")]
+    #[schemars(with = "Option<String>")]
     pub at: Option<SystemTime>,
 }
 
 /// State of the embedding of tools.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EmbeddingStatus {
     /// Configured provider: `local`, `tei`, `openai` or `none`.
@@ -203,7 +215,7 @@ pub struct EmbeddingStatus {
 }
 
 /// State of the embedding provider.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EmbeddingState {
     /// No provider is configured: searches use keywords.

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use vmcp::edge::port::admin_routes::ADMIN_ROUTES;
 use vmcp::telemetry::metrics::{BackendLabels, ChangeLabels, EmbeddingLabels, Metrics, ReloadLabels};
 
 /// Compares a page with the committed one, or writes it if `VMCP_UPDATE_SCHEMA` is set.
@@ -44,4 +46,39 @@ fn metrics_page() {
              own](operator-metrics.md).\n\n{table}"
         ),
     );
+}
+
+#[test]
+fn admin_api_page() {
+    let mut page = String::from(
+        "# Admin API\n\nGenerated from the routes and the types they answer with; do not edit: `make schema` writes it. \
+         The admin port (`server.adminListen`)\nis for operators, never for clients. A route that wants a token takes one \
+         of `server.adminTokens` as `Authorization: Bearer …`; without\ntokens it is served on loopback addresses only, \
+         and answers 401 elsewhere.\n\n| route | token | query | answer | purpose |\n|---|---|---|---|---|\n",
+    );
+    for route in &ADMIN_ROUTES {
+        let token = if route.wants_token { "yes" } else { "" };
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            page,
+            "| `{} {}` | {token} | {} | `{}` | {} |",
+            route.method, route.path, route.query, route.answer, route.purpose
+        );
+    }
+    page.push_str(
+        "\n## GET /admin/status\n\nReaders take defaults for fields they miss and ignore fields they do not know, so \
+         that versions may differ.\nTimes are RFC 3339 in UTC.\n",
+    );
+    let schema = vmcp_config::status::status_schema();
+    vmcp_config::SchemaTable::new(&schema, &[]).write(&mut page, "status", &schema);
+    page.push_str(
+        "\n## GET /admin/tools\n\n`{ \"tools\": [ … ] }`, one object a tool:\n\n| field | meaning |\n|---|---|\n\
+         | `name` | name under which clients call it |\n\
+         | `backend`, `original` | its backend, and its name there |\n\
+         | `title`, `description` | as clients see them, overrides included |\n\
+         | `hash` | SHA-256 of the definition, which tells a changed one |\n\
+         | `listed` | false if a filter hides it: neither listed nor callable |\n\
+         | `definition` | the whole definition, as its backend wrote it |\n",
+    );
+    assert_committed("admin-api.md", &page);
 }
