@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use vmcp_error_chain::error_chain;
 use vmcp_operator::cli::Cli;
-use vmcp_operator::runtime::error_chain;
 
 #[tokio::main]
 #[expect(clippy::print_stderr, reason = "the last word of a process that cannot run")]

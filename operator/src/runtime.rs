@@ -67,7 +67,7 @@ mod write;
 
 pub use self::context::{BuildSettings, Context};
 pub use self::controller::{Triggers, run_controller};
-pub use self::failure::{Failure, Retry, error_chain};
+pub use self::failure::{Failure, Retry};
 pub(crate) use self::lead::Election;
 pub use self::lead::Leadership;
 pub use self::metrics::Metrics;

@@ -12,9 +12,9 @@ use vmcp_config::sanitize;
 use vmcp_config::status::StatusReport;
 
 use super::build::CONTAINER;
-use crate::runtime::error_chain;
 use crate::workload::admin::AdminClient;
 use crate::workload::health::{WorkloadHealth, WorkloadState};
+use vmcp_error_chain::error_chain;
 
 /// The interval at which a bridge is asked again: no watch tells when its program recovers.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(5);

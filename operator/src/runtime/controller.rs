@@ -21,9 +21,10 @@ use kube::runtime::reflector::ObjectRef;
 use self::backoff::{FIRST_PAUSE, FailureCounts, MAX_PAUSE_IN_STATUS, pause};
 pub use self::triggers::Triggers;
 use super::context::Context;
-use super::failure::{Failure, Retry, error_chain};
+use super::failure::{Failure, Retry};
 use super::tell::{report_failure, report_malformed};
 use super::watch::{CustomResource, Parsed, kind_of};
+use vmcp_error_chain::error_chain;
 
 /// Objects of one kind that are reconciled at the same time.
 const CONCURRENCY: u16 = 8;

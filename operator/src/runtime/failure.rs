@@ -50,31 +50,3 @@ pub enum Retry {
     /// Not at all, silently: the namespace is being deleted, and the object with it.
     NotNeeded,
 }
-
-/// Writes an error and its sources on one line, as conditions, events and log lines need it. A source whose
-/// text is part of what stands already is left out: some libraries repeat their source in their own message.
-///
-/// ```
-/// # use vmcp_operator::runtime::error_chain;
-/// #[derive(Debug, thiserror::Error)]
-/// #[error("cannot listen at {address}")]
-/// struct ListenError {
-///     address: &'static str,
-///     source: std::io::Error,
-/// }
-/// let error = ListenError { address: "0.0.0.0:8080", source: std::io::Error::other("address in use") };
-/// assert_eq!(error_chain(&error), "cannot listen at 0.0.0.0:8080: address in use");
-/// ```
-pub fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
-}

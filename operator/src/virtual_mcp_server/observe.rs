@@ -14,8 +14,9 @@ use kube::ResourceExt as _;
 use tokio::sync::Semaphore;
 use vmcp_config::status::StatusReport;
 
-use crate::runtime::{Metrics, error_chain};
+use crate::runtime::Metrics;
 use crate::workload::admin::{AdminClient, AskError};
+use vmcp_error_chain::error_chain;
 
 /// The most pods that are asked at the same time, over all servers.
 const MAX_POLLS: usize = 32;

@@ -15,7 +15,8 @@ use kube::api::{ListParams, ObjectList};
 use kube::{Api, ResourceExt as _};
 
 use super::health::PodCounts;
-use crate::runtime::{Context, Verb, error_chain};
+use crate::runtime::{Context, Verb};
+use vmcp_error_chain::error_chain;
 
 /// The interval at which events are listed again while a workload does not run.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(10);

@@ -53,7 +53,7 @@ pub use self::sections::telemetry::Telemetry;
 pub use self::values::duration::{
     PATTERN as DURATION_PATTERN, RANGE as RANGE_KEY, format as format_duration, parse as parse_duration,
 };
-pub use self::values::headers::Headers;
+pub use self::values::headers::{Headers, is_token_char};
 pub use self::values::secret::{MASK, Secret};
 pub use self::writing::schema::json_schema;
 pub use self::writing::schema_table::{SchemaTable, range_of_rule};

@@ -5,7 +5,6 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use display_error_chain::DisplayErrorChain;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
@@ -15,6 +14,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::Value;
 use url::Url;
+use vmcp_error_chain::error_chain;
 
 use crate::EmbedError;
 
@@ -138,18 +138,15 @@ impl HttpService {
     /// Sends one request and reads its answer, whatever its status.
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), EmbedError> {
         let unreachable = |reason| EmbedError::Unreachable { endpoint: self.endpoint.clone(), reason };
-        let response = self
-            .connections
-            .request(request)
-            .await
-            .map_err(|error| unreachable(DisplayErrorChain::new(&error).to_string()))?;
+        let response =
+            self.connections.request(request).await.map_err(|error| unreachable(error_chain(&error)))?;
         let status = response.status();
         let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
         let body = body.map_err(|error| {
             if error.is::<http_body_util::LengthLimitError>() {
                 return self.bad_answer(format!("longer than {} MiB", MAX_ANSWER_BYTES >> 20));
             }
-            unreachable(DisplayErrorChain::new(error.as_ref()).to_string())
+            unreachable(error_chain(error.as_ref()))
         })?;
         Ok((status, body.to_bytes()))
     }

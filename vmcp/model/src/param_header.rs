@@ -82,7 +82,7 @@ fn check(
 
 /// True if `name` is an HTTP token (RFC 9110, 5.6.2).
 fn is_token(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+    !name.is_empty() && name.chars().all(vmcp_config::is_token_char)
 }
 
 #[cfg(test)]

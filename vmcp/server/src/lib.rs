@@ -10,8 +10,7 @@
 //! ```
 
 pub mod cli;
-pub mod config_source;
-pub mod config_watch;
+pub mod config_file;
 pub mod edge;
 pub mod engine;
 pub mod identity;

@@ -12,8 +12,8 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 
 use super::Leadership;
-use crate::runtime::failure::error_chain;
 use crate::runtime::metrics::Metrics;
+use vmcp_error_chain::error_chain;
 
 /// The time after which a Lease that is not renewed is free for others.
 const LEASE_DURATION: Duration = Duration::from_secs(15);

@@ -8,8 +8,8 @@ use kube::Resource;
 use kube::runtime::events::{Event, EventType};
 
 use crate::runtime::context::Context;
-use crate::runtime::failure::error_chain;
 use crate::runtime::write::CALL_TIMEOUT;
+use vmcp_error_chain::error_chain;
 
 /// Conditions that are bad news if they are true.
 const NEGATIVE: &[&str] = &["Degraded"];

@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::Conditions;
 use crate::runtime::context::Context;
-use crate::runtime::failure::error_chain;
 use crate::runtime::watch::{CustomResource, Parsed, kind_of};
 use crate::runtime::write::{CallError, Verb};
+use vmcp_error_chain::error_chain;
 
 /// Writes into the status why an object could not be reconciled. Best effort: the next attempt writes it
 /// again.

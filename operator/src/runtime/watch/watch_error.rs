@@ -3,8 +3,8 @@
 
 use kube::runtime::watcher;
 
-use crate::runtime::failure::error_chain;
 use crate::runtime::metrics::Metrics;
+use vmcp_error_chain::error_chain;
 
 /// Logs and counts that the watch of `kind` was interrupted; the watcher itself starts it again with backoff.
 pub(super) fn report(metrics: &Metrics, kind: &'static str, error: &watcher::Error) {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::rights::{Verb, verbs_of};
 use crate::runtime::context::Context;
-use crate::runtime::failure::{Failure, Retry, error_chain};
+use crate::runtime::failure::{Failure, Retry};
+use vmcp_error_chain::error_chain;
 
 /// The longest that one call may take; then it fails with [`CallError::Timeout`].
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(15);

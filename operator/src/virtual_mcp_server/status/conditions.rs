@@ -9,9 +9,10 @@ use vmcp_config::status::{EmbeddingState, EmbeddingStatus};
 use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, EmbeddingSource, TeiService};
 
 use super::{ObservedVirtualMCPServer, is_callable, refusal};
-use crate::runtime::{ChildKind, Conditions, Failure as _, error_chain, is_true};
+use crate::runtime::{ChildKind, Conditions, Failure as _, is_true};
 use crate::virtual_mcp_server::dereference::{embedding_server_of, group_of};
 use crate::workload::health::WorkloadHealth;
+use vmcp_error_chain::error_chain;
 
 /// The condition that sums up everything that is wrong while pods serve.
 pub(super) const DEGRADED: &str = "Degraded";

@@ -7,11 +7,12 @@ use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use tokio::time::timeout;
+use vmcp_error_chain::error_chain;
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_wire::payload::{ScanError, ScannedKeys, Scanner};
 use vmcp_wire::sse;
 
-use crate::transport::link_error::{LinkError, chain};
+use crate::transport::link_error::LinkError;
 
 /// Time for a stream to end after the wanted message; then its connection is closed instead of reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -40,7 +41,7 @@ pub(super) async fn collect(
 
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, LinkError> {
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| LinkError::Closed { detail: chain(&error) })?;
+        let frame = frame.map_err(|error| LinkError::Closed { detail: error_chain(&error) })?;
         // Trailers carry nothing of MCP.
         if let Ok(data) = frame.into_data() {
             return Ok(Some(data));

@@ -9,9 +9,10 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use url::Url;
 use vmcp_config::Headers;
+use vmcp_error_chain::error_chain;
 
 use crate::http_client::HttpClient;
-use crate::transport::link_error::{LinkError, chain};
+use crate::transport::link_error::LinkError;
 
 const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -79,7 +80,7 @@ impl Endpoint {
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = headers;
         self.client.send(request).await.map_err(|error| {
-            let detail = chain(&error);
+            let detail = error_chain(&error);
             if error.is_connect() { LinkError::Connect { detail } } else { LinkError::Closed { detail } }
         })
     }

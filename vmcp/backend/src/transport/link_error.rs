@@ -78,15 +78,3 @@ impl From<LinkError> for CallError {
         }
     }
 }
-
-/// The error and all its causes in one line: hyper's outermost message alone says nothing.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
-}

@@ -44,7 +44,7 @@ pub(crate) fn validate(headers: &BTreeMap<String, Secret>, path: &str, report: &
     for (name, value) in headers {
         let at = problems::key(path, name);
         let lower = name.to_ascii_lowercase();
-        if name.is_empty() || !name.chars().all(is_token) {
+        if name.is_empty() || !name.chars().all(is_token_char) {
             report.problem(&at, "not a header name", "use letters, digits and any of !#$%&'*+-.^_`|~");
         } else if is_reserved(&lower) {
             report.problem(&at, "this header is set by vmcp itself", "remove it");
@@ -65,7 +65,8 @@ pub(crate) fn validate(headers: &BTreeMap<String, Secret>, path: &str, report: &
     validated
 }
 
-fn is_token(c: char) -> bool {
+/// True for a character of an HTTP token (RFC 9110, 5.6.2), of which header names are made.
+pub fn is_token_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }
 

@@ -11,10 +11,10 @@ use std::process::Stdio;
 use std::str::FromStr;
 use std::time::Duration;
 
-use display_error_chain::DisplayErrorChain;
 use http_body_util::{BodyExt, Full};
 use tokio::process::Command;
 use url::Url;
+use vmcp_error_chain::error_chain;
 
 use super::files::{FILES, MODEL_NAME, MODEL_REVISION, ModelFile};
 use crate::http::{Connections, connections};
@@ -229,9 +229,7 @@ async fn download(
     let mut url = Url::parse(url).map_err(text_of)?;
     for _ in 0..=MAX_REDIRECTS {
         let request = http::Request::get(url.as_str()).body(Full::default()).map_err(text_of)?;
-        let response = in_time(connections.request(request))
-            .await?
-            .map_err(|error| DisplayErrorChain::new(&error).to_string())?;
+        let response = in_time(connections.request(request)).await?.map_err(|error| error_chain(&error))?;
         let status = response.status();
         if status.is_redirection() {
             let location =
@@ -246,8 +244,7 @@ async fn download(
         let mut out = File::create(to).map_err(text_of)?;
         let mut done = 0;
         while let Some(frame) = in_time(body.frame()).await? {
-            if let Some(data) = frame.map_err(|error| DisplayErrorChain::new(&error).to_string())?.data_ref()
-            {
+            if let Some(data) = frame.map_err(|error| error_chain(&error))?.data_ref() {
                 done += data.len() as u64;
                 if done > file.bytes {
                     return Err(format!("longer than the {} bytes of the pinned file", file.bytes));

@@ -101,7 +101,7 @@ fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
     let (program, args) = command.split_first().map_or(("", &[][..]), |(program, args)| (program, args));
     let tokens = admin_token_file.iter().map(|file| format!("${{file:{}}}", file.display()));
     let settings = format!("{BRIDGE_CONFIG}server: {{ adminTokens: {} }}", json!(tokens.collect::<Vec<_>>()));
-    let files = |path: &str| config_source::read_file(Path::new(path));
+    let files = |path: &str| config_file::source::read_file(Path::new(path));
     let mut config = vmcp_config::load_with_files(&settings, "vmcp bridge", &|_| None, &files)?.config;
     let name = name.clone().unwrap_or_else(|| {
         let stem = Path::new(program).file_stem().unwrap_or_default().to_string_lossy();

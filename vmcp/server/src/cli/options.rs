@@ -8,7 +8,7 @@ use vmcp_config::{Config, Loaded, Problem};
 
 use super::console::failure::CommandFailure;
 use super::console::notes;
-use crate::config_source::{self, ConfigInputs, LoadError};
+use crate::config_file::source::{self, ConfigInputs, LoadError};
 use crate::telemetry::{self, Telemetry, logs, traces};
 
 /// Name of the configuration file unless another is given.
@@ -67,7 +67,7 @@ impl GlobalOptions {
     pub(super) fn load(&self) -> Result<ConfigFile, CommandFailure> {
         let path = self.config_path()?;
         let (source, Loaded { config, warnings }) =
-            config_source::load(&path, environment).map_err(|error| not_loaded(&path, &error))?;
+            config_file::source::load(&path, environment).map_err(|error| not_loaded(&path, &error))?;
         Ok(ConfigFile { path, source, config, warnings })
     }
 

@@ -14,7 +14,7 @@ use super::console::failure::{CommandFailure, Exit};
 use super::console::{notes, output};
 use super::options::{ConfigFile, GlobalOptions, environment};
 use super::process::{StopSignals, pid1_reaper};
-use crate::config_watch::ConfigWatch;
+use crate::config_file::watch::ConfigWatch;
 use crate::edge::port::admin::{self, Admin};
 use crate::edge::port::serve::Ports;
 use crate::edge::transport::stdio;

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use display_error_chain::DisplayErrorChain;
 use reqwest::{Method, Response, StatusCode};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
@@ -15,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::Url;
 use vmcp_config::Secret;
+use vmcp_error_chain::error_chain;
 
 use super::call_failure::CallFailure;
 use crate::cli::console::failure::{CommandFailure, Exit};
@@ -56,7 +56,7 @@ pub(super) async fn call(url: &Url, tool: &str, arguments: Map<String, Value>) -
                 .into())
         }
         Err(ServiceError::McpError(error)) => Err(CallFailure::of_protocol(&serde_json::to_value(error)?)),
-        Err(ServiceError::TransportSend(error)) => Err(unreachable(chain_in_one_line(&error)).into()),
+        Err(ServiceError::TransportSend(error)) => Err(unreachable(error_chain(&error)).into()),
         Err(error) => Err(unreachable(error.to_string()).into()),
     }
 }
@@ -131,12 +131,7 @@ fn unavailable(url: &str, error: reqwest::Error) -> CommandFailure {
 
 /// Returns a request's error in one line. The URL is left out: each message here begins with it.
 fn in_one_line(error: reqwest::Error) -> String {
-    chain_in_one_line(&error.without_url())
-}
-
-/// Returns an error with its sources, joined by `: `. [`DisplayErrorChain`] gives each source a line of its own.
-fn chain_in_one_line(error: &dyn std::error::Error) -> String {
-    DisplayErrorChain::new(error).to_string().replace("\nCaused by:", "").replace("\n  -> ", ": ")
+    error_chain(&error.without_url())
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use vmcp_config::Secret;
 use vmcp_config::status::{self, BackendState, StatusReport};
 use vmcp_wire::lists::pages::List;
 
-use crate::config_watch::ConfigWatch;
+use crate::config_file::watch::ConfigWatch;
 use crate::engine::Engine;
 use crate::identity::Identity;
 use crate::optim::names::NameStyle;

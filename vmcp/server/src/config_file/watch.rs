@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use vmcp_config::status::{ConfigurationStatus, RefusedConfiguration, digest};
 use vmcp_config::{Config, Loaded, Problems};
 
-use crate::config_source::{ConfigInputs, Variables};
+use crate::config_file::source::{ConfigInputs, Variables};
 use crate::engine::{self, Engine};
 use crate::telemetry::metrics::ReloadLabels;
 
@@ -203,7 +203,7 @@ impl ConfigFollower {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config_source::load;
+    use crate::config_file::source::load;
     use crate::testing::{KEYWORDS, backends, config, engine, eventually};
     use vmcp_config::Transport;
 
