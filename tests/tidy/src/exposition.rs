@@ -12,8 +12,8 @@ struct MetricFamily {
     labels: BTreeSet<String>,
 }
 
-/// Returns the names of the labels in a sample such as `calls_total{backend="a",outcome="ok"} 1`. `le`, the bound of a
-/// histogram's bucket, is no label of its own.
+/// Returns the names of the labels in a sample such as `calls_total{backend="a",outcome="ok"} 1`. `le`, the
+/// bound of a histogram's bucket, is no label of its own.
 fn labels(sample: &str) -> impl Iterator<Item = String> {
     let inside =
         sample.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or("", |(inside, _)| inside);
@@ -21,8 +21,8 @@ fn labels(sample: &str) -> impl Iterator<Item = String> {
     names.map(|(name, _)| name.to_owned()).filter(|name| name != "le").collect::<Vec<_>>().into_iter()
 }
 
-/// Returns a Markdown table of the metrics in `exposition`: name, kind, labels, meaning. A family without a sample gets
-/// no labels, so let each have one.
+/// Returns a Markdown table of the metrics in `exposition`: name, kind, labels, meaning. A family without a
+/// sample gets no labels, so let each have one.
 ///
 /// # Examples
 ///

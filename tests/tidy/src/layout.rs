@@ -10,8 +10,9 @@ const MAX_SIBLINGS: usize = 13;
 /// Lines that one file may have.
 const MAX_LINES: usize = 500;
 
-/// Returns folders with more than [`MAX_SIBLINGS`] rooms and files with more than [`MAX_LINES`] lines, in the folders
-/// that hold the product. Scenarios of the tests and subcommands are lists by nature: each file *is* its name.
+/// Returns folders with more than [`MAX_SIBLINGS`] rooms and files with more than [`MAX_LINES`] lines, in the
+/// folders that hold the product. Scenarios of the tests and subcommands are lists by nature: each file *is*
+/// its name.
 pub(crate) fn folders(repository: &Repository) -> Vec<Finding> {
     let lists = ["vmcp/server/src/cli", "vmcp/bench/src"];
     let mut rooms: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! The repository's own rules, checked as tests: how comments begin, how words are spelled, where links lead, how
-//! large a folder grows. CONTRIBUTING.md gives each rule its reason.
+//! The repository's own rules, checked as tests: how comments begin, how words are spelled, where links lead,
+//! how large a folder grows. CONTRIBUTING.md gives each rule its reason.
 //!
 //! `cargo run -p vmcp-tidy -- [PATH …]` prints the findings below the given paths, one a line.
 

@@ -1,4 +1,5 @@
-//! Links of Markdown pages: relative ones lead to a file or folder of the checkout, and to a heading that exists.
+//! Links of Markdown pages: relative ones lead to a file or folder of the checkout, and to a heading that
+//! exists.
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};

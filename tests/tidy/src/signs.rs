@@ -3,7 +3,8 @@
 use crate::comments::blocks;
 use crate::{Finding, Repository};
 
-/// Openings that make a reader wait for the subject. A comment begins with a verb or with the noun it describes.
+/// Openings that make a reader wait for the subject. A comment begins with a verb or with the noun it
+/// describes.
 const FORBIDDEN_OPENINGS: [&str; 15] = [
     "What",
     "What's",

@@ -1,12 +1,12 @@
 //! One line for an error and its causes, for log lines, conditions and answers to callers.
 //!
-//! Crates made for it print a cause a line, and libraries repeat their cause in their own text; a Kubernetes condition
-//! or a log field wants one line that says each thing once.
+//! Crates made for it print a cause a line, and libraries repeat their cause in their own text; a Kubernetes
+//! condition or a log field wants one line that says each thing once.
 
 use std::error::Error;
 
-/// Joins `error` and its sources with `: `, from the outermost to the root cause. A source that the text already
-/// contains is left out.
+/// Joins `error` and its sources with `: `, from the outermost to the root cause. A source that the text
+/// already contains is left out.
 ///
 /// # Examples
 ///

@@ -17,7 +17,7 @@ use super::console::failure::{CommandFailure, Exit};
 use super::options::GlobalOptions;
 use super::process::{StopSignals, pid1_reaper};
 use super::serve::{BACKEND_GRACE, THREAD_GRACE, announce_backends, serve_ports};
-use crate::config_source;
+use crate::config_file::source;
 use crate::edge::port::admin::Admin;
 use crate::edge::port::serve::Ports;
 use crate::edge::{DownstreamRouter, Edge};
@@ -101,7 +101,7 @@ fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
     let (program, args) = command.split_first().map_or(("", &[][..]), |(program, args)| (program, args));
     let tokens = admin_token_file.iter().map(|file| format!("${{file:{}}}", file.display()));
     let settings = format!("{BRIDGE_CONFIG}server: {{ adminTokens: {} }}", json!(tokens.collect::<Vec<_>>()));
-    let files = |path: &str| config_file::source::read_file(Path::new(path));
+    let files = |path: &str| source::read_file(Path::new(path));
     let mut config = vmcp_config::load_with_files(&settings, "vmcp bridge", &|_| None, &files)?.config;
     let name = name.clone().unwrap_or_else(|| {
         let stem = Path::new(program).file_stem().unwrap_or_default().to_string_lossy();

@@ -67,7 +67,7 @@ impl GlobalOptions {
     pub(super) fn load(&self) -> Result<ConfigFile, CommandFailure> {
         let path = self.config_path()?;
         let (source, Loaded { config, warnings }) =
-            config_file::source::load(&path, environment).map_err(|error| not_loaded(&path, &error))?;
+            source::load(&path, environment).map_err(|error| not_loaded(&path, &error))?;
         Ok(ConfigFile { path, source, config, warnings })
     }
 

@@ -29,7 +29,7 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
     let Arguments { file, output: format } = arguments;
     let path = file.map_or_else(|| global.config_path(), Ok)?;
     let source = path.display().to_string();
-    let (problems, warnings, backends) = match config_file::source::load(&path, environment) {
+    let (problems, warnings, backends) = match source::load(&path, environment) {
         Ok((_, loaded)) => (Vec::new(), loaded.warnings, loaded.config.backends.len()),
         Err(LoadError::Invalid(problems)) => (problems.list, Vec::new(), 0),
         Err(error @ LoadError::Unreadable { .. }) => return Err(error.into()),
