@@ -1,7 +1,7 @@
 //! Calls of the API server: server-side apply of children, patches of statuses, reads of Secret values.
 //!
 //! Every call goes through [`Context::call`](super::Context::call): it has a timeout, is refused once the
-//! lease is lost, and is counted if it writes. [`rights`] is the table of all that is called.
+//! lease is lost, and is counted if it writes. [`mod@rights`] is the table of all that is called.
 
 mod api_calls;
 mod apply;

@@ -21,7 +21,7 @@ use loaded_model::{Lane, LoadedModel, Tokens};
 /// The settings of the local model.
 #[derive(Debug, Clone)]
 pub struct LocalSettings {
-    /// The model folder, filled by [`pull`].
+    /// The model folder, filled by [`fn@pull`].
     pub model_dir: PathBuf,
     /// Threads for inference; `None` uses one a core, at most 4, because the process has other work.
     pub threads: Option<usize>,

@@ -2,7 +2,7 @@
 //! byte.
 //!
 //! The functions that read expect one valid value without space around it, such as the text of a
-//! [`RawValue`](serde_json::value::RawValue).
+//! [`RawValue`].
 
 use std::borrow::Cow;
 

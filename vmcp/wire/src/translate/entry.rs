@@ -13,7 +13,7 @@ const OUTPUT_SCHEMA: &str = "outputSchema";
 ///
 /// Since 2026-07-28 an output schema may describe any JSON value. Earlier revisions allow objects only, and
 /// their clients refuse the whole list over one such tool, so legacy clients get it without that schema (and
-/// its results without that data, see [`super::result`]).
+/// its results without that data, see [`fn@super::result`]).
 pub fn tool(definition: &RawValue, to: Era) -> Result<JsonRope<'_>, TranslateError> {
     if to == Era::Modern {
         return Ok(JsonRope::from(definition));
