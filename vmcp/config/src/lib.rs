@@ -41,6 +41,7 @@ pub use self::rules::Aggregation;
 pub use self::sections::backend::{
     Backend, MAX_BACKEND_NAME, MAX_BACKENDS, Transport, is_backend_name, normalize_name,
 };
+pub use self::sections::config::Config;
 pub use self::sections::embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODEL, OnUnavailable};
 pub use self::sections::incoming_auth::IncomingAuth;
 pub use self::sections::limits::Limits;
@@ -59,28 +60,6 @@ pub use self::writing::schema::json_schema;
 pub use self::writing::schema_table::{SchemaTable, range_of_rule};
 pub use self::writing::settings_page::reference_markdown;
 pub use self::writing::starter::STARTER;
-
-/// Validated configuration. Two that are equal behave alike; a reload compares the parts to see what changed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Config {
-    /// MCP servers behind this one, in the order of the file.
-    pub backends: Vec<Backend>,
-    /// Names and visibility of tools in the one list that clients see.
-    pub aggregation: Aggregation,
-    /// find_tool, call_tool and the tools that `tools/list` shows.
-    pub optimizer: Optimizer,
-    /// Connections to backends.
-    pub proxy: Proxy,
-    /// Traces and metrics.
-    pub telemetry: Telemetry,
-    /// Authentication of clients.
-    pub incoming_auth: IncomingAuth,
-    /// Log level and circuit breaker.
-    pub operational: Operational,
-    /// Listening addresses and limits on clients.
-    pub server: Server,
-    effective_yaml: String,
-}
 
 /// Result of [`load`]: a configuration without mistakes.
 #[derive(Debug, Clone, PartialEq)]
@@ -156,11 +135,4 @@ fn read(text: &str, sources: ReferenceSources<'_>, report: &mut problems::Report
     RawConfig::deserialize(value)
         .map_err(|error| report.problem("", error.to_string(), "correct this value"))
         .ok()
-}
-
-impl Config {
-    /// Returns the configuration in force as YAML of the file's shape: defaults filled in, secrets masked.
-    pub fn effective_yaml(&self) -> &str {
-        &self.effective_yaml
-    }
 }

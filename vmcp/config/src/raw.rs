@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Config;
 use crate::problems::{self, Report};
 use crate::sections::aggregation;
 pub use crate::sections::aggregation::{
@@ -14,6 +13,7 @@ pub use crate::sections::aggregation::{
 };
 use crate::sections::backend::{self, SharedBackendSettings};
 pub use crate::sections::backend::{RawBackend, RawCommand, RawTransport};
+use crate::sections::config::Config;
 pub use crate::sections::embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei};
 pub use crate::sections::incoming_auth::{RawIncomingAuth, RawIncomingAuthType};
 pub use crate::sections::operational::{

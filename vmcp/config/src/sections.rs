@@ -6,6 +6,7 @@
 
 pub(crate) mod aggregation;
 pub(crate) mod backend;
+pub(crate) mod config;
 pub(crate) mod embeddings;
 pub(crate) mod incoming_auth;
 pub(crate) mod limits;

@@ -1,0 +1,40 @@
+//! [`Config`]: the configuration as the rest of the product sees it, validated and complete.
+
+use super::backend::Backend;
+use super::incoming_auth::IncomingAuth;
+use super::operational::Operational;
+use super::optimizer::Optimizer;
+use super::proxy::Proxy;
+use super::server::Server;
+use super::telemetry::Telemetry;
+use crate::rules::Aggregation;
+
+/// Validated configuration. Two that are equal behave alike; a reload compares the parts to see what changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// MCP servers behind this one, in the order of the file.
+    pub backends: Vec<Backend>,
+    /// Names and visibility of tools in the one list that clients see.
+    pub aggregation: Aggregation,
+    /// find_tool, call_tool and the tools that `tools/list` shows.
+    pub optimizer: Optimizer,
+    /// Connections to backends.
+    pub proxy: Proxy,
+    /// Traces and metrics.
+    pub telemetry: Telemetry,
+    /// Authentication of clients.
+    pub incoming_auth: IncomingAuth,
+    /// Log level and circuit breaker.
+    pub operational: Operational,
+    /// Listening addresses and limits on clients.
+    pub server: Server,
+    /// The text of [`Config::effective_yaml`].
+    pub(crate) effective_yaml: String,
+}
+
+impl Config {
+    /// Returns the configuration in force as YAML of the file's shape: defaults filled in, secrets masked.
+    pub fn effective_yaml(&self) -> &str {
+        &self.effective_yaml
+    }
+}
