@@ -9,7 +9,7 @@ const LIMIT: usize = 64;
 
 type Decoded = (Vec<Event>, Option<SseError>, Option<u64>);
 
-fn said<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Decoded {
+fn decoded<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Decoded {
     let mut decoder = Decoder::new(LIMIT);
     let mut events = Vec::new();
     for mut piece in pieces {
