@@ -8,7 +8,7 @@
 
 # Where it is built: with Rust and, unless apt can install it, musl-gcc.
 ARG BUILD_IMAGE=rust:1.95-bookworm
-# What is below the programs. They need nothing.
+# The base of the images: the programs need nothing below them.
 ARG RUNTIME_IMAGE=scratch
 
 FROM ${BUILD_IMAGE} AS build

@@ -88,7 +88,7 @@ bench-operator: setup ## Measure the operator under 200 servers at once, on a re
 fuzz: setup ## Fuzz what reads untrusted input, ten minutes a target (FUZZ_SECONDS, FUZZ_RUNS)
 	@fuzz/run
 
-# What CI can afford: a few seconds each.
+# A few seconds each, as CI can afford.
 fuzz-short: setup
 	@FUZZ_SECONDS=6 fuzz/run
 

@@ -46,7 +46,7 @@ names() {
 }
 
 build() {
-  # The same packages as in `make test`, so that one build serves both.
+  # Packages as in `make test`, so that one build serves both.
   step "building the tests" cargo build --workspace --quiet --bins --tests
   step "building the scenarios" "${scenarios[@]}" --no-run
 }

@@ -76,6 +76,25 @@ pub(crate) fn comments(repository: &Repository) -> Vec<Finding> {
             }
         }
     }
+    findings.extend(script_comments(repository));
+    findings
+}
+
+/// Comments of scripts, manifests and build files begin likewise.
+fn script_comments(repository: &Repository) -> Vec<Finding> {
+    let read = [".sh", ".yaml", ".toml", ".ci/run", "fuzz/run", "Makefile", "Dockerfile", ".dockerignore"];
+    let mut findings = Vec::new();
+    for file in repository.files.iter().filter(|file| file.ends_in(&read)) {
+        let mut in_block = false;
+        for (number, line) in file.text.lines().enumerate() {
+            let comment = line.trim_start().strip_prefix("# ");
+            if let Some(opening) = comment.filter(|_| !in_block).and_then(forbidden_opening) {
+                let message = format!("comment begins with {opening:?}; begin with a verb or with the noun");
+                findings.push(Finding { path: file.path.clone(), line: number + 1, message });
+            }
+            in_block = comment.is_some();
+        }
+    }
     findings
 }
 
