@@ -34,7 +34,7 @@ test-unit: build-tests model ## Run the tests of each crate by itself
 
 # The crates without I/O: quick, so that CI asks them first.
 test-pure: setup
-	cargo test --quiet -p vmcp-config -p vmcp-model -p vmcp-wire -p vmcp-search
+	cargo test --quiet -p vmcp-json -p vmcp-wire -p vmcp-config -p vmcp-model -p vmcp-search
 
 test-integration: build-tests model ## Run the scenarios with real servers and clients
 	@scripts/report-skips.sh cargo test --workspace --quiet --test scenarios
