@@ -1,4 +1,5 @@
-//! Step 3: the StatefulSet, the Service and the volume claim of an EmbeddingServer. Pure.
+//! Step 3 of a reconcile, build: the StatefulSet, the Service and the volume claim of an EmbeddingServer.
+//! Pure.
 
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{

@@ -1,4 +1,4 @@
-//! Step 1: the value of the Secret with the HuggingFace token.
+//! The dereference step of an EmbeddingServer: reads the value of the Secret with the HuggingFace token.
 
 use kube::ResourceExt as _;
 use vmcp_crds::EmbeddingServer;

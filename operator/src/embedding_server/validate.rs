@@ -1,4 +1,5 @@
-//! Step 2: checks name, arguments and volume, and returns a [`ValidEmbeddingServer`]. Pure.
+//! Step 2 of a reconcile, validate: checks name, arguments and volume, and returns a
+//! [`ValidEmbeddingServer`]. Pure.
 
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use vmcp_crds::embedding_server::{AccessMode, ModelCache};

@@ -1,4 +1,4 @@
-//! Step 2: the status of an MCPGroup: names and numbers of its members. Pure.
+//! Step 2 of a reconcile, status: the status of an MCPGroup: names and numbers of its members. Pure.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Step 3: the Deployment, the Service and, with a bridge, the Secret of an MCPServer. Pure.
+//! Step 3 of a reconcile, build: the Deployment, the Service and, with a bridge, the Secret of an MCPServer.
+//! Pure.
 //!
 //! With a stdio server, an init container copies `vmcp` into a shared volume, and the server's own image
 //! starts `vmcp bridge -- COMMAND`: the bridge speaks HTTP to the cluster and stdio to the program.

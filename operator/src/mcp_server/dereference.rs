@@ -1,5 +1,5 @@
-//! Step 1: the values of Secrets that variables refer to, whether the group exists, and the token of the
-//! bridge.
+//! Step 1 of a reconcile, dereference: the values of Secrets that variables refer to, whether the group
+//! exists, and the token of the bridge.
 
 use kube::ResourceExt as _;
 use vmcp_crds::MCPServer;

@@ -1,4 +1,5 @@
-//! Step 2: checks name, command, port and variables, and returns a [`ValidMCPServer`]. Pure.
+//! Step 2 of a reconcile, validate: checks name, command, port and variables, and returns a
+//! [`ValidMCPServer`]. Pure.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Step 1: the values of Secrets that the headers refer to, and whether the group exists.
+//! Step 1 of a reconcile, dereference: the values of Secrets that the headers refer to, and whether the group
+//! exists.
 
 use kube::ResourceExt as _;
 use vmcp_crds::MCPServerEntry;

@@ -1,5 +1,5 @@
-//! Step 3: the status of an MCPServerEntry: a condition for the URL, one for the headers, one for the group,
-//! and their sum.
+//! Step 3 of a reconcile, status: the status of an MCPServerEntry: a condition for the URL, one for the
+//! headers, one for the group, and their sum.
 
 use vmcp_crds::mcp_server_entry::MCPServerEntryPhase;
 use vmcp_crds::{MCPServerEntry, MCPServerEntryStatus, Problem};

@@ -1,4 +1,5 @@
-//! Step 2: checks an entry with the values of its Secrets, and returns a [`ValidatedEntry`]. Pure.
+//! Step 2 of a reconcile, validate: checks an entry with the values of its Secrets, and returns a
+//! [`ValidatedEntry`]. Pure.
 //!
 //! The validator of `vmcp.yaml` itself decides, on a file with this one backend and the values of its
 //! Secrets. An entry that fails is kept out of the real file, which it would make invalid as a whole, to the

@@ -1,4 +1,4 @@
-//! Step 1: the values of Secrets that the export headers refer to.
+//! Step 1 of a reconcile, dereference: the values of Secrets that the export headers refer to.
 
 use kube::ResourceExt as _;
 use vmcp_crds::MCPTelemetryConfig;

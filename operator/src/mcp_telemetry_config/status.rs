@@ -1,4 +1,4 @@
-//! Step 3: the status of an MCPTelemetryConfig, which is one condition, `Valid`.
+//! Step 3 of a reconcile, status: the status of an MCPTelemetryConfig, which is one condition, `Valid`.
 
 use vmcp_crds::{MCPTelemetryConfig, MCPTelemetryConfigStatus};
 

@@ -1,4 +1,4 @@
-//! Step 2: checks the settings with the values of their Secrets. Pure.
+//! Step 2 of a reconcile, validate: checks the settings with the values of their Secrets. Pure.
 //!
 //! The validator of `vmcp.yaml` itself decides, on a file that holds nothing else, with the values of the
 //! Secrets: one invalid header would make the file of a VirtualMCPServer invalid as a whole.

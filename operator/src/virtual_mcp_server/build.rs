@@ -1,4 +1,5 @@
-//! Step 3: every object that should exist. Pure.
+//! The build step of a VirtualMCPServer (step 3 of 7): returns every object that should exist, such as
+//! Deployment, Service, ConfigMap and Secret. Pure: it asks no API.
 
 use vmcp_crds::lower;
 use vmcp_crds::virtual_mcp_server::Validated;

@@ -1,5 +1,5 @@
-//! Step 1: everything that the resource refers to: members of its group, Secrets, telemetry settings, the
-//! embedding server, and the configuration that is mounted so far.
+//! Step 1 of a reconcile, dereference: everything that the resource refers to: members of its group, Secrets,
+//! telemetry settings, the embedding server, and the configuration that is mounted so far.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

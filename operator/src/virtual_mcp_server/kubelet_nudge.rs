@@ -1,5 +1,5 @@
-//! Step 6: a nudge for the kubelet: a changed annotation of a pod makes it sync mounted files at once and
-//! restarts nothing.
+//! Step 6 of a reconcile, nudge: a nudge for the kubelet: a changed annotation of a pod makes it sync mounted
+//! files at once and restarts nothing.
 //!
 //! Without it, a changed ConfigMap or Secret reaches the pod up to a minute later, at the kubelet's next
 //! regular sync.

@@ -1,4 +1,4 @@
-//! Step 5: the status report of every ready pod, from `GET /admin/status`.
+//! Step 5 of a reconcile, observe: the status report of every ready pod, from `GET /admin/status`.
 //!
 //! A pod that fails to answer once keeps its last report for 30 s, so that one lost packet changes no status.
 

@@ -1,4 +1,5 @@
-//! Step 2: checks the resource with everything that it refers to, and returns a [`Plan`]. Pure.
+//! Step 2 of a reconcile, validate: checks the resource with everything that it refers to, and returns a
+//! [`Plan`]. Pure.
 //!
 //! Three parts can be wrong independently of each other: the resource as a whole (then nothing is built), the
 //! pod template (then the Deployment stays as it is), the configuration (then the last good one stays mounted
