@@ -1,6 +1,6 @@
 //! Definitions as backends send them: the raw JSON, byte for byte, and the few keys that vmcp reads.
 //!
-//! Those keys are read strictly, because clients are strict: many refuse a whole list over one bad entry. A
+//! The keys are read strictly, because clients are strict: many refuse a whole list over one bad entry. A
 //! definition that breaks the protocol is rejected by itself, and the rest of its backend stays.
 
 use std::fmt;

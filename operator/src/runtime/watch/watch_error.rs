@@ -19,8 +19,8 @@ pub(super) fn report(metrics: &Metrics, kind: &'static str, error: &watcher::Err
 
 /// Returns true if the server no longer knows the version that the watch started from: 410 Gone.
 ///
-/// That is an ordinary turn of the protocol, no failure: a server tells it after a compaction or while the
-/// cache of a new definition fills, and the answer is a new list
+/// An expired watch is part of the protocol and no failure: the API server ends one after a compaction or
+/// while the cache of a new definition fills, and the watcher lists again
 /// (<https://kubernetes.io/docs/reference/using-api/api-concepts/#410-gone-responses>).
 fn is_expiry(error: &watcher::Error) -> bool {
     let (watcher::Error::WatchError(status)
