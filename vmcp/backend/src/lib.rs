@@ -7,7 +7,7 @@
 //! | room | holds |
 //! |---|---|
 //! | `request` | requests, answers, questions, errors: the vocabulary of all others |
-//! | `policy` | settings, circuit breaker, exponential backoff; no I/O |
+//! | `policy` | settings, circuit breaker, exponential backoff, byte budget; no I/O |
 //! | `inbound` | routing of messages that a backend sends besides answers |
 //! | `transport` | streamable HTTP, HTTP+SSE, stdio; requests written for the backend's era |
 //! | `connection` | the handshake in either era, and what the server told in it |
@@ -28,6 +28,7 @@ mod upkeep;
 
 pub use backend::Backend;
 pub use http_client::HttpClient;
+pub use policy::byte_budget::{ByteBudget, ByteBudgetExhausted, HeldBytes};
 pub use policy::settings::BackendSettings;
 pub use policy::{backoff, breaker};
 pub use request::{

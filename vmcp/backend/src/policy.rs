@@ -1,6 +1,8 @@
-//! Decisions about a backend that need no connection: settings, circuit breaker, exponential backoff.
+//! Decisions about a backend that need no connection: settings, circuit breaker, exponential backoff, byte
+//! budget.
 
 pub mod backoff;
 pub mod breaker;
+pub(crate) mod byte_budget;
 pub(crate) mod facts;
 pub(crate) mod settings;

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use vmcp_backend::{BackendState, BackendStatus};
+use vmcp_backend::{BackendState, BackendStatus, ByteBudget};
 use vmcp_config::status::{DefinitionChanges, EmbeddingStatus};
 use vmcp_config::{Backend, Config};
 use vmcp_model::discovered::Discovered;
@@ -73,7 +73,7 @@ impl Engine {
         let stop = CancellationToken::new();
         let behavior =
             ConductorOptions { embed: options.embed, cached: options.cached, embedder: options.embedder };
-        let fleet = Fleet::new(options.downstream, options.bridge);
+        let fleet = Fleet::new(options.downstream, options.bridge, shared.byte_budget.clone());
         let conductor = conductor::start(Arc::clone(&shared), behavior, fleet, stop.clone());
         conductor.apply(config).await;
         Ok(Engine(Arc::new(Inner { shared, conductor, _stop: stop.drop_guard() })))
@@ -147,6 +147,11 @@ impl Engine {
         &self.0.shared.metrics
     }
 
+    /// The budget of bytes of all bodies of this process.
+    pub fn byte_budget(&self) -> &ByteBudget {
+        &self.0.shared.byte_budget
+    }
+
     /// Returns all metrics in OpenMetrics text format, for `GET /metrics`.
     pub fn render_metrics(&self) -> String {
         let metrics = self.metrics();
@@ -156,6 +161,7 @@ impl Engine {
             let up = i64::from(status.state == BackendState::Connected);
             metrics.backend_up.get_or_create(&BackendLabels { backend: status.name }).set(up);
         }
+        metrics.buffered_bytes.set(i64::try_from(self.byte_budget().held()).unwrap_or(i64::MAX));
         metrics.encode()
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::http_client::HttpClient;
 use crate::policy::breaker::BreakerSettings;
+use crate::policy::byte_budget::ByteBudget;
 use crate::request::Downstream;
 use crate::request::event::NoDownstream;
 
@@ -41,6 +42,8 @@ pub struct BackendSettings {
     /// Largest message accepted from a backend, in bytes; a larger one fails its call, and on a stdio stream
     /// the connection.
     pub max_message_bytes: usize,
+    /// Budget of the bytes of all collected answers; requests of clients count in it too.
+    pub byte_budget: ByteBudget,
     /// Time for an HTTP server to answer the probe for its era; then it is taken for a legacy one.
     pub http_probe_timeout: Duration,
     /// Time for a stdio server to answer that probe. Short, because old servers ignore unknown methods before
@@ -79,6 +82,7 @@ impl Default for BackendSettings {
             list_timeout: Duration::from_mins(1),
             max_call: Duration::from_mins(10),
             max_message_bytes: 64 * 1024 * 1024,
+            byte_budget: ByteBudget::default(),
             http_probe_timeout: Duration::from_secs(5),
             stdio_probe_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(10),

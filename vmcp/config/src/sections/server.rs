@@ -35,6 +35,13 @@ pub struct Server {
     pub shutdown_delay: Duration,
     /// Most client connections at a time; a further one is answered with 503.
     pub max_connections: usize,
+    /// Most bytes of request bodies and answers in memory at a time; a further request is answered with 503.
+    pub max_buffered_bytes: usize,
+    /// Most requests of one client at a time; a further one is answered with 429.
+    pub max_requests_per_client: usize,
+    /// Most bytes that the requests and unread answers of one client hold; a further request is answered with
+    /// 429.
+    pub max_buffered_bytes_per_client: usize,
     /// Time limit for the headers of a request, and again for its body. An idle connection is closed after
     /// the same time.
     pub receive_timeout: Duration,
@@ -74,6 +81,18 @@ pub struct RawServer {
     /// Most client connections at a time; a further one is answered with 503.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_connections: usize,
+    /// Most bytes of request bodies and answers in memory at a time, of all clients and backends together; a
+    /// further request is answered with 503. The default suits a pod of 512 MiB.
+    #[schemars(range(min = 1_048_576, max = 1_099_511_627_776_u64))]
+    pub max_buffered_bytes: usize,
+    /// Most requests of one client (its IP address) at a time; a further one is answered with 429. Behind a
+    /// proxy that hides addresses, all clients are one.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub max_requests_per_client: usize,
+    /// Most bytes that the requests and unread answers of one client (its IP address) hold in memory at a
+    /// time; a further request is answered with 429.
+    #[schemars(range(min = 1_048_576, max = 1_099_511_627_776_u64))]
+    pub max_buffered_bytes_per_client: usize,
     /// Time limit for the headers of a request, and again for its body; a slower request is dropped. A
     /// connection without a request is closed after the same time.
     #[schemars(extend("x-range" = duration::words(&CLIENT_TIMEOUT)))]
@@ -104,6 +123,9 @@ impl Default for RawServer {
             drain_timeout: "30s".into(),
             shutdown_delay: "0s".into(),
             max_connections: 10_000,
+            max_buffered_bytes: 128 << 20,
+            max_requests_per_client: 4096,
+            max_buffered_bytes_per_client: 64 << 20,
             receive_timeout: "1m".into(),
             write_timeout: "30s".into(),
             allowed_hosts: Vec::new(),
@@ -133,6 +155,9 @@ impl RawServer {
             drain_timeout: self.drain_timeout.validate("server.drainTimeout", &DRAIN_TIMEOUT, report),
             shutdown_delay: self.shutdown_delay.validate("server.shutdownDelay", &SHUTDOWN_DELAY, report),
             max_connections: self.max_connections,
+            max_buffered_bytes: self.max_buffered_bytes,
+            max_requests_per_client: self.max_requests_per_client,
+            max_buffered_bytes_per_client: self.max_buffered_bytes_per_client,
             receive_timeout: self.receive_timeout.validate("server.receiveTimeout", &CLIENT_TIMEOUT, report),
             write_timeout: self.write_timeout.validate("server.writeTimeout", &CLIENT_TIMEOUT, report),
             allowed_hosts: self

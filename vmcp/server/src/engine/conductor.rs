@@ -134,6 +134,7 @@ impl Conductor {
             // The recorder ends only with this task.
             let _ = self.recorder.send(RecorderEntry::Configuration(names)).await;
         }
+        self.shared.byte_budget.set_limit(now.config.server.max_buffered_bytes);
         self.shared.configured.send_replace(());
         // No debounce: the first listing after a new configuration is shown at once.
         self.build_again_after = Instant::now();

@@ -8,7 +8,7 @@ use futures::future::join_all;
 use serde::Serialize;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_backend::{Backend, BackendSettings, Downstream, HttpClient, breaker};
+use vmcp_backend::{Backend, BackendSettings, ByteBudget, Downstream, HttpClient, breaker};
 use vmcp_config::Config;
 use vmcp_model::discovered::Discovered;
 
@@ -24,6 +24,7 @@ pub(super) struct Fleet {
     /// Notified when a backend has another listing than before.
     news: Arc<Notify>,
     http: HttpClient,
+    byte_budget: ByteBudget,
     /// Receives messages that backends send outside of requests.
     downstream: Option<Arc<dyn Downstream>>,
     /// [`super::Options::bridge`].
@@ -63,9 +64,13 @@ pub(super) struct FleetPlan {
 
 impl Fleet {
     /// No backends yet.
-    pub(super) fn new(downstream: Option<Arc<dyn Downstream>>, bridge: bool) -> Fleet {
+    pub(super) fn new(
+        downstream: Option<Arc<dyn Downstream>>,
+        bridge: bool,
+        byte_budget: ByteBudget,
+    ) -> Fleet {
         let http = HttpClient::default();
-        Fleet { running: BTreeMap::new(), news: Arc::default(), http, downstream, bridge }
+        Fleet { running: BTreeMap::new(), news: Arc::default(), http, byte_budget, downstream, bridge }
     }
 
     /// Notified when a backend has another listing than before.
@@ -182,6 +187,7 @@ impl Fleet {
             fail_fast: self.bridge,
             in_our_place: self.bridge,
             http: self.http.clone(),
+            byte_budget: self.byte_budget.clone(),
             ..BackendSettings::default()
         };
         if let Some(downstream) = &self.downstream {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::watch;
+use vmcp_backend::ByteBudget;
 use vmcp_config::status::DefinitionChanges;
 use vmcp_store::{Store, StoreError};
 
@@ -23,6 +24,8 @@ pub(super) struct Shared {
     pub(super) provider: ArcSwapOption<MonitoredProvider>,
     pub(super) changes: Mutex<BTreeMap<Arc<str>, DefinitionChanges>>,
     pub(super) metrics: Arc<Metrics>,
+    /// Counts the bytes of all bodies; its limit follows `server.maxBufferedBytes`.
+    pub(super) byte_budget: ByteBudget,
     store: ArcSwap<Store>,
 }
 
@@ -35,6 +38,7 @@ impl Shared {
             provider: ArcSwapOption::empty(),
             changes: Mutex::default(),
             metrics,
+            byte_budget: ByteBudget::default(),
             store: ArcSwap::from_pointee(store),
         }
     }

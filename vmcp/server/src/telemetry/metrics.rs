@@ -65,6 +65,13 @@ pub struct ReloadLabels {
     pub outcome: &'static str,
 }
 
+/// Labels of a request that was refused before its body was read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RefusalLabels {
+    /// `host`, `origin`, `client_requests`, `client_bytes` or `buffered_bytes`.
+    pub reason: &'static str,
+}
+
 macro_rules! metrics {
     ($(#[doc = $help:literal] $field:ident: $type:ty = $name:literal, $make:expr;)*) => {
         /// All metrics of a process and the registry that writes them out.
@@ -140,6 +147,10 @@ metrics! {
     client_connections: Gauge = "vmcp_client_connections", Gauge::default();
     /// Connections refused because there were server.maxConnections already.
     client_connections_refused: Counter = "vmcp_client_connections_refused", Counter::default();
+    /// Requests of clients refused before they were read, by the reason.
+    client_requests_refused: Family<RefusalLabels, Counter> = "vmcp_client_requests_refused", Family::default();
+    /// Bytes of request bodies and answers in memory.
+    buffered_bytes: Gauge = "vmcp_buffered_bytes", Gauge::default();
     /// Connections closed because the client left its answers unread.
     client_stalls: Counter = "vmcp_client_stalls", Counter::default();
     /// Streams of messages that were ended because the client did not read them.
