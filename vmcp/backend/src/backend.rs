@@ -10,12 +10,13 @@ use vmcp_config::status::BackendStatus;
 use vmcp_model::discovered::Discovered;
 use vmcp_wire::level::Level;
 
+use crate::call;
+use crate::call::{session_lease, subscribe};
 use crate::policy::facts::Facts;
 use crate::policy::settings::BackendSettings;
 use crate::request::SessionId;
 use crate::request::{CallError, Request, Response, RpcOutcome};
 use crate::sharing::core::BackendCore;
-use crate::sharing::{call, subscribe};
 use crate::transport::LinkError;
 use crate::upkeep::connector::Connector;
 use crate::upkeep::refresher;
@@ -121,7 +122,8 @@ impl Backend {
             return Err(LinkError::Stopped.into());
         }
         let _underway = shared.calls.token();
-        call::run(shared, request).await
+        // Boxed: one allocation, instead of the stack's whole state in every future above it.
+        Box::pin(call::run(shared, request)).await
     }
 
     /// Asks for a new listing soon. A backend that is not connected is connected for it.
@@ -149,7 +151,7 @@ impl Backend {
     /// Sets the log level of a client's session. Its calls must carry the level too, in
     /// [`ClientFacts::log_level`](crate::ClientFacts::log_level).
     pub fn set_log_level(&self, session: SessionId, level: Level) {
-        call::set_level(&self.0.shared, session, level);
+        session_lease::set_level(&self.0.shared, session, level);
     }
 
     /// Tells the backend that the roots of a session's client have changed.

@@ -11,12 +11,14 @@
 //! | `inbound` | routing of messages that a backend sends besides answers |
 //! | `transport` | streamable HTTP, HTTP+SSE, stdio; requests written for the backend's era |
 //! | `connection` | the handshake in either era, and what the server told in it |
-//! | `sharing` | the way of a call; the pool of upstream sessions, the registry of subscriptions |
+//! | `sharing` | the state that calls share: connection, upstream sessions, subscriptions |
+//! | `call` | the way of a call: the stack of layers from circuit breaker to exchange |
 //! | `upkeep` | the background tasks: connector, refresher, notification stream |
 //!
 //! Each room imports only rooms above it in this table.
 
 mod backend;
+mod call;
 mod connection;
 mod http_client;
 mod inbound;
@@ -32,7 +34,7 @@ pub use policy::byte_budget::{ByteBudget, ByteBudgetExhausted, HeldBytes};
 pub use policy::settings::BackendSettings;
 pub use policy::{backoff, breaker};
 pub use request::{
-    CallError, ClientFacts, DEFAULT_DEADLINE, Downstream, Event, Question, Request, Response, RpcOutcome,
-    SessionId,
+    CallError, ClientFacts, DEFAULT_DEADLINE, Downstream, Event, Principal, Question, Request, Response,
+    RpcOutcome, SessionId,
 };
 pub use vmcp_config::status::{BackendState, BackendStatus};

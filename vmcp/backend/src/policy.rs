@@ -5,4 +5,5 @@ pub mod backoff;
 pub mod breaker;
 pub(crate) mod byte_budget;
 pub(crate) mod facts;
+pub(crate) mod retry;
 pub(crate) mod settings;

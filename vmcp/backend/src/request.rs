@@ -3,6 +3,7 @@
 pub(crate) mod call_error;
 pub(crate) mod event;
 pub(crate) mod outcome;
+pub(crate) mod principal;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use vmcp_wire::meta::Trace;
 pub use crate::request::call_error::CallError;
 pub use crate::request::event::{Downstream, Event, Question, SessionId};
 pub use crate::request::outcome::RpcOutcome;
+pub use crate::request::principal::Principal;
 
 /// Default of [`Request::deadline`]: one minute without answer or progress.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_mins(1);
@@ -38,6 +40,8 @@ pub struct Request<'a> {
     pub deadline: Duration,
     /// W3C trace context, sent as HTTP headers and in `_meta`.
     pub trace: Trace<'a>,
+    /// The principal whose credentials the request carries.
+    pub principal: Principal,
     /// The client that asks, as far as backends are told.
     pub client: ClientFacts,
     /// The client's session. A backend that keeps state has one session of its own for each.
@@ -62,6 +66,7 @@ impl<'a> Request<'a> {
             param_headers: Vec::new(),
             deadline: DEFAULT_DEADLINE,
             trace: Trace::default(),
+            principal: Principal::default(),
             client: ClientFacts::default(),
             session: None,
             events: None,

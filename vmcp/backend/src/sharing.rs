@@ -1,10 +1,8 @@
 //! State that all calls to a backend share: its connection, the pool of upstream sessions, the registry of
-//! subscriptions; and the way of a call through them.
+//! subscriptions.
 
-pub(crate) mod call;
 pub(crate) mod core;
 pub(crate) mod session;
 pub(crate) mod session_pool;
 pub(crate) mod session_stream;
-pub(crate) mod subscribe;
 pub(crate) mod subscription_registry;

@@ -4,6 +4,7 @@
 
 mod body;
 mod channel;
+mod credentials;
 mod endpoint;
 mod http;
 mod link;

@@ -1,5 +1,5 @@
 //! Reference-counted upstream subscriptions: resources by URI, tasks by id. The registry only counts;
-//! [`subscribe`](super::subscribe) and the notification stream put the counts in force.
+//! [`subscribe`](crate::call::subscribe) and the notification stream put the counts in force.
 
 use std::collections::HashMap;
 use std::sync::Arc;

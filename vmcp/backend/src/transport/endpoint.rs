@@ -1,9 +1,10 @@
 //! One URL of a backend, with the headers that every request to it carries.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
 use http::{Method, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -12,6 +13,8 @@ use vmcp_config::Headers;
 use vmcp_error_chain::error_chain;
 
 use crate::http_client::HttpClient;
+use crate::request::Principal;
+use crate::transport::credentials::Credentials;
 use crate::transport::link_error::LinkError;
 
 const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -22,22 +25,16 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 pub(crate) struct Endpoint {
     client: HttpClient,
     uri: Uri,
-    headers: HeaderMap,
+    credentials: Arc<Credentials>,
 }
 
 impl Endpoint {
     pub(super) fn new(client: HttpClient, url: &Url, configured: &Headers) -> Result<Self, LinkError> {
-        let unusable =
-            |what: &str| LinkError::Connect { detail: format!("the configured {what} is unusable") };
         let mut headers = HeaderMap::with_capacity(configured.len() + 8);
         let agent = concat!("vmcp/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
-        for (name, value) in configured {
-            let mut value = HeaderValue::from_str(value.expose()).map_err(|_| unusable(name))?;
-            value.set_sensitive(true);
-            headers.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| unusable(name))?, value);
-        }
-        Ok(Self { client, uri: uri(url)?, headers })
+        let credentials = Arc::new(Credentials::configured(headers, configured)?);
+        Ok(Self { client, uri: uri(url)?, credentials })
     }
 
     /// This backend at another of its URLs.
@@ -45,9 +42,9 @@ impl Endpoint {
         Ok(Self { uri: uri(url)?, ..self.clone() })
     }
 
-    /// The configured headers, to which a request adds its own.
-    pub(super) fn headers(&self) -> HeaderMap {
-        self.headers.clone()
+    /// The headers for a principal, to which a request adds its own.
+    pub(super) fn headers(&self, principal: Principal) -> HeaderMap {
+        self.credentials.headers(principal).clone()
     }
 
     pub(super) async fn post(

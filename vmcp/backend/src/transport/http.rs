@@ -15,7 +15,7 @@ use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::{headers, methods};
 
 use crate::inbound::{self, Inbound};
-use crate::request::{Request, RpcOutcome};
+use crate::request::{Principal, Request, RpcOutcome};
 use crate::transport::body;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::link_error::LinkError;
@@ -78,7 +78,7 @@ impl Http {
     }
 
     pub(crate) async fn notify(&self, message: Bytes) -> Result<(), LinkError> {
-        let response = self.0.endpoint.post(self.session_headers(), message).await?;
+        let response = self.0.endpoint.post(self.session_headers(Principal::default()), message).await?;
         let status = response.status();
         body::drain(response.into_body());
         if status.is_success() { Ok(()) } else { Err(LinkError::Status(status)) }
@@ -92,13 +92,13 @@ impl Http {
     /// Ends the legacy session, if there is one.
     pub(crate) async fn close(&self) {
         if self.0.session.get().is_some() {
-            let delete = self.0.endpoint.delete(self.session_headers());
+            let delete = self.0.endpoint.delete(self.session_headers(Principal::default()));
             let _ = tokio::time::timeout(DELETE_TIMEOUT, delete).await;
         }
     }
 
-    fn session_headers(&self) -> HeaderMap {
-        let mut headers = self.0.endpoint.headers();
+    fn session_headers(&self, principal: Principal) -> HeaderMap {
+        let mut headers = self.0.endpoint.headers(principal);
         for (name, value) in [(SESSION, &self.0.session), (REVISION, &self.0.revision)] {
             value.get().map(|value| headers.insert(name, value.clone()));
         }
@@ -107,8 +107,8 @@ impl Http {
 
     fn headers(&self, request: &Request<'_>, revision: Revision) -> Result<HeaderMap, LinkError> {
         let mut all = match revision.era() {
-            Era::Legacy => self.session_headers(),
-            Era::Modern => self.0.endpoint.headers(),
+            Era::Legacy => self.session_headers(request.principal),
+            Era::Modern => self.0.endpoint.headers(request.principal),
         };
         let mut add = |name: &str, value: &str| {
             let name = HeaderName::from_bytes(name.as_bytes()).ok();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use thiserror::Error;
 
+use crate::policy::breaker::Verdict;
 use crate::request::CallError;
 
 /// Failure of one exchange. `Display` is safe to show to clients; [`LinkError::detail`] is for operators and
@@ -54,6 +55,15 @@ impl LinkError {
     /// True if the request may have been executed and its answer is lost.
     pub(crate) fn answer_lost(&self) -> bool {
         matches!(self, Self::Closed { .. })
+    }
+
+    /// The error as the circuit breaker counts it.
+    pub(crate) fn verdict(&self) -> Verdict {
+        match self {
+            Self::TooLarge { .. } => Verdict::Healthy,
+            Self::Unsendable(_) => Verdict::Unknown,
+            _ => Verdict::Failed,
+        }
     }
 
     /// The error with its details, for `BackendStatus::last_error` and logs.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use url::Url;
 
+use crate::request::Principal;
 use crate::transport::body::{self, Events};
 use crate::transport::endpoint::{Endpoint, is_event_stream};
 use crate::transport::link_error::LinkError;
@@ -30,7 +31,7 @@ pub(crate) async fn start(
     to_write: mpsc::Receiver<QueuedMessage>,
     closed: CancellationToken,
 ) -> Result<JoinHandle<()>, LinkError> {
-    let response = endpoint.get_events(endpoint.headers()).await?;
+    let response = endpoint.get_events(endpoint.headers(Principal::default())).await?;
     match response.status() {
         status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
             return Err(LinkError::Refused(status));
@@ -91,7 +92,7 @@ async fn write(target: Endpoint, mut messages: mpsc::Receiver<QueuedMessage>, mu
     while let Some(QueuedMessage { id, message }) = messages.recv().await {
         let target = target.clone();
         let post = async move {
-            let response = target.post(target.headers(), message).await?;
+            let response = target.post(target.headers(Principal::default()), message).await?;
             let status = response.status();
             body::drain(response.into_body());
             if status.is_success() { Ok(()) } else { Err(LinkError::Status(status)) }

@@ -15,12 +15,12 @@ use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::rpc::RpcError;
 use vmcp_wire::{codes, methods};
 
+use crate::call::subscribe;
 use crate::connection::{Connection, ServerProfile};
 use crate::inbound::call_listener::CallListener;
 use crate::policy::backoff;
 use crate::request::{Request, RpcOutcome};
 use crate::sharing::core::BackendCore;
-use crate::sharing::subscribe;
 use crate::sharing::subscription_registry::ConfirmedVersion;
 use crate::transport::{Channel, Link, LinkError};
 

@@ -13,7 +13,7 @@ use vmcp_wire::methods;
 use vmcp_wire::payload::{self, Scanner};
 
 use super::{Http, LAST_EVENT, SESSION};
-use crate::request::RpcOutcome;
+use crate::request::{Principal, RpcOutcome};
 use crate::transport::body::{self, Events};
 use crate::transport::endpoint::is_event_stream;
 use crate::transport::link_error::LinkError;
@@ -94,7 +94,7 @@ impl Http {
             let resumable = matches!(ended, LinkError::Closed { .. }) && self.0.revision.get().is_some();
             let Some(last) = last_event.as_ref().filter(|_| resumable) else { return Err(ended) };
             sleep(events.retry().unwrap_or(RESUME_PAUSE).min(MAX_RESUME_PAUSE)).await;
-            let mut headers = self.session_headers();
+            let mut headers = self.session_headers(Principal::default());
             headers.insert(LAST_EVENT, HeaderValue::clone(last));
             let response = self.0.endpoint.get_events(headers).await.map_err(|_| ended.clone())?;
             if !response.status().is_success() || !is_event_stream(response.headers()) {

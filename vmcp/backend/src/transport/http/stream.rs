@@ -14,6 +14,7 @@ use vmcp_wire::sse;
 use super::{Http, LAST_EVENT};
 use crate::inbound::Reaction;
 use crate::policy::backoff;
+use crate::request::Principal;
 use crate::transport::body::Events;
 use crate::transport::endpoint::is_event_stream;
 use crate::transport::link_error::LinkError;
@@ -43,7 +44,7 @@ impl Http {
         loop {
             let since = Instant::now();
             let mut pause = None;
-            let mut headers = self.session_headers();
+            let mut headers = self.session_headers(Principal::default());
             if let Some(last) = &last_event {
                 headers.insert(LAST_EVENT, last.clone());
             }

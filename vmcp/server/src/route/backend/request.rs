@@ -134,8 +134,6 @@ async fn send_once(
     let span =
         info_span!("backend.call", backend = target.backend, method = target.method, name = target.subject);
     let request = Request {
-        method: target.method,
-        params,
         subject: target.subject,
         param_headers: target.param_headers.clone(),
         deadline: target.deadline,
@@ -145,6 +143,7 @@ async fn send_once(
         events: caller.events.clone(),
         cancel: caller.cancel.clone(),
         idempotent: target.idempotent,
+        ..Request::new(target.method, params)
     };
     let started = Instant::now();
     let answer = backend.request(request).instrument(span).await;

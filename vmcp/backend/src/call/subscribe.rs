@@ -9,9 +9,9 @@ use vmcp_wire::era::Era;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::{codes, methods};
 
+use crate::call;
 use crate::inbound::call_listener::CallListener;
 use crate::request::{CallError, DEFAULT_DEADLINE, Event, Request, RpcOutcome, empty_object};
-use crate::sharing::call;
 use crate::sharing::core::BackendCore;
 use crate::sharing::subscription_registry::ResourceTopic;
 
@@ -77,7 +77,7 @@ async fn send(shared: &Arc<BackendCore>, method: &str, uri: &str) -> Result<RpcO
         .map_err(|error| CallError::InvalidRequest { reason: error.to_string() })?;
     let request = Request { idempotent: true, ..Request::new(method, &params) };
     let ours = Arc::new(CallListener { ours: true, ..CallListener::default() });
-    call::run_for(shared, request, ours).await.map(|done| done.outcome)
+    call::send(shared, &request, &ours).await.map(|done| done.outcome)
 }
 
 /// Takes one subscriber back. The last one's topic is unsubscribed in the background.

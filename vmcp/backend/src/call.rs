@@ -1,0 +1,75 @@
+//! The way of one call, as a stack of layers: each is one small file and passes on to the next.
+//!
+//! | layer | takes | does |
+//! |---|---|---|
+//! | [`CircuitBreaker`] | a [`Call`] | refuses while the circuit is open; records how the call ended |
+//! | [`Deadline`] | a [`Call`] | ends at the deadline or when the caller cancels |
+//! | [`Retry`] | a [`Call`] | makes attempts on the present connection; repeats one where it is safe |
+//! | [`SessionLease`] | an [`Attempt`] | holds the client's upstream session while the attempt lasts |
+//! | [`Credentials`] | an [`Attempt`] | the place for credentials that expire |
+//! | [`Exchange`] | an [`Attempt`] | sends the request over the connection and waits for its answer |
+//!
+//! To add a layer: a unit struct around the next one in `call/`, an `impl` of [`CallService`], and its place
+//! in [`send`]. Dispatch is static; the layers have no state of their own, all of it is in [`BackendCore`].
+//! Decisions are pure functions in [`policy`](crate::policy).
+
+mod circuit_breaker;
+mod credentials;
+mod deadline;
+mod exchange;
+mod failure;
+mod retry;
+pub(crate) mod session_lease;
+pub(crate) mod subscribe;
+
+use std::sync::Arc;
+
+use crate::call::circuit_breaker::CircuitBreaker;
+use crate::call::credentials::Credentials;
+use crate::call::deadline::Deadline;
+use crate::call::exchange::Exchange;
+use crate::call::retry::Retry;
+use crate::call::session_lease::SessionLease;
+use crate::connection::Connection;
+use crate::inbound::call_listener::CallListener;
+use crate::request::{CallError, Request, Response};
+use crate::sharing::core::BackendCore;
+
+/// Runs one call of a client.
+pub(crate) async fn run(core: &Arc<BackendCore>, request: Request<'_>) -> Result<Response, CallError> {
+    let listener = CallListener::of(&request);
+    send(core, &request, &listener).await
+}
+
+/// Sends a request through all layers; `listener` takes the messages that come before its answer.
+pub(crate) async fn send(
+    core: &Arc<BackendCore>,
+    request: &Request<'_>,
+    listener: &Arc<CallListener>,
+) -> Result<Response, CallError> {
+    let stack = CircuitBreaker(Deadline(Retry(SessionLease(Credentials(Exchange)))));
+    stack.call(Call { core, request, listener }).await
+}
+
+/// A step of the way of a call: a layer around the next step, or the exchange itself.
+trait CallService<Input> {
+    type Error;
+
+    fn call(&self, input: Input) -> impl Future<Output = Result<Response, Self::Error>> + Send;
+}
+
+/// One call on its way through the layers above the connection.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    core: &'a Arc<BackendCore>,
+    request: &'a Request<'a>,
+    listener: &'a Arc<CallListener>,
+}
+
+/// One attempt of a call, over one connection.
+#[derive(Clone)]
+struct Attempt<'a> {
+    call: Call<'a>,
+    /// The main connection; below [`SessionLease`] the client's upstream session, if it has one.
+    connection: Arc<Connection>,
+}
