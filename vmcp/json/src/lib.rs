@@ -4,11 +4,14 @@
 //! [`object::Object`] lists the top-level entries of an object as slices of its text, [`object::Edit`]
 //! changes some of them and leaves every other byte where it was, and the result is a rope: a
 //! [`json_rope::JsonRope`] of text slices, or a [`byte_rope::ByteRope`] of the pieces in which an answer
-//! arrived. Neither copies until it is written.
+//! arrived. Neither copies until it is written. [`reader::Reader`] checks a text while it finds its keys, in
+//! one pass.
 
 pub mod byte_rope;
 pub mod json_rope;
 pub mod nesting;
 pub mod object;
+pub mod reader;
 mod scan;
+pub mod string_bytes;
 pub mod text;

@@ -166,16 +166,45 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// Checks that each key, as written, is valid Unicode and that none is repeated in any spelling.
+pub fn check_keys<'a>(written: impl Iterator<Item = &'a str> + Clone) -> Result<(), ObjectError> {
+    // Most keys have no escape, and most objects few keys: they are compared where they stand.
+    let is_plain = |key: &str| memchr::memchr(b'\\', key.as_bytes()).is_none();
+    if written.clone().take(MAX_KEYS_COMPARED_PAIRWISE + 1).count() <= MAX_KEYS_COMPARED_PAIRWISE
+        && written.clone().all(is_plain)
+    {
+        let is_repeated =
+            |(count, key): &(usize, &str)| written.clone().take(*count).any(|other| other == *key);
+        return match written.clone().enumerate().find(is_repeated) {
+            Some((_, key)) => {
+                Err(ObjectError::DuplicateKey(text::unquoted(key).unwrap_or_default().into_owned()))
+            }
+            None => Ok(()),
+        };
+    }
+    let keys = written.map(|key| text::unquoted(key).ok_or_else(|| ObjectError::Key(key.to_owned())));
+    let keys = keys.collect::<Result<Vec<_>, _>>()?;
+    match repeated(keys.iter().map(AsRef::as_ref)) {
+        Some(key) => Err(ObjectError::DuplicateKey(key.to_owned())),
+        None => Ok(()),
+    }
+}
+
 /// Up to this many keys are compared pairwise, which is faster than hashing; most objects have a handful.
 const MAX_KEYS_COMPARED_PAIRWISE: usize = 16;
 
 fn first_duplicate<'e>(entries: &'e [Entry<'_>]) -> Option<&'e str> {
-    let mut keys = entries.iter().map(|entry| entry.key.as_ref());
+    let keys = entries.iter().map(|entry| entry.key.as_ref());
     if entries.len() <= MAX_KEYS_COMPARED_PAIRWISE {
         let seen = |count, key: &str| entries.iter().take(count).any(|entry| entry.key == key);
-        return keys.enumerate().find(|(count, key)| seen(*count, key)).map(|(_, key)| key);
+        let mut keys = keys.enumerate();
+        return keys.find(|(count, key)| seen(*count, key)).map(|(_, key)| key);
     }
-    let mut seen = HashSet::with_capacity(entries.len());
+    repeated(keys)
+}
+
+fn repeated<'e>(mut keys: impl Iterator<Item = &'e str>) -> Option<&'e str> {
+    let mut seen = HashSet::new();
     keys.find(|key| !seen.insert(*key))
 }
 

@@ -8,6 +8,7 @@ pub mod keys;
 pub mod level;
 pub mod meta;
 pub mod methods;
+pub mod owned;
 pub mod params;
 pub mod rpc;
 pub mod subject;

@@ -7,7 +7,7 @@
 mod grammar;
 mod scanned_keys;
 mod scanner;
-mod string_bytes;
+mod utf8;
 
 use std::ops::{Deref, Range};
 use std::sync::OnceLock;

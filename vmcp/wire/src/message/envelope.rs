@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use vmcp_json::{nesting, text};
 
 use crate::message::codes;
+use crate::message::params::ParamsError;
 
 /// The deepest nesting of arrays and objects in `params`, counted from the envelope; a deeper message is
 /// refused with -32600. Handlers and backends may recurse, and `serde_json` itself stops at this depth.
@@ -114,6 +115,9 @@ pub enum Reason {
     /// Parameters that are no object.
     #[error("`params` must be an object")]
     Params,
+    /// Parameters with a repeated or unreadable key.
+    #[error("{0}")]
+    ParamKeys(ParamsError),
 }
 
 impl EnvelopeError {
@@ -122,7 +126,7 @@ impl EnvelopeError {
     pub fn code(&self) -> i64 {
         match self.reason {
             Reason::Encoding(_) | Reason::Syntax(_) => codes::PARSE_ERROR,
-            Reason::Params => codes::INVALID_PARAMS,
+            Reason::Params | Reason::ParamKeys(_) => codes::INVALID_PARAMS,
             _ => codes::INVALID_REQUEST,
         }
     }

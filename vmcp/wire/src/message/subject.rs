@@ -6,6 +6,7 @@ use vmcp_json::object::{Edit, Object};
 use vmcp_json::text;
 
 use crate::message::methods;
+use crate::message::owned::OwnedParams;
 
 const REFERENCE: &str = "ref";
 
@@ -28,6 +29,16 @@ pub fn key(method: &str) -> Option<&'static str> {
 pub fn get<'a>(method: &str, params: &Object<'a>) -> Option<Cow<'a, str>> {
     if method == methods::COMPLETE {
         let reference = reference(params)?;
+        return reference.get_str(reference_key(&reference)?);
+    }
+    params.get_str(key(method)?)
+}
+
+/// Returns the subject that owned parameters name, see [`get`].
+#[must_use]
+pub fn of<'a>(method: &str, params: &'a OwnedParams) -> Option<Cow<'a, str>> {
+    if method == methods::COMPLETE {
+        let reference = Object::parse_valid(params.get(REFERENCE)?).ok()?;
         return reference.get_str(reference_key(&reference)?);
     }
     params.get_str(key(method)?)

@@ -2,9 +2,11 @@
 //! is JSON and finds the keys that a gateway must know. Its memory is a bit for each level of nesting,
 //! whatever the answer's size.
 
+use vmcp_json::string_bytes::plain_length;
+
 use super::grammar::{Literal, Number};
 use super::scanned_keys::{Key, ScannedKeys, Span};
-use super::string_bytes::{Utf8, plain_length};
+use super::utf8::Utf8;
 
 /// Levels of objects whose keys matter: the envelope, the result in it, the metadata in that.
 const LEVELS: usize = 3;

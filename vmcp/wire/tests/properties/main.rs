@@ -4,6 +4,7 @@
 
 mod arbitrary;
 mod json;
+mod owned;
 mod relay;
 mod shapes;
 mod streams;

@@ -1,0 +1,80 @@
+//! [`OwnedMeta`]: the keys of `_meta` that the protocol reserves, read from [`OwnedParams`].
+
+use std::borrow::Cow;
+
+use vmcp_json::object::Object;
+use vmcp_json::text;
+
+use super::params::OwnedParams;
+use super::read::Level;
+use crate::message::meta::{
+    BAGGAGE, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROGRESS_TOKEN, TRACEPARENT, TRACESTATE, Trace,
+    is_traceparent,
+};
+
+/// A view of the metadata of a message.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnedMeta<'a> {
+    params: &'a OwnedParams,
+}
+
+impl<'a> OwnedMeta<'a> {
+    pub(super) fn new(params: &'a OwnedParams) -> Self {
+        Self { params }
+    }
+
+    /// Returns the value of a key as JSON text.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&'a str> {
+        self.params.find(Level::Meta, key).map(|entry| entry.value.of(&self.params.message))
+    }
+
+    /// Returns the plain text of a key whose value is a string.
+    #[must_use]
+    pub fn get_str(&self, key: &str) -> Option<Cow<'a, str>> {
+        text::unquoted(self.get(key)?)
+    }
+
+    /// Returns name and version of the client, if they are an object.
+    #[must_use]
+    pub fn client_info(&self) -> Option<&'a str> {
+        self.get(CLIENT_INFO).filter(|info| text::is_object(info))
+    }
+
+    /// Returns the client's name, for logs and for the spelling of tool names; never for security.
+    #[must_use]
+    pub fn client_name(&self) -> Option<Cow<'a, str>> {
+        Object::parse_valid(self.client_info()?).ok()?.get_str("name")
+    }
+
+    /// Returns the client's capabilities, if they are an object.
+    #[must_use]
+    pub fn client_capabilities(&self) -> Option<&'a str> {
+        self.get(CLIENT_CAPABILITIES).filter(|capabilities| text::is_object(capabilities))
+    }
+
+    /// Returns the log level that the client wants for this request.
+    #[must_use]
+    pub fn log_level(&self) -> Option<Cow<'a, str>> {
+        self.get_str(LOG_LEVEL)
+    }
+
+    /// Returns the progress token, as written.
+    #[must_use]
+    pub fn progress_token(&self) -> Option<&'a str> {
+        self.get(PROGRESS_TOKEN).filter(|token| text::is_id(token))
+    }
+
+    /// Returns the trace context. A malformed `traceparent` is ignored, and the rest with it.
+    #[must_use]
+    pub fn trace(&self) -> Trace<'a> {
+        let Some(traceparent) = self.get_str(TRACEPARENT).filter(|text| is_traceparent(text)) else {
+            return Trace::default();
+        };
+        Trace {
+            traceparent: Some(traceparent),
+            tracestate: self.get_str(TRACESTATE),
+            baggage: self.get_str(BAGGAGE),
+        }
+    }
+}
