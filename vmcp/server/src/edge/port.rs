@@ -6,3 +6,4 @@ pub mod admin_routes;
 mod connections;
 pub mod serve;
 mod socket;
+mod workers;

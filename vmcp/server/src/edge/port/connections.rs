@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use vmcp_config::Server;
 
 use super::socket::ClientSocket;
+use super::workers::Workers;
 use crate::edge::transport::http::HttpTransport;
 use crate::engine::Engine;
 
@@ -43,11 +44,12 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 const REFUSAL_RESPONSE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n\
     content-type: text/plain\r\ncontent-length: 60\r\n\r\nthe limit of connections is reached (server.maxConnections)\n";
 
-/// Serves connections until `stop`, then waits for the requests in flight.
+/// Serves connections on `workers` until `stop`, then waits for the requests in flight.
 pub(super) async fn serve(
     listener: TcpListener,
     transport: HttpTransport,
     settings: Server,
+    workers: Workers,
     stop: CancellationToken,
 ) {
     let permits = Arc::new(Semaphore::new(settings.max_connections));
@@ -65,11 +67,19 @@ pub(super) async fn serve(
             },
         };
         if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
-            let (protocols, stop) = (Arc::clone(&protocols), stop.clone());
-            connections.spawn(async move {
-                protocols.serve(stream, stop).await;
-                drop(permit);
-            });
+            // The socket leaves the event loop that accepted it for that of its worker.
+            let Ok(stream) = stream.into_std() else { continue };
+            let (protocols, stop, place) = (Arc::clone(&protocols), stop.clone(), workers.place());
+            let runtime = place.runtime().clone();
+            connections.spawn_on(
+                async move {
+                    if let Ok(stream) = TcpStream::from_std(stream) {
+                        protocols.serve(stream, stop).await;
+                    }
+                    drop((permit, place));
+                },
+                &runtime,
+            );
         } else {
             protocols.transport.engine().metrics().client_connections_refused.inc();
             connections.spawn(refuse(stream));

@@ -13,6 +13,7 @@ use vmcp_config::Server;
 
 use super::admin::{self, Admin};
 use super::connections;
+use super::workers::Workers;
 use crate::edge::request::edge::Edge;
 use crate::edge::transport::http::HttpTransport;
 use crate::edge::transport::http::guard::HostGuard;
@@ -30,6 +31,9 @@ pub enum ServeError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// The threads that serve clients cannot be started.
+    #[error("cannot start the threads that serve clients: {0}")]
+    Threads(#[source] io::Error),
 }
 
 /// Both ports, in service.
@@ -50,6 +54,7 @@ impl Ports {
     pub async fn open(edge: Arc<Edge>, admin: Admin, server: &Server) -> Result<Ports, ServeError> {
         let (clients, client) = bind("server.listen", server.listen).await?;
         let (operators, operator) = bind("server.adminListen", server.admin_listen).await?;
+        let workers = Workers::start().map_err(ServeError::Threads)?;
         let guard = HostGuard::new(client, &server.allowed_hosts, &server.allowed_origins);
         let (stop_clients, stop_admin) = (CancellationToken::new(), CancellationToken::new());
         Ok(Ports {
@@ -59,6 +64,7 @@ impl Ports {
                 clients,
                 HttpTransport::new(Arc::clone(&edge), guard),
                 server.clone(),
+                workers,
                 stop_clients.clone(),
             )),
             operators: run(operators, admin::router(admin, operator), &stop_admin),
