@@ -18,6 +18,7 @@ mod credentials;
 mod deadline;
 mod exchange;
 mod failure;
+mod in_doubt;
 mod retry;
 pub(crate) mod session_lease;
 pub(crate) mod subscribe;
@@ -28,6 +29,7 @@ use crate::call::circuit_breaker::CircuitBreaker;
 use crate::call::credentials::Credentials;
 use crate::call::deadline::Deadline;
 use crate::call::exchange::Exchange;
+use crate::call::in_doubt::InDoubt;
 use crate::call::retry::Retry;
 use crate::call::session_lease::SessionLease;
 use crate::connection::Connection;
@@ -48,7 +50,7 @@ pub(crate) async fn send(
     listener: &Arc<CallListener>,
 ) -> Result<Response, CallError> {
     let stack = CircuitBreaker(Deadline(Retry(SessionLease(Credentials(Exchange)))));
-    stack.call(Call { core, request, listener }).await
+    stack.call(Call { core, request, listener, in_doubt: &InDoubt::default() }).await
 }
 
 /// A step of the way of a call: a layer around the next step, or the exchange itself.
@@ -64,6 +66,7 @@ struct Call<'a> {
     core: &'a Arc<BackendCore>,
     request: &'a Request<'a>,
     listener: &'a Arc<CallListener>,
+    in_doubt: &'a InDoubt,
 }
 
 /// One attempt of a call, over one connection.

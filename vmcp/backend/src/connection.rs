@@ -3,8 +3,10 @@
 pub(crate) mod client_capabilities;
 pub(crate) mod era;
 pub(crate) mod log_level;
+mod session_check;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::value::RawValue;
 use vmcp_json::object::Object;
@@ -28,6 +30,10 @@ pub(crate) enum EraHint {
 pub(crate) struct Connection {
     pub(crate) channel: Arc<Channel>,
     pub(crate) server: Arc<ServerProfile>,
+    /// The server has answered a request after the handshake.
+    served: AtomicBool,
+    /// Set when the connection is given up because the server ended its session.
+    pub(crate) session_lost: AtomicBool,
 }
 
 /// Facts that a server told in `initialize` or `server/discover`.
@@ -73,18 +79,47 @@ impl ServerProfile {
 }
 
 impl Connection {
+    pub(crate) fn new(channel: Channel, server: Arc<ServerProfile>) -> Self {
+        Self {
+            channel: Arc::new(channel),
+            server,
+            served: AtomicBool::new(false),
+            session_lost: AtomicBool::new(false),
+        }
+    }
+
     /// Sends a caller's request. Dropping the future cancels it at the backend.
     pub(crate) async fn call(
         &self,
         request: &Request<'_>,
         listener: &Arc<CallListener>,
     ) -> Result<RpcOutcome, LinkError> {
-        self.channel.exchange(self.server.revision, request, Some(listener)).await
+        self.exchange(request, Some(listener)).await
     }
 
     /// Sends a request of vmcp's own.
     pub(crate) async fn ask(&self, request: &Request<'_>) -> Result<RpcOutcome, LinkError> {
-        self.channel.exchange(self.server.revision, request, None).await
+        self.exchange(request, None).await
+    }
+
+    async fn exchange(
+        &self,
+        request: &Request<'_>,
+        listener: Option<&Arc<CallListener>>,
+    ) -> Result<RpcOutcome, LinkError> {
+        match self.channel.exchange(self.server.revision, request, listener).await {
+            Err(error) => Err(self.decide(error).await),
+            answered => {
+                self.served.store(true, Ordering::Relaxed);
+                answered
+            }
+        }
+    }
+
+    /// True if the connection ended only because its server forgot a session that had served: no crash, and
+    /// nothing that callers of others should wait out a pause for.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.session_lost.load(Ordering::Relaxed) && self.served.load(Ordering::Relaxed)
     }
 
     /// True if the server tells sessions apart, and may keep state in each.

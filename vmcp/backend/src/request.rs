@@ -4,6 +4,7 @@ pub(crate) mod call_error;
 pub(crate) mod event;
 pub(crate) mod outcome;
 pub(crate) mod principal;
+pub(crate) mod transmission;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ pub use crate::request::call_error::CallError;
 pub use crate::request::event::{Downstream, Event, Question, SessionId};
 pub use crate::request::outcome::RpcOutcome;
 pub use crate::request::principal::Principal;
+pub use crate::request::transmission::Transmission;
 
 /// Default of [`Request::deadline`]: one minute without answer or progress.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_mins(1);
@@ -38,6 +40,9 @@ pub struct Request<'a> {
     /// Time for the backend to answer. Progress notifications start it anew, up to
     /// [`BackendSettings::max_call`](crate::BackendSettings::max_call).
     pub deadline: Duration,
+    /// True if the caller has set a deadline shorter than the backend's own: its expiry is no failure of the
+    /// backend, and does not open the circuit breaker for others.
+    pub hasty: bool,
     /// W3C trace context, sent as HTTP headers and in `_meta`.
     pub trace: Trace<'a>,
     /// The principal whose credentials the request carries.
@@ -65,6 +70,7 @@ impl<'a> Request<'a> {
             subject: None,
             param_headers: Vec::new(),
             deadline: DEFAULT_DEADLINE,
+            hasty: false,
             trace: Trace::default(),
             principal: Principal::default(),
             client: ClientFacts::default(),

@@ -12,6 +12,7 @@ impl<'a> CallService<Attempt<'a>> for Exchange {
 
     async fn call(&self, attempt: Attempt<'a>) -> Result<Response, LinkError> {
         let Attempt { call, connection } = attempt;
+        call.in_doubt.set(true);
         let outcome = connection.call(call.request, call.listener).await?;
         Ok(Response { outcome, era: connection.server.era() })
     }

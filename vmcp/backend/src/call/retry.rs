@@ -3,11 +3,11 @@
 use crate::call::failure::Failure;
 use crate::call::session_lease::AttemptError;
 use crate::call::{Attempt, Call, CallService};
-use crate::policy::retry;
-use crate::request::Response;
+use crate::policy::retry::FailedAttempt;
+use crate::request::{Response, Transmission};
 use crate::transport::LinkError;
 
-/// Makes an attempt, and more of them while [`retry::is_allowed`].
+/// Makes an attempt, and more of them as [`FailedAttempt::may_repeat`] allows.
 pub(super) struct Retry<Next>(pub(super) Next);
 
 impl<'a, Next> CallService<Call<'a>> for Retry<Next>
@@ -26,6 +26,10 @@ where
                 Ok(response) => return Ok(response),
                 Err(failure) => failure,
             };
+            let transmission = error.transmission();
+            if transmission == Transmission::NotSent {
+                call.in_doubt.set(false);
+            }
             if let Some(session) = session {
                 tracing::debug!("the backend has ended a client's session, another is opened");
                 session.channel.closed.cancel();
@@ -34,8 +38,14 @@ where
             } else if !matches!(error, LinkError::Unsendable(_)) {
                 core.remember_error(format!("{} failed: {}", request.method, error.detail()));
             }
-            let safe = error.nothing_executed() || (request.idempotent && error.answer_lost());
-            if !safe || !retry::is_allowed(retries, main.keeps_state()) {
+            let failed = FailedAttempt {
+                transmission,
+                connection_lost: error.ends_connection(),
+                idempotent: request.idempotent,
+                keeps_state: main.keeps_state(),
+                retries,
+            };
+            if !failed.may_repeat() {
                 return Err(error.into());
             }
             retries += 1;

@@ -11,7 +11,7 @@ use vmcp_wire::{codes, methods};
 
 use crate::call;
 use crate::inbound::call_listener::CallListener;
-use crate::request::{CallError, DEFAULT_DEADLINE, Event, Request, RpcOutcome, empty_object};
+use crate::request::{CallError, DEFAULT_DEADLINE, Event, Request, RpcOutcome, Transmission, empty_object};
 use crate::sharing::core::BackendCore;
 use crate::sharing::subscription_registry::ResourceTopic;
 
@@ -38,7 +38,7 @@ pub(crate) async fn subscribe(shared: &Arc<BackendCore>, uri: &str) -> Result<Rp
     let mut reference = TopicReference { shared, topic, kept: false };
     let after = DEFAULT_DEADLINE;
     let asked = timeout(after, ask(shared, &reference.topic)).await;
-    let outcome = asked.unwrap_or(Err(CallError::Timeout { after }))?;
+    let outcome = asked.unwrap_or(Err(CallError::Timeout { after, transmission: Transmission::Unknown }))?;
     reference.kept = matches!(outcome, RpcOutcome::Result(_));
     Ok(outcome)
 }

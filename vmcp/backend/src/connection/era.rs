@@ -43,7 +43,7 @@ pub(crate) async fn connect(facts: &Facts, hint: EraHint) -> Result<Connection, 
     } else {
         negotiate(facts, channel).await?
     };
-    Ok(Connection { channel: Arc::new(channel), server: Arc::new(server) })
+    Ok(Connection::new(channel, Arc::new(server)))
 }
 
 async fn negotiate(facts: &Facts, channel: Channel) -> Result<(Channel, ServerProfile), LinkError> {
@@ -74,6 +74,11 @@ async fn negotiate(facts: &Facts, channel: Channel) -> Result<(Channel, ServerPr
         }
     };
     Ok((channel, server))
+}
+
+/// True if a server that was modern answers the probe as a legacy one does.
+pub(super) async fn speaks_legacy_only(channel: &Channel, patience: Duration) -> bool {
+    matches!(probe(channel, patience).await, Ok(Probe::Legacy))
 }
 
 /// Probes for the era. Answers of all kinds exist in the field: errors, HTTP 400 and 500, results that list

@@ -35,6 +35,10 @@ use std::time::{Duration, Instant};
 
 use vmcp_config::status::BreakerPosition;
 
+/// Time after which a probe without an end lets another call through: a slow tool is no reason to keep out
+/// all others.
+const PROBE_EXPIRY: Duration = Duration::from_secs(10);
+
 /// Limits of a [`Breaker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerSettings {
@@ -55,9 +59,9 @@ impl Default for BreakerSettings {
 pub enum Verdict {
     /// The backend answered; a JSON-RPC error is an answer.
     Healthy,
-    /// Transport failure or timeout.
+    /// The backend could not be reached, died, said that it is broken, or was silent for its own deadline.
     Failed,
-    /// Says nothing about the backend, such as a call that its caller cancelled.
+    /// Says nothing about the backend, such as a call that its caller cancelled, or a refused request.
     Unknown,
 }
 
@@ -65,7 +69,7 @@ pub enum Verdict {
 enum Circuit {
     Closed { failures: u32 },
     Open { until: Instant },
-    HalfOpen { probing: bool },
+    HalfOpen { probe: Option<Instant> },
 }
 
 /// The breaker of one backend.
@@ -92,13 +96,15 @@ impl Breaker {
             Circuit::Closed { .. } => Ok(()),
             Circuit::Open { until } if *until > now => Err(until.duration_since(now)),
             Circuit::Open { .. } => {
-                self.circuit = Circuit::HalfOpen { probing: true };
+                self.circuit = Circuit::HalfOpen { probe: Some(now) };
                 Ok(())
             }
             // The probe's end is unknown; a second is a guess at when to look again.
-            Circuit::HalfOpen { probing: true } => Err(Duration::from_secs(1)),
-            Circuit::HalfOpen { probing } => {
-                *probing = true;
+            Circuit::HalfOpen { probe: Some(since) } if now.duration_since(*since) < PROBE_EXPIRY => {
+                Err(Duration::from_secs(1))
+            }
+            Circuit::HalfOpen { probe } => {
+                *probe = Some(now);
                 Ok(())
             }
         }
@@ -111,7 +117,7 @@ impl Breaker {
             // answered.
             (Circuit::Open { .. }, _) | (Circuit::Closed { .. }, Verdict::Unknown) => {}
             // A cancelled probe has told nothing: the next call probes.
-            (Circuit::HalfOpen { probing }, Verdict::Unknown) => *probing = false,
+            (Circuit::HalfOpen { probe }, Verdict::Unknown) => *probe = None,
             (_, Verdict::Healthy) => self.circuit = Circuit::Closed { failures: 0 },
             (Circuit::HalfOpen { .. }, Verdict::Failed) => self.open(now),
             (Circuit::Closed { failures }, Verdict::Failed) => {
@@ -127,7 +133,7 @@ impl Breaker {
     /// Lets the next call probe at once: a new connection was made, so the backend is not what it was.
     pub fn reconnected(&mut self) {
         if let Circuit::Open { .. } = self.circuit {
-            self.circuit = Circuit::HalfOpen { probing: false };
+            self.circuit = Circuit::HalfOpen { probe: None };
         }
     }
 
@@ -212,6 +218,19 @@ mod tests {
         breaker.admit(later).unwrap();
         breaker.record(Verdict::Unknown, later);
         assert_eq!(breaker.admit(later), Ok(()));
+    }
+
+    #[test]
+    fn a_probe_that_does_not_end_lets_another_through() {
+        let now = Instant::now();
+        let mut breaker = opened(now);
+        let later = now + 31 * SECOND;
+        breaker.admit(later).unwrap();
+        assert_eq!(breaker.admit(later + 9 * SECOND), Err(SECOND));
+        assert_eq!(breaker.admit(later + 10 * SECOND), Ok(()));
+        assert_eq!(breaker.admit(later + 11 * SECOND), Err(SECOND), "one at a time");
+        breaker.record(Verdict::Healthy, later + 12 * SECOND);
+        assert_eq!(breaker.position(later + 12 * SECOND), BreakerPosition::Closed);
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::request::transmission::Transmission;
+
 /// The reason why a call has no answer. No variant shows a URL, a port, a command or the output of a server;
 /// those are for operators, in `BackendStatus::last_error`.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub enum CallError {
         /// The limit that was reached: the request's deadline, or
         /// [`BackendSettings::max_call`](crate::BackendSettings::max_call) if progress kept coming.
         after: Duration,
+        /// [`Transmission::NotSent`] if the call waited for a connection all the time.
+        transmission: Transmission,
     },
     /// The circuit breaker is open: nothing was sent.
     #[error("circuit open after repeated failures, next try in {} seconds", retry_in.as_secs().max(1))]
@@ -26,6 +30,8 @@ pub enum CallError {
     Unavailable {
         /// Short reason.
         reason: String,
+        /// Part of its way that the call made.
+        transmission: Transmission,
     },
     /// The backend answered something that is not MCP.
     #[error("backend broke the protocol: {reason}")]
@@ -41,7 +47,10 @@ pub enum CallError {
     },
     /// The caller's token was cancelled; the backend was told to stop.
     #[error("cancelled by the caller")]
-    Cancelled,
+    Cancelled {
+        /// Part of its way that the call had made.
+        transmission: Transmission,
+    },
     /// The answer is larger than
     /// [`BackendSettings::max_message_bytes`](crate::BackendSettings::max_message_bytes).
     #[error("the backend's answer exceeds the limit of {limit} bytes")]
@@ -52,6 +61,11 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// An error of a call that never left.
+    pub fn unsent(reason: impl Into<String>) -> Self {
+        Self::Unavailable { reason: reason.into(), transmission: Transmission::NotSent }
+    }
+
     /// The variant's name for metrics and error envelopes; one of seven values.
     pub fn category(&self) -> &'static str {
         match self {
@@ -60,8 +74,19 @@ impl CallError {
             Self::Unavailable { .. } => "unavailable",
             Self::Protocol { .. } => "protocol",
             Self::InvalidRequest { .. } => "invalid_request",
-            Self::Cancelled => "cancelled",
+            Self::Cancelled { .. } => "cancelled",
             Self::TooLarge { .. } => "too_large",
+        }
+    }
+
+    /// Part of its way that the call made: tells a caller whether it may try again, or elsewhere.
+    pub fn transmission(&self) -> Transmission {
+        match self {
+            Self::Timeout { transmission, .. }
+            | Self::Unavailable { transmission, .. }
+            | Self::Cancelled { transmission } => *transmission,
+            Self::CircuitOpen { .. } | Self::InvalidRequest { .. } => Transmission::NotSent,
+            Self::Protocol { .. } | Self::TooLarge { .. } => Transmission::Sent,
         }
     }
 }

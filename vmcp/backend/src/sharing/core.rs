@@ -2,6 +2,7 @@
 
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use arc_swap::ArcSwapOption;
@@ -120,6 +121,9 @@ impl BackendCore {
     pub(crate) fn discard(&self, connection: &Arc<Connection>, error: &LinkError) {
         tracing::info!(error = error.detail(), "connection ended");
         self.remember_error(error.detail());
+        if matches!(error, LinkError::SessionLost) {
+            connection.session_lost.store(true, Ordering::Relaxed);
+        }
         self.forget(connection);
         connection.channel.closed.cancel();
     }

@@ -131,7 +131,7 @@ impl SessionPool {
         // all.
         let same = server.revision == main.server.revision && server.logs == main.server.logs;
         let server = if same { Arc::clone(&main.server) } else { Arc::new(server) };
-        let connection = Arc::new(Connection { channel: Arc::new(channel), server });
+        let connection = Arc::new(Connection::new(channel, server));
         session.connection.store(Some(Arc::clone(&connection)));
         // Stored first, checked second, and `retire` does both the other way round: one of the two closes it.
         if session.is_ended() {

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use vmcp_json::text;
 
-use crate::request::{CallError, RpcOutcome, empty_object};
+use crate::request::{CallError, RpcOutcome, Transmission, empty_object};
 use crate::transport::LinkError;
 
 /// Resources, and tasks, that may be subscribed to at one backend; one more is refused.
@@ -156,7 +156,7 @@ impl SubscriptionRegistry {
                 None => RpcOutcome::result(empty_object()),
             }),
             Ok(Err(_)) => Err(LinkError::Stopped.into()),
-            Err(_) => Err(CallError::Timeout { after: CONFIRM_TIMEOUT }),
+            Err(_) => Err(CallError::Timeout { after: CONFIRM_TIMEOUT, transmission: Transmission::Unknown }),
         }
     }
 

@@ -50,7 +50,10 @@ impl Link {
     /// True if the link is dead after `error`. Over HTTP the end of one request's stream says nothing about
     /// others.
     pub(crate) fn ends_with(&self, error: &LinkError) -> bool {
-        error.nothing_executed() || (error.answer_lost() && matches!(self, Self::Duplex(_)))
+        match error {
+            LinkError::Closed { .. } => matches!(self, Self::Duplex(_)),
+            other => other.ends_connection(),
+        }
     }
 
     /// The reason why a two-way stream ended by itself, if it did.

@@ -6,7 +6,7 @@ use http::StatusCode;
 use thiserror::Error;
 
 use crate::policy::breaker::Verdict;
-use crate::request::CallError;
+use crate::request::{CallError, Transmission};
 
 /// Failure of one exchange. `Display` is safe to show to clients; [`LinkError::detail`] is for operators and
 /// may name hosts and show what a server printed.
@@ -23,9 +23,14 @@ pub(crate) enum LinkError {
     /// The link was already closed when the request came; nothing was sent.
     #[error("the connection has ended")]
     Gone { detail: String },
-    /// The server does not know the session, or the era, any more; nothing was executed.
+    /// The server does not know the session, or the era, any more, as a probe has confirmed; nothing was
+    /// executed.
     #[error("the session has ended")]
     SessionLost,
+    /// The server answered with this status, as it would for a session that it does not know; so may a proxy
+    /// that dislikes the request, or a tool.
+    #[error("HTTP status {}", .0.as_u16())]
+    SessionInDoubt(StatusCode),
     /// 401 or 403.
     #[error("credentials were refused (HTTP {})", .0.as_u16())]
     Refused(StatusCode),
@@ -47,22 +52,48 @@ pub(crate) enum LinkError {
 }
 
 impl LinkError {
-    /// True if the backend cannot have executed the request, so that sending it again is safe.
-    pub(crate) fn nothing_executed(&self) -> bool {
-        matches!(self, Self::Connect { .. } | Self::Gone { .. } | Self::SessionLost)
+    /// Part of its way that the request made.
+    pub(crate) fn transmission(&self) -> Transmission {
+        match self {
+            Self::Connect { .. }
+            | Self::ConnectTimeout { .. }
+            | Self::Gone { .. }
+            | Self::SessionLost
+            | Self::Refused(_)
+            | Self::Unsendable(_)
+            | Self::Down
+            | Self::Stopped => Transmission::NotSent,
+            Self::Closed { .. } => Transmission::Unknown,
+            Self::SessionInDoubt(_) | Self::Status(_) | Self::Protocol(_) | Self::TooLarge { .. } => {
+                Transmission::Sent
+            }
+        }
     }
 
-    /// True if the request may have been executed and its answer is lost.
-    pub(crate) fn answer_lost(&self) -> bool {
-        matches!(self, Self::Closed { .. })
+    /// True if the connection or the session has ended, so that the next request gets another.
+    pub(crate) fn ends_connection(&self) -> bool {
+        matches!(self, Self::Connect { .. } | Self::Gone { .. } | Self::SessionLost | Self::Closed { .. })
     }
 
-    /// The error as the circuit breaker counts it.
+    /// The error as the circuit breaker counts it. A backend that cannot be reached, dies, or says with a 5xx
+    /// that it is broken, has failed. Errors that one bad request provokes (4xx), or one broken tool answers,
+    /// say nothing about the backend.
     pub(crate) fn verdict(&self) -> Verdict {
         match self {
+            Self::Connect { .. }
+            | Self::ConnectTimeout { .. }
+            | Self::Closed { .. }
+            | Self::Gone { .. }
+            | Self::Down => Verdict::Failed,
+            Self::Status(status) if status.is_server_error() => Verdict::Failed,
             Self::TooLarge { .. } => Verdict::Healthy,
-            Self::Unsendable(_) => Verdict::Unknown,
-            _ => Verdict::Failed,
+            Self::Status(_)
+            | Self::SessionInDoubt(_)
+            | Self::SessionLost
+            | Self::Refused(_)
+            | Self::Protocol(_)
+            | Self::Unsendable(_)
+            | Self::Stopped => Verdict::Unknown,
         }
     }
 
@@ -84,7 +115,7 @@ impl From<LinkError> for CallError {
             LinkError::Protocol(reason) => Self::Protocol { reason },
             LinkError::Unsendable(reason) => Self::InvalidRequest { reason },
             LinkError::TooLarge { limit } => Self::TooLarge { limit },
-            other => Self::Unavailable { reason: other.to_string() },
+            other => Self::Unavailable { reason: other.to_string(), transmission: other.transmission() },
         }
     }
 }

@@ -59,8 +59,12 @@ impl Connector {
                     self.shared.remember_error(error.detail());
                 }
                 self.shared.forget(&connection);
+                let forgotten = connection.is_forgotten();
                 drop(connection);
-                self.pause_after_crash(since.elapsed()).await;
+                self.set_state(BackendState::Connecting);
+                if !forgotten {
+                    self.pause_after_crash(since.elapsed()).await;
+                }
                 round = self.round(retries).await;
             }
             given_up = true;
@@ -135,7 +139,6 @@ impl Connector {
 
     async fn pause_after_crash(&mut self, lived: Duration) {
         self.crashes = if lived < MIN_STABLE_LIFETIME { self.crashes + 1 } else { 0 };
-        self.set_state(BackendState::Connecting);
         // A single crash may be an unannounced restart: the first reconnect comes without a pause.
         if self.crashes > 1 {
             sleep(backoff::delay(self.shared.facts.settings.first_pause, self.crashes - 1)).await;

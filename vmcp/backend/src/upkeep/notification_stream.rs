@@ -219,7 +219,8 @@ impl NotificationStream {
                 let error = RpcError::new(codes::INTERNAL_ERROR, error.to_string()).to_json();
                 StreamEnd::Refused(RawValue::from_string(error).unwrap_or_default())
             }
-            Ok(Err(error)) if error.nothing_executed() => StreamEnd::Gone,
+            Ok(Err(LinkError::Closed { .. })) => StreamEnd::Closed,
+            Ok(Err(error)) if error.ends_connection() => StreamEnd::Gone,
             _ => StreamEnd::Closed,
         }
     }

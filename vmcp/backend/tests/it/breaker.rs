@@ -61,14 +61,14 @@ async fn timeouts_open_it() {
     let server = Server::start(modern(|_| Reply::Hang)).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
     let params = crate::support::raw("{}");
-    for (deadline, position) in [(50, BreakerPosition::Closed), (1000, BreakerPosition::Open)] {
-        let deadline = Duration::from_millis(deadline);
-        let calls =
-            (0..5).map(|_| backend.request(Request { deadline, ..Request::new("tools/call", &params) }));
+    let deadline = Duration::from_secs(1);
+    for (hasty, position) in [(true, BreakerPosition::Closed), (false, BreakerPosition::Open)] {
+        let calls = (0..5)
+            .map(|_| backend.request(Request { deadline, hasty, ..Request::new("tools/call", &params) }));
         for result in futures::future::join_all(calls).await {
             assert_eq!(result.unwrap_err().category(), "timeout");
         }
-        assert_eq!(backend.status().breaker, position, "a hasty client does not open it");
+        assert_eq!(backend.status().breaker, position, "a hasty caller does not open it");
     }
     assert_eq!(call(&backend, "echo").await.unwrap_err().category(), "circuit_open");
     backend.stop().await;

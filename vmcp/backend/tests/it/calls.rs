@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use vmcp_backend::{Backend, BackendSettings, CallError, ClientFacts, Event, Request, RpcOutcome};
+use vmcp_backend::{
+    Backend, BackendSettings, CallError, ClientFacts, Event, Request, RpcOutcome, Transmission,
+};
 
 use crate::support::scripts::{echo, legacy, modern};
 use crate::support::server::{Reply, Seen, Server, event};
@@ -28,7 +30,7 @@ async fn a_lost_session_is_replaced_and_the_call_executed_once() {
         }
         match (seen.method(), count.load(Ordering::SeqCst)) {
             // The first session dies before its first call.
-            ("tools/call", 1) => Reply::Status(
+            ("tools/call" | "ping", 1) => Reply::Status(
                 404,
                 r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}"#
                     .to_owned(),
@@ -116,7 +118,7 @@ async fn a_call_that_takes_too_long_is_cancelled_at_a_legacy_backend() {
     let deadline = Duration::from_millis(300);
     let error =
         backend.request(Request { deadline, ..Request::new("tools/call", &params) }).await.unwrap_err();
-    assert_eq!(error, CallError::Timeout { after: deadline });
+    assert_eq!(error, CallError::Timeout { after: deadline, transmission: Transmission::Unknown });
     let cancelled = eventually("cancellation", || server.asked("notifications/cancelled").pop()).await;
     assert_eq!(cancelled.body["params"]["requestId"], server.asked("tools/call")[0].body["id"]);
     assert_eq!(cancelled.header("mcp-session-id"), Some("s1"));
@@ -140,7 +142,8 @@ async fn the_callers_cancellation_closes_the_stream_of_a_modern_backend() {
         eventually("the call", || asked.asked("tools/call").pop()).await;
         cancel.cancel();
     });
-    assert_eq!(backend.request(request).await.unwrap_err(), CallError::Cancelled);
+    let error = backend.request(request).await.unwrap_err();
+    assert_eq!(error, CallError::Cancelled { transmission: Transmission::Unknown });
     eventually("the closed stream", || (server.streams_closed_by_client() == 1).then_some(())).await;
     assert!(server.asked("notifications/cancelled").is_empty(), "closing says it all");
     drop(never);

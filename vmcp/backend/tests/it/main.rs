@@ -7,6 +7,7 @@
     reason = "a test ends at the first thing that is not as expected"
 )]
 
+mod bad_requests;
 mod breaker;
 mod calls;
 mod changes;

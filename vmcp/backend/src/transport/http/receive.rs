@@ -7,10 +7,11 @@ use http::header::HeaderValue;
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::time::sleep;
+use vmcp_json::object::Object;
 use vmcp_wire::envelope::{EnvelopeError, Message};
 use vmcp_wire::era::Era;
-use vmcp_wire::methods;
 use vmcp_wire::payload::{self, Scanner};
+use vmcp_wire::{codes, methods};
 
 use super::{Http, LAST_EVENT, SESSION};
 use crate::request::{Principal, RpcOutcome};
@@ -57,12 +58,12 @@ impl Http {
         };
         // The scanner found no answer to this request: rare, so a full parse may say why.
         let message = Message::parse(&bytes);
-        let knows_us = match era {
-            Era::Legacy => self.0.session.get().is_none() || !is_lost_session(status, &message, &bytes),
-            Era::Modern => method == methods::DISCOVER || !is_lost_era(status, &message, &bytes),
+        let in_doubt = match era {
+            Era::Legacy => self.0.session.get().is_some() && may_miss_session(status, &message, &bytes),
+            Era::Modern => method != methods::DISCOVER && may_miss_era(status, &message),
         };
-        if !knows_us {
-            return Err(LinkError::SessionLost);
+        if in_doubt {
+            return Err(LinkError::SessionInDoubt(status));
         }
         match message {
             Ok(Message::Response(response)) if status.is_success() && response.id.get() == id.to_string() => {
@@ -155,20 +156,27 @@ impl Http {
     }
 }
 
-/// True if the server does not know the session. The specification wants 404; some servers answer 400 and say
-/// it in words. Either way nothing was executed.
-fn is_lost_session(status: StatusCode, message: &Parsed<'_>, bytes: &[u8]) -> bool {
-    match status {
-        StatusCode::NOT_FOUND => !says(bytes, "-32601"),
-        StatusCode::BAD_REQUEST => !is_about_a_request(message) && says(bytes, "session"),
-        _ => false,
-    }
+/// True if the server may not know the session. The specification wants 404; some servers answer 400 and say
+/// it in words. An answer that names a request is about that request.
+fn may_miss_session(status: StatusCode, message: &Parsed<'_>, bytes: &[u8]) -> bool {
+    !is_about_a_request(message)
+        && match status {
+            StatusCode::NOT_FOUND => true,
+            StatusCode::BAD_REQUEST => says(bytes, "session"),
+            _ => false,
+        }
 }
 
-/// True if the server is not modern any more. Modern servers refuse with 400 too, but name the request; one
-/// that does not has become a legacy server, which misses its session.
-fn is_lost_era(status: StatusCode, message: &Parsed<'_>, bytes: &[u8]) -> bool {
-    status == StatusCode::BAD_REQUEST && (!is_about_a_request(message) || says(bytes, "-32022"))
+/// True if the server may not be modern any more. Modern servers refuse with 400 too, but name the request;
+/// one that has become a legacy server does not, or refuses the revision.
+fn may_miss_era(status: StatusCode, message: &Parsed<'_>) -> bool {
+    status == StatusCode::BAD_REQUEST && (!is_about_a_request(message) || refuses_revision(message))
+}
+
+fn refuses_revision(message: &Parsed<'_>) -> bool {
+    let Ok(Message::Error(error)) = message else { return false };
+    let code = Object::parse(error.error).ok().and_then(|error| error.text("code")?.parse().ok());
+    code == Some(codes::UNSUPPORTED_PROTOCOL_VERSION)
 }
 
 fn is_about_a_request(message: &Parsed<'_>) -> bool {

@@ -10,7 +10,7 @@ use futures::future::try_join_all;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
-use vmcp_backend::{CallError, Event, Question, Response, RpcOutcome};
+use vmcp_backend::{CallError, Event, Question, Response, RpcOutcome, Transmission};
 use vmcp_json::object::Object;
 use vmcp_json::text;
 use vmcp_wire::codes;
@@ -52,12 +52,14 @@ where
         let Some(question) = question(&response) else { return Ok(response) };
         let answered = tokio::select! {
             answered = timeout(answer_timeout, answer(caller, params, question, round)) => answered,
-            () = caller.cancel.cancelled() => return Err(CallError::Cancelled),
+            () = caller.cancel.cancelled() => return Err(CallError::Cancelled { transmission: Transmission::Sent }),
         };
         let repeated = match answered {
             Ok(Ok(repeated)) => repeated,
             Ok(Err(ended)) => return Ok(Response { outcome: RpcOutcome::error(&ended), era: Era::Legacy }),
-            Err(_) => return Err(CallError::Timeout { after: answer_timeout }),
+            Err(_) => {
+                return Err(CallError::Timeout { after: answer_timeout, transmission: Transmission::Sent });
+            }
         };
         response = send(repeated).await?;
     }

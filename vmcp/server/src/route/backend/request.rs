@@ -129,7 +129,7 @@ async fn send_once(
 ) -> Result<Response, CallError> {
     // The backend was removed after this snapshot was loaded.
     let Some(backend) = snapshot.backends.get(target.backend) else {
-        return Err(CallError::Unavailable { reason: "it is being removed".to_owned() });
+        return Err(CallError::unsent("it is being removed"));
     };
     let span =
         info_span!("backend.call", backend = target.backend, method = target.method, name = target.subject);
@@ -137,6 +137,7 @@ async fn send_once(
         subject: target.subject,
         param_headers: target.param_headers.clone(),
         deadline: target.deadline,
+        hasty: target.deadline < snapshot.tool_timeout(target.backend),
         trace: traces::outgoing(&span, &caller.trace),
         client: caller.client.clone(),
         session: caller.session,

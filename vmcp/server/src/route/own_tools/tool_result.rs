@@ -92,7 +92,7 @@ impl<'a> CallFailure<'a> {
     /// Makes the failure of a call that its backend did not answer.
     pub(super) fn of_call(server: &'a str, tool: &'a str, error: &CallError) -> Self {
         let (kind, text) = match error {
-            CallError::Timeout { after } => {
+            CallError::Timeout { after, .. } => {
                 // Rounded to a tenth: the measured time is a little more than the deadline.
                 let seconds = (after.as_secs_f64() * 10.0).round() / 10.0;
                 (ErrorType::TimeoutError, format!("Tool call timed out after {seconds} seconds"))
@@ -141,6 +141,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
     use std::time::Duration;
+    use vmcp_backend::Transmission;
 
     fn value(raw: &RawValue) -> Value {
         serde_json::from_str(raw.get()).unwrap()
@@ -148,7 +149,8 @@ mod tests {
 
     #[test]
     fn a_timeout_reads_as_required() {
-        let error = CallError::Timeout { after: Duration::from_millis(1012) };
+        let error =
+            CallError::Timeout { after: Duration::from_millis(1012), transmission: Transmission::Unknown };
         let result = value(&CallFailure::of_call("s", "t", &error).to_result());
         assert_eq!(result["isError"], true);
         assert_eq!(result["content"][0]["text"], "Tool call timed out after 1 seconds");

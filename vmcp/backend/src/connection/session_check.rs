@@ -1,0 +1,39 @@
+//! Tells a lost session from a request that the server dislikes. Both may be answered with HTTP 404 or 400
+//! and no word about the request: by the server, by a framework below it, by a proxy before it. A second,
+//! harmless request on the same session decides; else one caller's bad request would end what others share.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use vmcp_wire::era::Era;
+use vmcp_wire::methods;
+
+use crate::connection::{Connection, era};
+use crate::request::{Request, empty_object};
+use crate::transport::LinkError;
+
+/// Time for the server to answer the probe; a silent server keeps its session.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Connection {
+    /// Turns a session in doubt into a lost one, or into a plain refusal of the request.
+    pub(super) async fn decide(&self, error: LinkError) -> LinkError {
+        match error {
+            LinkError::SessionInDoubt(_) if self.has_lost_session().await => LinkError::SessionLost,
+            LinkError::SessionInDoubt(status) => LinkError::Status(status),
+            other => other,
+        }
+    }
+
+    /// Pings on the session of a legacy server; asks a modern one for its revisions.
+    async fn has_lost_session(&self) -> bool {
+        match self.server.era() {
+            Era::Legacy => {
+                let ping = Request::new(methods::PING, empty_object());
+                let answer = self.channel.exchange(self.server.revision, &ping, None);
+                matches!(timeout(PROBE_TIMEOUT, answer).await, Ok(Err(LinkError::SessionInDoubt(_))))
+            }
+            Era::Modern => era::speaks_legacy_only(&self.channel, PROBE_TIMEOUT).await,
+        }
+    }
+}
