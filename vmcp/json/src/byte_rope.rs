@@ -63,6 +63,23 @@ impl ByteRope {
         Some(piece)
     }
 
+    /// Removes and returns the first `length` bytes, or all if there are fewer, without a copy.
+    #[must_use]
+    pub fn split_to(&mut self, length: usize) -> ByteRope {
+        let mut front = ByteRope::new();
+        while front.len() < length {
+            let Some(mut piece) = self.pop() else { break };
+            let wanted = length - front.len();
+            if piece.len() > wanted {
+                let rest = piece.split_off(wanted);
+                self.length += rest.len();
+                self.pieces.push_front(rest);
+            }
+            front.push(piece);
+        }
+        front
+    }
+
     /// Returns the bytes in `range`, as far as there are any, without a copy.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> ByteRope {
@@ -123,6 +140,9 @@ mod tests {
         assert_eq!(slice.clone().pop().map(|piece| piece.as_ptr()), Some(first[1..].as_ptr()));
         assert!(pieces.slice(3..3).is_empty() && pieces.slice(9..12).is_empty());
         assert_eq!(pieces.slice(0..3).into_bytes().as_ptr(), first.as_ptr());
+        let mut rest = pieces.clone();
+        assert_eq!((rest.split_to(4).into_bytes(), rest.len()), ("abcd".into(), 3));
+        assert_eq!((rest.split_to(9).into_bytes(), rest.len()), ("efg".into(), 0));
         assert_eq!(pieces.pop().map(|piece| piece.len()), Some(3));
         assert_eq!(pieces.len(), 4);
     }

@@ -8,6 +8,7 @@
 //! one pass.
 
 pub mod byte_rope;
+pub mod containers;
 pub mod json_rope;
 pub mod nesting;
 pub mod object;

@@ -3,8 +3,7 @@
 
 use std::ops::Range;
 
-use smallvec::SmallVec;
-
+use crate::containers::OpenContainers;
 use crate::string_bytes::plain_length;
 
 /// A byte that no JSON text has at this offset, or the end of the text.
@@ -87,7 +86,7 @@ impl<'a> Reader<'a> {
     pub fn value(&mut self) -> Result<Value, Unexpected> {
         self.skip_space();
         let start = self.at;
-        let (mut open, mut deepest) = (Open::default(), 0);
+        let (mut open, mut deepest) = (OpenContainers::default(), 0);
         loop {
             match self.byte() {
                 Some(b'"') => _ = self.string()?,
@@ -96,7 +95,7 @@ impl<'a> Reader<'a> {
                     self.skip_space();
                     let is_object = bracket == b'{';
                     open.push(is_object);
-                    deepest = deepest.max(open.depth);
+                    deepest = deepest.max(open.depth());
                     if self.byte() != Some(if is_object { b'}' } else { b']' }) {
                         if is_object {
                             self.key()?;
@@ -112,11 +111,11 @@ impl<'a> Reader<'a> {
             }
             // Behind a value: a comma, or the end of what is open.
             loop {
-                if open.depth == 0 {
+                if open.depth() == 0 {
                     return Ok(Value { span: start..self.at, depth: deepest });
                 }
                 self.skip_space();
-                match (self.byte(), open.is_object()) {
+                match (self.byte(), open.in_object()) {
                     (Some(b','), is_object) => {
                         self.at += 1;
                         self.skip_space();
@@ -127,7 +126,7 @@ impl<'a> Reader<'a> {
                     }
                     (Some(b'}'), true) | (Some(b']'), false) => {
                         self.at += 1;
-                        open.depth -= 1;
+                        open.pop();
                     }
                     _ => return Err(Unexpected(self.at)),
                 }
@@ -241,30 +240,6 @@ impl<'a> Reader<'a> {
 
     fn byte(&self) -> Option<u8> {
         self.json.get(self.at).copied()
-    }
-}
-
-/// The open arrays and objects: one bit each, set for objects.
-#[derive(Debug, Default)]
-struct Open {
-    objects: SmallVec<[u64; 2]>,
-    depth: usize,
-}
-
-impl Open {
-    fn push(&mut self, is_object: bool) {
-        let bit = 1 << (self.depth % 64);
-        match self.objects.get_mut(self.depth / 64) {
-            Some(word) => *word = if is_object { *word | bit } else { *word & !bit },
-            None => self.objects.push(u64::from(is_object)),
-        }
-        self.depth += 1;
-    }
-
-    /// True if the innermost one is an object.
-    fn is_object(&self) -> bool {
-        let Some(level) = self.depth.checked_sub(1) else { return false };
-        self.objects.get(level / 64).is_some_and(|word| word & (1 << (level % 64)) != 0)
     }
 }
 

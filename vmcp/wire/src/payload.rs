@@ -5,8 +5,10 @@
 //! ([`ScannedKeys`]), so that an answer which needs no change is relayed without being parsed.
 
 mod grammar;
+mod key_text;
 mod scanned_keys;
 mod scanner;
+mod skim;
 mod utf8;
 
 use std::ops::{Deref, Range};
@@ -17,6 +19,7 @@ use serde_json::value::RawValue;
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_json::text;
 
+use crate::translate::Change;
 pub use scanned_keys::{Key, ScannedKeys};
 pub use scanner::{ScanError, Scanner};
 
@@ -128,15 +131,14 @@ impl Received {
         text::unquoted(std::str::from_utf8(&bytes).ok()?).map(std::borrow::Cow::into_owned)
     }
 
-    /// Returns the payload with `insertions`: ascending offsets in the whole answer, and the text that goes
-    /// there.
-    pub(crate) fn with(&self, insertions: impl IntoIterator<Item = (usize, String)>) -> ByteRope {
+    /// Returns the payload with `changes`, whose places in the whole answer ascend.
+    pub(crate) fn with(&self, changes: impl IntoIterator<Item = Change>) -> ByteRope {
         let mut out = ByteRope::new();
         let mut start = self.range.start;
-        for (at, text) in insertions {
-            out.append(self.message.slice(start..at));
-            out.push(text);
-            start = at;
+        for change in changes {
+            out.append(self.message.slice(start..change.range.start));
+            out.push(change.text);
+            start = change.range.end;
         }
         out.append(self.message.slice(start..self.range.end));
         out

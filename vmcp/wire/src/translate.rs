@@ -10,22 +10,27 @@
 //!
 //! Between peers of the same era only what is missing is added. What needs no change is returned as it came.
 
+mod changes;
 mod entry;
 mod error;
 mod forward;
 mod hints;
+mod incremental;
 mod notification;
 mod request;
 mod result;
 
+pub(crate) use changes::Change;
 pub use entry::tool;
 pub use error::{error, url_elicitation};
 pub use forward::forward;
 pub use hints::{Hints, Scope};
+pub use incremental::{ArrivalError, IncrementalResult};
 pub use notification::{NotificationPlan, Translated, notification};
 pub use request::{RequestPlan, request};
 pub use result::{ResultPlan, ResultType, payload_type, result, result_type};
 
+use result::{named, payload_type_of};
 use vmcp_json::object::ObjectError;
 
 /// The reason why a message cannot be translated.

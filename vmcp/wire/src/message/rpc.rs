@@ -124,10 +124,15 @@ pub fn response<'a>(id: &RawValue, result: impl Into<JsonRope<'a>>) -> Vec<u8> {
 /// Writes the response around a result in pieces, which are shared and not copied.
 #[must_use]
 pub fn response_around(id: &RawValue, result: impl Into<ByteRope>) -> ByteRope {
-    let mut message = ByteRope::from([HEAD, ",\"id\":", id.get(), ",\"result\":"].concat());
+    let mut message = ByteRope::from(response_head(id.get()));
     message.append(result.into());
     message.push("}");
     message
+}
+
+/// Writes the beginning of a response, up to its result. `id` is JSON.
+pub(crate) fn response_head(id: &str) -> String {
+    [HEAD, ",\"id\":", id, ",\"result\":"].concat()
 }
 
 /// Writes the error that answers the request that came with `id`; without an id if none could be read.

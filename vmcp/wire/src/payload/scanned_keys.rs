@@ -72,20 +72,42 @@ impl Key {
     }
 }
 
-/// The place of a value in the answer, and its first byte, which tells its kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The place of an entry in the answer. Offsets fit: an answer has less than 4 GiB.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Span {
-    pub(super) start: usize,
-    pub(super) end: usize,
+    /// Begin of the entry with its comma: the end of the entry in front. Equal to `key` for the first entry.
+    pub(super) separator: u32,
+    /// The key's first quote.
+    pub(super) key: u32,
+    pub(super) start: u32,
+    pub(super) end: u32,
+    /// The next entry's key; 0 if there is none.
+    pub(super) next: u32,
+    /// The value's first byte, which tells its kind; 0 if the answer does not have the key.
     pub(super) first: u8,
 }
 
 /// The places of the keys' values in an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScannedKeys {
-    spans: [Option<Span>; KEYS.len()],
-    /// True where the result, and its metadata, have entries.
-    entries: [bool; 2],
+    spans: [Span; KEYS.len()],
+    /// The ends of the last entries of the result and of its metadata; 0 if there are none.
+    last_ends: [u32; 2],
+    /// True where the result, and its metadata, have an entry that is none of the known keys.
+    others: [bool; 2],
+}
+
+/// The parts of an entry that a removal cuts out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EntryPlace {
+    /// Begin of the entry with its comma; equal to `key` for the first entry.
+    pub(crate) separator: usize,
+    /// The key's first quote.
+    pub(crate) key: usize,
+    /// The value.
+    pub(crate) value: Range<usize>,
+    /// The next entry's key.
+    pub(crate) next: Option<usize>,
 }
 
 impl ScannedKeys {
@@ -98,7 +120,7 @@ impl ScannedKeys {
     /// Returns the place of the key's value.
     #[must_use]
     pub fn range(&self, key: Key) -> Option<Range<usize>> {
-        self.span(key).map(|span| span.start..span.end)
+        self.span(key).map(|span| span.start as usize..span.end as usize)
     }
 
     /// True if the key's value is an object.
@@ -116,30 +138,61 @@ impl ScannedKeys {
     /// True if the object at `key`, the result or its metadata, has entries.
     #[must_use]
     pub fn has_entries(&self, key: Key) -> bool {
-        let [result, meta] = self.entries;
+        let [result, meta] = self.last_ends;
+        if key == Key::Meta { meta != 0 } else { result != 0 }
+    }
+
+    /// True if the object at `key`, the result or its metadata, has an entry that is none of the known keys.
+    pub(crate) fn has_others(&self, key: Key) -> bool {
+        let [result, meta] = self.others;
         if key == Key::Meta { meta } else { result }
+    }
+
+    /// Returns the place of the key's entry. The value is empty while it is being read.
+    pub(crate) fn place(&self, key: Key) -> Option<EntryPlace> {
+        let span = self.span(key)?;
+        Some(EntryPlace {
+            separator: span.separator as usize,
+            key: span.key as usize,
+            value: span.start as usize..span.end as usize,
+            next: (span.next != 0).then_some(span.next as usize),
+        })
     }
 
     pub(super) fn begin(&mut self, key: Key, span: Span) {
         if let Some(slot) = self.spans.get_mut(key as usize) {
-            *slot = Some(span);
+            *slot = span;
         }
     }
 
-    pub(super) fn end(&mut self, key: Key, end: usize) {
-        if let Some(Some(span)) = self.spans.get_mut(key as usize) {
+    pub(super) fn end(&mut self, key: Key, end: u32) {
+        if let Some(span) = self.spans.get_mut(key as usize) {
             span.end = end;
         }
     }
 
-    /// Records that the object `depth` levels deep has an entry.
-    pub(super) fn note_entry(&mut self, depth: usize) {
-        if let Some(noted) = depth.checked_sub(2).and_then(|level| self.entries.get_mut(level)) {
+    /// Records where the entry behind that of `key` begins.
+    pub(super) fn note_next(&mut self, key: Key, next: u32) {
+        if let Some(span) = self.spans.get_mut(key as usize) {
+            span.next = next;
+        }
+    }
+
+    /// Records the end of an entry of the object `depth` levels deep.
+    pub(super) fn note_end(&mut self, depth: usize, end: u32) {
+        if let Some(noted) = depth.checked_sub(2).and_then(|level| self.last_ends.get_mut(level)) {
+            *noted = end;
+        }
+    }
+
+    /// Records that the object `depth` levels deep has an entry that is none of the known keys.
+    pub(super) fn note_other(&mut self, depth: usize) {
+        if let Some(noted) = depth.checked_sub(2).and_then(|level| self.others.get_mut(level)) {
             *noted = true;
         }
     }
 
-    fn span(&self, key: Key) -> Option<Span> {
-        *self.spans.get(key as usize)?
+    fn span(&self, key: Key) -> Option<&Span> {
+        self.spans.get(key as usize).filter(|span| span.first != 0)
     }
 }

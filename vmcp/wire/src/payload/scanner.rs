@@ -2,16 +2,18 @@
 //! is JSON and finds the keys that a gateway must know. Its memory is a bit for each level of nesting,
 //! whatever the answer's size.
 
+use vmcp_json::byte_rope::ByteRope;
+use vmcp_json::containers::OpenContainers;
 use vmcp_json::string_bytes::plain_length;
 
 use super::grammar::{Literal, Number};
+use super::key_text::KeyText;
 use super::scanned_keys::{Key, ScannedKeys, Span};
+use super::skim::{Expected, skim};
 use super::utf8::Utf8;
 
 /// Levels of objects whose keys matter: the envelope, the result in it, the metadata in that.
 const LEVELS: usize = 3;
-/// Bytes of a key that are kept; every key that matters is shorter.
-const MAX_KEY_BYTES: usize = 48;
 
 /// The reason why the bytes are no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +27,9 @@ pub enum ScanError {
     /// A repeated key: parsers disagree on which value counts.
     #[error("duplicate key `{}` in the answer", .0.name())]
     Duplicate(Key),
+    /// More bytes than the offsets of keys can count: 4 GiB.
+    #[error("the answer is larger than 4 GiB")]
+    TooLarge,
     /// The bytes end in the middle of a value.
     #[error("the answer is cut off after {0} bytes")]
     Truncated(usize),
@@ -33,16 +38,8 @@ pub enum ScanError {
 /// The state of the machine: the bytes that may come next.
 #[derive(Debug, Clone, Copy)]
 enum State {
-    Value,
-    /// Behind `[`.
-    ValueOrEnd,
-    /// Behind the comma of an object.
-    Key,
-    /// Behind `{`.
-    KeyOrEnd,
-    Colon,
-    /// A comma, or the end of what is open.
-    After,
+    /// Between tokens.
+    Token(Expected),
     Text {
         is_key: bool,
     },
@@ -77,32 +74,48 @@ pub struct Scanner {
     state: State,
     /// Bytes read before the current piece.
     offset: usize,
-    depth: usize,
-    /// One bit for each open container, set for objects. The nesting of an answer is not limited here.
-    objects: Vec<u64>,
-    /// The current key of each of the first levels, if it is one that matters.
-    current: [Option<Key>; LEVELS],
-    /// The beginning of the key that is being read, if it may be one that matters.
-    key: Option<KeyText>,
+    open: OpenContainers,
+    /// Number of open containers around the outermost one whose keys do not matter; `None` outside of such
+    /// a container.
+    unknown_from: Option<usize>,
+    levels: [Level; LEVELS],
+    key: KeyText,
     utf8: Utf8,
     found: ScannedKeys,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct KeyText {
-    bytes: [u8; MAX_KEY_BYTES],
-    length: usize,
+/// The current entry of an object whose keys matter.
+#[derive(Debug, Clone, Copy, Default)]
+struct Level {
+    /// The key, if it is one that matters.
+    current: Option<Key>,
+    key_start: u32,
+    /// The end of the last entry; 0 if there was none.
+    last_end: u32,
+}
+
+/// The place in the result that the scanner has reached, for edits that are made while an answer arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Bytes read.
+    pub(crate) offset: usize,
+    /// The key of the result whose value is being read, if it is one that matters.
+    pub(crate) key: Option<Key>,
+    /// The key of the metadata, inside of them.
+    pub(crate) meta_key: Option<Key>,
+    /// Begin of the bytes that belong to no value yet: a comma, space, a key. `None` inside of a value.
+    pub(crate) between: Option<usize>,
 }
 
 impl Default for Scanner {
     fn default() -> Self {
         Self {
-            state: State::Value,
+            state: State::Token(Expected::Value),
             offset: 0,
-            depth: 0,
-            objects: Vec::new(),
-            current: [None; LEVELS],
-            key: None,
+            open: OpenContainers::default(),
+            unknown_from: None,
+            levels: [Level::default(); LEVELS],
+            key: KeyText::default(),
             utf8: Utf8::default(),
             found: ScannedKeys::default(),
         }
@@ -112,14 +125,23 @@ impl Default for Scanner {
 impl Scanner {
     /// Reads the next piece. After an error the scanner must not be used any more.
     pub fn push(&mut self, piece: &[u8]) -> Result<(), ScanError> {
+        if u32::try_from(self.offset + piece.len()).is_err() {
+            return Err(ScanError::TooLarge);
+        }
         self.utf8.check(piece).map_err(|at| ScanError::Encoding(self.offset + at))?;
         let mut at = 0;
         while let Some(byte) = piece.get(at) {
-            if let State::Text { is_key } = self.state {
-                at = self.text(piece, at, is_key)?;
-            } else {
+            match (self.state, self.unknown_from) {
+                (State::Text { is_key }, _) => at = self.text(piece, at, is_key)?,
+                (State::Token(mut expected), Some(floor)) => {
+                    at = skim(piece, at, &mut self.open, floor, &mut expected);
+                    self.state = State::Token(expected);
+                    if let Some(byte) = piece.get(at) {
+                        at += usize::from(self.step(*byte, self.offset + at)?);
+                    }
+                }
                 // A byte that ends a number belongs to what follows, so it is looked at again.
-                at += usize::from(self.step(*byte, self.offset + at)?);
+                _ => at += usize::from(self.step(*byte, self.offset + at)?),
             }
         }
         self.offset += piece.len();
@@ -132,6 +154,51 @@ impl Scanner {
             State::Done if self.utf8.is_complete() => Ok(self.found),
             _ => Err(ScanError::Truncated(self.offset)),
         }
+    }
+
+    /// True once `so_far`, which this scanner has read, is known to be the answer to the request with `id`,
+    /// and a result: an object that has begun.
+    #[must_use]
+    pub fn has_begun_result(&self, id: &str, so_far: &ByteRope) -> bool {
+        let is = |key, text: &str| {
+            self.found.range(key).is_some_and(|range| so_far.slice(range).into_bytes() == text.as_bytes())
+        };
+        self.progress().is_some()
+            && is(Key::Version, "\"2.0\"")
+            && is(Key::Id, id)
+            && !self.found.has(Key::Method)
+            && !self.found.has(Key::Error)
+    }
+
+    /// Returns the keys that were found so far; the end of a value that is being read is not known yet.
+    pub(crate) fn found(&self) -> &ScannedKeys {
+        &self.found
+    }
+
+    /// Returns the place in the result that was reached; `None` before and behind the result.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let [envelope, result, meta] = &self.levels;
+        let is_object = self.unknown_from.is_none_or(|depth| depth >= 2);
+        if envelope.current != Some(Key::Result) || self.open.depth() < 2 || !is_object {
+            return None;
+        }
+        let depth = self.unknown_from.unwrap_or(self.open.depth());
+        let is_value = match self.state {
+            State::Token(_) | State::Done => self.unknown_from.is_some(),
+            State::Text { is_key } | State::Escape { is_key } | State::Unicode { is_key, .. } => {
+                !is_key || self.unknown_from.is_some()
+            }
+            State::Number(_) | State::Literal(_) => true,
+        };
+        let (level, container) = if depth > 2 { (meta, Key::Meta) } else { (result, Key::Result) };
+        let begin = self.found.range(container).map_or(0, |range| range.start + 1);
+        let last_end = if level.last_end == 0 { begin } else { level.last_end as usize };
+        Some(Progress {
+            offset: self.offset,
+            key: result.current.filter(|_| is_value || depth > 2),
+            meta_key: meta.current.filter(|_| is_value && depth > 2),
+            between: (!is_value).then_some(last_end),
+        })
     }
 
     /// Skips the text of a string from `start` on, up to a quote, an escape or the end of the piece.
@@ -148,20 +215,28 @@ impl Scanner {
             rest = piece.get(start..).unwrap_or_default();
             length = plain_length(rest);
         }
-        if is_key && let Some(key) = &mut self.key {
-            self.key = key.with(rest.get(..length).unwrap_or_default());
-        }
+        let matters = is_key && self.unknown_from.is_none();
+        let part = rest.get(..length).unwrap_or_default();
         let end = start + length;
         match rest.get(length) {
-            None => return Ok(end),
+            None => {
+                if matters {
+                    self.key.push(part);
+                }
+                return Ok(end);
+            }
             Some(b'"') if is_key => {
-                self.end_of_key()?;
-                self.state = State::Colon;
+                if matters {
+                    self.end_of_key(part)?;
+                }
+                self.state = State::Token(Expected::Colon);
             }
             Some(b'"') => self.end_of_value(self.offset + end + 1),
             Some(b'\\') => {
-                // No key that matters needs an escape.
-                self.key = None;
+                if matters {
+                    self.key.push(part);
+                    self.key.push(b"\\");
+                }
                 self.state = State::Escape { is_key };
             }
             Some(_) => return Err(ScanError::Syntax(self.offset + end)),
@@ -173,12 +248,14 @@ impl Scanner {
     fn step(&mut self, byte: u8, at: usize) -> Result<bool, ScanError> {
         let unexpected = ScanError::Syntax(at);
         match self.state {
+            State::Text { .. } => return Ok(false),
             State::Escape { is_key } => {
                 self.state = match byte {
                     b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => State::Text { is_key },
                     b'u' => State::Unicode { is_key, left: 4 },
                     _ => return Err(unexpected),
                 };
+                self.escaped_key(is_key, byte);
             }
             State::Unicode { is_key, left } => {
                 if !byte.is_ascii_hexdigit() {
@@ -189,6 +266,7 @@ impl Scanner {
                 } else {
                     State::Unicode { is_key, left: left - 1 }
                 };
+                self.escaped_key(is_key, byte);
             }
             State::Number(number) => match number.next(byte) {
                 Some(number) => self.state = State::Number(number),
@@ -204,117 +282,146 @@ impl Scanner {
                 None => return Err(unexpected),
             },
             _ if matches!(byte, b' ' | b'\n' | b'\r' | b'\t') => {}
-            State::ValueOrEnd if byte == b']' => self.close(at),
-            State::Value | State::ValueOrEnd => self.begin_value(byte, at)?,
-            State::KeyOrEnd if byte == b'}' => self.close(at),
-            State::Key | State::KeyOrEnd if byte == b'"' => self.begin_key(),
-            State::Colon if byte == b':' => self.state = State::Value,
-            State::After if byte == b',' => {
-                self.state = if self.in_object() { State::Key } else { State::Value };
-            }
-            State::After if byte == (if self.in_object() { b'}' } else { b']' }) => self.close(at),
-            _ => return Err(unexpected),
+            State::Token(expected) => self.token(expected, byte, at)?,
+            State::Done => return Err(unexpected),
         }
         Ok(true)
     }
 
+    /// Takes the first byte of a token.
+    fn token(&mut self, expected: Expected, byte: u8, at: usize) -> Result<(), ScanError> {
+        let in_object = self.open.in_object();
+        match (expected, byte) {
+            (Expected::ValueOrEnd, b']') | (Expected::KeyOrEnd, b'}') => self.close(at),
+            (Expected::Value | Expected::ValueOrEnd, _) => self.begin_value(byte, at)?,
+            (Expected::Key | Expected::KeyOrEnd, b'"') => self.begin_key(at),
+            (Expected::Colon, b':') => self.state = State::Token(Expected::Value),
+            (Expected::After, b',') => {
+                self.state = State::Token(if in_object { Expected::Key } else { Expected::Value });
+            }
+            (Expected::After, b'}') if in_object => self.close(at),
+            (Expected::After, b']') if !in_object => self.close(at),
+            _ => return Err(ScanError::Syntax(at)),
+        }
+        Ok(())
+    }
+
     fn begin_value(&mut self, byte: u8, at: usize) -> Result<(), ScanError> {
         // The envelope is an object; a batch (an array) is refused.
-        if self.depth == 0 && byte != b'{' {
+        if self.open.depth() == 0 && byte != b'{' {
             return Err(ScanError::Syntax(at));
-        }
-        if let Some(key) = self.current_key() {
-            self.found.begin(key, Span { start: at, end: at, first: byte });
         }
         self.state = match byte {
             b'"' => State::Text { is_key: false },
-            b'{' | b'[' => {
-                self.open(byte == b'{');
-                return Ok(());
-            }
+            b'{' | b'[' => State::Token(if byte == b'{' { Expected::KeyOrEnd } else { Expected::ValueOrEnd }),
             _ => match (Number::begin(byte), Literal::begin(byte)) {
                 (Some(number), _) => State::Number(number),
                 (None, Some(literal)) => State::Literal(literal),
                 (None, None) => return Err(ScanError::Syntax(at)),
             },
         };
+        if let Some(&mut Level { current: Some(key), key_start, last_end }) = self.level() {
+            let separator = if last_end == 0 { key_start } else { last_end };
+            let start = offset(at);
+            let span = Span { separator, key: key_start, start, end: start, next: 0, first: byte };
+            self.found.begin(key, span);
+        }
+        if matches!(byte, b'{' | b'[') {
+            self.open_container(byte == b'{');
+        }
         Ok(())
     }
 
-    fn open(&mut self, is_object: bool) {
-        let bit = 1 << (self.depth % 64);
-        match self.objects.get_mut(self.depth / 64) {
-            Some(word) => *word = if is_object { *word | bit } else { *word & !bit },
-            None => self.objects.push(u64::from(is_object)),
+    fn open_container(&mut self, is_object: bool) {
+        let depth = self.open.depth();
+        let matters = is_object
+            && match (depth, self.levels) {
+                (0, _) => true,
+                (1, [Level { current, .. }, ..]) => current == Some(Key::Result),
+                (2, [_, Level { current, .. }, _]) => current == Some(Key::Meta),
+                _ => false,
+            };
+        if self.unknown_from.is_none() {
+            if matters {
+                if let Some(level) = self.levels.get_mut(depth) {
+                    *level = Level::default();
+                }
+            } else {
+                self.unknown_from = Some(depth);
+            }
         }
-        if let Some(current) = self.current.get_mut(self.depth) {
-            *current = None;
-        }
-        self.depth += 1;
-        self.state = if is_object { State::KeyOrEnd } else { State::ValueOrEnd };
+        self.open.push(is_object);
     }
 
     fn close(&mut self, at: usize) {
-        self.depth -= 1;
+        self.open.pop();
+        if self.unknown_from == Some(self.open.depth()) {
+            self.unknown_from = None;
+        }
         self.end_of_value(at + 1);
     }
 
     /// Ends a value in front of offset `end`.
     fn end_of_value(&mut self, end: usize) {
-        if self.depth == 0 {
+        let depth = self.open.depth();
+        if depth == 0 {
             self.state = State::Done;
             return;
         }
-        self.state = State::After;
-        if let Some(key) = self.current_key() {
-            self.found.end(key, end);
-        }
-    }
-
-    fn begin_key(&mut self) {
-        let matters = match self.depth {
-            1 => true,
-            2 => self.current.first() == Some(&Some(Key::Result)),
-            3 => self.current.get(1) == Some(&Some(Key::Meta)),
-            _ => false,
-        };
-        self.key = matters.then_some(KeyText { bytes: [0; MAX_KEY_BYTES], length: 0 });
-        if matters {
-            self.found.note_entry(self.depth);
-        }
-        self.state = State::Text { is_key: true };
-    }
-
-    fn end_of_key(&mut self) -> Result<(), ScanError> {
-        if let Some(current) = self.depth.checked_sub(1).and_then(|level| self.current.get_mut(level)) {
-            let key = self.key.take();
-            *current = key.and_then(|key| Key::at(self.depth, key.bytes.get(..key.length)?));
-            if let Some(key) = *current
-                && self.found.has(key)
-            {
-                return Err(ScanError::Duplicate(key));
+        self.state = State::Token(Expected::After);
+        let end = offset(end);
+        if let Some(level) = self.level() {
+            level.last_end = end;
+            let current = level.current;
+            self.found.note_end(depth, end);
+            if let Some(key) = current {
+                self.found.end(key, end);
             }
+        }
+    }
+
+    fn begin_key(&mut self, at: usize) {
+        self.state = State::Text { is_key: true };
+        if let Some(level) = self.level() {
+            level.key_start = offset(at);
+            if let Some(previous) = level.current.take() {
+                self.found.note_next(previous, offset(at));
+            }
+            self.key.clear();
+        }
+    }
+
+    /// Keeps a byte of an escape in a key that may matter.
+    fn escaped_key(&mut self, is_key: bool, byte: u8) {
+        if is_key && self.unknown_from.is_none() {
+            self.key.push(&[byte]);
+        }
+    }
+
+    fn end_of_key(&mut self, last: &[u8]) -> Result<(), ScanError> {
+        let depth = self.open.depth();
+        let current = self.key.end(last).and_then(|name| Key::at(depth, &name));
+        match current {
+            Some(key) if self.found.has(key) => return Err(ScanError::Duplicate(key)),
+            Some(_) => {}
+            None => self.found.note_other(depth),
+        }
+        if let Some(level) = self.level() {
+            level.current = current;
         }
         Ok(())
     }
 
-    /// Returns the key whose value begins or ends here, if it is one that matters.
-    fn current_key(&self) -> Option<Key> {
-        *self.current.get(self.depth.checked_sub(1)?)?
-    }
-
-    fn in_object(&self) -> bool {
-        let Some(level) = self.depth.checked_sub(1) else { return false };
-        self.objects.get(level / 64).is_some_and(|word| word & (1 << (level % 64)) != 0)
+    /// Returns the innermost open object, if its keys matter.
+    fn level(&mut self) -> Option<&mut Level> {
+        if self.unknown_from.is_some() {
+            return None;
+        }
+        self.levels.get_mut(self.open.depth().checked_sub(1)?)
     }
 }
 
-impl KeyText {
-    /// Appends to the key; `None` once it is too long to matter.
-    fn with(mut self, more: &[u8]) -> Option<Self> {
-        let end = self.length + more.len();
-        self.bytes.get_mut(self.length..end)?.copy_from_slice(more);
-        self.length = end;
-        Some(self)
-    }
+/// Returns an offset as it is kept; [`Scanner::push`] has refused greater ones.
+fn offset(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
 }

@@ -24,7 +24,7 @@ impl Utf8 {
                 Err(_) => {}
             }
         }
-        let Err(error) = std::str::from_utf8(piece) else { return Ok(()) };
+        let Err(error) = simdutf8::compat::from_utf8(piece) else { return Ok(()) };
         let tail = piece.get(error.valid_up_to()..).unwrap_or_default();
         match self.begun.get_mut(..tail.len()) {
             Some(begun) if error.error_len().is_none() => {

@@ -1,59 +1,27 @@
-//! Forwards an answer that needs nothing but additions as the bytes that came: no parse, no copy.
+//! Forwards a complete result as the bytes that came, with cuts and insertions: no parse, no copy.
 
 use vmcp_json::byte_rope::ByteRope;
 
-use super::ResultPlan;
-use crate::message::era::Era;
-use crate::message::methods;
-use crate::message::{keys::CACHE_SCOPE, keys::RESULT_TYPE, keys::TTL_MS};
-use crate::message::{meta::META, meta::SERVER_INFO};
+use super::changes::ResultRules;
+use super::{ResultPlan, payload_type_of};
 use crate::payload::{Key, Received};
 
-/// Returns the received bytes with the missing keys inserted; `None` if more must change, which
-/// [`super::result()`] does.
+/// Returns the received bytes with the changes that the client's era needs; `None` if the result is not
+/// complete, which [`super::result()`] handles.
 #[must_use]
 pub fn forward(method: &str, received: &Received, plan: &ResultPlan<'_>) -> Option<ByteRope> {
+    let rules = ResultRules::new(method, plan);
     let found = received.found();
-    match (plan.from, plan.to) {
-        (Era::Legacy, Era::Legacy) => return Some(received.with([])),
-        (_, Era::Modern) if !found.has(Key::ResultType) => {}
-        (Era::Modern, Era::Modern) if received.text(Key::ResultType)? == "\"complete\"" => {}
-        _ => return None,
+    if found.has(Key::ResultType) && !rules.allow(&payload_type_of(received)) {
+        return None;
     }
-    let mut missing = Vec::new();
-    let mut want = |key, name: &str, value: &dyn std::fmt::Display| {
-        if !found.has(key) {
-            missing.push(format!("\"{name}\":{value}"));
-        }
-    };
-    want(Key::ResultType, RESULT_TYPE, &"\"complete\"");
-    if methods::is_cacheable(method) {
-        want(Key::TtlMs, TTL_MS, &plan.hints.ttl_ms);
-        want(Key::CacheScope, CACHE_SCOPE, &format_args!("\"{}\"", plan.hints.scope.as_str()));
-    }
-    let mut inner = None;
-    if let Some(info) = plan.server_info.filter(|_| !found.has(Key::ServerInfo)) {
-        let info = format!("\"{SERVER_INFO}\":{info}");
-        match found.range(Key::Meta) {
-            None => missing.push(format!("\"{META}\":{{{info}}}")),
-            Some(_) if !found.is_object(Key::Meta) => return None,
-            Some(meta) => inner = Some((meta.end - 1, joined(info, found.has_entries(Key::Meta)))),
-        }
-    }
-    let end = found.range(Key::Result)?.end - 1;
-    let outer =
-        (!missing.is_empty()).then(|| (end, joined(missing.join(","), found.has_entries(Key::Result))));
-    Some(received.with(inner.into_iter().chain(outer)))
-}
-
-/// Joins entries to the end of an object, behind a comma if the object has others.
-fn joined(entries: String, has_entries: bool) -> String {
-    if has_entries { format!(",{entries}") } else { entries }
+    Some(received.with(rules.changes(found, |_| true)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::era::Era;
     use crate::payload::{Reply, Scanner, reply};
     use crate::translate::Hints;
 
@@ -109,11 +77,58 @@ mod tests {
     }
 
     #[test]
-    fn what_must_change_otherwise_is_left_to_the_translation() {
+    fn what_a_legacy_client_does_not_know_is_cut_out() {
+        let legacy =
+            |method: &str, result: &str| forwarded(method, result, Era::Modern, Era::Legacy).unwrap();
+        let info = r#""io.modelcontextprotocol/serverInfo":{"name":"x"}"#;
+        let subscription = r#""io.modelcontextprotocol/subscriptionId":1"#;
+        for (result, expected) in [
+            (r#"{ "resultType":"complete" , "content":[] }"#.to_owned(), r#"{ "content":[] }"#),
+            (r#"{"content":[],"resultType":"compl\u0065te"}"#.to_owned(), r#"{"content":[]}"#),
+            (r#"{"resultType":"complete","structuredContent":[1],"ttlMs":1}"#.to_owned(), r#"{"ttlMs":1}"#),
+            (r#"{"a":1,"structuredContent":7,"resultType":"complete","b":2}"#.to_owned(), r#"{"a":1,"b":2}"#),
+            (r#"{ "resultType":"complete" }"#.to_owned(), "{  }"),
+            (format!(r#"{{"_meta":{{{info}}},"a":1}}"#), r#"{"a":1}"#),
+            (
+                format!(r#"{{"a":1,"_meta":{{{subscription} , {info}}},"resultType":"complete"}}"#),
+                r#"{"a":1}"#,
+            ),
+            (format!(r#"{{"_meta":{{{info},"x":1,{subscription}}}}}"#), r#"{"_meta":{"x":1}}"#),
+            (r#"{"_meta":{},"resultType":"complete"}"#.to_owned(), r#"{"_meta":{}}"#),
+            (
+                r#"{"_meta":null,"structuredContent":{}}"#.to_owned(),
+                r#"{"_meta":null,"structuredContent":{}}"#,
+            ),
+        ] {
+            assert_eq!(legacy("tools/call", &result), expected, "{result}");
+        }
+        let read = r#"{"ttlMs":1,"contents":[],"cacheScope":"public","resultType":"complete"}"#;
+        assert_eq!(legacy("resources/read", read), r#"{"contents":[]}"#);
+    }
+
+    #[test]
+    fn keys_are_recognized_in_any_spelling() {
+        let result = r#"{"\u0072esultType":"complete","content":[]}"#;
+        assert_eq!(
+            forwarded("tools/call", result, Era::Modern, Era::Legacy).as_deref(),
+            Some(r#"{"content":[]}"#)
+        );
+        let asks = r#"{"\u0072esultType":"input_required"}"#;
+        assert_eq!(forwarded("tools/call", asks, Era::Modern, Era::Modern), None);
+    }
+
+    #[test]
+    fn what_is_no_entry_of_the_right_kind_is_replaced() {
+        let legacy = |result| forwarded("tools/call", result, Era::Legacy, Era::Modern).unwrap();
+        let info = r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"us"}}"#;
+        assert_eq!(legacy(r#"{"resultType":7}"#), format!(r#"{{"resultType":"complete",{info}}}"#));
+        assert_eq!(legacy(r#"{"_meta":null}"#), format!(r#"{{{info},"resultType":"complete"}}"#));
+    }
+
+    #[test]
+    fn what_is_not_complete_is_left_to_the_translation() {
         let (legacy, modern) = (Era::Legacy, Era::Modern);
-        assert_eq!(forwarded("tools/call", r#"{"resultType":"complete"}"#, modern, legacy), None);
-        assert_eq!(forwarded("tools/call", r#"{"resultType":7}"#, legacy, modern), None);
+        assert_eq!(forwarded("tools/call", r#"{"resultType":"task"}"#, modern, legacy), None);
         assert_eq!(forwarded("tools/call", r#"{"resultType":"input_required"}"#, modern, modern), None);
-        assert_eq!(forwarded("tools/call", r#"{"_meta":null}"#, modern, modern), None);
     }
 }

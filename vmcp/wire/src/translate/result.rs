@@ -14,7 +14,7 @@ use crate::message::{
     keys::CACHE_SCOPE, keys::REQUEST_STATE, keys::RESULT_TYPE, keys::STRUCTURED_CONTENT, keys::TTL_MS,
 };
 use crate::message::{meta, meta::META};
-use crate::payload::{Key, Payload};
+use crate::payload::{Key, Payload, Received};
 
 /// The kind of a modern result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,8 +56,7 @@ pub fn result_type<'a>(result: &Object<'a>) -> ResultType<'a> {
 #[must_use]
 pub fn payload_type(result: &Payload) -> ResultType<'static> {
     match result.received() {
-        Some(received) if !received.found().has(Key::ResultType) => ResultType::Complete,
-        Some(received) => named(received.string(Key::ResultType).unwrap_or_default().into()),
+        Some(received) => payload_type_of(received),
         None => match Object::parse(result).as_ref().map(result_type) {
             Ok(ResultType::Other(name)) => ResultType::Other(Cow::Owned(name.into_owned())),
             Ok(ResultType::InputRequired) => ResultType::InputRequired,
@@ -67,7 +66,16 @@ pub fn payload_type(result: &Payload) -> ResultType<'static> {
     }
 }
 
-fn named(name: Cow<'_, str>) -> ResultType<'_> {
+/// Returns the kind of a received result.
+pub(super) fn payload_type_of(received: &Received) -> ResultType<'static> {
+    if received.found().has(Key::ResultType) {
+        named(received.string(Key::ResultType).unwrap_or_default().into())
+    } else {
+        ResultType::Complete
+    }
+}
+
+pub(super) fn named(name: Cow<'_, str>) -> ResultType<'_> {
     match name.as_ref() {
         "complete" => ResultType::Complete,
         "input_required" => ResultType::InputRequired,

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails may panic")]
 
 mod arbitrary;
+mod arriving;
 mod json;
 mod owned;
 mod relay;
