@@ -37,6 +37,7 @@ pub use snapshot::task_owners::TaskOwners;
 pub use snapshot::view::View;
 
 use crate::search::{QueryVectors, Searcher};
+use crate::telemetry::calls::CallObservers;
 use crate::telemetry::metrics::{BackendLabels, Metrics};
 use commands::ConductorHandle;
 use conductor::ConductorOptions;
@@ -68,8 +69,8 @@ impl Engine {
             Storage::Configured => Some(folders::storage_dir(&config)),
         };
         let store = shared::open(dir.as_deref())?;
-        let nothing = Snapshot::empty(&config, options.bridge);
-        let shared = Arc::new(Shared::new(nothing, store, options.metrics));
+        let nothing = Snapshot::empty(&config, options.policy, options.bridge);
+        let shared = Arc::new(Shared::new(nothing, store, options.metrics, options.observers));
         let stop = CancellationToken::new();
         let behavior =
             ConductorOptions { embed: options.embed, cached: options.cached, embedder: options.embedder };
@@ -150,6 +151,11 @@ impl Engine {
     /// The budget of bytes of all bodies of this process.
     pub fn byte_budget(&self) -> &ByteBudget {
         &self.0.shared.byte_budget
+    }
+
+    /// The observers that read the record of each call.
+    pub(crate) fn call_observers(&self) -> &Arc<CallObservers> {
+        &self.0.shared.call_observers
     }
 
     /// Returns all metrics in OpenMetrics text format, for `GET /metrics`.

@@ -3,17 +3,17 @@
 //! ```text
 //! cli ──► edge (MCP over HTTP and stdio) ──► route ──► engine ──► optim (own tools' signatures)
 //!                                              │          ├─────► search, schema
-//!                                              │          └─────► telemetry, identity
-//!                                              └─────► backends, at one seam for every tool call
+//!                                              │          └─────► telemetry ──► access
+//!                                              └─────► backends, at one seam for every call
 //!
 //! engine: backends, catalog, embeddings ──► Snapshot, immutable and swapped whole
 //! ```
 
+pub mod access;
 pub mod cli;
 pub mod config_file;
 pub mod edge;
 pub mod engine;
-pub mod identity;
 pub mod optim;
 pub mod route;
 mod schema;

@@ -1,23 +1,27 @@
-//! Routing: from the name or URI in a request to the backend, or the own tool, that answers it.
+//! Routing and the call seam: from the name or URI in a request to the backend, or the own tool, that answers
+//! it.
 //!
-//! A direct call and a call through call_tool meet in [`backend::tool_call`], the one seam of every tool
-//! call. Authorization and audit of a call belong there, in front of the tool that really runs.
+//! Read [`call`] first: the stack that every way to a backend goes through. [`router`] finds the target;
+//! `tools`, `prompts`, `resources`, `completion`, `tasks`, `extensions` and `subscriptions` each serve one
+//! kind of request; `own_tools` are find_tool and call_tool.
 
 pub(crate) mod answer;
-pub(crate) mod backend;
+mod call;
 pub(crate) mod caller;
 mod completion;
 pub mod extensions;
 mod own_tools;
 mod prompts;
 mod resources;
+mod router;
 mod subject;
+pub(crate) mod subscriptions;
 pub mod tasks;
 mod tools;
 
 pub use answer::Answer;
-pub use caller::Caller;
+pub use caller::{CallContext, Caller};
 pub use completion::complete;
 pub use prompts::get_prompt;
 pub use resources::read_resource;
-pub use tools::call_tool;
+pub use tools::{ToolResult, Tools, call_tool};

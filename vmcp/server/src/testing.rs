@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use vmcp_config::Config;
 
 use crate::engine::{Engine, Options, Storage};
-use crate::route::{self, Caller};
+use crate::route::{self, CallContext, Caller};
 
 /// A configuration; panics on mistakes.
 pub(crate) fn config(yaml: &str) -> Config {
@@ -48,7 +48,9 @@ pub(crate) async fn call(engine: &Engine, tool: &str, arguments: Value) -> Resul
 /// `tools/call` with all parameters.
 pub(crate) async fn call_with(engine: &Engine, caller: &Caller, params: Value) -> Result<Value, Value> {
     let value = |raw: &RawValue| serde_json::from_str(raw.get()).unwrap();
-    let answer = route::call_tool(engine, caller, &to_raw_value(&params).unwrap()).await;
+    let snapshot = engine.snapshot();
+    let context = CallContext { engine, snapshot: &snapshot, caller };
+    let answer = route::call_tool(context, &to_raw_value(&params).unwrap()).await;
     answer.outcome.map(|raw| value(&raw)).map_err(|raw| value(&raw))
 }
 

@@ -98,6 +98,15 @@ impl Payload {
         }
     }
 
+    /// Returns the length of the JSON text in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match &self.0 {
+            Inner::Received(received) => received.range.len(),
+            Inner::Text(text) => text.get().len(),
+        }
+    }
+
     /// Returns the payload as an owned raw value.
     #[must_use]
     pub fn into_raw(self) -> Box<RawValue> {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
+use vmcp::access::identity::Identity;
 use vmcp::engine::Engine;
-use vmcp::identity::Identity;
-use vmcp::route::{self, Caller};
+use vmcp::route::{self, CallContext, Caller};
 use vmcp_search::{Clause, Query, split_clauses};
 use vmcp_wire::payload::Payload;
 
@@ -116,6 +116,8 @@ fn find_call(run: usize) -> Result<Box<RawValue>> {
 
 /// Calls find_tool as the edge would, up to the bytes of the result.
 async fn find_tool(engine: &Engine, call: Option<&RawValue>) -> Result<Payload> {
-    let answer = route::call_tool(engine, &Caller::default(), call.unwrap_or(RawValue::NULL)).await;
+    let (snapshot, caller) = (engine.snapshot(), Caller::default());
+    let context = CallContext { engine, snapshot: &snapshot, caller: &caller };
+    let answer = route::call_tool(context, call.unwrap_or(RawValue::NULL)).await;
     answer.outcome.map_err(|error| anyhow::anyhow!("find_tool: {}", error.get()))
 }

@@ -7,6 +7,8 @@ use vmcp_backend::Downstream;
 use vmcp_embed::Embedder;
 use vmcp_store::StoreError;
 
+use crate::access::policy::{AllowAll, Policy};
+use crate::telemetry::calls::CallObserver;
 use crate::telemetry::metrics::Metrics;
 
 /// Options of a run beside the configuration.
@@ -22,6 +24,10 @@ pub struct Options {
     pub embedder: Option<Arc<dyn Embedder>>,
     /// Metrics of the process.
     pub metrics: Arc<Metrics>,
+    /// Decides about each call.
+    pub policy: Arc<dyn Policy>,
+    /// Read the record of each call, after the metrics and the audit log.
+    pub observers: Vec<Arc<dyn CallObserver>>,
     /// Receives messages that backends send outside of requests; without a receiver they are dropped.
     pub downstream: Option<Arc<dyn Downstream>>,
     /// Bridge mode: this process takes the place of the one backend, a local program. It is introduced in the
@@ -38,6 +44,8 @@ impl Default for Options {
             cached: true,
             embedder: None,
             metrics: Arc::default(),
+            policy: Arc::new(AllowAll::default()),
+            observers: Vec::new(),
             downstream: None,
             bridge: false,
         }

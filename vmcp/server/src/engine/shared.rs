@@ -14,6 +14,7 @@ use vmcp_store::{Store, StoreError};
 use super::embedding::provider::MonitoredProvider;
 use super::snapshot::Snapshot;
 use super::snapshot::generation::Generation;
+use crate::telemetry::calls::{CallObserver, CallObservers};
 use crate::telemetry::metrics::Metrics;
 
 pub(super) struct Shared {
@@ -26,17 +27,24 @@ pub(super) struct Shared {
     pub(super) metrics: Arc<Metrics>,
     /// Counts the bytes of all bodies; its limit follows `server.maxBufferedBytes`.
     pub(super) byte_budget: ByteBudget,
+    pub(super) call_observers: Arc<CallObservers>,
     store: ArcSwap<Store>,
 }
 
 impl Shared {
-    pub(super) fn new(snapshot: Snapshot, store: Store, metrics: Arc<Metrics>) -> Shared {
+    pub(super) fn new(
+        snapshot: Snapshot,
+        store: Store,
+        metrics: Arc<Metrics>,
+        observers: Vec<Arc<dyn CallObserver>>,
+    ) -> Shared {
         Shared {
             snapshot: ArcSwap::from_pointee(snapshot),
             generation: watch::Sender::default(),
             configured: watch::Sender::default(),
             provider: ArcSwapOption::empty(),
             changes: Mutex::default(),
+            call_observers: Arc::new(CallObservers::new(&metrics, observers)),
             metrics,
             byte_budget: ByteBudget::default(),
             store: ArcSwap::from_pointee(store),

@@ -23,7 +23,8 @@ use vmcp_search::Index;
 use vmcp_wire::era::Revision;
 use vmcp_wire::handshake::server_capabilities::ServerCapabilities;
 
-use crate::identity::Identity;
+use crate::access::identity::Identity;
+use crate::access::policy::Policy;
 use crate::schema::ArgumentCheck;
 use declarations::{BackendDeclarations, BackendListings};
 use task_owners::TaskOwners;
@@ -49,6 +50,8 @@ pub struct Snapshot {
     pub index: Arc<Index>,
     /// The view of a client without an identity.
     pub(super) anonymous: Arc<View>,
+    /// The policy that decides about each call.
+    pub policy: Arc<dyn Policy>,
     /// The enabled backends by name.
     pub backends: Arc<BTreeMap<Arc<str>, Backend>>,
     /// The listing of each backend that this was built of.
@@ -67,13 +70,14 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The snapshot before any backend has started.
-    pub(super) fn empty(config: &Config, bridge: bool) -> Snapshot {
+    pub(super) fn empty(config: &Config, policy: Arc<dyn Policy>, bridge: bool) -> Snapshot {
         let catalog = Arc::default();
         Snapshot {
             generation: 0,
             anonymous: Arc::new(View::new(Identity::Anonymous, &catalog, config, None)),
             catalog,
             index: Arc::new(Index::new(&[])),
+            policy,
             backends: Arc::default(),
             listings: Arc::default(),
             declarations: Arc::new(BackendDeclarations::new(&Vec::new(), config)),

@@ -11,7 +11,7 @@ use vmcp_embed::testing::FakeService;
 use vmcp_wire::lists::pages::List;
 
 use super::*;
-use crate::identity::Identity;
+use crate::access::identity::Identity;
 use crate::optim::names::NameStyle;
 use crate::testing::{KEYWORDS, Scripted, backends, call, config, engine, eventually};
 

@@ -7,8 +7,8 @@ use vmcp_wire::codes;
 use vmcp_wire::era::Era;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::RpcError;
-use vmcp_wire::translate::{ResultType, payload_type};
 
+use super::call::is_pending;
 use super::subject::shown;
 
 /// The answer to a request: a result or an error, from vmcp or from a backend.
@@ -48,15 +48,12 @@ impl Answer {
 
     /// Relays a backend's response.
     pub(super) fn relayed(backend: &str, response: Response) -> Answer {
-        let era = response.era;
-        let (outcome, complete) = match response.outcome {
-            RpcOutcome::Result(result) => {
-                let complete = era == Era::Legacy || payload_type(&result) == ResultType::Complete;
-                (Ok(result), complete)
-            }
-            RpcOutcome::Error(error) => (Err(error), true),
+        let pending = is_pending(&response).then(|| backend.into());
+        let outcome = match response.outcome {
+            RpcOutcome::Result(result) => Ok(result),
+            RpcOutcome::Error(error) => Err(error),
         };
-        Answer { outcome, era, pending: (!complete).then(|| backend.into()) }
+        Answer { outcome, era: response.era, pending }
     }
 
     /// Makes the error for a request that its backend did not answer.

@@ -1,20 +1,25 @@
-//! The client of a request, as routes need to know it.
+//! The client of a request, and everything else that routing needs besides the request itself.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use vmcp_backend::{ClientFacts, Event, SessionId};
+use tracing::Span;
+use vmcp_backend::{ClientFacts, Event, SessionId, Transmission};
 use vmcp_wire::era::Era;
 
-use crate::identity::Identity;
-use crate::telemetry::traces::TraceContext;
+use crate::access::identity::Principal;
+use crate::engine::{Engine, Snapshot, View};
+use crate::telemetry::calls::{CallRecord, CallRecorder, Origin, Outcome};
+use crate::telemetry::traces::{self, TraceContext};
 
 /// The client of a request, and the way to reach it while the request runs.
 #[derive(Clone, Default)]
 pub struct Caller {
-    /// The identity whose view of the catalog counts.
-    pub identity: Identity,
+    /// The principal, whose rights and whose view of the catalog count.
+    pub principal: Principal,
     /// The client's era: a modern client is asked for input by the result, a legacy one while its request is
     /// under way.
     pub era: Era,
@@ -30,4 +35,47 @@ pub struct Caller {
     pub cancel: CancellationToken,
     /// The backend whose sealed state this request carries; the request may go to no other one.
     pub continues: Option<Arc<str>>,
+}
+
+/// One request's context: the caller, and the snapshot that the request uses from its begin to its end.
+#[derive(Clone, Copy)]
+pub struct CallContext<'a> {
+    /// Metrics, searcher, observers of calls.
+    pub engine: &'a Engine,
+    /// The snapshot of this request.
+    pub snapshot: &'a Snapshot,
+    /// The caller.
+    pub caller: &'a Caller,
+}
+
+impl<'a> CallContext<'a> {
+    /// Returns the part of the catalog that the caller may list, find and call.
+    pub(super) fn view(self) -> &'a View {
+        self.snapshot.view(self.caller.principal.identity)
+    }
+
+    /// Starts the record of a call that came by `origin`; its clock runs from here.
+    pub(super) fn start_record(self, origin: Origin) -> CallRecorder {
+        let record = CallRecord {
+            principal: self.caller.principal,
+            session: self.caller.session,
+            origin,
+            method: Cow::Borrowed(vmcp_wire::methods::TOOLS_CALL),
+            backend: None,
+            tool: None,
+            subject: None,
+            policy: None,
+            requests: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            transmission: Transmission::NotSent,
+            outcome: Outcome::Cancelled,
+            pending: false,
+            took: Duration::ZERO,
+            backend_took: Duration::ZERO,
+            trace: traces::trace_id(&self.caller.trace),
+            span: Span::current(),
+        };
+        CallRecorder::start(self.engine.call_observers(), record)
+    }
 }

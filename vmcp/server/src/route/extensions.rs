@@ -1,6 +1,9 @@
 //! Routes methods of extensions, which the protocol itself does not define, to the one backend that declares
 //! the extension.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 use vmcp_json::object::Object;
 use vmcp_wire::handshake::client_capabilities::ClientExtensions;
@@ -8,42 +11,49 @@ use vmcp_wire::methods;
 use vmcp_wire::rpc::RpcError;
 
 use super::answer::Answer;
-use super::backend::request::{self, Target};
-use super::caller::Caller;
-use crate::engine::{Engine, Snapshot};
+use super::call::{self, Denied};
+use super::caller::CallContext;
+use super::router::BackendTarget;
+use crate::access::policy::Item;
+use crate::telemetry::calls::Origin;
 
 /// Relays a request of an extension, untouched, to the one backend that declares an extension which the
 /// client declares too.
-pub async fn relay(engine: &Engine, caller: &Caller, method: &str, params: &RawValue) -> Answer {
-    let snapshot = engine.snapshot();
-    let Some(backend) = backend(&snapshot, caller, method, params) else {
-        return Answer::error(&RpcError::method_not_found(method));
+pub async fn relay(context: CallContext<'_>, method: &str, params: &RawValue) -> Answer {
+    let unknown = || Answer::error(&RpcError::method_not_found(method));
+    let Some(backend) = backend(context, method, params) else { return unknown() };
+    let target = BackendTarget {
+        backend,
+        method: Cow::Owned(method.to_owned()),
+        item: Item::Backend,
+        deadline: context.snapshot.tool_timeout(backend),
+        idempotent: false,
     };
-    let deadline = snapshot.tool_timeout(backend);
-    let target =
-        Target { backend, method, subject: None, param_headers: Vec::new(), deadline, idempotent: false };
-    request::relay(engine, &snapshot, caller, target, params).await
+    match call::authorize(context, context.start_record(Origin::Client), target, Some(params.get())) {
+        Ok(call) => call.relay(params).await,
+        Err(Denied) => unknown(),
+    }
 }
 
 /// Returns the backend of an extension's method, if it is certain: the one that has the URI in the
 /// parameters, else the only one whose extension is named like the method, else the only one with an
 /// extension at all.
-fn backend<'a>(snapshot: &'a Snapshot, caller: &Caller, method: &str, params: &RawValue) -> Option<&'a str> {
+fn backend<'a>(context: CallContext<'a>, method: &str, params: &RawValue) -> Option<&'a Arc<str>> {
     if methods::is_core(method) {
         return None;
     }
-    let client = ClientExtensions::read(caller.client.capabilities.as_deref());
-    let declared = snapshot.declared_capabilities(caller.identity);
+    let client = ClientExtensions::read(context.caller.client.capabilities.as_deref());
+    let declared = context.snapshot.declared_capabilities(context.caller.principal.identity);
     let candidates = declared.filter(|(_, capabilities)| capabilities.shared(&client).next().is_some());
-    let candidates: Vec<_> = candidates.map(|(name, capabilities)| (&**name, capabilities)).collect();
+    let candidates: Vec<_> = candidates.collect();
     let uri = Object::parse(params).ok().and_then(|params| params.get_str("uri"));
-    let view = snapshot.view(caller.identity);
+    let view = context.view();
     if uri.as_deref().is_some_and(|uri| view.hides(uri)) {
         return None;
     }
     let owner = uri.and_then(|uri| view.resource(&uri));
     if let Some(owner) = owner {
-        let owner = candidates.iter().find(|(name, _)| *name == &**owner.backend());
+        let owner = candidates.iter().find(|(name, _)| *name == owner.backend());
         return owner.map(|(name, _)| *name);
     }
     let topic = method.split('/').next().unwrap_or_default();

@@ -4,25 +4,26 @@ use serde_json::value::RawValue;
 use vmcp_wire::methods;
 
 use super::answer::Answer;
-use super::backend::request::{self, Target};
-use super::caller::Caller;
+use super::call::{self, Denied};
+use super::caller::CallContext;
+use super::router::{self, BackendTarget};
 use super::subject::{Subject, shown};
-use crate::engine::Engine;
+use crate::access::policy::Item;
+use crate::telemetry::calls::Origin;
 
-/// `prompts/get`.
-pub async fn get_prompt(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer {
-    let params = match Subject::parse(params, "name") {
-        Ok(params) => params,
+/// Handles `prompts/get`.
+pub async fn get_prompt(context: CallContext<'_>, params: &RawValue) -> Answer {
+    let Subject { object, subject } = match Subject::parse(params, "name") {
+        Ok(parsed) => parsed,
         Err(error) => return Answer::error(&error),
     };
-    let snapshot = engine.snapshot();
-    let Some(prompt) = snapshot.view(caller.identity).prompt(&params.subject) else {
-        return Answer::invalid(format!("Unknown prompt: {}", shown(&params.subject)));
-    };
-    let original = &prompt.definition.name;
-    let target = Target::read(&snapshot, &prompt.backend, methods::PROMPTS_GET, Some(original));
-    match request::renamed(&params.object, "name", original) {
-        Ok(params) => request::relay(engine, &snapshot, caller, target, &params).await,
-        Err(error) => Answer::unanswered(&prompt.backend, &error),
+    let unknown = || Answer::invalid(format!("Unknown prompt: {}", shown(&subject)));
+    let Some(prompt) = router::prompt(context, &subject) else { return unknown() };
+    let (backend, item) = (&prompt.backend, Item::Prompt(prompt));
+    let target = BackendTarget::read(context.snapshot, backend, methods::PROMPTS_GET, item);
+    let record = context.start_record(Origin::Client);
+    match call::authorize(context, record, target, object.text("arguments")) {
+        Ok(call) => call.relay(params).await,
+        Err(Denied) => unknown(),
     }
 }

@@ -18,54 +18,53 @@ use vmcp_wire::rpc::RpcError;
 use vmcp_wire::{codes, methods};
 
 use super::answer::Answer;
-use super::backend::request::{self, Target};
-pub(crate) use super::backend::task_calls::takes_tasks;
-use super::caller::Caller;
+pub(crate) use super::call::task_calls::takes_tasks;
+use super::call::{self, Denied};
+use super::caller::{CallContext, Caller};
+use super::router::BackendTarget;
 use super::subject::{Subject, shown};
-use crate::engine::{Engine, Snapshot};
+use crate::access::policy::Item;
+use crate::telemetry::calls::Origin;
 
 /// Time that a backend has to say if it owns a task, or to list its tasks.
 const TASK_LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 const NEXT_CURSOR: &str = "nextCursor";
 
 /// Handles `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`. `params` as the client sent them.
-pub async fn relay(engine: &Engine, caller: &Caller, method: &str, params: &RawValue) -> Answer {
-    let snapshot = engine.snapshot();
-    if let Err(error) = served(&snapshot, caller, method) {
+pub async fn relay(context: CallContext<'_>, method: &'static str, params: &RawValue) -> Answer {
+    if let Err(error) = served(context, method) {
         return Answer::error(&error);
     }
     let task = match Subject::parse(params, tasks::TASK_ID) {
         Ok(params) => params.subject,
         Err(error) => return Answer::error(&error),
     };
-    let found = match find_owner(engine, caller, &task).await {
+    let found = match find_owner(context, &task).await {
         Ok(found) => found,
         Err(error) => return Answer::error(&error),
     };
     if let Some(answer) = found.answer.filter(|_| method == methods::TASKS_GET) {
         return Answer::relayed(&found.backend, answer);
     }
-    let deadline = match method {
+    let item = Item::Task(&task);
+    let mut target = BackendTarget::read(context.snapshot, &found.backend, method, item);
+    target.idempotent = method != methods::TASKS_UPDATE;
+    if method == methods::TASKS_RESULT {
         // `tasks/result` waits until the task is done.
-        methods::TASKS_RESULT => snapshot.config.proxy.max_tool_timeout,
-        _ => snapshot.tool_timeout(&found.backend),
-    };
-    let idempotent = method != methods::TASKS_UPDATE;
-    let target = Target {
-        backend: &found.backend,
-        method,
-        subject: Some(&task),
-        param_headers: Vec::new(),
-        deadline,
-        idempotent,
-    };
-    request::relay(engine, &snapshot, caller, target, params).await
+        target.deadline = context.snapshot.config.proxy.max_tool_timeout;
+    }
+    match call::authorize(context, context.start_record(Origin::Client), target, None) {
+        Ok(call) => call.relay(params).await,
+        Err(Denied) => Answer::error(&not_found(&task)),
+    }
 }
 
 /// Checks that a backend has tasks, and that the client takes them.
-fn served(snapshot: &Snapshot, caller: &Caller, method: &str) -> Result<(), RpcError> {
-    if !snapshot
-        .declared_capabilities(caller.identity)
+fn served(context: CallContext<'_>, method: &str) -> Result<(), RpcError> {
+    let caller = context.caller;
+    if !context
+        .snapshot
+        .declared_capabilities(caller.principal.identity)
         .any(|(_, capabilities)| capabilities.has_tasks(caller.era))
     {
         return Err(RpcError::method_not_found(method));
@@ -74,6 +73,11 @@ fn served(snapshot: &Snapshot, caller: &Caller, method: &str) -> Result<(), RpcE
         return Err(RpcError::missing_client_capability(TASKS_REQUIRED));
     }
     Ok(())
+}
+
+/// The answer for a task that no backend knows, and for one whose backend a policy denies.
+fn not_found(task: &str) -> RpcError {
+    RpcError::new(codes::INVALID_PARAMS, format!("Task not found: {}", shown(task)))
 }
 
 /// The owner of a task.
@@ -87,14 +91,15 @@ pub struct TaskOwner {
 
 /// Finds the backend of a task: the recorded one, the only one with tasks, or the one that answers for it.
 /// Returns an error if no backend knows the task, or if one that may know it does not answer.
-pub async fn find_owner(engine: &Engine, caller: &Caller, task: &str) -> Result<TaskOwner, RpcError> {
-    let snapshot = engine.snapshot();
+pub async fn find_owner(context: CallContext<'_>, task: &str) -> Result<TaskOwner, RpcError> {
+    let CallContext { snapshot, caller, .. } = context;
+    let identity = caller.principal.identity;
     let candidates = snapshot
-        .declared_capabilities(caller.identity)
+        .declared_capabilities(identity)
         .filter(|(_, capabilities)| capabilities.has_tasks(caller.era));
-    let candidates: Vec<Arc<str>> = candidates.map(|(name, _)| Arc::clone(name)).collect();
-    let known = snapshot.tasks.get(caller.identity, task);
-    if let Some(backend) = known.filter(|known| candidates.contains(known)) {
+    let candidates: Vec<&Arc<str>> = candidates.map(|(name, _)| name).collect();
+    let known = snapshot.tasks.get(identity, task);
+    if let Some(backend) = known.filter(|known| candidates.contains(&known)) {
         return Ok(TaskOwner { backend, answer: None });
     }
     if let [only] = candidates.as_slice() {
@@ -104,52 +109,48 @@ pub async fn find_owner(engine: &Engine, caller: &Caller, task: &str) -> Result<
     let params = params.map_err(|error| RpcError::new(codes::INVALID_PARAMS, error.to_string()))?;
     // The look-up is vmcp's own; messages of asked backends have no receiver.
     let caller = &Caller { events: None, ..caller.clone() };
-    let (snapshot, params) = (&*snapshot, &*params);
-    let ask = |backend: Arc<str>| async move {
-        let target = Target {
-            backend: &backend,
-            method: methods::TASKS_GET,
-            subject: Some(task),
-            param_headers: Vec::new(),
-            deadline: TASK_LOOKUP_TIMEOUT,
-            idempotent: true,
-        };
-        let answer = request::send(snapshot, caller, engine.metrics(), target, params).await;
-        (backend, answer)
+    let context = CallContext { caller, ..context };
+    let ask = |backend| {
+        let mut target = BackendTarget::read(snapshot, backend, methods::TASKS_GET, Item::Task(task));
+        target.deadline = TASK_LOOKUP_TIMEOUT;
+        // A denied backend has no task that this caller could know of.
+        let call = call::authorize(context, context.start_record(Origin::Internal), target, None).ok()?;
+        let params = &*params;
+        Some(async move { (backend, call.call(params).await) })
     };
     // All at once: the first backend that knows the task ends the look-up.
-    let mut asked: FuturesUnordered<_> = candidates.into_iter().map(ask).collect();
+    let mut asked: FuturesUnordered<_> = candidates.into_iter().filter_map(ask).collect();
     let mut silent = false;
     while let Some((backend, answer)) = asked.next().await {
         match answer {
             Ok(answer @ Response { outcome: RpcOutcome::Result(_), .. }) => {
-                snapshot.tasks.learn(caller.identity, task, &backend);
-                return Ok(TaskOwner { backend, answer: Some(answer) });
+                snapshot.tasks.learn(identity, task, backend);
+                return Ok(TaskOwner { backend: Arc::clone(backend), answer: Some(answer) });
             }
             Ok(_) => {}
             Err(_) => silent = true,
         }
     }
-    let task = shown(task);
     Err(if silent {
-        let message = format!("task {task}: a backend that may have it does not answer");
+        let message = format!("task {}: a backend that may have it does not answer", shown(task));
         RpcError::new(codes::INTERNAL_ERROR, message)
             .with_data(json!({"category": "unavailable"}).to_string())
     } else {
-        RpcError::new(codes::INVALID_PARAMS, format!("Task not found: {task}"))
+        not_found(task)
     })
 }
 
 /// Handles `tasks/list`: the tasks of one backend after those of the other, each page as its backend wrote
 /// it.
-pub async fn list(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer {
-    let snapshot = engine.snapshot();
-    let backends = snapshot
-        .declared_capabilities(caller.identity)
+pub async fn list(context: CallContext<'_>, params: &RawValue) -> Answer {
+    let unknown = || Answer::error(&RpcError::method_not_found(methods::TASKS_LIST));
+    let backends = context
+        .snapshot
+        .declared_capabilities(context.caller.principal.identity)
         .filter(|(_, capabilities)| capabilities.lists_tasks());
-    let backends: Vec<Arc<str>> = backends.map(|(name, _)| Arc::clone(name)).collect();
+    let backends: Vec<&Arc<str>> = backends.map(|(name, _)| name).collect();
     if backends.is_empty() {
-        return Answer::error(&RpcError::method_not_found(methods::TASKS_LIST));
+        return unknown();
     }
     let params = match Object::parse(params) {
         Ok(params) => params,
@@ -163,27 +164,28 @@ pub async fn list(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer
         },
     };
     let first = start.as_ref().map(|start| start.server.as_str()).unwrap_or_default();
-    let at = backends.partition_point(|backend| &**backend < first);
+    let at = backends.partition_point(|backend| &***backend < first);
     let mut left = backends.get(at..).unwrap_or_default();
-    let mut failure = None;
+    let (mut failure, mut all_denied) = (None, !left.is_empty());
     while let Some((backend, after)) = left.split_first() {
         left = after;
-        let own = start.as_ref().filter(|start| *start.server == **backend);
+        let own = start.as_ref().filter(|start| *start.server == ***backend);
         let own = own.and_then(|start| start.cursor.as_deref());
-        match page(engine, &snapshot, caller, backend, &params, own).await {
+        let Ok(answer) = page(context, backend, &params, own).await else { continue };
+        all_denied = false;
+        match answer {
             Ok(Response { outcome: RpcOutcome::Result(page), era }) => {
-                let next = left.first().map(AsRef::as_ref);
-                return Answer {
-                    outcome: Ok(paged(&snapshot, caller, backend, page, next)),
-                    era,
-                    pending: None,
-                };
+                let next = left.first().map(|next| &***next);
+                return Answer { outcome: Ok(paged(context, backend, page, next)), era, pending: None };
             }
             // The backend refuses its own cursor, which may have expired.
             Ok(answer) if own.is_some() => return Answer::relayed(backend, answer),
             Ok(_) => tracing::warn!(%backend, "the backend refuses to list its tasks"),
             Err(error) => failure = Some(Answer::unanswered(backend, &error)),
         }
+    }
+    if all_denied {
+        return unknown();
     }
     // A client that has got some pages gets an end of the list, not an error for the backends that cannot be
     // listed.
@@ -192,43 +194,35 @@ pub async fn list(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer
 }
 
 async fn page(
-    engine: &Engine,
-    snapshot: &Snapshot,
-    caller: &Caller,
-    backend: &str,
+    context: CallContext<'_>,
+    backend: &Arc<str>,
     params: &Object<'_>,
     cursor: Option<&str>,
-) -> Result<Response, CallError> {
+) -> Result<Result<Response, CallError>, Denied> {
     let mut edit = params.edit();
     match cursor {
         Some(cursor) => _ = edit.set("cursor", text::quoted(cursor)),
         None => _ = edit.remove("cursor"),
     }
-    let params =
-        edit.finish().into_raw().map_err(|error| CallError::Protocol { reason: error.to_string() })?;
-    let deadline = TASK_LOOKUP_TIMEOUT.min(snapshot.tool_timeout(backend));
-    let target = Target {
-        backend,
-        method: methods::TASKS_LIST,
-        subject: None,
-        param_headers: Vec::new(),
-        deadline,
-        idempotent: true,
-    };
-    request::send(snapshot, caller, engine.metrics(), target, &params).await
+    let mut target = BackendTarget::read(context.snapshot, backend, methods::TASKS_LIST, Item::Backend);
+    target.deadline = TASK_LOOKUP_TIMEOUT.min(target.deadline);
+    let call = call::authorize(context, context.start_record(Origin::Client), target, None)?;
+    Ok(match edit.finish().into_raw() {
+        Ok(params) => call.call(&params).await,
+        Err(error) => Err(CallError::Protocol { reason: error.to_string() }),
+    })
 }
 
 /// Replaces the cursor of a backend's page with one of vmcp's own; `next` is the backend that comes after it.
 fn paged(
-    snapshot: &Snapshot,
-    caller: &Caller,
+    context: CallContext<'_>,
     backend: &Arc<str>,
     page: vmcp_wire::payload::Payload,
     next: Option<&str>,
 ) -> vmcp_wire::payload::Payload {
     let Ok(object) = Object::parse(&page) else { return page };
     for task in tasks::listed(&object) {
-        snapshot.tasks.learn(caller.identity, &task, backend);
+        context.snapshot.tasks.learn(context.caller.principal.identity, &task, backend);
     }
     let cursor = match object.get_str(NEXT_CURSOR) {
         Some(own) => Some(TaskCursor { server: backend.to_string(), cursor: Some(own.into_owned()) }),

@@ -1,31 +1,56 @@
-//! `tools/call`: dispatches to an own tool or to a backend's tool.
+//! `tools/call`, of an own tool or a backend's; and [`Tools`], the same for code of vmcp's own.
+
+mod in_process;
 
 use serde_json::value::RawValue;
+use vmcp_model::catalog::CatalogTool;
 
 use super::answer::Answer;
-use super::backend::tool_call;
-use super::caller::Caller;
+use super::call::{self, Denied};
+use super::caller::CallContext;
 use super::own_tools;
+use super::router::{self, Target};
 use super::subject::{Subject, shown};
-use crate::engine::Engine;
+use crate::telemetry::calls::Origin;
 
-/// Handles `tools/call`, of an own tool or a backend's. `params` as the client sent them.
-pub async fn call_tool(engine: &Engine, caller: &Caller, params: &RawValue) -> Answer {
-    let params = match Subject::parse(params, "name") {
-        Ok(params) => params,
+pub use in_process::{ToolResult, Tools};
+
+/// Handles `tools/call`. `params` as the client sent them.
+pub async fn call_tool(context: CallContext<'_>, params: &RawValue) -> Answer {
+    let Subject { object, subject } = match Subject::parse(params, "name") {
+        Ok(parsed) => parsed,
         Err(error) => return Answer::error(&error),
     };
-    let snapshot = engine.snapshot();
-    let view = snapshot.view(caller.identity);
-    if let Some(tool) = own_tools::called(&snapshot, view, &params.subject) {
-        return own_tools::run(engine, &snapshot, caller, tool, &params.object).await;
-    }
-    let Some(tool) = view.tool(&params.subject) else {
-        return Answer::invalid(format!("Unknown tool: {}", shown(&params.subject)));
+    let unknown = || Answer::invalid(format!("Unknown tool: {}", shown(&subject)));
+    let target = match router::tool(context, &subject) {
+        Some(Target::Optim(tool)) => return own_tools::run(context, tool, &object).await,
+        Some(Target::Backend(target)) => target,
+        None => return unknown(),
     };
-    let deadline = snapshot.tool_timeout(&tool.backend);
-    match tool_call::call_tool(&snapshot, caller, engine.metrics(), tool, &params.object, deadline).await {
-        Ok(response) => Answer::relayed(&tool.backend, response),
-        Err(error) => Answer::own(own_tools::failed_call(tool, &error)),
+    let (backend, tool) = (target.backend, target.item.tool());
+    let record = context.start_record(Origin::Client);
+    let call = match call::authorize(context, record, target, object.text("arguments")) {
+        Ok(call) => call,
+        Err(Denied) => return unknown(),
+    };
+    match call.call(params).await {
+        Ok(response) => Answer::relayed(backend, response),
+        Err(error) => match tool {
+            Some(tool) => Answer::own(own_tools::failed_call(tool, &error)),
+            None => Answer::unanswered(backend, &error),
+        },
     }
+}
+
+/// Checks arguments against the tool's input schema. The error lists the violations, for a model to read.
+pub(super) async fn check_arguments(
+    context: CallContext<'_>,
+    tool: &CatalogTool,
+    arguments: &RawValue,
+) -> Result<(), String> {
+    let schema = tool.definition.input_schema.as_deref();
+    context.snapshot.check(tool).check(&tool.name, schema, arguments).map_err(|violations| {
+        context.engine.metrics().schema_rejections.inc();
+        format!("parameters do not fit the schema of {}: {violations}", tool.name)
+    })
 }

@@ -3,16 +3,16 @@
 //! Cardinality is bounded: backend names come from the configuration, all other label values are fixed words.
 //! No text of a client is ever a label. The encoder appends `_total` to counters.
 
-use std::collections::HashMap;
-use std::time::Duration;
+mod calls;
 
-use arc_swap::ArcSwap;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use calls::BackendCalls;
 
 /// Upper bounds of every duration histogram, in seconds. They begin below a millisecond because find_tool and
 /// the relay live there.
@@ -22,9 +22,6 @@ const SECONDS: [f64; 16] =
 const RESULTS: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 50.0];
 /// Upper bounds of a percentage; most savings lie above 90.
 const PERCENT: [f64; 9] = [0.0, 25.0, 50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 100.0];
-
-/// The outcome of a call that went well.
-const OK: &str = "ok";
 
 /// Labels of metrics by backend.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -38,7 +35,7 @@ pub struct BackendLabels {
 pub struct CallLabels {
     /// The backend's configured name.
     pub backend: String,
-    /// `ok`, `tool_error`, `rpc_error`, or the category of the `CallError`.
+    /// `ok`, `tool_error`, `rpc_error`, `denied`, `cancelled`, or the category of the `CallError`.
     pub outcome: &'static str,
 }
 
@@ -78,7 +75,7 @@ macro_rules! metrics {
         #[derive(Debug)]
         pub struct Metrics {
             registry: Registry,
-            calls: ArcSwap<HashMap<String, BackendCalls>>,
+            calls: BackendCalls,
             $(#[doc = $help] pub $field: $type,)*
         }
 
@@ -90,7 +87,7 @@ macro_rules! metrics {
                     let $field: $type = $make;
                     registry.register($name, $help.trim().trim_end_matches('.'), $field.clone());
                 )*
-                Metrics { registry, calls: ArcSwap::default(), $($field,)* }
+                Metrics { registry, calls: BackendCalls::default(), $($field,)* }
             }
         }
     };
@@ -130,9 +127,9 @@ metrics! {
     embedding_cache_misses: Counter = "vmcp_embedding_cache_misses", Counter::default();
     /// Time from the first catalog to vectors for all of it, in seconds.
     embedding_cold_start: Histogram = "vmcp_embedding_cold_start_seconds", Histogram::new(SECONDS);
-    /// Requests sent to backends, by how they ended.
+    /// Calls to backends, by how they ended.
     backend_calls: Family<CallLabels, Counter> = "vmcp_backend_calls", Family::default();
-    /// Duration of a request to a backend, in seconds.
+    /// Time that a backend took for a call, in seconds.
     backend_duration: Family<BackendLabels, Histogram, fn() -> Histogram> =
         "vmcp_backend_call_duration_seconds", Family::new_with_constructor(|| Histogram::new(SECONDS));
     /// 1 if a backend is connected, else 0.
@@ -159,42 +156,7 @@ metrics! {
     config_reloads: Family<ReloadLabels, Counter> = "vmcp_config_reloads", Family::default();
 }
 
-/// The metrics of one backend, looked up once.
-#[derive(Clone, Debug)]
-struct BackendCalls {
-    duration: Histogram,
-    ok: Counter,
-}
-
 impl Metrics {
-    /// Counts a call to a backend.
-    pub fn count_call(&self, backend: &str, outcome: &'static str, duration: Duration) {
-        let known = self.calls.load();
-        let calls = known.get(backend).cloned().unwrap_or_else(|| self.calls_of(backend));
-        calls.duration.observe(duration.as_secs_f64());
-        if outcome == OK {
-            calls.ok.inc();
-        } else {
-            let labels = CallLabels { backend: backend.to_owned(), outcome };
-            self.backend_calls.get_or_create(&labels).inc();
-        }
-    }
-
-    fn calls_of(&self, backend: &str) -> BackendCalls {
-        let labels = BackendLabels { backend: backend.to_owned() };
-        let ok = CallLabels { backend: backend.to_owned(), outcome: OK };
-        let calls = BackendCalls {
-            duration: self.backend_duration.get_or_create_owned(&labels),
-            ok: self.backend_calls.get_or_create_owned(&ok),
-        };
-        self.calls.rcu(|all| {
-            let mut all = HashMap::clone(all);
-            all.insert(backend.to_owned(), calls.clone());
-            all
-        });
-        calls
-    }
-
     /// The metrics in OpenMetrics text format, for `GET /metrics`.
     pub fn encode(&self) -> String {
         let mut out = String::new();

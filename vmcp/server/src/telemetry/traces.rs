@@ -19,6 +19,7 @@ use tracing_subscriber::registry::LookupSpan;
 use vmcp_wire::meta::Trace;
 
 use super::TelemetryError;
+use super::calls::{CallObserver, CallRecord, Outcome};
 use super::logs::BACKENDS;
 
 /// A W3C trace context that owns its parts.
@@ -107,6 +108,29 @@ pub fn outgoing(span: &Span, caller: &TraceContext) -> TraceContext {
         TraceContextPropagator::new().inject_context(&span.context(), &mut OutgoingContext(&mut context));
     }
     context
+}
+
+/// Returns the trace id of a context.
+pub fn trace_id(context: &TraceContext) -> Option<[u8; 16]> {
+    let mut id = [0; 16];
+    let digits = context.traceparent.as_deref()?.split('-').nth(1)?;
+    hex::decode_to_slice(digits, &mut id).ok().map(|()| id)
+}
+
+/// Writes the end of each call into its span.
+#[derive(Debug)]
+pub(super) struct CallSpans;
+
+impl CallObserver for CallSpans {
+    fn observe(&self, record: &CallRecord) {
+        if record.span.is_disabled() {
+            return;
+        }
+        record.span.record("outcome", record.outcome.label());
+        if !matches!(record.outcome, Outcome::Ok | Outcome::Cancelled) {
+            record.span.record("otel.status_code", "ERROR");
+        }
+    }
 }
 
 struct IncomingContext<'a>(&'a TraceContext);

@@ -15,12 +15,12 @@ use vmcp_config::Config;
 use vmcp_config::status::EmbeddingState;
 
 use super::call_failure::CallFailure;
+use crate::access::identity::Identity;
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{notes, progress};
 use crate::edge::port::admin::{self, Admin};
 use crate::engine::{Engine, Options};
-use crate::identity::Identity;
-use crate::route::{self, Caller};
+use crate::route::{self, CallContext, Caller};
 
 /// Interval at which the engine is asked whether it is ready.
 const READINESS_POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -123,7 +123,9 @@ impl InProcessEngine {
     /// Calls a tool; returns its `CallToolResult`.
     pub(super) async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
         let params = serde_json::value::to_raw_value(&json!({ "name": tool, "arguments": arguments }))?;
-        match route::call_tool(&self.engine, &Caller::default(), &params).await.outcome {
+        let (snapshot, caller) = (self.engine.snapshot(), Caller::default());
+        let context = CallContext { engine: &self.engine, snapshot: &snapshot, caller: &caller };
+        match route::call_tool(context, &params).await.outcome {
             Ok(result) => Ok(serde_json::from_str(result.get())?),
             Err(error) => Err(CallFailure::of_protocol(&serde_json::from_str(error.get())?)),
         }

@@ -20,9 +20,9 @@ use vmcp_config::Secret;
 use vmcp_config::status::{self, BackendState, StatusReport};
 use vmcp_wire::lists::pages::List;
 
+use crate::access::identity::Identity;
 use crate::config_file::watch::ConfigWatch;
 use crate::engine::Engine;
-use crate::identity::Identity;
 use crate::optim::names::NameStyle;
 
 const UNAUTHORIZED_TEXT: &str = "this needs one of server.adminTokens as bearer token (of a bridge: --admin-token-file); \

@@ -15,9 +15,8 @@ use vmcp_json::text;
 
 use super::mailbox::Mailbox;
 use super::server_push::ServerPush;
-use super::subscriptions::resource;
 use super::topics::{Topic, TopicKind};
-use crate::route::{Caller, tasks};
+use crate::route::{CallContext, Caller, subscriptions, tasks};
 
 /// Key of the resource URIs in the filter.
 const RESOURCES_KEY: &str = "resourceSubscriptions";
@@ -99,26 +98,29 @@ pub(crate) async fn accept(
     wanted: ListenFilter,
 ) -> ListenFilter {
     let snapshot = push.engine.snapshot();
-    let (snapshot, topics) = (&*snapshot, &push.router.topics);
+    let context = CallContext { engine: &push.engine, snapshot: &snapshot, caller: &caller };
+    let topics = &push.router.topics;
+    let reserve = |kind, backend: &Arc<str>, name: &str| {
+        let topic = Topic { kind, backend: Arc::clone(backend), name: name.into() };
+        topics.reserve(&mailbox, topic, caller.principal).ok().flatten()
+    };
     let resources = join_all(wanted.resources.into_iter().map(async |uri| {
-        let (topic, backend) = resource(snapshot, caller.identity, &uri)?;
-        let reservation = topics.reserve(&mailbox, topic).ok()??;
-        match timeout(CONFIRM_TIMEOUT, backend.subscribe(&uri)).await {
-            Ok(Ok(RpcOutcome::Result(_))) => {
+        let (backend, call) = subscriptions::resource(context, &uri)?;
+        let reservation = reserve(TopicKind::Resource, backend, &uri)?;
+        match timeout(CONFIRM_TIMEOUT, call.subscribe()).await {
+            Ok(Ok((backend, RpcOutcome::Result(_)))) => {
                 reservation.confirm(backend.clone());
                 Some(uri)
             }
-            Ok(Ok(RpcOutcome::Error(_)) | Err(_)) | Err(_) => None,
+            Ok(Ok((_, RpcOutcome::Error(_))) | Err(_)) | Err(_) => None,
         }
     }));
     let tasks = wanted.tasks.into_iter().map(async |id| {
-        let home =
-            timeout(CONFIRM_TIMEOUT, tasks::find_owner(&push.engine, &caller, &id)).await.ok()?.ok()?;
-        let backend = snapshot.backends.get(&home.backend)?;
-        let topic = Topic { kind: TopicKind::Task, backend: home.backend, name: (&*id).into() };
-        let reservation = topics.reserve(&mailbox, topic).ok()??;
-        backend.watch_task(&id).ok()?;
-        reservation.confirm(backend.clone());
+        let owner = timeout(CONFIRM_TIMEOUT, tasks::find_owner(context, &id)).await.ok()?.ok()?;
+        let call = subscriptions::task(context, &owner.backend, &id)?;
+        let reservation = reserve(TopicKind::Task, &owner.backend, &id)?;
+        let backend = call.watch_task().ok()?.clone();
+        reservation.confirm(backend);
         Some(id)
     });
     let tasks = stream::iter(tasks).buffered(MAX_CONCURRENT_LOOKUPS).collect::<Vec<_>>();

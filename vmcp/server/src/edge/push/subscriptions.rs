@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use vmcp_backend::{Backend, RpcOutcome};
+use vmcp_backend::RpcOutcome;
 use vmcp_json::object::Object;
 use vmcp_json::text::empty_object;
 use vmcp_wire::codes;
@@ -13,39 +13,45 @@ use vmcp_wire::rpc::RpcError;
 use super::server_push::ServerPush;
 use super::topics::{Topic, TopicKind};
 use crate::edge::session::peer::Peer;
-use crate::engine::Snapshot;
-use crate::identity::Identity;
-use crate::route::Answer;
+use crate::route::{self, Answer, CallContext};
+use crate::telemetry::calls::Outcome;
 
 /// Handles `resources/subscribe`: subscribes the session at the backend and registers it. A second
 /// subscription to the same URI is answered without asking the backend.
-pub(crate) async fn subscribe(push: &ServerPush, peer: &Peer, params: &Object<'_>) -> Answer {
+pub(crate) async fn subscribe(
+    push: &ServerPush,
+    peer: &Peer,
+    context: CallContext<'_>,
+    params: &Object<'_>,
+) -> Answer {
     let (Some(session), Some(uri)) = (peer.session, params.get_str("uri")) else { return no_uri() };
-    let snapshot = push.engine.snapshot();
-    let Some((topic, backend)) = resource(&snapshot, peer.identity, &uri) else {
+    let Some((backend, call)) = route::subscriptions::resource(context, &uri) else {
         let error = RpcError::resource_not_found(&uri, Era::Legacy).to_json();
         let error = RawValue::from_string(error).unwrap_or_default();
         return Answer { outcome: Err(error.into()), era: Era::Legacy, pending: None };
     };
+    let topic = Topic { kind: TopicKind::Resource, backend: Arc::clone(backend), name: (&*uri).into() };
     let registered = push.router.register(session, peer.expires, *push.engine.generations().borrow());
-    let answer = match push.router.topics.reserve(&registered.mailbox, topic) {
-        Ok(None) => Answer::own(empty_object().to_owned()),
-        Ok(Some(reservation)) => match backend.subscribe(&uri).await {
-            Ok(outcome) => {
-                if matches!(outcome, RpcOutcome::Result(_)) {
-                    reservation.confirm(backend.clone());
-                }
+    let answer = match push.router.topics.reserve(&registered.mailbox, topic, context.caller.principal) {
+        Ok(None) => {
+            call.settle(Outcome::Ok);
+            Answer::own(empty_object().to_owned())
+        }
+        Ok(Some(reservation)) => match call.subscribe().await {
+            Ok((backend, RpcOutcome::Result(_))) => {
+                reservation.confirm(backend.clone());
                 // An empty result is the same in both eras; an own one needs no translation.
-                match outcome {
-                    RpcOutcome::Result(_) => Answer::own(empty_object().to_owned()),
-                    RpcOutcome::Error(error) => {
-                        Answer { outcome: Err(error), era: Era::Legacy, pending: None }
-                    }
-                }
+                Answer::own(empty_object().to_owned())
             }
-            Err(error) => Answer::unanswered(backend.name(), &error),
+            Ok((_, RpcOutcome::Error(error))) => {
+                Answer { outcome: Err(error), era: Era::Legacy, pending: None }
+            }
+            Err(error) => Answer::unanswered(backend, &error),
         },
-        Err(full) => Answer::error(&RpcError::new(codes::INVALID_REQUEST, full.to_string())),
+        Err(full) => {
+            call.settle(Outcome::ToolError);
+            Answer::error(&RpcError::new(codes::INVALID_REQUEST, full.to_string()))
+        }
     };
     // The session may have been ended while the backend confirmed.
     push.release_if_ended(session);
@@ -72,15 +78,4 @@ pub(crate) fn unsubscribe(push: &ServerPush, peer: &Peer, params: &Object<'_>) -
 
 fn no_uri() -> Answer {
     Answer::error(&RpcError::new(codes::INVALID_PARAMS, "`params.uri` must be a string"))
-}
-
-/// Returns the topic and the backend of a resource that `identity` may see.
-pub(crate) fn resource<'a>(
-    snapshot: &'a Snapshot,
-    identity: Identity,
-    uri: &str,
-) -> Option<(Topic, &'a Backend)> {
-    let resource = snapshot.view(identity).resource(uri)?;
-    let (name, backend) = snapshot.backends.get_key_value(resource.backend())?;
-    Some((Topic { kind: TopicKind::Resource, backend: Arc::clone(name), name: uri.into() }, backend))
 }

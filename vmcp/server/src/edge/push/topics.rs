@@ -11,6 +11,7 @@ use std::sync::Arc;
 use vmcp_backend::Backend;
 
 use super::mailbox::Mailbox;
+use crate::access::identity::Principal;
 
 /// Subscriptions of one client; one more is refused.
 const MAX_PER_CLIENT: usize = 1000;
@@ -50,6 +51,8 @@ impl Topic {
 #[derive(Debug, Clone)]
 pub(crate) struct Subscriber {
     pub(crate) mailbox: Arc<Mailbox>,
+    /// The caller that subscribed, whose right is asked again when the subscription moves.
+    pub(crate) principal: Principal,
     /// The backend that counts this subscription; `None` until the backend has confirmed it.
     pub(crate) counted_at: Option<Backend>,
     /// Tells this subscription from a later one of the same client to the same topic.
@@ -85,6 +88,7 @@ impl TopicRegistry {
         self: &Arc<Self>,
         mailbox: &Arc<Mailbox>,
         topic: Topic,
+        principal: Principal,
     ) -> Result<Option<Reservation>, SubscriptionLimit> {
         let mut state = self.lock();
         let own = state.of_mailbox.get(&mailbox.number).map_or(&[][..], Vec::as_slice);
@@ -100,7 +104,7 @@ impl TopicRegistry {
         state.last_serial += 1;
         let serial = state.last_serial;
         state.of_mailbox.entry(mailbox.number).or_default().push(topic.clone());
-        let subscriber = Subscriber { mailbox: Arc::clone(mailbox), counted_at: None, serial };
+        let subscriber = Subscriber { mailbox: Arc::clone(mailbox), principal, counted_at: None, serial };
         state.subscribers.entry(topic.clone()).or_default().push(subscriber);
         Ok(Some(Reservation { topics: Arc::clone(self), topic, number: mailbox.number, serial }))
     }
@@ -231,10 +235,10 @@ mod tests {
     fn a_reservation_that_comes_to_nothing_leaves_nothing() {
         let topics = Arc::<TopicRegistry>::default();
         let (one, other) = (mailbox(1), mailbox(2));
-        let reserved = topics.reserve(&one, topic("a")).unwrap();
+        let reserved = topics.reserve(&one, topic("a"), Principal::default()).unwrap();
         assert!(reserved.is_some());
-        assert!(topics.reserve(&one, topic("a")).unwrap().is_none(), "only once");
-        let second = topics.reserve(&other, topic("a")).unwrap();
+        assert!(topics.reserve(&one, topic("a"), Principal::default()).unwrap().is_none(), "only once");
+        let second = topics.reserve(&other, topic("a"), Principal::default()).unwrap();
         assert_eq!(topics.subscribers(&topic("a")).len(), 2);
         drop(reserved);
         assert_eq!(topics.subscribers(&topic("a")).len(), 1);
@@ -249,10 +253,13 @@ mod tests {
         let topics = Arc::<TopicRegistry>::default();
         let greedy = mailbox(1);
         let taken: Vec<_> = (0..MAX_PER_CLIENT)
-            .filter_map(|n| topics.reserve(&greedy, topic(&n.to_string())).unwrap())
+            .filter_map(|n| topics.reserve(&greedy, topic(&n.to_string()), Principal::default()).unwrap())
             .collect();
         assert_eq!(taken.len(), MAX_PER_CLIENT);
-        assert_eq!(topics.reserve(&greedy, topic("x")).unwrap_err(), SubscriptionLimit::OfClient);
-        assert!(topics.reserve(&mailbox(2), topic("x")).unwrap().is_some());
+        assert_eq!(
+            topics.reserve(&greedy, topic("x"), Principal::default()).unwrap_err(),
+            SubscriptionLimit::OfClient
+        );
+        assert!(topics.reserve(&mailbox(2), topic("x"), Principal::default()).unwrap().is_some());
     }
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream;
-use vmcp_backend::RpcOutcome;
+use vmcp_backend::{Backend, RpcOutcome};
 
 use super::server_push::ServerPush;
-use super::topics::TopicKind;
+use super::topics::{Topic, TopicKind};
 use crate::edge::session::random;
+use crate::route::{CallContext, Caller, subscriptions};
 
 /// Interval at which expired sessions are removed.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
@@ -43,7 +44,8 @@ pub(crate) async fn run(push: Weak<ServerPush>) {
 /// Moves subscriptions, and the registrations of sessions, to the backends of the present configuration. A
 /// subscription whose new backend refuses it is removed.
 async fn renew(push: &ServerPush) {
-    let backends = Arc::clone(&push.engine.snapshot().backends);
+    let snapshot = push.engine.snapshot();
+    let backends = Arc::clone(&snapshot.backends);
     for registered in push.router.sessions.all() {
         registered.announce_listening(&backends);
         if let Some(level) = registered.level() {
@@ -54,18 +56,30 @@ async fn renew(push: &ServerPush) {
     let outdated = topics.outdated(|topic, old| backends.get(&topic.backend).is_some_and(|new| new.is(old)));
     stream::iter(outdated)
         .for_each_concurrent(MAX_CONCURRENT_RENEWALS, async |(topic, subscriber)| {
-            let renewed = match (backends.get(&topic.backend), topic.kind) {
-                (None, _) => None,
-                (Some(new), TopicKind::Resource) => {
-                    let outcome = new.subscribe(&topic.name).await;
-                    matches!(outcome, Ok(RpcOutcome::Result(_))).then_some(new)
-                }
-                (Some(new), TopicKind::Task) => new.watch_task(&topic.name).ok().map(|()| new),
-            };
+            let caller = Caller { principal: subscriber.principal, ..Caller::default() };
+            let context = CallContext { engine: &push.engine, snapshot: &snapshot, caller: &caller };
+            let renewed =
+                if backends.contains_key(&topic.backend) { subscribe(context, &topic).await } else { None };
             match renewed {
-                Some(new) => topics.recount(&topic, &subscriber, new.clone()),
+                Some(new) => topics.recount(&topic, &subscriber, new),
                 None => topics.remove(subscriber.mailbox.number, &topic),
             }
         })
         .await;
+}
+
+/// Subscribes to a topic at the present backend of its name; `None` if there is none, or it or a policy
+/// refuses.
+async fn subscribe(context: CallContext<'_>, topic: &Topic) -> Option<Backend> {
+    match topic.kind {
+        TopicKind::Resource => {
+            let call = subscriptions::resource_of(context, &topic.backend, &topic.name)?;
+            let (backend, outcome) = call.subscribe().await.ok()?;
+            matches!(outcome, RpcOutcome::Result(_)).then(|| backend.clone())
+        }
+        TopicKind::Task => {
+            let call = subscriptions::task(context, &topic.backend, &topic.name)?;
+            call.watch_task().ok().cloned()
+        }
+    }
 }

@@ -106,7 +106,7 @@ impl Conversation {
             facts.capabilities = None;
         }
         let caller = Caller {
-            identity: peer.identity,
+            principal: peer.identity.into(),
             era: peer.era,
             client: facts,
             trace,

@@ -23,11 +23,11 @@ use super::edge::Edge;
 use super::encoded_response::EncodedResponse;
 use super::in_flight::MAX_REQUESTS_PER_SESSION;
 use super::{handshake, lists, log_level};
+use crate::access::identity::Identity;
 use crate::edge::push::subscriptions;
 use crate::edge::session::peer::Peer;
 use crate::edge::session::random::{now, random};
-use crate::identity::Identity;
-use crate::route::{self, Answer, Caller};
+use crate::route::{self, Answer, CallContext, Caller};
 use crate::telemetry::traces;
 
 /// Lifetime of a sealed `requestState`, in seconds: the time a client has to answer the backend's questions.
@@ -100,6 +100,8 @@ async fn handle(
     let carried = continues.as_ref().and_then(|relayed| with_backend_state(params, relayed));
     let raw = carried.as_deref().or(request.params).unwrap_or(&none);
     let has_tasks = peer.revision >= Revision::V2025_11_25;
+    let snapshot = edge.engine.snapshot();
+    let context = CallContext { engine: &edge.engine, snapshot: &snapshot, caller };
     let answer = match method {
         methods::PING => return EncodedResponse::ok(rpc::response(request.id, "{}")),
         methods::DISCOVER => {
@@ -108,20 +110,19 @@ async fn handle(
                 JsonRope::from(handshake::discover(edge, peer.identity)),
             ));
         }
-        methods::TOOLS_CALL => route::call_tool(&edge.engine, caller, raw).await,
-        methods::RESOURCES_READ => route::read_resource(&edge.engine, caller, raw).await,
-        methods::PROMPTS_GET => route::get_prompt(&edge.engine, caller, raw).await,
-        methods::SUBSCRIBE => subscriptions::subscribe(&edge.push, peer, &params.object).await,
+        methods::TOOLS_CALL => route::call_tool(context, raw).await,
+        methods::RESOURCES_READ => route::read_resource(context, raw).await,
+        methods::PROMPTS_GET => route::get_prompt(context, raw).await,
+        methods::SUBSCRIBE => subscriptions::subscribe(&edge.push, peer, context, &params.object).await,
         methods::UNSUBSCRIBE => subscriptions::unsubscribe(&edge.push, peer, &params.object),
         methods::SET_LEVEL => log_level::set_level(edge, peer, &params.object),
-        methods::COMPLETE => route::complete(&edge.engine, caller, raw).await,
-        methods::TASKS_GET | methods::TASKS_RESULT | methods::TASKS_UPDATE | methods::TASKS_CANCEL
-            if has_tasks =>
-        {
-            route::tasks::relay(&edge.engine, caller, method, raw).await
-        }
-        methods::TASKS_LIST if has_tasks => route::tasks::list(&edge.engine, caller, raw).await,
-        _ => route::extensions::relay(&edge.engine, caller, method, raw).await,
+        methods::COMPLETE => route::complete(context, raw).await,
+        methods::TASKS_GET if has_tasks => route::tasks::relay(context, methods::TASKS_GET, raw).await,
+        methods::TASKS_RESULT if has_tasks => route::tasks::relay(context, methods::TASKS_RESULT, raw).await,
+        methods::TASKS_UPDATE if has_tasks => route::tasks::relay(context, methods::TASKS_UPDATE, raw).await,
+        methods::TASKS_CANCEL if has_tasks => route::tasks::relay(context, methods::TASKS_CANCEL, raw).await,
+        methods::TASKS_LIST if has_tasks => route::tasks::list(context, raw).await,
+        _ => route::extensions::relay(context, method, raw).await,
     };
     encode(edge, peer, request, params, &answer)
 }

@@ -10,9 +10,9 @@ use vmcp_wire::sealed::session::Session;
 use vmcp_wire::translate::{Hints, Scope};
 
 use super::edge::Edge;
+use crate::access::identity::Identity;
 use crate::edge::session::sessions;
 use crate::engine::Snapshot;
-use crate::identity::Identity;
 
 /// Cache hints of `server/discover`. The introduction changes with the capabilities of the backends, which is
 /// seldom.

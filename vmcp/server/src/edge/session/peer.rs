@@ -9,7 +9,7 @@ use vmcp_wire::headers::Modern;
 use vmcp_wire::level::Level;
 
 use super::sessions::OpenedSession;
-use crate::identity::Identity;
+use crate::access::identity::Identity;
 use crate::optim::names::NameStyle;
 
 /// Parts of the names of clients that refuse a whole server over a dot in one tool's name: Claude Desktop,

@@ -15,7 +15,7 @@ use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::sealed::{session::Session, session::SessionError};
 
 use super::random::{now, random};
-use crate::identity::Identity;
+use crate::access::identity::Identity;
 
 /// Lifetime of a session, in seconds. A client whose session expired opens another without its user noticing.
 const LIFETIME_SECS: u64 = 24 * 60 * 60;

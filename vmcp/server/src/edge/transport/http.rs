@@ -29,6 +29,7 @@ use vmcp_wire::sealed::session::Session;
 use vmcp_wire::{codes, methods};
 
 use super::trace;
+use crate::access::identity::Identity;
 use crate::edge::push::streams;
 use crate::edge::request::conversation::Conversation;
 use crate::edge::request::edge::Edge;
@@ -37,7 +38,6 @@ use crate::edge::request::handshake;
 use crate::edge::session::peer::Peer;
 use crate::edge::session::sessions::OpenedSession;
 use crate::engine::{Engine, Snapshot};
-use crate::identity::Identity;
 use guard::HostGuard;
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);

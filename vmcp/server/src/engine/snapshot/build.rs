@@ -13,7 +13,7 @@ use super::Snapshot;
 use super::declarations::{BackendDeclarations, BackendListings};
 use super::index_document::document;
 use super::view::View;
-use crate::identity::Identity;
+use crate::access::identity::Identity;
 use crate::schema::ArgumentCheck;
 
 /// Builds the snapshot that follows `before`; its generation is set when it is published. `model` is the
@@ -37,6 +37,7 @@ pub(in crate::engine) fn snapshot(
         index: Arc::new(Index::new(&documents)),
         checks: Arc::new(checks(before, &catalog)),
         anonymous: Arc::new(anonymous),
+        policy: Arc::clone(&before.policy),
         backends: Arc::clone(&before.backends),
         declarations: Arc::new(BackendDeclarations::new(&listings, &config)),
         tasks: Arc::clone(&before.tasks),

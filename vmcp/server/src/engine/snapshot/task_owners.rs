@@ -5,7 +5,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::identity::Identity;
+use crate::access::identity::Identity;
 
 /// Most tasks in the map; beyond it the oldest is dropped (FIFO), and found again by asking.
 const MAX_TASKS: usize = 10_000;

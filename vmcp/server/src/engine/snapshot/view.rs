@@ -14,7 +14,7 @@ use vmcp_wire::translate::{Hints, Scope};
 
 use super::list::{ListEntry, PagedList};
 use super::user_interfaces::interfaces;
-use crate::identity::Identity;
+use crate::access::identity::Identity;
 use crate::optim::definitions::{Definition, definitions};
 use crate::optim::names::NameStyle;
 
@@ -196,8 +196,8 @@ impl View {
     }
 
     /// Returns the backend whose tool names a URI as its user interface.
-    pub fn interface(&self, uri: &str) -> Option<&str> {
-        self.interfaces.get(uri).map(AsRef::as_ref)
+    pub fn interface(&self, uri: &str) -> Option<&Arc<str>> {
+        self.interfaces.get(uri)
     }
 
     /// Returns the resource template with this URI template.

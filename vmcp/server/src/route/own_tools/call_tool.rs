@@ -1,11 +1,11 @@
-//! The handler of call_tool: finds the tool that the arguments name, checks its arguments against its schema,
-//! calls it at the one seam of tool calls, and shapes the answer.
+//! The handler of call_tool: finds the tool that the arguments name, asks the policy, checks the arguments
+//! against the tool's schema, calls the tool, and shapes the answer.
 //!
 //! The name may be the listed one, or with `server_name` the backend's own, in any letter case that is
 //! unambiguous. A tool outside of the caller's view is answered like one that does not exist. Failures are
 //! results with `isError`, which a model reads, not JSON-RPC errors.
 
-use std::time::Instant;
+use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use tracing::{Instrument, info_span};
@@ -14,46 +14,39 @@ use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::payload::Payload;
 
-use super::audit::AuditRecord;
 use super::response_limit;
 use super::tool_result::{self, CallFailure, Envelope, ErrorType};
-use crate::engine::{Engine, Snapshot, View};
+use crate::engine::{Snapshot, View};
 use crate::optim::call_arguments::{CallArguments, ResponseFormat};
 use crate::optim::names::{CALL_TOOL, NameStyle, OwnName, own_name};
 use crate::route::answer::Answer;
-use crate::route::backend::tool_call;
-use crate::route::caller::Caller;
+use crate::route::call::{self, Denied};
+use crate::route::caller::CallContext;
+use crate::route::router::BackendTarget;
+use crate::route::tools::check_arguments;
+use crate::telemetry::calls::{CallRecorder, Origin, Outcome};
 
 /// Calls the tool that the arguments name. `params` are those of the call of call_tool itself: its other keys
 /// (answers to a question of the backend, metadata) go on to the tool.
-pub(super) async fn run(
-    engine: &Engine,
-    snapshot: &Snapshot,
-    caller: &Caller,
-    params: &Object<'_>,
-    arguments: &RawValue,
-    record: &mut AuditRecord,
-) -> Answer {
-    let metrics = engine.metrics();
-    let started = Instant::now();
-    metrics.call_tool_requests.inc();
-    let span = info_span!("optimizer.call_tool", tool = tracing::field::Empty);
-    let answer = call(engine, snapshot, caller, params, arguments, record).instrument(span).await;
-    metrics.call_tool_duration.observe(started.elapsed().as_secs_f64());
-    if answer.outcome.as_ref().map_or(true, Payload::is_tool_error) {
-        metrics.call_tool_errors.inc();
-    }
-    answer
+pub(super) async fn run(context: CallContext<'_>, params: &Object<'_>, arguments: &RawValue) -> Answer {
+    let mut recorder = context.start_record(Origin::CallTool);
+    let span = info_span!(
+        "optimizer.call_tool",
+        tool = tracing::field::Empty,
+        outcome = tracing::field::Empty,
+        otel.status_code = tracing::field::Empty
+    );
+    recorder.record().span = span.clone();
+    call(context, params, arguments, recorder).instrument(span).await
 }
 
 async fn call(
-    engine: &Engine,
-    snapshot: &Snapshot,
-    caller: &Caller,
+    context: CallContext<'_>,
     params: &Object<'_>,
     arguments: &RawValue,
-    record: &mut AuditRecord,
+    recorder: CallRecorder,
 ) -> Answer {
+    let snapshot = context.snapshot;
     let config = &snapshot.config;
     let call = match CallArguments::parse(arguments, &config.optimizer.limits, config.proxy.max_tool_timeout)
     {
@@ -61,39 +54,53 @@ async fn call(
         Err(error) => {
             let own = NameStyle::Dotted.listed(CALL_TOOL);
             let failure = CallFailure::new(None, &own, ErrorType::InvalidInput, error.to_string());
+            recorder.settle(Outcome::ToolError);
             return Answer::own(failure.to_result());
         }
     };
-    let tool = match resolve(snapshot, snapshot.view(caller.identity), &call) {
+    let refuse = |failure: CallFailure<'_>| {
+        if failure.error_type == ErrorType::NotFound {
+            context.engine.metrics().call_tool_not_found.inc();
+        }
+        Answer::own(failure.to_result())
+    };
+    let tool = match resolve(snapshot, context.view(), &call) {
         Ok(tool) => tool,
         Err(failure) => {
-            if failure.error_type == ErrorType::NotFound {
-                engine.metrics().call_tool_not_found.inc();
-            }
-            return Answer::own(failure.to_result());
+            recorder.settle(Outcome::ToolError);
+            return refuse(failure);
         }
     };
     tracing::Span::current().record("tool", tool.name.as_str());
-    record.target = Some(tool.name.clone());
-
-    let schema = tool.definition.input_schema.as_deref();
-    if let Err(violations) = snapshot.check(tool).check(&tool.name, schema, &call.parameters) {
-        engine.metrics().schema_rejections.inc();
-        let message = format!("parameters do not fit the schema of {}: {violations}", tool.name);
+    let mut target = BackendTarget::tool(snapshot, tool);
+    target.deadline = call.timeout.unwrap_or(target.deadline);
+    // Before the schema is looked at: a denied tool must not be told from an unknown one by its violations.
+    let authorized = match call::authorize(context, recorder, target, Some(call.parameters.get())) {
+        Ok(authorized) => authorized,
+        Err(Denied) => return refuse(not_found(&call)),
+    };
+    if let Err(message) = check_arguments(context, tool, &call.parameters).await {
+        authorized.settle(Outcome::ToolError);
         return Answer::own(failure(tool, ErrorType::InvalidInput, message).to_result());
     }
 
     let mut edit = params.edit();
     edit.set("arguments", &*call.parameters);
     let Ok(params) = edit.finish().into_raw() else {
+        authorized.settle(Outcome::ToolError);
         return Answer::own(tool_result::error("unreadable parameters"));
     };
-    let params = Object::parse(&params).unwrap_or_default();
-    let deadline = call.timeout.unwrap_or_else(|| snapshot.tool_timeout(&tool.backend));
-    match tool_call::call_tool(snapshot, caller, engine.metrics(), tool, &params, deadline).await {
+    match authorized.call(&params).await {
         Ok(response) => shaped(snapshot, tool, call.format, response),
         Err(error) => Answer::own(tool_result::failed_call(tool, &error)),
     }
+}
+
+/// Returns the answer for a missing tool, and for one that the caller may not see or call: the text must not
+/// tell them apart.
+fn not_found(call: &CallArguments) -> CallFailure<'_> {
+    let error = format!("tool not found: {}", call.tool);
+    CallFailure::new(call.server.as_deref(), &call.tool, ErrorType::NotFound, error)
 }
 
 /// Returns the one tool that the arguments name within the caller's view.
@@ -101,12 +108,9 @@ fn resolve<'a>(
     snapshot: &'a Snapshot,
     view: &'a View,
     call: &'a CallArguments,
-) -> Result<&'a CatalogTool, CallFailure<'a>> {
+) -> Result<&'a Arc<CatalogTool>, CallFailure<'a>> {
     let server = call.server.as_deref();
     let fail = |kind, error: String| CallFailure::new(server, &call.tool, kind, error);
-    // Equal answers for a missing tool and for one that the caller may not see: the text must not tell them
-    // apart.
-    let not_found = || fail(ErrorType::NotFound, format!("tool not found: {}", call.tool));
     let meant = own_name(&call.tool);
     if matches!(meant, Some(OwnName::Reserved(_) | OwnName::Unknown)) {
         let error = "optimizer tools cannot be invoked through optim.call_tool";
@@ -130,7 +134,7 @@ fn resolve<'a>(
             let error = "optimizer tools cannot be invoked through optim.call_tool";
             Err(fail(ErrorType::InvalidInput, error.to_owned()))
         }
-        [] => Err(not_found()),
+        [] => Err(not_found(call)),
         several => {
             let names: Vec<_> = several.iter().map(|tool| tool.name.as_str()).collect();
             let error = format!("{} could be {}; use the exact name", call.tool, names.join(" or "));

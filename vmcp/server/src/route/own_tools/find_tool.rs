@@ -4,8 +4,6 @@
 //! A search without embeddings still answers, by keywords, and says so (`degraded`); with `onUnavailable:
 //! fail` it is an error instead.
 
-use std::time::Instant;
-
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tracing::{Instrument, info_span};
@@ -19,30 +17,28 @@ use vmcp_search::{Explanation, QueryTerm, Ranking, SearchMode};
 use super::tool_result;
 use crate::engine::{Engine, Snapshot, View};
 use crate::optim::find_arguments::FindArguments;
-use crate::route::caller::Caller;
+use crate::route::answer::Answer;
+use crate::route::caller::CallContext;
 use crate::search::{Degraded, SearchRequest, SearchResult, search};
+use crate::telemetry::calls::{Origin, Outcome};
 use crate::telemetry::metrics::{EmbeddingLabels, Metrics};
 
 /// Searches, and answers with a `CallToolResult`.
-pub(super) async fn run(
-    engine: &Engine,
-    snapshot: &Snapshot,
-    caller: &Caller,
-    arguments: &RawValue,
-) -> Box<RawValue> {
-    let metrics = engine.metrics();
-    let started = Instant::now();
-    let view = snapshot.view(caller.identity);
-    metrics.find_tool_requests.inc();
-    let found = find(engine, snapshot, view, arguments).instrument(info_span!("optimizer.find_tool")).await;
-    metrics.find_tool_duration.observe(started.elapsed().as_secs_f64());
-    match found {
-        Ok(json) => tool_result::structured(&json),
-        Err(message) => {
-            metrics.find_tool_errors.inc();
-            tool_result::error(&message)
-        }
-    }
+pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
+    let mut recorder = context.start_record(Origin::FindTool);
+    let span = info_span!(
+        "optimizer.find_tool",
+        outcome = tracing::field::Empty,
+        otel.status_code = tracing::field::Empty
+    );
+    recorder.record().span = span.clone();
+    let found = find(context.engine, context.snapshot, context.view(), arguments).instrument(span).await;
+    let (result, outcome) = match found {
+        Ok(json) => (tool_result::structured(&json), Outcome::Ok),
+        Err(message) => (tool_result::error(&message), Outcome::ToolError),
+    };
+    recorder.settle(outcome);
+    Answer::own(result)
 }
 
 async fn find(

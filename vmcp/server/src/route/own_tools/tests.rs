@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::access::identity::Identity;
 use crate::engine::Engine;
-use crate::identity::Identity;
 use crate::route::Caller;
 use crate::testing::{KEYWORDS, Scripted, backends, call, call_with, engine};
 

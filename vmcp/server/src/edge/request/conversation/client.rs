@@ -18,12 +18,12 @@ use vmcp_wire::sealed::{request_state::Continuation, request_state::StateError};
 use vmcp_wire::translate::{self, NotificationPlan, ResultPlan, Translated};
 use vmcp_wire::{codes, methods};
 
+use crate::access::identity::Identity;
 use crate::edge::request::dispatch;
 use crate::edge::request::edge::Edge;
 use crate::edge::request::encoded_response::EncodedResponse;
 use crate::edge::request::in_flight::InFlightGuard;
 use crate::edge::session::random::{now, random};
-use crate::identity::Identity;
 
 /// The facts about a client that a conversation needs after its request began.
 pub(super) struct Client {

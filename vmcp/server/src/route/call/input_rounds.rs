@@ -31,43 +31,52 @@ const MAX_QUESTIONS: usize = 32;
 /// with each round, up to 64 times.
 const STATE_ONLY_PAUSE: Duration = Duration::from_millis(100);
 
-/// True if a response asks for input.
-pub(super) fn asks(response: &Response) -> bool {
-    question(response).is_some()
+/// The rounds of one request.
+pub(super) struct InputRounds<'a> {
+    caller: &'a Caller,
+    params: &'a RawValue,
+    answer_timeout: Duration,
+    round: usize,
 }
 
-/// Puts the questions of `response` to the client and repeats the request with `send`, until the backend asks
-/// no more.
-pub(super) async fn run<F>(
-    caller: &Caller,
-    params: &RawValue,
-    mut response: Response,
-    answer_timeout: Duration,
-    send: impl Fn(Box<RawValue>) -> F,
-) -> Result<Response, CallError>
-where
-    F: Future<Output = Result<Response, CallError>>,
-{
-    for round in 0..MAX_ROUNDS {
-        let Some(question) = question(&response) else { return Ok(response) };
+/// The step that follows a response.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// The request is repeated with these parameters.
+    Repeat(Box<RawValue>),
+    /// The response asks for nothing: it is the answer.
+    Complete,
+    /// The request ends with this error object.
+    Error(Box<RawValue>),
+}
+
+impl<'a> InputRounds<'a> {
+    /// Begins with the parameters of the first request. The client has `answer_timeout` for each round.
+    pub(super) fn new(caller: &'a Caller, params: &'a RawValue, answer_timeout: Duration) -> Self {
+        InputRounds { caller, params, answer_timeout, round: 0 }
+    }
+
+    /// Puts the questions of `response` to the client, if it has any.
+    pub(super) async fn next(&mut self, response: &Response) -> Result<Next, CallError> {
+        let Some(question) = question(response) else { return Ok(Next::Complete) };
+        if self.round == MAX_ROUNDS {
+            let ended =
+                refused(format!("the backend asked for input {MAX_ROUNDS} times and did not come to an end"));
+            return Ok(Next::Error(ended));
+        }
         let answered = tokio::select! {
-            answered = timeout(answer_timeout, answer(caller, params, question, round)) => answered,
-            () = caller.cancel.cancelled() => return Err(CallError::Cancelled { transmission: Transmission::Sent }),
+            answered = timeout(self.answer_timeout, answer(self.caller, self.params, question, self.round)) => answered,
+            () = self.caller.cancel.cancelled() => return Err(CallError::Cancelled { transmission: Transmission::Sent }),
         };
-        let repeated = match answered {
-            Ok(Ok(repeated)) => repeated,
-            Ok(Err(ended)) => return Ok(Response { outcome: RpcOutcome::error(&ended), era: Era::Legacy }),
+        self.round += 1;
+        match answered {
+            Ok(Ok(repeated)) => Ok(Next::Repeat(repeated)),
+            Ok(Err(ended)) => Ok(Next::Error(ended)),
             Err(_) => {
-                return Err(CallError::Timeout { after: answer_timeout, transmission: Transmission::Sent });
+                Err(CallError::Timeout { after: self.answer_timeout, transmission: Transmission::Sent })
             }
-        };
-        response = send(repeated).await?;
+        }
     }
-    if !asks(&response) {
-        return Ok(response);
-    }
-    let ended = refused(format!("the backend asked for input {MAX_ROUNDS} times and did not come to an end"));
-    Ok(Response { outcome: RpcOutcome::error(&ended), era: Era::Legacy })
 }
 
 fn question(response: &Response) -> Option<&Payload> {
@@ -153,7 +162,6 @@ fn refused(message: String) -> Box<RawValue> {
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
     use std::sync::Arc;
 
     use super::*;
@@ -186,20 +194,23 @@ mod tests {
                 }
             }
         });
-        let repeated = Mutex::new(Vec::new());
-        let send = |params: Box<RawValue>| {
-            let mut repeated = repeated.lock();
-            repeated.push(params.get().to_owned());
-            std::future::ready(Ok(modern(results[repeated.len().min(results.len() - 1)])))
-        };
         let params = raw(r#"{"name":"t","arguments":{}}"#);
-        let outcome = run(&caller, &params, modern(results[0]), Duration::from_secs(9), send);
-        let text = match outcome.await.unwrap().outcome {
-            RpcOutcome::Result(text) | RpcOutcome::Error(text) => text.get().to_owned(),
+        let mut rounds = InputRounds::new(&caller, &params, Duration::from_secs(9));
+        let (mut sent, mut response) = (Vec::new(), modern(results[0]));
+        let text = loop {
+            match rounds.next(&response).await.unwrap() {
+                Next::Repeat(params) => sent.push(params.get().to_owned()),
+                Next::Error(error) => break error,
+                Next::Complete => {
+                    let (RpcOutcome::Result(text) | RpcOutcome::Error(text)) = response.outcome;
+                    break text.into_raw();
+                }
+            }
+            response = modern(results[sent.len().min(results.len() - 1)]);
         };
         drop(caller);
         user.await.unwrap();
-        (text, repeated.into_inner())
+        (text.get().to_owned(), sent)
     }
 
     const ASKS: &str = r#"{"resultType":"input_required","requestState":"s\"1","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"?"}},"b":{"method":"elicitation/create"}}}"#;

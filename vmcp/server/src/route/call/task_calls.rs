@@ -9,8 +9,7 @@ use vmcp_wire::handshake::server_capabilities::ServerCapabilities;
 use vmcp_wire::lists::tasks;
 use vmcp_wire::translate::{ResultType, payload_type};
 
-use crate::engine::Snapshot;
-use crate::route::caller::Caller;
+use crate::route::caller::{CallContext, Caller};
 
 /// True if a modern client declared that it takes a task instead of a result.
 pub(crate) fn takes_tasks(caller: &Caller) -> bool {
@@ -18,16 +17,15 @@ pub(crate) fn takes_tasks(caller: &Caller) -> bool {
 }
 
 /// True if a call of a tool of `backend` may ask for a task by the rules of 2025-11-25.
-pub(super) fn may_ask(snapshot: &Snapshot, caller: &Caller, backend: &str) -> bool {
-    caller.era == Era::Legacy
-        && snapshot.capabilities_of(backend).is_some_and(ServerCapabilities::takes_task_calls)
+pub(super) fn may_ask(context: CallContext<'_>, backend: &str) -> bool {
+    context.caller.era == Era::Legacy
+        && context.snapshot.capabilities_of(backend).is_some_and(ServerCapabilities::takes_task_calls)
 }
 
 /// Records the owner of the task that a tool call has become, if it has. `asked`: the call asked for a task
 /// by the rules of 2025-11-25. Returns an error if the client does not take tasks.
 pub(super) fn learn(
-    snapshot: &Snapshot,
-    caller: &Caller,
+    context: CallContext<'_>,
     backend: &Arc<str>,
     asked: bool,
     response: &Response,
@@ -40,14 +38,14 @@ pub(super) fn learn(
             if payload_type(result) != ResultType::Task {
                 return Ok(());
             }
-            if !takes_tasks(caller) {
+            if !takes_tasks(context.caller) {
                 let reason = "it answered with a task, which the client does not take".to_owned();
                 return Err(CallError::Protocol { reason });
             }
         }
     }
     if let Some(task) = tasks::created(result, response.era) {
-        snapshot.tasks.learn(caller.identity, &task, backend);
+        context.snapshot.tasks.learn(context.caller.principal.identity, &task, backend);
     }
     Ok(())
 }

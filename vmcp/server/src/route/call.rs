@@ -1,0 +1,171 @@
+//! The call seam: the one way to a backend. It reads from top to bottom:
+//!
+//! ```text
+//! router       name or URI → target, within the caller's view; unknown ends here
+//! authorize    (principal, target, arguments) → Authorized, or Denied: answered like unknown
+//! call         Authorized → backend: breaker, deadline, retry, lease, transport
+//! record       one CallRecord, when the answer has ended or was dropped → its observers
+//! ```
+//!
+//! Every way goes through it: direct calls, call_tool, [`Tools`](super::Tools), prompts, resources,
+//! completions, tasks, extensions, subscriptions. Only [`authorize`] makes an [`Authorized`], and only an
+//! `Authorized` reaches a backend. What ends a subscription or a session needs no right.
+//!
+//! | to add | begin at |
+//! |---|---|
+//! | a policy | [`Policy`](crate::access::policy::Policy), in force as part of the snapshot |
+//! | a limit per call | [`authorize`], behind the decision, before anything is sent |
+//! | an observer | [`CallObserver`](crate::telemetry::calls::CallObserver) |
+//! | a way to a backend | a [`BackendTarget`] from the router, then this file |
+
+pub(crate) mod input_rounds;
+mod outgoing;
+mod send;
+pub(super) mod task_calls;
+
+use serde_json::value::RawValue;
+use tracing::{Instrument as _, info_span};
+use vmcp_backend::{Backend, CallError, Response, RpcOutcome, Transmission};
+use vmcp_wire::era::Era;
+use vmcp_wire::payload::Payload;
+use vmcp_wire::translate::{ResultType, payload_type};
+
+use super::answer::Answer;
+use super::caller::CallContext;
+use super::router::BackendTarget;
+use crate::access::policy::{AccessRequest, Decision, Item};
+use crate::telemetry::calls::{CallRecorder, Outcome};
+
+/// The refusal of a policy. Its caller answers as if the target did not exist, byte for byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Denied;
+
+/// A call that a policy has allowed. It is made once: by [`Authorized::call`], [`Authorized::subscribe`] or
+/// [`Authorized::watch_task`]. Dropped, it counts as cancelled.
+pub(crate) struct Authorized<'a> {
+    context: CallContext<'a>,
+    target: BackendTarget<'a>,
+    recorder: CallRecorder,
+}
+
+/// Asks the policy about a call. `arguments` are JSON text; `recorder` goes on with the call, or ends here.
+pub(crate) fn authorize<'a>(
+    context: CallContext<'a>,
+    mut recorder: CallRecorder,
+    target: BackendTarget<'a>,
+    arguments: Option<&str>,
+) -> Result<Authorized<'a>, Denied> {
+    let request = AccessRequest {
+        principal: &context.caller.principal,
+        action: &target.method,
+        backend: target.backend,
+        item: target.item,
+        arguments,
+    };
+    let decision = context.snapshot.policy.decide(&request);
+    let record = recorder.record();
+    record.backend = Some(target.backend.clone());
+    record.method.clone_from(&target.method);
+    match target.item {
+        Item::Tool(tool) => record.tool = Some(tool.clone()),
+        Item::Prompt(prompt) => record.subject = Some(prompt.name.as_str().into()),
+        Item::Resource(text) | Item::Task(text) => record.subject = Some(text.into()),
+        Item::Backend => {}
+    }
+    match decision {
+        Decision::Allow { policy } => {
+            record.policy = Some(policy);
+            Ok(Authorized { context, target, recorder })
+        }
+        Decision::Deny { policy } => {
+            record.policy = Some(policy);
+            recorder.settle(Outcome::Denied);
+            Err(Denied)
+        }
+    }
+}
+
+impl<'a> Authorized<'a> {
+    /// Sends the request and waits for its end; `params` are the client's. For a legacy client, questions of
+    /// a modern backend are answered on the way; a modern client gets them as the result.
+    pub(crate) async fn call(mut self, params: &RawValue) -> Result<Response, CallError> {
+        let span = info_span!(
+            "backend.call",
+            backend = &**self.target.backend,
+            method = &*self.target.method,
+            name = self.target.subject(),
+            outcome = tracing::field::Empty,
+            otel.status_code = tracing::field::Empty,
+        );
+        self.recorder.record().span = span.clone();
+        let answer = send::run(self.context, &self.target, params, &mut self.recorder, &span);
+        let answer = answer.instrument(span.clone()).await;
+        self.recorder.record().pending = answer.as_ref().is_ok_and(is_pending);
+        self.recorder.settle(outcome(&answer));
+        answer
+    }
+
+    /// Sends the request; returns the backend's answer as it came, or why there is none.
+    pub(crate) async fn relay(self, params: &RawValue) -> Answer {
+        let backend = self.target.backend;
+        match self.call(params).await {
+            Ok(response) => Answer::relayed(backend, response),
+            Err(error) => Answer::unanswered(backend, &error),
+        }
+    }
+
+    /// Subscribes to the resource at its backend.
+    pub(crate) async fn subscribe(mut self) -> Result<(&'a Backend, RpcOutcome), CallError> {
+        let answer = async {
+            let backend = send::backend(self.context, &self.target)?;
+            let uri = self.target.subject().unwrap_or_default();
+            self.recorder.asks(uri.len());
+            let answer = backend.subscribe(uri).await;
+            self.recorder
+                .answered(answer.as_ref().map_or_else(CallError::transmission, |_| Transmission::Sent));
+            Ok((backend, answer?))
+        };
+        let answer = answer.await;
+        self.recorder.settle(match &answer {
+            Ok((_, RpcOutcome::Result(_))) => Outcome::Ok,
+            Ok((_, RpcOutcome::Error(_))) => Outcome::RpcError,
+            Err(error) => Outcome::from(error),
+        });
+        answer
+    }
+
+    /// Subscribes to the notifications of the task at its backend.
+    pub(crate) fn watch_task(self) -> Result<&'a Backend, CallError> {
+        let watched = send::backend(self.context, &self.target).and_then(|backend| {
+            backend.watch_task(self.target.subject().unwrap_or_default())?;
+            Ok(backend)
+        });
+        self.recorder.settle(watched.as_ref().map_or_else(Outcome::from, |_| Outcome::Ok));
+        watched
+    }
+
+    /// Ends the call without asking the backend.
+    pub(crate) fn settle(self, outcome: Outcome) {
+        self.recorder.settle(outcome);
+    }
+}
+
+fn outcome(answer: &Result<Response, CallError>) -> Outcome {
+    match answer {
+        Ok(Response { outcome: RpcOutcome::Result(result), .. }) if result.is_tool_error() => {
+            Outcome::ToolError
+        }
+        Ok(Response { outcome: RpcOutcome::Result(_), .. }) => Outcome::Ok,
+        Ok(Response { outcome: RpcOutcome::Error(_), .. }) => Outcome::RpcError,
+        Err(error) => Outcome::from(error),
+    }
+}
+
+/// True if the answer is a question or a task, and no complete result.
+pub(super) fn is_pending(response: &Response) -> bool {
+    let pending = |result: &Payload| payload_type(result) != ResultType::Complete;
+    match &response.outcome {
+        RpcOutcome::Result(result) => response.era == Era::Modern && pending(result),
+        RpcOutcome::Error(_) => false,
+    }
+}

@@ -1,0 +1,123 @@
+//! Sends an authorized request to its backend: parameters, trace context, rounds of input, the task that a
+//! call may become.
+
+use serde_json::value::RawValue;
+use tracing::Span;
+use vmcp_backend::{Backend, CallError, Request, Response, RpcOutcome, Transmission};
+use vmcp_wire::era::Era;
+use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
+use vmcp_wire::{methods, translate};
+
+use super::input_rounds::{InputRounds, Next};
+use super::outgoing::Outgoing;
+use super::task_calls;
+use crate::access::policy::Item;
+use crate::route::caller::CallContext;
+use crate::route::router::BackendTarget;
+use crate::telemetry::calls::CallRecorder;
+use crate::telemetry::traces;
+
+/// Sends a request, and repeats it with the client's input while a modern backend asks a legacy client.
+pub(super) async fn run(
+    context: CallContext<'_>,
+    target: &BackendTarget<'_>,
+    params: &RawValue,
+    recorder: &mut CallRecorder,
+    span: &Span,
+) -> Result<Response, CallError> {
+    if context.caller.continues.as_ref().is_some_and(|backend| backend != target.backend) {
+        let reason = "`requestState` belongs to another backend; repeat the request without it".to_owned();
+        return Err(CallError::InvalidRequest { reason });
+    }
+    let outgoing = Outgoing::new(context, target, params)?;
+    let mut exchange = Exchange { context, target, outgoing: &outgoing, recorder, span };
+    let mut response = exchange.send(&outgoing.params).await?;
+    match context.caller.era {
+        Era::Legacy => {
+            let answer_timeout = context.snapshot.config.proxy.max_tool_timeout;
+            let mut rounds = InputRounds::new(context.caller, &outgoing.params, answer_timeout);
+            loop {
+                match rounds.next(&response).await? {
+                    Next::Repeat(params) => response = exchange.send(&params).await?,
+                    Next::Complete => break,
+                    Next::Error(error) => {
+                        response = Response { outcome: RpcOutcome::error(&error), era: Era::Legacy };
+                        break;
+                    }
+                }
+            }
+        }
+        Era::Modern => response = visit_first(context, target, response),
+    }
+    if matches!(target.item, Item::Tool(_)) {
+        task_calls::learn(context, target.backend, outgoing.as_task, &response)?;
+    }
+    Ok(response)
+}
+
+/// Returns the handle of the target's backend; an error if it was removed after this snapshot was loaded.
+pub(super) fn backend<'a>(
+    context: CallContext<'a>,
+    target: &BackendTarget<'_>,
+) -> Result<&'a Backend, CallError> {
+    let backend = context.snapshot.backends.get(target.backend);
+    backend.ok_or_else(|| CallError::unsent("it is being removed"))
+}
+
+/// One request to a backend and its answer; repeated in rounds of input.
+struct Exchange<'a> {
+    context: CallContext<'a>,
+    target: &'a BackendTarget<'a>,
+    outgoing: &'a Outgoing<'a>,
+    recorder: &'a mut CallRecorder,
+    span: &'a Span,
+}
+
+impl Exchange<'_> {
+    async fn send(&mut self, params: &RawValue) -> Result<Response, CallError> {
+        let backend = backend(self.context, self.target)?;
+        let caller = self.context.caller;
+        let request = Request {
+            subject: self.target.subject(),
+            param_headers: self.outgoing.param_headers.clone(),
+            deadline: self.target.deadline,
+            hasty: self.target.deadline < self.context.snapshot.tool_timeout(self.target.backend),
+            trace: traces::outgoing(self.span, &caller.trace),
+            client: caller.client.clone(),
+            session: caller.session,
+            events: caller.events.clone(),
+            cancel: caller.cancel.clone(),
+            idempotent: self.target.idempotent,
+            ..Request::new(&self.target.method, params)
+        };
+        self.recorder.asks(params.get().len());
+        let answer = backend.request(request).await;
+        match &answer {
+            Ok(response) => {
+                let (RpcOutcome::Result(payload) | RpcOutcome::Error(payload)) = &response.outcome;
+                self.recorder.receives(payload.size());
+                self.recorder.answered(Transmission::Sent);
+            }
+            Err(error) => self.recorder.answered(error.transmission()),
+        }
+        answer
+    }
+}
+
+/// Turns a legacy backend's demand to visit a URL first (an error) into the question that a modern client
+/// understands.
+fn visit_first(context: CallContext<'_>, target: &BackendTarget<'_>, response: Response) -> Response {
+    let Response { outcome: RpcOutcome::Error(error), era: Era::Legacy } = &response else { return response };
+    let declared = context.caller.client.capabilities.as_deref();
+    let url = RawValue::from_string(r#"{"mode":"url"}"#.to_owned()).ok();
+    if !methods::may_require_input(&target.method)
+        || !AnswerableQuestions::read(declared).allow(methods::ELICIT, url.as_deref())
+    {
+        return response;
+    }
+    let question = translate::url_elicitation(error).ok().flatten();
+    match question.and_then(|question| RawValue::from_string(question).ok()) {
+        Some(question) => Response { outcome: RpcOutcome::Result(question.into()), era: Era::Modern },
+        None => response,
+    }
+}

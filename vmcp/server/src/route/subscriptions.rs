@@ -1,0 +1,41 @@
+//! Subscriptions to resources and tasks: the right to them, asked when they are opened and when a reload
+//! moves them to another backend.
+
+use std::sync::Arc;
+
+use vmcp_wire::methods;
+
+use super::call::{self, Authorized};
+use super::caller::CallContext;
+use super::router::BackendTarget;
+use crate::access::policy::Item;
+use crate::telemetry::calls::Origin;
+
+/// Returns the backend of a listed resource and the way to subscribe to it; `None` if it is unknown to the
+/// caller, or denied.
+pub(crate) fn resource<'a>(context: CallContext<'a>, uri: &'a str) -> Option<(&'a Arc<str>, Authorized<'a>)> {
+    let backend = context.view().resource(uri)?.backend();
+    let target = BackendTarget::read(context.snapshot, backend, methods::SUBSCRIBE, Item::Resource(uri));
+    let call = call::authorize(context, context.start_record(Origin::Client), target, None).ok()?;
+    Some((backend, call))
+}
+
+/// Returns the way to subscribe to a resource of a certain backend, as a subscription that a reload moves.
+pub(crate) fn resource_of<'a>(
+    context: CallContext<'a>,
+    backend: &'a Arc<str>,
+    uri: &'a str,
+) -> Option<Authorized<'a>> {
+    let target = BackendTarget::read(context.snapshot, backend, methods::SUBSCRIBE, Item::Resource(uri));
+    call::authorize(context, context.start_record(Origin::Client), target, None).ok()
+}
+
+/// Returns the way to subscribe to a task of its backend; `None` if that is denied.
+pub(crate) fn task<'a>(
+    context: CallContext<'a>,
+    backend: &'a Arc<str>,
+    id: &'a str,
+) -> Option<Authorized<'a>> {
+    let target = BackendTarget::read(context.snapshot, backend, methods::LISTEN, Item::Task(id));
+    call::authorize(context, context.start_record(Origin::Client), target, None).ok()
+}

@@ -1,0 +1,12 @@
+//! Records of calls: a [`CallRecorder`] collects a [`CallRecord`] while the call runs, [`CallObservers`] read
+//! it when the call has ended. A new reader (reliability, limits, a file of audit lines) is one more
+//! observer.
+
+mod audit;
+mod observers;
+mod record;
+mod recorder;
+
+pub use observers::{CallObserver, CallObservers};
+pub use record::{CallRecord, Origin, Outcome};
+pub use recorder::CallRecorder;
