@@ -1,16 +1,28 @@
-//! The pool of HTTP connections that all backends share.
+//! HTTP clients that all backends share: a pool of plain HTTP/1.1 connections for each server, and pooled
+//! clients for TLS and HTTP/2.
 
-use std::sync::{Arc, LazyLock};
+mod driver_waker;
+mod host_pool;
+mod plain_connection;
+mod response_body;
+mod tls;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::Full;
-use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::{Connect, HttpConnector};
-use hyper_util::rt::TokioTimer;
-use rustls::ClientConfig;
-use rustls::crypto::ring;
+use hyper_util::client::legacy::connect::HttpConnector;
+use parking_lot::Mutex;
+use vmcp_error_chain::error_chain;
+
+use crate::http_client::host_pool::HostPool;
+use crate::http_client::tls::TlsClients;
+
+pub(crate) use crate::http_client::response_body::ResponseBody;
 
 /// Idle time after which a pooled connection is closed; below the 60 s at which common load balancers do it.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(50);
@@ -20,35 +32,117 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 /// [`BackendSettings::connection_timeout`](crate::BackendSettings::connection_timeout) is the overall limit.
 const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-type Pool<C> = Client<C, Full<Bytes>>;
-type TlsPool = Pool<HttpsConnector<HttpConnector>>;
-
-/// A pooled HTTP/1.1 and HTTP/2 client with TLS. Clones share the pool. Redirects are not followed: a backend
-/// that moves is a change of configuration, and credentials must not travel to another host.
+/// The HTTP connections of all backends. Clones share them. Redirects are not followed: a backend that moves
+/// is a change of configuration, and credentials must not travel to another host.
 ///
 /// The system's certificates are read at the first request over TLS: reading takes milliseconds of a start,
 /// which a process without TLS backends need not pay.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
-    plain: Pool<HttpConnector>,
-    tls: Arc<LazyLock<TlsPool>>,
+    /// The pools of plain connections by host and port, as long as an [`Origin`] uses them.
+    hosts: Arc<Mutex<HashMap<String, Weak<HostPool>>>>,
+    tls: Arc<LazyLock<TlsClients>>,
+}
+
+/// The server of a URL, and the connections to it.
+#[derive(Clone)]
+pub(crate) enum Origin {
+    Plain(Arc<HostPool>),
+    Tls(Arc<LazyLock<TlsClients>>),
+}
+
+/// The use of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A request that is answered and over.
+    Call,
+    /// A stream that stays open. It must not hold one of the few streams that a server allows on the HTTP/2
+    /// connection of all calls, so it gets an HTTP/1.1 connection of its own.
+    Stream,
+}
+
+/// The reason why a request has no response.
+#[derive(Debug)]
+pub(crate) enum SendError {
+    /// There is no connection; nothing was sent.
+    Connect(String),
+    /// The connection ended before the response.
+    Closed(String),
 }
 
 impl Default for HttpClient {
     fn default() -> Self {
-        Self { plain: pool(tcp()), tls: Arc::new(LazyLock::new(tls_pool)) }
+        Self { hosts: Arc::default(), tls: Arc::new(LazyLock::new(TlsClients::new)) }
     }
 }
 
 impl HttpClient {
+    /// The origin of an absolute `http` or `https` URI.
+    pub(crate) fn origin(&self, uri: &Uri) -> Origin {
+        if uri.scheme_str() == Some("https") {
+            return Origin::Tls(Arc::clone(&self.tls));
+        }
+        let host = host(uri);
+        let mut hosts = self.hosts.lock();
+        if let Some(pool) = hosts.get(&host).and_then(Weak::upgrade) {
+            return Origin::Plain(pool);
+        }
+        hosts.retain(|_, pool| pool.strong_count() > 0);
+        let pool = HostPool::new(tcp(), uri.clone());
+        hosts.insert(host, Arc::downgrade(&pool));
+        Origin::Plain(pool)
+    }
+}
+
+impl Origin {
+    /// The request target for `uri`, and the `Host` header that belongs to it; a pooled client writes both by
+    /// itself.
+    pub(crate) fn target(&self, uri: Uri) -> (Uri, Option<HeaderValue>) {
+        match self {
+            Self::Plain(_) => {
+                let header = HeaderValue::try_from(host(&uri)).ok();
+                let path = uri.into_parts().path_and_query.map(Uri::from);
+                (path.unwrap_or_else(|| Uri::from_static("/")), header)
+            }
+            Self::Tls(_) => (uri, None),
+        }
+    }
+
+    /// Sends a request whose URI is a [`Origin::target`]. Dropping the response's body before its end closes
+    /// the connection, or the stream of an HTTP/2 connection.
     pub(crate) async fn send(
         &self,
-        request: http::Request<Full<Bytes>>,
-    ) -> Result<http::Response<hyper::body::Incoming>, hyper_util::client::legacy::Error> {
-        match request.uri().scheme_str() {
-            Some("https") => self.tls.request(request).await,
-            _ => self.plain.request(request).await,
+        request: Request<Full<Bytes>>,
+        purpose: Purpose,
+    ) -> Result<Response<ResponseBody>, SendError> {
+        match self {
+            Self::Plain(pool) => HostPool::send(pool, request).await,
+            Self::Tls(clients) => {
+                let response = clients.client(purpose).request(request).await;
+                response.map(|response| response.map(ResponseBody::Tls)).map_err(|error| {
+                    let detail = error_chain(&error);
+                    if error.is_connect() { SendError::Connect(detail) } else { SendError::Closed(detail) }
+                })
+            }
         }
+    }
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain(_) => "Plain",
+            Self::Tls(_) => "Tls",
+        })
+    }
+}
+
+/// Host and port as the `Host` header has them: without user information, and without the default port.
+fn host(uri: &Uri) -> String {
+    let name = uri.host().unwrap_or_default();
+    match uri.port_u16().filter(|port| *port != 80) {
+        Some(port) => format!("{name}:{port}"),
+        None => name.to_owned(),
     }
 }
 
@@ -58,51 +152,4 @@ fn tcp() -> HttpConnector {
     tcp.set_keepalive(Some(KEEP_ALIVE_INTERVAL));
     tcp.set_connect_timeout(Some(TCP_CONNECT_TIMEOUT));
     tcp
-}
-
-fn tls_pool() -> TlsPool {
-    let mut tcp = tcp();
-    // TLS sits on top of this connector, so it must not refuse https.
-    tcp.enforce_http(false);
-    let connector = HttpsConnectorBuilder::new().with_tls_config(tls()).https_only().enable_all_versions();
-    pool(connector.wrap_connector(tcp))
-}
-
-/// Spawns connection tasks outside the current span: each poll of a task would enter the span of the call
-/// that happened to open the connection.
-#[derive(Clone, Debug)]
-struct SpanlessExecutor;
-
-impl<F> hyper::rt::Executor<F> for SpanlessExecutor
-where
-    F: Future<Output: Send> + Send + 'static,
-{
-    fn execute(&self, future: F) {
-        tokio::spawn(future);
-    }
-}
-
-fn pool<C: Connect + Clone>(connector: C) -> Pool<C> {
-    Client::builder(SpanlessExecutor)
-        .pool_timer(TokioTimer::new())
-        .timer(TokioTimer::new())
-        .pool_idle_timeout(POOL_IDLE_TIMEOUT)
-        .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
-        .http2_keep_alive_while_idle(false)
-        .build(connector)
-}
-
-/// TLS configuration with the system's certificates, which know private authorities; an image without any
-/// falls back to Mozilla's.
-fn tls() -> ClientConfig {
-    #[expect(clippy::expect_used, reason = "ring implements the default versions; it depends on no input")]
-    let builder = || {
-        ClientConfig::builder_with_provider(ring::default_provider().into())
-            .with_safe_default_protocol_versions()
-            .expect("ring speaks TLS 1.2 and 1.3")
-    };
-    let native = builder().with_native_roots().inspect_err(|error| {
-        tracing::debug!(%error, "no system certificates, using the built-in ones");
-    });
-    native.unwrap_or_else(|_| builder().with_webpki_roots()).with_no_client_auth()
 }

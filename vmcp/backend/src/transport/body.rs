@@ -5,13 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 use tokio::time::timeout;
 use vmcp_error_chain::error_chain;
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_wire::payload::{ScanError, ScannedKeys, Scanner};
 use vmcp_wire::sse;
 
+use crate::http_client::ResponseBody;
 use crate::transport::link_error::LinkError;
 
 /// Time for a stream to end after the wanted message; then its connection is closed instead of reused.
@@ -20,7 +21,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Collects the whole body in the pieces that came, without joining them, and scans it as a JSON-RPC answer
 /// on the way. A body over `limit` bytes is an error.
 pub(super) async fn collect(
-    mut body: Incoming,
+    mut body: ResponseBody,
     limit: usize,
 ) -> Result<(ByteRope, Result<ScannedKeys, ScanError>), LinkError> {
     if body.size_hint().lower() > limit as u64 {
@@ -39,7 +40,7 @@ pub(super) async fn collect(
     Ok((pieces, so_far.and_then(|()| scanner.finish())))
 }
 
-async fn next(body: &mut Incoming) -> Result<Option<Bytes>, LinkError> {
+async fn next(body: &mut ResponseBody) -> Result<Option<Bytes>, LinkError> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| LinkError::Closed { detail: error_chain(&error) })?;
         // Trailers carry nothing of MCP.
@@ -51,7 +52,7 @@ async fn next(body: &mut Incoming) -> Result<Option<Bytes>, LinkError> {
 }
 
 /// Reads a body to its end in the background, so that its connection can be used again.
-pub(super) fn drain(mut body: Incoming) {
+pub(super) fn drain(mut body: ResponseBody) {
     let mut rest = async move { while let Some(Ok(_)) = body.frame().await {} }.boxed();
     if (&mut rest).now_or_never().is_none() {
         tokio::spawn(timeout(DRAIN_TIMEOUT, rest));
@@ -60,14 +61,14 @@ pub(super) fn drain(mut body: Incoming) {
 
 /// Server-sent events of a body, as they come.
 pub(super) struct Events {
-    body: Incoming,
+    body: ResponseBody,
     decoder: sse::Decoder,
     chunk: Bytes,
 }
 
 impl Events {
     /// Events of at most `limit` bytes each; a larger one is an error.
-    pub(super) fn new(body: Incoming, limit: usize) -> Self {
+    pub(super) fn new(body: ResponseBody, limit: usize) -> Self {
         Self { body, decoder: sse::Decoder::new(limit), chunk: Bytes::new() }
     }
 

@@ -4,15 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT};
 use http::{Method, Request, Response, Uri};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use url::Url;
 use vmcp_config::Headers;
-use vmcp_error_chain::error_chain;
 
-use crate::http_client::HttpClient;
+use crate::http_client::{HttpClient, Origin, Purpose, ResponseBody, SendError};
 use crate::request::Principal;
 use crate::transport::credentials::Credentials;
 use crate::transport::link_error::LinkError;
@@ -24,7 +22,9 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     client: HttpClient,
-    uri: Uri,
+    origin: Origin,
+    /// The request target.
+    target: Uri,
     credentials: Arc<Credentials>,
 }
 
@@ -33,13 +33,21 @@ impl Endpoint {
         let mut headers = HeaderMap::with_capacity(configured.len() + 8);
         let agent = concat!("vmcp/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
+        let origin = client.origin(&uri(url)?);
+        let (target, host) = origin.target(uri(url)?);
+        if let Some(host) = host {
+            // A configured `Host` replaces this one.
+            headers.insert(HOST, host);
+        }
         let credentials = Arc::new(Credentials::configured(headers, configured)?);
-        Ok(Self { client, uri: uri(url)?, credentials })
+        Ok(Self { client, origin, target, credentials })
     }
 
-    /// This backend at another of its URLs.
+    /// This backend at another of its URLs of the same origin.
     pub(super) fn at(&self, url: &Url) -> Result<Self, LinkError> {
-        Ok(Self { uri: uri(url)?, ..self.clone() })
+        let origin = self.client.origin(&uri(url)?);
+        let (target, _) = origin.target(uri(url)?);
+        Ok(Self { origin, target, ..self.clone() })
     }
 
     /// The headers for a principal, to which a request adds its own.
@@ -47,23 +55,35 @@ impl Endpoint {
         self.credentials.headers(principal).clone()
     }
 
-    pub(super) async fn post(
-        &self,
-        mut headers: HeaderMap,
-        body: Bytes,
-    ) -> Result<Response<Incoming>, LinkError> {
+    /// The headers of a principal's messages.
+    pub(super) fn post_headers(&self, principal: Principal) -> HeaderMap {
+        let mut headers = self.headers(principal);
         headers.insert(ACCEPT, JSON_OR_EVENTS);
         headers.insert(CONTENT_TYPE, JSON);
-        self.send(Method::POST, headers, body).await
+        headers
     }
 
-    pub(super) async fn get_events(&self, mut headers: HeaderMap) -> Result<Response<Incoming>, LinkError> {
+    /// Posts a message; `headers` are [`Endpoint::post_headers`] and more.
+    pub(super) async fn post(
+        &self,
+        headers: HeaderMap,
+        body: Bytes,
+        purpose: Purpose,
+    ) -> Result<Response<ResponseBody>, LinkError> {
+        self.send(Method::POST, headers, body, purpose).await
+    }
+
+    /// Opens a stream of server-sent events.
+    pub(super) async fn get_events(
+        &self,
+        mut headers: HeaderMap,
+    ) -> Result<Response<ResponseBody>, LinkError> {
         headers.insert(ACCEPT, EVENTS);
-        self.send(Method::GET, headers, Bytes::new()).await
+        self.send(Method::GET, headers, Bytes::new(), Purpose::Stream).await
     }
 
-    pub(super) async fn delete(&self, headers: HeaderMap) -> Result<Response<Incoming>, LinkError> {
-        self.send(Method::DELETE, headers, Bytes::new()).await
+    pub(super) async fn delete(&self, headers: HeaderMap) -> Result<Response<ResponseBody>, LinkError> {
+        self.send(Method::DELETE, headers, Bytes::new(), Purpose::Call).await
     }
 
     async fn send(
@@ -71,14 +91,15 @@ impl Endpoint {
         method: Method,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Incoming>, LinkError> {
+        purpose: Purpose,
+    ) -> Result<Response<ResponseBody>, LinkError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
-        *request.uri_mut() = self.uri.clone();
+        *request.uri_mut() = self.target.clone();
         *request.headers_mut() = headers;
-        self.client.send(request).await.map_err(|error| {
-            let detail = error_chain(&error);
-            if error.is_connect() { LinkError::Connect { detail } } else { LinkError::Closed { detail } }
+        self.origin.send(request, purpose).await.map_err(|error| match error {
+            SendError::Connect(detail) => LinkError::Connect { detail },
+            SendError::Closed(detail) => LinkError::Closed { detail },
         })
     }
 }
@@ -97,6 +118,6 @@ pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Endpoint").field(&self.uri).finish()
+        f.debug_tuple("Endpoint").field(&self.target).finish()
     }
 }

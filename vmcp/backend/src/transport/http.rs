@@ -1,29 +1,30 @@
 //! Streamable HTTP transport, both eras: one POST a request, answered as JSON or as a stream of server-sent
 //! events.
 
+mod headers;
 mod receive;
 mod stream;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderValue};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use vmcp_wire::era::{Era, Revision};
-use vmcp_wire::{headers, methods};
+use vmcp_wire::methods;
 
+use crate::http_client::Purpose;
 use crate::inbound::{self, Inbound};
-use crate::request::{Principal, Request, RpcOutcome};
+use crate::request::{Principal, RpcOutcome};
 use crate::transport::body;
 use crate::transport::endpoint::Endpoint;
+use crate::transport::http::headers::{REVISION, RequestHeaders, SESSION};
 use crate::transport::link_error::LinkError;
 use crate::transport::prepared_request::PreparedRequest;
 
-const SESSION: HeaderName = HeaderName::from_static(headers::SESSION_ID);
-const REVISION: HeaderName = HeaderName::from_static(headers::PROTOCOL_VERSION);
-const LAST_EVENT: HeaderName = HeaderName::from_static(headers::LAST_EVENT_ID);
 /// Time for the DELETE that ends a session; a server that misses it forgets the session by itself.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -43,6 +44,9 @@ struct Inner {
     /// state give a session.
     session: OnceLock<HeaderValue>,
     revision: OnceLock<HeaderValue>,
+    /// The headers of an anonymous principal's messages, written anew when one of the two above becomes
+    /// known.
+    prepared: ArcSwap<HeaderMap>,
 }
 
 impl Http {
@@ -54,7 +58,8 @@ impl Http {
     ) -> Self {
         let (session, revision) = (OnceLock::new(), OnceLock::new());
         let answers = Arc::new(Semaphore::new(stream::MAX_ANSWERS));
-        Self(Arc::new(Inner { endpoint, inbound, limit, closed, answers, session, revision }))
+        let prepared = ArcSwap::from_pointee(endpoint.post_headers(Principal::Anonymous));
+        Self(Arc::new(Inner { endpoint, inbound, limit, closed, answers, session, revision, prepared }))
     }
 
     /// A link of its own to the same server, without a session yet.
@@ -64,11 +69,12 @@ impl Http {
 
     pub(crate) async fn exchange(&self, outgoing: PreparedRequest<'_>) -> Result<RpcOutcome, LinkError> {
         let PreparedRequest { id, message, request, revision } = outgoing;
-        let headers = self.headers(request, revision)?;
+        let headers = RequestHeaders::build(self.prepared(request.principal), request, revision)?;
+        let purpose = if request.method == methods::LISTEN { Purpose::Stream } else { Purpose::Call };
         // A modern server takes the closed stream as the cancellation.
         let cancellable = revision.era() == Era::Legacy && request.method != methods::INITIALIZE;
         let mut ticket = CancelOnDrop { http: cancellable.then_some(self), id };
-        let response = self.0.endpoint.post(headers, message).await;
+        let response = self.0.endpoint.post(headers, message, purpose).await;
         let answer = match response {
             Ok(response) => self.answer(id, request.method, revision.era(), response).await,
             Err(error) => Err(error),
@@ -78,7 +84,8 @@ impl Http {
     }
 
     pub(crate) async fn notify(&self, message: Bytes) -> Result<(), LinkError> {
-        let response = self.0.endpoint.post(self.session_headers(Principal::default()), message).await?;
+        let headers = self.prepared(Principal::default());
+        let response = self.0.endpoint.post(headers, message, Purpose::Call).await?;
         let status = response.status();
         body::drain(response.into_body());
         if status.is_success() { Ok(()) } else { Err(LinkError::Status(status)) }
@@ -87,6 +94,26 @@ impl Http {
     /// Remembers the revision that a legacy server negotiated; every later request carries it.
     pub(crate) fn negotiated(&self, revision: Revision) {
         let _ = self.0.revision.set(HeaderValue::from_static(revision.as_str()));
+        self.prepare_headers();
+    }
+
+    /// Remembers the session that a legacy server opened; every later request names it.
+    fn opened(&self, session: &HeaderValue) {
+        let _ = self.0.session.set(session.clone());
+        self.prepare_headers();
+    }
+
+    fn prepare_headers(&self) {
+        let mut headers = self.0.endpoint.post_headers(Principal::Anonymous);
+        self.add_session(&mut headers);
+        self.0.prepared.store(Arc::new(headers));
+    }
+
+    /// The headers that every message of a principal has.
+    fn prepared(&self, principal: Principal) -> HeaderMap {
+        match principal {
+            Principal::Anonymous => HeaderMap::clone(&self.0.prepared.load()),
+        }
     }
 
     /// Ends the legacy session, if there is one.
@@ -97,43 +124,17 @@ impl Http {
         }
     }
 
+    /// The headers of requests without a message.
     fn session_headers(&self, principal: Principal) -> HeaderMap {
         let mut headers = self.0.endpoint.headers(principal);
-        for (name, value) in [(SESSION, &self.0.session), (REVISION, &self.0.revision)] {
-            value.get().map(|value| headers.insert(name, value.clone()));
-        }
+        self.add_session(&mut headers);
         headers
     }
 
-    fn headers(&self, request: &Request<'_>, revision: Revision) -> Result<HeaderMap, LinkError> {
-        let mut all = match revision.era() {
-            Era::Legacy => self.session_headers(request.principal),
-            Era::Modern => self.0.endpoint.headers(request.principal),
-        };
-        let mut add = |name: &str, value: &str| {
-            let name = HeaderName::from_bytes(name.as_bytes()).ok();
-            let pair = name.zip(HeaderValue::from_str(value).ok());
-            pair.map(|(name, value)| all.insert(name, value)).is_some()
-        };
-        // A trace that is no valid header value is left out; the call is worth more.
-        let trace = &request.trace;
-        for (name, value) in [
-            ("traceparent", &trace.traceparent),
-            ("tracestate", &trace.tracestate),
-            ("baggage", &trace.baggage),
-        ] {
-            value.as_deref().map(|value| add(name, value));
+    fn add_session(&self, headers: &mut HeaderMap) {
+        for (name, value) in [(SESSION, &self.0.session), (REVISION, &self.0.revision)] {
+            value.get().map(|value| headers.insert(name, value.clone()));
         }
-        if revision.era() == Era::Modern {
-            let standard = headers::build(revision, request.method, request.subject);
-            let params = request.param_headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-            for (name, value) in standard.iter().map(|(name, value)| (*name, value.as_str())).chain(params) {
-                if !add(name, value) {
-                    return Err(LinkError::Unsendable(format!("{name} is no header value")));
-                }
-            }
-        }
-        Ok(all)
     }
 
     /// True if the server gave a session id.

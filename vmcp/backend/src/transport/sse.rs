@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use url::Url;
 
+use crate::http_client::Purpose;
 use crate::request::Principal;
 use crate::transport::body::{self, Events};
 use crate::transport::endpoint::{Endpoint, is_event_stream};
@@ -92,7 +93,8 @@ async fn write(target: Endpoint, mut messages: mpsc::Receiver<QueuedMessage>, mu
     while let Some(QueuedMessage { id, message }) = messages.recv().await {
         let target = target.clone();
         let post = async move {
-            let response = target.post(target.headers(Principal::default()), message).await?;
+            let headers = target.post_headers(Principal::default());
+            let response = target.post(headers, message, Purpose::Call).await?;
             let status = response.status();
             body::drain(response.into_body());
             if status.is_success() { Ok(()) } else { Err(LinkError::Status(status)) }

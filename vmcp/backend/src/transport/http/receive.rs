@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::HeaderValue;
 use http::{Response, StatusCode};
-use hyper::body::Incoming;
 use tokio::time::sleep;
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::{EnvelopeError, Message};
@@ -13,7 +12,9 @@ use vmcp_wire::era::Era;
 use vmcp_wire::payload::{self, Scanner};
 use vmcp_wire::{codes, methods};
 
-use super::{Http, LAST_EVENT, SESSION};
+use super::Http;
+use super::headers::{LAST_EVENT, SESSION};
+use crate::http_client::ResponseBody;
 use crate::request::{Principal, RpcOutcome};
 use crate::transport::body::{self, Events};
 use crate::transport::endpoint::is_event_stream;
@@ -32,7 +33,7 @@ impl Http {
         id: u64,
         method: &str,
         era: Era,
-        response: Response<Incoming>,
+        response: Response<ResponseBody>,
     ) -> Result<RpcOutcome, LinkError> {
         let (parts, body) = response.into_parts();
         let status = parts.status;
@@ -43,7 +44,7 @@ impl Http {
         if method == methods::INITIALIZE
             && let Some(session) = parts.headers.get(SESSION)
         {
-            let _ = self.0.session.set(session.clone());
+            self.opened(session);
         }
         if status.is_success() && is_event_stream(&parts.headers) {
             return self.stream(id, Events::new(body, self.0.limit)).await;

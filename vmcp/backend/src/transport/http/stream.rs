@@ -11,7 +11,8 @@ use tokio::time::{sleep, timeout};
 use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::sse;
 
-use super::{Http, LAST_EVENT};
+use super::Http;
+use super::headers::LAST_EVENT;
 use crate::inbound::Reaction;
 use crate::policy::backoff;
 use crate::request::Principal;

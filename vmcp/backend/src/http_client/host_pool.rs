@@ -1,0 +1,165 @@
+//! [`HostPool`]: the idle plain HTTP/1.1 connections to one server.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use http_body_util::Full;
+use hyper_util::client::legacy::connect::HttpConnector;
+use parking_lot::Mutex;
+use thread_local::ThreadLocal;
+use tokio::runtime;
+use tokio::time::sleep;
+use tower::ServiceExt as _;
+use vmcp_error_chain::error_chain;
+
+use super::plain_connection::PlainConnection;
+use super::response_body::{PlainBody, ResponseBody};
+use super::{POOL_IDLE_TIMEOUT, SendError};
+
+/// Idle connections to one server for each thread; one more closes the one that is idle longest.
+const MAX_IDLE_PER_THREAD: usize = 128;
+/// Interval at which idle connections are looked at: those that the server has closed, or that are too old,
+/// are dropped.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A pool for each thread, last in, first out. A connection belongs to the runtime that opened it, and stays
+/// with the thread that used it last: on a runtime of one thread nothing is shared but the sweep.
+pub(crate) struct HostPool {
+    connector: HttpConnector,
+    uri: Uri,
+    idle: ThreadLocal<Mutex<VecDeque<IdleConnection>>>,
+    /// True while a task sweeps.
+    swept: AtomicBool,
+}
+
+struct IdleConnection {
+    connection: Box<PlainConnection>,
+    since: Instant,
+}
+
+impl HostPool {
+    pub(super) fn new(connector: HttpConnector, uri: Uri) -> Arc<Self> {
+        let (idle, swept) = (ThreadLocal::new(), AtomicBool::new(false));
+        Arc::new(Self { connector, uri, idle, swept })
+    }
+
+    /// Sends a request on an idle connection, or on a new one. A request of which nothing was written, because
+    /// the server had closed the idle connection, is sent again.
+    pub(super) async fn send(
+        pool: &Arc<Self>,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<ResponseBody>, SendError> {
+        loop {
+            let reused = pool.take();
+            let is_reused = reused.is_some();
+            let mut connection = match reused {
+                Some(connection) => connection,
+                None => pool.connect().await?,
+            };
+            match connection.send(request).await {
+                Ok(response) => {
+                    return Ok(response.map(|body| {
+                        ResponseBody::Plain(PlainBody::new(body, connection, Arc::clone(pool)))
+                    }));
+                }
+                Err(mut error) => match error.take_message().filter(|_| is_reused) {
+                    Some(unsent) => request = unsent,
+                    None => return Err(SendError::Closed(error_chain(error.error()))),
+                },
+            }
+        }
+    }
+
+    /// Takes the idle connection of this thread that was used last and is still good.
+    fn take(&self) -> Option<Box<PlainConnection>> {
+        let home = runtime::Handle::try_current().ok()?.id();
+        let mut idle = self.idle.get_or_default().lock();
+        while let Some(IdleConnection { connection, since }) = idle.pop_back() {
+            // Whatever lies below has been idle for longer.
+            if since.elapsed() >= POOL_IDLE_TIMEOUT {
+                idle.clear();
+                return None;
+            }
+            if connection.home == home {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    async fn connect(&self) -> Result<Box<PlainConnection>, SendError> {
+        let stream = self.connector.clone().oneshot(self.uri.clone()).await;
+        let stream = stream.map_err(|error| SendError::Connect(error_chain(&error)))?;
+        let connection = PlainConnection::handshake(stream).await;
+        connection.map(Box::new).map_err(|error| SendError::Connect(error_chain(&error)))
+    }
+
+    /// Takes a connection whose answer has been read. One that cannot be used again is closed.
+    pub(super) fn give_back(pool: &Arc<Self>, connection: Box<PlainConnection>) {
+        let here = runtime::Handle::try_current().map(|runtime| runtime.id());
+        if !connection.is_idle() || here.ok() != Some(connection.home) {
+            return;
+        }
+        let surplus = {
+            let mut idle = pool.idle.get_or_default().lock();
+            idle.push_back(IdleConnection { connection, since: Instant::now() });
+            if idle.len() > MAX_IDLE_PER_THREAD { idle.pop_front() } else { None }
+        };
+        drop(surplus);
+        if !pool.swept.swap(true, Ordering::SeqCst) {
+            tokio::spawn(sweep(SweepMark(Arc::downgrade(pool))));
+        }
+    }
+
+    /// Drops idle connections that are too old or closed. Returns true if there are others.
+    fn drop_dead(&self) -> bool {
+        let is_good = |idle: &mut IdleConnection| {
+            idle.since.elapsed() < POOL_IDLE_TIMEOUT && idle.connection.is_alive()
+        };
+        self.idle.iter().for_each(|idle| idle.lock().retain_mut(is_good));
+        self.has_idle()
+    }
+
+    fn has_idle(&self) -> bool {
+        self.idle.iter().any(|idle| !idle.lock().is_empty())
+    }
+}
+
+/// Sweeps until the pool is empty or gone.
+async fn sweep(mut mark: SweepMark) {
+    loop {
+        sleep(SWEEP_INTERVAL).await;
+        let Some(pool) = mark.0.upgrade() else { return };
+        if pool.drop_dead() {
+            continue;
+        }
+        pool.swept.store(false, Ordering::SeqCst);
+        // A connection that came back in between relied on this sweep.
+        if !pool.has_idle() || pool.swept.swap(true, Ordering::SeqCst) {
+            mark.0 = Weak::new();
+            return;
+        }
+    }
+}
+
+/// Lets the next idle connection start a sweep if the task ends with its runtime.
+struct SweepMark(Weak<HostPool>);
+
+impl Drop for SweepMark {
+    fn drop(&mut self) {
+        if let Some(pool) = self.0.upgrade() {
+            pool.swept.store(false, Ordering::SeqCst);
+        }
+    }
+}
+
+impl fmt::Debug for HostPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HostPool").field(&self.uri).finish()
+    }
+}

@@ -1,0 +1,123 @@
+//! [`PlainConnection`]: one HTTP/1.1 connection, moved on by the request that uses it.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::{Body as _, Frame, Incoming};
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1::{self, Connection, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::runtime;
+
+use super::driver_waker::DriverWaker;
+
+/// Polls of a connection in a row, while it keeps waking itself; then other tasks have their turn.
+const MAX_TURNS: u32 = 4;
+
+type OutgoingRequest = Request<Full<Bytes>>;
+
+/// One connection without a task of its own: the request under way polls it, then the body of its response.
+/// No message crosses a task, so a call costs no wake-up but the one that its answer causes.
+pub(super) struct PlainConnection {
+    sender: SendRequest<Full<Bytes>>,
+    /// `None` once the connection has ended.
+    driver: Option<Connection<TokioIo<TcpStream>, Full<Bytes>>>,
+    signal: Arc<DriverWaker>,
+    /// `signal` as a waker.
+    waker: Waker,
+    /// The runtime whose I/O driver watches the socket.
+    pub(super) home: runtime::Id,
+}
+
+impl PlainConnection {
+    pub(super) async fn handshake(io: TokioIo<TcpStream>) -> Result<Self, hyper::Error> {
+        let (sender, driver) = http1::handshake(io).await?;
+        let signal = Arc::new(DriverWaker::default());
+        let waker = Waker::from(Arc::clone(&signal));
+        let home = runtime::Handle::current().id();
+        Ok(Self { sender, driver: Some(driver), signal, waker, home })
+    }
+
+    /// Sends a request and waits for the head of its response. The error has the request again if none of it
+    /// was written.
+    pub(super) async fn send(
+        &mut self,
+        request: OutgoingRequest,
+    ) -> Result<Response<Incoming>, TrySendError<OutgoingRequest>> {
+        let mut response = pin!(self.sender.try_send_request(request));
+        let (driver, signal, waker) = (&mut self.driver, &self.signal, &self.waker);
+        poll_fn(|task| drive(driver, signal, waker, task, |context| response.as_mut().poll(context))).await
+    }
+
+    /// Polls for the next frame of the response's body.
+    pub(super) fn poll_frame(
+        &mut self,
+        task: &mut Context<'_>,
+        body: &mut Incoming,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        // Parts that have arrived need no look at the socket.
+        if let ready @ Poll::Ready(_) = Pin::new(&mut *body).poll_frame(&mut ignored()) {
+            return ready;
+        }
+        let (driver, signal, waker) = (&mut self.driver, &self.signal, &self.waker);
+        drive(driver, signal, waker, task, |context| Pin::new(&mut *body).poll_frame(context))
+    }
+
+    /// True if the connection can take another request: the last one is written and its answer read.
+    pub(super) fn is_idle(&self) -> bool {
+        self.driver.is_some() && self.sender.is_ready()
+    }
+
+    /// Looks at the socket of an idle connection. Returns false if the server has closed it, or has sent what
+    /// it was not asked for.
+    pub(super) fn is_alive(&mut self) -> bool {
+        let Some(driver) = &mut self.driver else { return false };
+        if Pin::new(driver).poll(&mut Context::from_waker(&self.waker)).is_ready() {
+            self.driver = None;
+        }
+        self.is_idle()
+    }
+}
+
+/// A context for futures that only the connection can move on, and are polled after it.
+fn ignored() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
+
+/// Moves the connection on until `look` is ready. A connection that ends is dropped, which makes `look`
+/// ready with an error.
+fn drive<T>(
+    driver: &mut Option<Connection<TokioIo<TcpStream>, Full<Bytes>>>,
+    signal: &DriverWaker,
+    waker: &Waker,
+    task: &mut Context<'_>,
+    mut look: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Poll<T> {
+    for _ in 0..MAX_TURNS {
+        signal.begin();
+        if let Some(connection) = driver
+            && Pin::new(connection).poll(&mut Context::from_waker(waker)).is_ready()
+        {
+            *driver = None;
+        }
+        let seen = look(&mut ignored());
+        if seen.is_ready() || signal.wait(task.waker()) {
+            return seen;
+        }
+    }
+    task.waker().wake_by_ref();
+    Poll::Pending
+}
+
+impl fmt::Debug for PlainConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlainConnection").field("is_idle", &self.is_idle()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,92 @@
+//! [`ResponseBody`]: the body of a response, and the connection that it arrives on.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+
+use super::host_pool::HostPool;
+use super::plain_connection::PlainConnection;
+
+/// The body of a response. At its end a plain connection goes back to its pool; dropped before, the
+/// connection is closed.
+#[derive(Debug)]
+pub(crate) enum ResponseBody {
+    /// The body polls its connection.
+    Plain(PlainBody),
+    /// A task of the TLS client polls the connection.
+    Tls(Incoming),
+}
+
+/// A body on a connection of a [`HostPool`].
+#[derive(Debug)]
+pub(crate) struct PlainBody {
+    incoming: Incoming,
+    /// `None` once the body has ended.
+    connection: Option<Box<PlainConnection>>,
+    pool: Arc<HostPool>,
+}
+
+impl PlainBody {
+    pub(super) fn new(incoming: Incoming, connection: Box<PlainConnection>, pool: Arc<HostPool>) -> Self {
+        let mut body = Self { incoming, connection: Some(connection), pool };
+        body.release_at_end();
+        body
+    }
+
+    /// Gives the connection back if the body is known to have ended.
+    fn release_at_end(&mut self) {
+        if self.incoming.is_end_stream() {
+            self.release();
+        }
+    }
+
+    fn release(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            HostPool::give_back(&self.pool, connection);
+        }
+    }
+
+    fn poll_frame(&mut self, task: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Some(connection) = &mut self.connection else { return Poll::Ready(None) };
+        let polled = connection.poll_frame(task, &mut self.incoming);
+        match &polled {
+            Poll::Ready(Some(Ok(_))) => self.release_at_end(),
+            Poll::Ready(Some(Err(_))) => drop(self.connection.take()),
+            Poll::Ready(None) => self.release(),
+            Poll::Pending => {}
+        }
+        polled
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match self.get_mut() {
+            Self::Plain(body) => body.poll_frame(task),
+            Self::Tls(body) => Pin::new(body).poll_frame(task),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Plain(body) => body.connection.is_none(),
+            Self::Tls(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Plain(body) => body.incoming.size_hint(),
+            Self::Tls(body) => body.size_hint(),
+        }
+    }
+}
