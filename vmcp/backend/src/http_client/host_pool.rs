@@ -48,8 +48,8 @@ impl HostPool {
         Arc::new(Self { connector, uri, idle, swept })
     }
 
-    /// Sends a request on an idle connection, or on a new one. A request of which nothing was written, because
-    /// the server had closed the idle connection, is sent again.
+    /// Sends a request on an idle connection, or on a new one. A request of which nothing was written because
+    /// the server had closed the idle connection is sent again.
     pub(super) async fn send(
         pool: &Arc<Self>,
         mut request: Request<Full<Bytes>>,

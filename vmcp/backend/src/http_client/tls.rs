@@ -91,3 +91,102 @@ fn tls() -> ClientConfig {
     });
     native.unwrap_or_else(|_| builder().with_webpki_roots()).with_no_client_auth()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use http::{Request, Response, Uri, Version};
+    use http_body_util::combinators::BoxBody;
+    use http_body_util::{BodyExt as _, StreamBody};
+    use hyper::body::{Frame, Incoming};
+    use hyper::service::service_fn;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::{RootCertStore, ServerConfig};
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+
+    /// Streams that the server allows on one HTTP/2 connection.
+    const ALLOWED: u32 = 2;
+
+    /// A stream at `/stream`, an answer everywhere else.
+    async fn answer(request: Request<Incoming>) -> Result<Response<BoxBody<Bytes, Infallible>>, Infallible> {
+        let body = if request.uri().path() == "/stream" {
+            let first = futures::stream::iter([Ok(Frame::data(Bytes::from_static(b":\n\n")))]);
+            StreamBody::new(futures::StreamExt::chain(first, futures::stream::pending())).boxed()
+        } else {
+            Full::new(Bytes::from_static(b"{}")).boxed()
+        };
+        Ok(Response::new(body))
+    }
+
+    /// Serves HTTP/1.1 and HTTP/2 at the returned address; the clients trust it.
+    async fn server() -> (String, TlsClients) {
+        let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let certificate = signed.cert.der().clone();
+        let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.clone()], key)
+            .unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    let socket = acceptor.accept(socket).await.unwrap();
+                    let is_h2 = socket.get_ref().1.alpn_protocol() == Some(b"h2");
+                    let (io, service) = (TokioIo::new(socket), service_fn(answer));
+                    if is_h2 {
+                        let mut h2 = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                        let _ = h2.max_concurrent_streams(ALLOWED).serve_connection(io, service).await;
+                    } else {
+                        let _ =
+                            hyper::server::conn::http1::Builder::new().serve_connection(io, service).await;
+                    }
+                });
+            }
+        });
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate).unwrap();
+        let trusting = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        (address, TlsClients::with(&trusting))
+    }
+
+    #[tokio::test]
+    async fn open_streams_leave_the_connection_of_calls_alone() {
+        let (address, clients) = server().await;
+        let get = async |path: &str, purpose| {
+            let uri: Uri = format!("{address}{path}").parse().unwrap();
+            let mut request = Request::new(Full::default());
+            *request.uri_mut() = uri;
+            let response = clients.client(purpose).request(request);
+            timeout(Duration::from_secs(20), response).await.expect("a response in time").unwrap()
+        };
+        let mut streams = Vec::new();
+        for _ in 0..=ALLOWED {
+            let stream = get("/stream", Purpose::Stream).await;
+            assert_eq!(stream.version(), Version::HTTP_11);
+            streams.push(stream);
+        }
+        let call = get("/", Purpose::Call).await;
+        assert_eq!(call.version(), Version::HTTP_2);
+        assert_eq!(call.into_body().collect().await.unwrap().to_bytes(), "{}");
+    }
+}
