@@ -64,12 +64,14 @@ pub(super) struct Events {
     body: ResponseBody,
     decoder: sse::Decoder,
     chunk: Bytes,
+    /// True once an event has come.
+    any: bool,
 }
 
 impl Events {
     /// Events of at most `limit` bytes each; a larger one is an error.
     pub(super) fn new(body: ResponseBody, limit: usize) -> Self {
-        Self { body, decoder: sse::Decoder::new(limit), chunk: Bytes::new() }
+        Self { body, decoder: sse::Decoder::new(limit), chunk: Bytes::new(), any: false }
     }
 
     /// The next event; `None` at the end of the body.
@@ -82,6 +84,7 @@ impl Events {
             })?;
             self.chunk = self.chunk.slice_ref(rest);
             if event.is_some() {
+                self.any = true;
                 return Ok(event);
             }
             match next(&mut self.body).await? {
@@ -89,6 +92,11 @@ impl Events {
                 None => return Ok(None),
             }
         }
+    }
+
+    /// True if the stream has brought an event.
+    pub(super) fn any(&self) -> bool {
+        self.any
     }
 
     /// The pause before a broken stream is continued, if the server set one with `retry:`.

@@ -3,6 +3,7 @@
 
 mod headers;
 mod receive;
+mod resumption;
 mod stream;
 
 use std::sync::{Arc, OnceLock};

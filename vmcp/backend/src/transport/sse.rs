@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::StatusCode;
-use tokio::sync::mpsc;
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +24,11 @@ use crate::transport::mux::{Mux, QueuedMessage};
 /// Time for a server to accept a message; it answers on the stream. A request that is not accepted in time
 /// fails.
 const ACCEPT_TIMEOUT: Duration = Duration::from_mins(1);
+/// Time by which a notification precedes the requests behind it. A server that accepts it later may see them
+/// in another order; it does not hold them up.
+const HEAD_START: Duration = Duration::from_millis(500);
+/// Notifications that wait for a server to accept them; one more is dropped.
+const MAX_QUEUED_NOTIFICATIONS: usize = 64;
 
 /// Opens the stream. The returned task reads it until it ends or `closed` is cancelled.
 pub(crate) async fn start(
@@ -87,31 +94,73 @@ async fn read(mut events: Events, mux: &Mux) -> String {
 }
 
 /// Sends notifications one by one, since their order counts, and requests side by side: some servers accept a
-/// request only after they have worked it off.
+/// message only after they have worked it off.
 async fn write(target: Endpoint, mut messages: mpsc::Receiver<QueuedMessage>, mux: Arc<Mux>) {
+    let mut notifications = Notifications::start(target.clone());
     let mut requests = JoinSet::new();
     while let Some(QueuedMessage { id, message }) = messages.recv().await {
-        let target = target.clone();
-        let post = async move {
-            let headers = target.post_headers(Principal::default());
-            let response = target.post(headers, message, Purpose::Call).await?;
-            let status = response.status();
-            body::drain(response.into_body());
-            if status.is_success() { Ok(()) } else { Err(LinkError::Status(status)) }
+        let Some(id) = id else {
+            notifications.send(message).await;
+            continue;
         };
-        let sent = timeout(ACCEPT_TIMEOUT, post);
-        let stuck = LinkError::Closed { detail: "a message was not accepted in time".to_owned() };
-        match id {
-            None => drop(sent.await),
-            Some(id) => {
-                let mux = Arc::clone(&mux);
-                requests.spawn(async move {
-                    if let Err(error) = sent.await.unwrap_or(Err(stuck)) {
-                        mux.fail(id, error);
-                    }
-                });
+        let (mux, sent) = (Arc::clone(&mux), post(target.clone(), message));
+        requests.spawn(async move {
+            if let Err(error) = sent.await {
+                mux.fail(id, error);
             }
-        }
+        });
         while requests.try_join_next().is_some() {}
+    }
+}
+
+/// Posts a message; the server must accept it in time.
+async fn post(target: Endpoint, message: Bytes) -> Result<(), LinkError> {
+    let accepted = async {
+        let headers = target.post_headers(Principal::default());
+        let response = target.post(headers, message, Purpose::Call).await?;
+        let status = response.status();
+        body::drain(response.into_body());
+        if status.is_success() { Ok(()) } else { Err(LinkError::Status(status)) }
+    };
+    let stuck = LinkError::Closed { detail: "a message was not accepted in time".to_owned() };
+    timeout(ACCEPT_TIMEOUT, accepted).await.unwrap_or(Err(stuck))
+}
+
+/// Messages that wait for no answer, sent one after the other by a task of their own.
+struct Notifications {
+    queue: mpsc::Sender<(Bytes, oneshot::Sender<()>)>,
+    /// Ends when the last queued message was accepted.
+    last: Option<oneshot::Receiver<()>>,
+    /// Dropped with the rest, which ends the task.
+    _sender: JoinSet<()>,
+}
+
+impl Notifications {
+    fn start(target: Endpoint) -> Self {
+        let (queue, mut queued) = mpsc::channel::<(Bytes, oneshot::Sender<()>)>(MAX_QUEUED_NOTIFICATIONS);
+        let mut sender = JoinSet::new();
+        sender.spawn(async move {
+            while let Some((message, accepted)) = queued.recv().await {
+                if let Err(error) = post(target.clone(), message).await {
+                    tracing::debug!(error = error.detail(), "a notification did not reach the backend");
+                }
+                drop(accepted);
+            }
+        });
+        Self { queue, last: None, _sender: sender }
+    }
+
+    /// Queues a message and gives it a head start before requests that follow. While an earlier one is not
+    /// accepted, there is none.
+    async fn send(&mut self, message: Bytes) {
+        let is_behind = self.last.as_mut().is_some_and(|last| last.try_recv() == Err(TryRecvError::Empty));
+        let (accepted, last) = oneshot::channel();
+        if self.queue.try_send((message, accepted)).is_err() {
+            return tracing::debug!("dropped a notification: the backend accepts none");
+        }
+        let last = self.last.insert(last);
+        if !is_behind {
+            let _ = timeout(HEAD_START, last).await;
+        }
     }
 }

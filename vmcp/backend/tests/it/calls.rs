@@ -226,6 +226,24 @@ async fn a_stream_that_a_legacy_server_ends_early_is_continued_where_it_broke_of
 }
 
 #[tokio::test]
+async fn a_server_that_wants_no_pause_before_it_is_asked_again_does_not_make_the_call_spin() {
+    let rest = legacy(|_| Reply::Pieces(vec!["retry: 0\nid: e1\ndata:\n\n".to_owned()]));
+    let server = Server::start(move |seen| match seen.header("last-event-id") {
+        Some(_) => Reply::Pieces(vec!["retry: 0\n\n".to_owned()]),
+        None => rest(seen),
+    })
+    .await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    let params = raw(r#"{"name":"echo"}"#);
+    let deadline = Duration::from_secs(2);
+    let request = Request { deadline, ..Request::new("tools/call", &params) };
+    assert_eq!(backend.request(request).await.unwrap_err().category(), "timeout");
+    let resumed = server.seen().iter().filter(|seen| seen.header("last-event-id").is_some()).count();
+    assert!((1..=6).contains(&resumed), "{resumed} continuations in {deadline:?}");
+    backend.stop().await;
+}
+
+#[tokio::test]
 async fn an_error_of_the_backend_is_an_answer() {
     let server = Server::start(modern(|seen| Reply::Status(404, seen.error(-32601)))).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);

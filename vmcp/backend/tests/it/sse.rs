@@ -1,9 +1,10 @@
 //! The HTTP+SSE transport of 2024-11-05.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use vmcp_backend::{Backend, BackendSettings, BackendState};
+use vmcp_backend::{Backend, BackendSettings, BackendState, Request};
 use vmcp_config::{Headers, Transport};
 
 use crate::support::scripts::initialized;
@@ -31,6 +32,8 @@ fn script(endpoint: &'static str) -> impl Fn(&Seen) -> Reply + Send + Sync {
             "initialize" => seen.answer(initialized()),
             "tools/list" => seen.answer(r#"{"tools":[{"name":"echo","inputSchema":{}}]}"#),
             "tools/call" => seen.answer(r#"{"content":[]}"#),
+            // Accepted when it has been worked off, which is never.
+            "notifications/cancelled" => return Reply::Hang,
             "refused" => return Reply::Status(500, String::new()),
             _ => return Reply::Status(202, String::new()),
         };
@@ -47,7 +50,7 @@ async fn calls_go_to_the_url_that_the_stream_names_and_answers_come_on_the_strea
     wait_for_definitions(&backend, |found| found.tools.len() == 1).await;
     assert!(server.asked("server/discover").is_empty(), "this transport has one era");
     let params = crate::support::raw("{}");
-    let error = backend.request(vmcp_backend::Request::new("refused", &params)).await.unwrap_err();
+    let error = backend.request(Request::new("refused", &params)).await.unwrap_err();
     assert_eq!(error.category(), "unavailable", "a message that is not accepted fails its own call at once");
     backend.stop().await;
 }
@@ -59,5 +62,25 @@ async fn credentials_do_not_follow_to_another_origin() {
     let backend = Backend::start(spec("b", transport(&server)), settings, None);
     let status = wait_for_state(&backend, BackendState::Failed).await;
     assert!(status.last_error.unwrap().contains("another origin"));
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_notification_that_the_server_does_not_accept_holds_up_no_call() {
+    let server = Server::start(script("/messages")).await;
+    let backend = Backend::start(spec("b", transport(&server)), settings(), None);
+    call(&backend, "echo").await.unwrap();
+    let params = crate::support::raw("{}");
+    for _ in 0..3 {
+        let deadline = Duration::from_millis(50);
+        let stuck = Request { deadline, ..Request::new("stuck", &params) };
+        assert_eq!(backend.request(stuck).await.unwrap_err().category(), "timeout");
+    }
+    let started = Instant::now();
+    for _ in 0..5 {
+        call(&backend, "echo").await.unwrap();
+    }
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    assert_eq!(server.asked("notifications/cancelled").len(), 1, "one after the other");
     backend.stop().await;
 }

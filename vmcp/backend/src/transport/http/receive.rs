@@ -1,7 +1,5 @@
 //! Reads answers: the HTTP response to a request, as JSON or as a stream of server-sent events.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::header::HeaderValue;
 use http::{Response, StatusCode};
@@ -14,15 +12,12 @@ use vmcp_wire::{codes, methods};
 
 use super::Http;
 use super::headers::{LAST_EVENT, SESSION};
+use super::resumption::Resumptions;
 use crate::http_client::ResponseBody;
 use crate::request::{Principal, RpcOutcome};
 use crate::transport::body::{self, Events};
 use crate::transport::endpoint::is_event_stream;
 use crate::transport::link_error::LinkError;
-
-/// Pause before a broken stream is continued if the server sets none, and the longest that it may set.
-const RESUME_PAUSE: Duration = Duration::from_secs(1);
-const MAX_RESUME_PAUSE: Duration = Duration::from_secs(30);
 
 type Parsed<'a> = Result<Message<'a>, EnvelopeError>;
 
@@ -84,6 +79,7 @@ impl Http {
     /// continued after the last event (specification 2025-11-25, "Resumability").
     async fn stream(&self, id: u64, mut events: Events) -> Result<RpcOutcome, LinkError> {
         let mut last_event = None;
+        let mut resumptions = Resumptions::default();
         loop {
             let ended = match self.until_answer(id, &mut events, &mut last_event).await {
                 Ok(Some(outcome)) => {
@@ -95,7 +91,8 @@ impl Http {
             };
             let resumable = matches!(ended, LinkError::Closed { .. }) && self.0.revision.get().is_some();
             let Some(last) = last_event.as_ref().filter(|_| resumable) else { return Err(ended) };
-            sleep(events.retry().unwrap_or(RESUME_PAUSE).min(MAX_RESUME_PAUSE)).await;
+            let Some(pause) = resumptions.next_pause(events.any(), events.retry()) else { return Err(ended) };
+            sleep(pause).await;
             let mut headers = self.session_headers(Principal::default());
             headers.insert(LAST_EVENT, HeaderValue::clone(last));
             let response = self.0.endpoint.get_events(headers).await.map_err(|_| ended.clone())?;
