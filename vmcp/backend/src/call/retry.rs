@@ -35,7 +35,7 @@ where
                 session.channel.closed.cancel();
             } else if main.channel.link.ends_with(&error) {
                 core.discard(&main, &error);
-            } else if !matches!(error, LinkError::Unsendable(_)) {
+            } else if !matches!(error, LinkError::Unsendable(_) | LinkError::Overloaded(_)) {
                 core.remember_error(format!("{} failed: {}", request.method, error.detail()));
             }
             let failed = FailedAttempt {

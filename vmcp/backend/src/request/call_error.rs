@@ -58,6 +58,14 @@ pub enum CallError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// vmcp holds as many bytes of requests and answers as it may; the answer was dropped.
+    #[error(
+        "vmcp has no room for the answer: requests and answers in memory are at the limit of {limit} bytes"
+    )]
+    Overloaded {
+        /// The limit in bytes, `server.maxBufferedBytes`.
+        limit: usize,
+    },
 }
 
 impl CallError {
@@ -66,7 +74,7 @@ impl CallError {
         Self::Unavailable { reason: reason.into(), transmission: Transmission::NotSent }
     }
 
-    /// The variant's name for metrics and error envelopes; one of seven values.
+    /// The variant's name for metrics and error envelopes; one of eight values.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Timeout { .. } => "timeout",
@@ -76,6 +84,7 @@ impl CallError {
             Self::InvalidRequest { .. } => "invalid_request",
             Self::Cancelled { .. } => "cancelled",
             Self::TooLarge { .. } => "too_large",
+            Self::Overloaded { .. } => "overloaded",
         }
     }
 
@@ -86,7 +95,7 @@ impl CallError {
             | Self::Unavailable { transmission, .. }
             | Self::Cancelled { transmission } => *transmission,
             Self::CircuitOpen { .. } | Self::InvalidRequest { .. } => Transmission::NotSent,
-            Self::Protocol { .. } | Self::TooLarge { .. } => Transmission::Sent,
+            Self::Protocol { .. } | Self::TooLarge { .. } | Self::Overloaded { .. } => Transmission::Sent,
         }
     }
 }

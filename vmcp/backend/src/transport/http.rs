@@ -20,7 +20,7 @@ use vmcp_wire::methods;
 use crate::http_client::Purpose;
 use crate::inbound::{self, Inbound};
 use crate::request::{Principal, RpcOutcome};
-use crate::transport::body;
+use crate::transport::body::{self, AnswerLimits};
 use crate::transport::endpoint::Endpoint;
 use crate::transport::http::headers::{REVISION, RequestHeaders, SESSION};
 use crate::transport::link_error::LinkError;
@@ -37,7 +37,7 @@ pub(crate) struct Http(Arc<Inner>);
 struct Inner {
     endpoint: Endpoint,
     inbound: Arc<Inbound>,
-    limit: usize,
+    limits: AnswerLimits,
     closed: CancellationToken,
     /// Permits for answers on their way to the server.
     answers: Arc<Semaphore>,
@@ -54,18 +54,18 @@ impl Http {
     pub(crate) fn new(
         endpoint: Endpoint,
         inbound: Arc<Inbound>,
-        limit: usize,
+        limits: AnswerLimits,
         closed: CancellationToken,
     ) -> Self {
         let (session, revision) = (OnceLock::new(), OnceLock::new());
         let answers = Arc::new(Semaphore::new(stream::MAX_ANSWERS));
         let prepared = ArcSwap::from_pointee(endpoint.post_headers(Principal::Anonymous));
-        Self(Arc::new(Inner { endpoint, inbound, limit, closed, answers, session, revision, prepared }))
+        Self(Arc::new(Inner { endpoint, inbound, limits, closed, answers, session, revision, prepared }))
     }
 
     /// A link of its own to the same server, without a session yet.
     pub(crate) fn sibling(&self, inbound: Arc<Inbound>, closed: CancellationToken) -> Self {
-        Self::new(self.0.endpoint.clone(), inbound, self.0.limit, closed)
+        Self::new(self.0.endpoint.clone(), inbound, self.0.limits.clone(), closed)
     }
 
     pub(crate) async fn exchange(&self, outgoing: PreparedRequest<'_>) -> Result<RpcOutcome, LinkError> {

@@ -6,6 +6,7 @@ use http::StatusCode;
 use thiserror::Error;
 
 use crate::policy::breaker::Verdict;
+use crate::policy::byte_budget::ByteBudgetExhausted;
 use crate::request::{CallError, Transmission};
 
 /// Failure of one exchange. `Display` is safe to show to clients; [`LinkError::detail`] is for operators and
@@ -44,6 +45,9 @@ pub(crate) enum LinkError {
     Unsendable(String),
     #[error("the answer exceeds the limit of {limit} bytes")]
     TooLarge { limit: usize },
+    /// vmcp itself has no room for the answer.
+    #[error(transparent)]
+    Overloaded(#[from] ByteBudgetExhausted),
     /// There is no connection at present, and `fail_fast` lets no caller wait for one.
     #[error("the server has ended and is being started again")]
     Down,
@@ -64,9 +68,11 @@ impl LinkError {
             | Self::Down
             | Self::Stopped => Transmission::NotSent,
             Self::Closed { .. } => Transmission::Unknown,
-            Self::SessionInDoubt(_) | Self::Status(_) | Self::Protocol(_) | Self::TooLarge { .. } => {
-                Transmission::Sent
-            }
+            Self::SessionInDoubt(_)
+            | Self::Status(_)
+            | Self::Protocol(_)
+            | Self::TooLarge { .. }
+            | Self::Overloaded(_) => Transmission::Sent,
         }
     }
 
@@ -93,6 +99,7 @@ impl LinkError {
             | Self::Refused(_)
             | Self::Protocol(_)
             | Self::Unsendable(_)
+            | Self::Overloaded(_)
             | Self::Stopped => Verdict::Unknown,
         }
     }
@@ -115,6 +122,7 @@ impl From<LinkError> for CallError {
             LinkError::Protocol(reason) => Self::Protocol { reason },
             LinkError::Unsendable(reason) => Self::InvalidRequest { reason },
             LinkError::TooLarge { limit } => Self::TooLarge { limit },
+            LinkError::Overloaded(exhausted) => Self::Overloaded { limit: exhausted.limit },
             other => Self::Unavailable { reason: other.to_string(), transmission: other.transmission() },
         }
     }

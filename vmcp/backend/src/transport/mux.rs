@@ -12,9 +12,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::methods;
+use vmcp_wire::payload::{self, Key, ScannedKeys, Scanner};
 
 use crate::inbound::{self, Inbound, Reaction};
+use crate::policy::byte_budget::ByteBudget;
 use crate::request::RpcOutcome;
+use crate::transport::body::counted;
 use crate::transport::link_error::LinkError;
 use crate::transport::prepared_request::PreparedRequest;
 
@@ -35,6 +38,8 @@ pub(crate) struct Mux {
     outgoing: mpsc::Sender<QueuedMessage>,
     pending: Mutex<PendingAnswers>,
     closed: CancellationToken,
+    /// Budget of all answers in memory.
+    budget: ByteBudget,
     /// Messages that were no JSON-RPC, and answers to no request under way.
     ignored: AtomicU64,
 }
@@ -51,10 +56,11 @@ impl Mux {
     pub(crate) fn new(
         inbound: Arc<Inbound>,
         closed: CancellationToken,
+        budget: ByteBudget,
     ) -> (Arc<Self>, mpsc::Receiver<QueuedMessage>) {
         let (outgoing, to_write) = mpsc::channel(MAX_QUEUED_MESSAGES);
         let pending = Mutex::default();
-        (Arc::new(Self { inbound, outgoing, pending, closed, ignored: AtomicU64::new(0) }), to_write)
+        (Arc::new(Self { inbound, outgoing, pending, closed, budget, ignored: AtomicU64::new(0) }), to_write)
     }
 
     /// Sends a request and waits for its answer. Dropping the future tells the backend to stop.
@@ -81,12 +87,22 @@ impl Mux {
     }
 
     /// Takes one message from the backend. Never waits: all calls share the reader.
-    pub(crate) fn receive(&self, bytes: &[u8]) {
+    pub(crate) fn receive(&self, bytes: &Bytes) {
+        if let Some((id, found)) = scan(bytes) {
+            match counted(bytes.clone(), &self.budget) {
+                Err(exhausted) => return self.fail(id, exhausted.into()),
+                Ok(bytes) => {
+                    if let Ok(reply) = payload::reply(bytes.into(), found, &id.to_string()) {
+                        return self.settle(id, reply.into());
+                    }
+                }
+            }
+        }
         match Message::parse(bytes) {
             Ok(Message::Response(response)) => {
-                self.settle(Some(response.id), RpcOutcome::result(response.result));
+                self.settle_raw(Some(response.id), RpcOutcome::result(response.result));
             }
-            Ok(Message::Error(error)) => self.settle(error.id, RpcOutcome::error(error.error)),
+            Ok(Message::Error(error)) => self.settle_raw(error.id, RpcOutcome::error(error.error)),
             Ok(Message::Notification(notification)) => {
                 if let Some(delivery) = self.inbound.notification(&notification, bytes, None) {
                     delivery.try_send();
@@ -149,14 +165,21 @@ impl Mux {
         }
     }
 
-    fn settle(&self, id: Option<&RawValue>, outcome: RpcOutcome) {
+    fn settle_raw(&self, id: Option<&RawValue>, outcome: RpcOutcome) {
         let id = id.map_or("null", RawValue::get);
-        let waiting = id.parse().ok().and_then(|id: u64| self.pending.lock().waiting.remove(&id));
+        match id.parse() {
+            Ok(id) => self.settle(id, outcome),
+            Err(_) => self.ignore("an answer to no request under way", id.as_bytes()),
+        }
+    }
+
+    fn settle(&self, id: u64, outcome: RpcOutcome) {
+        let waiting = self.pending.lock().waiting.remove(&id);
         match waiting {
             Some(waiting) => {
                 let _ = waiting.send(Ok(outcome));
             }
-            None => self.ignore("an answer to no request under way", id.as_bytes()),
+            None => self.ignore("an answer to no request under way", id.to_string().as_bytes()),
         }
     }
 
@@ -168,6 +191,15 @@ impl Mux {
     fn end_reason(&self) -> String {
         self.ended().unwrap_or_else(|| "the connection ended".to_owned())
     }
+}
+
+/// The number of the request that a message answers, and its keys; `None` if the message is no answer, or has
+/// to be parsed to know.
+fn scan(bytes: &[u8]) -> Option<(u64, ScannedKeys)> {
+    let mut scanner = Scanner::default();
+    let found = scanner.push(bytes).and_then(|()| scanner.finish()).ok()?;
+    let id = std::str::from_utf8(bytes.get(found.range(Key::Id)?)?).ok()?.parse().ok()?;
+    (!found.has(Key::Method)).then_some((id, found))
 }
 
 /// A request under way. Dropped before its answer, it tells the backend to stop.

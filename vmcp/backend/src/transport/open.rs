@@ -8,6 +8,7 @@ use vmcp_json::text;
 
 use crate::inbound::{Inbound, SessionOwner};
 use crate::policy::facts::Facts;
+use crate::transport::body::AnswerLimits;
 use crate::transport::channel::Channel;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::link::{Duplex, Link};
@@ -19,23 +20,24 @@ pub(crate) async fn open(facts: &Facts) -> Result<Channel, LinkError> {
     let settings = &facts.settings;
     let closed = CancellationToken::new();
     let inbound = Arc::new(Inbound::new(facts, None));
-    let limit = settings.max_message_bytes;
+    let limits = AnswerLimits { bytes: settings.max_message_bytes, budget: settings.byte_budget.clone() };
     let link = match &facts.spec.transport {
         Transport::Http { url, headers } => {
             let endpoint = Endpoint::new(settings.http.clone(), url, headers)?;
-            Link::Http(http::Http::new(endpoint, Arc::clone(&inbound), limit, closed.clone()))
+            Link::Http(http::Http::new(endpoint, Arc::clone(&inbound), limits, closed.clone()))
         }
         Transport::Sse { url, headers } => {
             let endpoint = Endpoint::new(settings.http.clone(), url, headers)?;
-            let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone());
-            let task = sse::start(endpoint, url, limit, Arc::clone(&mux), to_write, closed.clone()).await?;
+            let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone(), limits.budget);
+            let task =
+                sse::start(endpoint, url, limits.bytes, Arc::clone(&mux), to_write, closed.clone()).await?;
             Link::Duplex(Duplex::new(mux, task))
         }
         Transport::Stdio { command, args, env, cwd } => {
             let in_our_place = settings.in_our_place;
             let program = stdio::Program { command, args, env, cwd: cwd.as_deref(), in_our_place };
-            let limits = stdio::ProcessLimits { line_bytes: limit, kill_grace: settings.kill_grace };
-            let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone());
+            let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone(), limits.budget);
+            let limits = stdio::ProcessLimits { line_bytes: limits.bytes, kill_grace: settings.kill_grace };
             let task = stdio::start(&program, limits, Arc::clone(&mux), to_write, closed.clone())?;
             Link::Duplex(Duplex::new(mux, task))
         }

@@ -15,8 +15,9 @@ use tracing::Instrument as _;
 use url::Url;
 
 use crate::http_client::Purpose;
+use crate::policy::byte_budget::ByteBudget;
 use crate::request::Principal;
-use crate::transport::body::{self, Events};
+use crate::transport::body::{self, AnswerLimits, Events};
 use crate::transport::endpoint::{Endpoint, is_event_stream};
 use crate::transport::link_error::LinkError;
 use crate::transport::mux::{Mux, QueuedMessage};
@@ -50,7 +51,9 @@ pub(crate) async fn start(
         }
         _ => {}
     }
-    let mut events = Events::new(response.into_body(), limit);
+    // All calls share the stream: a lack of room must not end it, so the multiplexer counts the answers.
+    let limits = AnswerLimits { bytes: limit, budget: ByteBudget::default() };
+    let mut events = Events::new(response.into_body(), &limits);
     let target = endpoint.at(&message_url(&mut events, url).await?)?;
     let run = async move {
         let mut writer = JoinSet::new();
@@ -68,8 +71,8 @@ pub(crate) async fn start(
 /// credentials go to that URL.
 async fn message_url(events: &mut Events, url: &Url) -> Result<Url, LinkError> {
     while let Some(event) = events.next().await? {
-        if event.event.as_deref() == Some("endpoint") {
-            let target = url.join(event.data.trim());
+        if event.name.as_deref() == Some("endpoint") {
+            let target = url.join(std::str::from_utf8(&event.data).unwrap_or_default().trim());
             let target =
                 target.map_err(|_| LinkError::Protocol("the endpoint event is no URL".to_owned()))?;
             return if target.origin() == url.origin() {
@@ -86,7 +89,7 @@ async fn read(mut events: Events, mux: &Mux) -> String {
     loop {
         match events.next().await {
             Ok(Some(event)) if event.data.is_empty() => {}
-            Ok(Some(event)) => mux.receive(event.data.as_bytes()),
+            Ok(Some(event)) => mux.receive(&event.data),
             Ok(None) => return "the server closed the stream".to_owned(),
             Err(error) => return error.detail(),
         }

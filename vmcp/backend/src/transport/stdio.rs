@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessGroup};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
@@ -163,7 +164,7 @@ async fn read(stdout: ChildStdout, limit: usize, mux: &Mux) -> String {
             Ok(LineRead::Whole) => {
                 let text = line.trim_ascii();
                 if text.first() == Some(&b'{') {
-                    mux.receive(text);
+                    mux.receive(&Bytes::copy_from_slice(text));
                 } else if !text.is_empty() {
                     mux.ignore("a line that is no JSON object", text);
                 }

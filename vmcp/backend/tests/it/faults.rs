@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use vmcp_backend::{Backend, BackendSettings, Downstream, Event, SessionId};
+use vmcp_backend::{Backend, BackendSettings, ByteBudget, Downstream, Event, SessionId};
 
 use crate::support::scripts::{echo, legacy};
 use crate::support::server::{Reply, Server, event};
@@ -84,5 +84,31 @@ async fn a_flood_of_notifications_neither_blocks_calls_nor_piles_up() {
     eventually("all updates", || (counter.0.load(Ordering::SeqCst) as usize == EACH).then_some(())).await;
     let lists = server.asked("tools/list").len();
     assert!(lists < 1000, "{lists} listings for {EACH} announcements");
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_without_room_fails_its_call_and_is_not_held_against_the_backend() {
+    let large = format!(r#"{{"content":[],"a":"{}"}}"#, "x".repeat(100_000));
+    let server = Server::start(legacy(move |seen| match seen.body["params"]["name"].as_str() {
+        Some("large") => Reply::Json(seen.answer(&large)),
+        Some("stream") => Reply::Pieces(vec![event(&seen.answer(&large))]),
+        _ => echo(seen),
+    }))
+    .await;
+    let byte_budget = ByteBudget::new(50_000);
+    let settings = BackendSettings { byte_budget: byte_budget.clone(), ..settings() };
+    let backend = Backend::start(spec("b", server.transport()), settings, None);
+    for _ in 0..6 {
+        for name in ["large", "stream"] {
+            let error = call(&backend, name).await.unwrap_err();
+            assert_eq!(error.category(), "overloaded");
+            assert!(error.to_string().contains("50000 bytes"), "{error}");
+        }
+    }
+    let response = call(&backend, "echo").await.unwrap();
+    assert!(byte_budget.held() > 0);
+    drop(response);
+    assert_eq!(byte_budget.held(), 0);
     backend.stop().await;
 }

@@ -42,9 +42,9 @@ impl Http {
             self.opened(session);
         }
         if status.is_success() && is_event_stream(&parts.headers) {
-            return self.stream(id, Events::new(body, self.0.limit)).await;
+            return self.stream(id, Events::new(body, &self.0.limits)).await;
         }
-        let (pieces, scanned) = body::collect(body, self.0.limit).await?;
+        let (pieces, scanned) = body::collect(body, &self.0.limits).await?;
         let bytes = match scanned {
             Ok(found) if status.is_success() => match payload::reply(pieces, found, &id.to_string()) {
                 Ok(reply) => return Ok(reply.into()),
@@ -99,7 +99,7 @@ impl Http {
             if !response.status().is_success() || !is_event_stream(response.headers()) {
                 return Err(ended);
             }
-            events = Events::new(response.into_body(), self.0.limit);
+            events = Events::new(response.into_body(), &self.0.limits);
         }
     }
 
@@ -113,7 +113,7 @@ impl Http {
             if let Some(event_id) = &event.id {
                 *last_event = HeaderValue::from_str(event_id).ok().filter(|id| !id.is_empty());
             }
-            if let Some(outcome) = self.event(id, event.data.into()).await? {
+            if let Some(outcome) = self.event(id, event.data).await? {
                 return Ok(Some(outcome));
             }
         }

@@ -9,14 +9,13 @@ use http::header::HeaderValue;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use vmcp_wire::envelope::{Message, Request};
-use vmcp_wire::sse;
 
 use super::Http;
 use super::headers::LAST_EVENT;
 use crate::inbound::Reaction;
 use crate::policy::backoff;
 use crate::request::Principal;
-use crate::transport::body::Events;
+use crate::transport::body::{Event, Events};
 use crate::transport::endpoint::is_event_stream;
 use crate::transport::link_error::LinkError;
 
@@ -58,7 +57,7 @@ impl Http {
                         missed();
                     }
                     opened = true;
-                    let mut events = Events::new(response.into_body(), self.0.limit);
+                    let mut events = Events::new(response.into_body(), &self.0.limits);
                     self.read(&mut events, &mut last_event).await;
                     pause = events.retry();
                 }
@@ -96,8 +95,8 @@ impl Http {
         }
     }
 
-    async fn handle_unsolicited(&self, event: &sse::Event) {
-        let bytes = event.data.as_bytes();
+    async fn handle_unsolicited(&self, event: &Event) {
+        let bytes = &*event.data;
         // Some servers begin with an event that has an id and nothing else.
         if bytes.is_empty() {
             return;
