@@ -5,5 +5,6 @@ pub mod backoff;
 pub mod breaker;
 pub(crate) mod byte_budget;
 pub(crate) mod facts;
+pub(crate) mod relisting;
 pub(crate) mod retry;
 pub(crate) mod settings;

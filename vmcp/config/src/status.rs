@@ -123,8 +123,9 @@ pub struct BackendStatus {
     pub last_error: Option<String>,
     /// State of the circuit breaker.
     pub breaker: BreakerPosition,
-    /// Number of tools listed.
-    pub tools: usize,
+    /// Number of tools listed; absent while no listing has succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<usize>,
     /// Number of resources listed, without templates.
     pub resources: usize,
     /// Number of resource templates listed.

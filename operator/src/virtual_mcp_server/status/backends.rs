@@ -74,7 +74,10 @@ fn merged(
         url,
         status: BackendState::Unknown,
         mcp_revision: statuses.iter().find_map(|status| status.revision.clone()),
-        tool_count: statuses.iter().map(|status| i32::try_from(status.tools).unwrap_or(i32::MAX)).max(),
+        tool_count: statuses
+            .iter()
+            .filter_map(|status| Some(i32::try_from(status.tools?).unwrap_or(i32::MAX)))
+            .max(),
         circuit_breaker_state: statuses
             .iter()
             .map(|status| status.breaker)

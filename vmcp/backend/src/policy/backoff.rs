@@ -22,6 +22,12 @@ pub fn delay(first: Duration, failures: u32) -> Duration {
     (first * factor(failures)).mul_f64(1.0 + 0.1 * random())
 }
 
+/// The pause after `failures` failures in a row, doubled with each up to `most`.
+pub(crate) fn delay_up_to(first: Duration, failures: u32, most: Duration) -> Duration {
+    let doubled = first.saturating_mul(1 << failures.saturating_sub(1).min(16));
+    doubled.min(most).mul_f64(1.0 + 0.1 * random())
+}
+
 fn factor(failures: u32) -> u32 {
     1 << failures.saturating_sub(1).min(4)
 }

@@ -161,7 +161,7 @@ impl BackendCore {
             connected_at: live.connected_at,
             last_error: live.last_error.clone(),
             breaker: self.breaker.lock().position(std::time::Instant::now()),
-            tools: count(|d| d.tools.len()),
+            tools: discovered.map(|discovered| discovered.tools.len()),
             resources: count(|d| d.resources.len()),
             templates: count(|d| d.templates.len()),
             prompts: count(|d| d.prompts.len()),

@@ -1,16 +1,17 @@
 //! The refresher: a task that lists a backend's definitions on every connection, on `list_changed`, on demand
-//! and on a timer. A listing that fails keeps the last good definitions.
+//! and on a timer. A listing that fails keeps the last good definitions and is repeated with backoff.
 
 use std::sync::{Arc, Weak};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use tokio::time::{sleep, timeout};
 use vmcp_model::discovered::Discovered;
 
 use crate::connection::Connection;
+use crate::policy::relisting::Relisting;
 use crate::sharing::core::BackendCore;
 use crate::transport::LinkError;
-use crate::upkeep::listing;
+use crate::upkeep::listing::{self, Listed};
 
 /// Runs until the backend is stopped.
 pub(crate) async fn run(shared: Arc<BackendCore>) {
@@ -19,32 +20,49 @@ pub(crate) async fn run(shared: Arc<BackendCore>) {
 }
 
 async fn keep_fresh(shared: &BackendCore) {
+    let settings = &shared.facts.settings;
+    let mut relisting = Relisting::new(shared.discovered.borrow().is_some());
     let mut listed: Weak<Connection> = Weak::new();
     loop {
         // The timer does not connect a backend that no call has needed.
-        let _ = timeout(shared.facts.settings.refresh_interval, shared.facts.changed.notified()).await;
+        let announced = timeout(relisting.pause(settings), shared.facts.changed.notified()).await.is_ok();
         let Some(connection) = shared.current.load_full() else { continue };
         // The first listing of a connection is awaited, so it starts at once; later changes come in bursts
         // and are debounced.
-        if std::ptr::eq(listed.as_ptr(), Arc::as_ptr(&connection)) {
-            sleep(shared.facts.settings.refresh_debounce).await;
+        if announced && std::ptr::eq(listed.as_ptr(), Arc::as_ptr(&connection)) {
+            sleep(relisting.debounce(settings.refresh_debounce, Instant::now())).await;
         }
         listed = Arc::downgrade(&connection);
         let previous = shared.discovered.borrow().clone();
         let listing = listing::everything(&connection, previous.as_deref());
-        let result = timeout(shared.facts.settings.list_timeout, listing).await;
-        match result.unwrap_or(Err(LinkError::Protocol("listing timed out".to_owned()))) {
-            Ok(found) => publish(shared, previous.as_deref(), found),
-            Err(error) if connection.channel.link.ends_with(&error) => shared.discard(&connection, &error),
-            Err(error) => {
-                tracing::warn!(error = error.detail(), "listing failed, the last definitions stay");
-                shared.remember_error(format!("listing failed: {}", error.detail()));
+        let result = timeout(settings.list_timeout, listing).await;
+        let result = result.unwrap_or(Err(LinkError::Protocol("listing timed out".to_owned())));
+        let failure = match result {
+            Ok(Listed { discovered, refusal }) => {
+                publish(shared, previous.as_deref(), discovered);
+                refusal
             }
+            Err(error) => {
+                if connection.channel.link.ends_with(&error) {
+                    shared.discard(&connection, &error);
+                }
+                Some(error.detail())
+            }
+        };
+        let is_first = relisting.record(failure.is_none(), Instant::now());
+        let Some(error) = failure else { continue };
+        shared.remember_error(format!("listing failed: {error}"));
+        if is_first {
+            tracing::warn!(error, "listing failed, it is repeated; the last definitions stay");
+        } else {
+            tracing::debug!(error, "listing failed again");
         }
     }
 }
 
-fn publish(shared: &BackendCore, previous: Option<&Discovered>, found: Discovered) {
+/// Publishes definitions, unless the server refused to list its tools and none are known of before.
+fn publish(shared: &BackendCore, previous: Option<&Discovered>, found: Option<Discovered>) {
+    let Some(found) = found else { return };
     {
         let mut live = shared.live.lock();
         live.last_refresh = Some(SystemTime::now());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
@@ -147,6 +147,67 @@ async fn a_listing_that_fails_keeps_the_last_good_definitions() {
     }
     eventually("the reason", || backend.status().last_error.filter(|error| error.contains("listing failed")))
         .await;
-    assert_eq!(backend.status().tools, 1);
+    assert_eq!(backend.status().tools, Some(1));
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_first_listing_that_fails_is_repeated_until_one_succeeds() {
+    let failures: [fn(&Seen) -> Reply; 4] = [
+        |_| Reply::Status(503, String::new()),
+        |seen| Reply::Json(seen.error(-32603)),
+        |seen| Reply::Json(seen.error(-32601)),
+        |_| Reply::Json("[]".to_owned()),
+    ];
+    for failure in failures {
+        let ready = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&ready);
+        let lists = AtomicU32::new(0);
+        let rest = legacy(|_| Reply::Hang);
+        let server = Server::start(move |seen| match seen.method() {
+            "tools/list" if flag.load(Ordering::SeqCst) => counted(seen, &lists),
+            "tools/list" => failure(seen),
+            _ => rest(seen),
+        })
+        .await;
+        let backend = Backend::start(spec("b", server.transport()), settings(), None);
+        let failed = || Some(backend.status()).filter(|_| server.asked("tools/list").len() >= 3);
+        let status = eventually("repeated listings", failed).await;
+        assert_eq!(status.tools, None, "unknown is not none");
+        assert!(status.last_error.unwrap().contains("listing failed"));
+        ready.store(true, Ordering::SeqCst);
+        wait_for_definitions(&backend, named("tool1")).await;
+        eventually("a status without error", || backend.status().last_error.is_none().then_some(())).await;
+        assert_eq!(backend.status().tools, Some(1));
+        backend.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_announces_without_end_is_listed_ever_less_often() {
+    let (announce, stream) = mpsc::unbounded_channel();
+    let stream = Mutex::new(Some(stream));
+    let lists = AtomicU32::new(0);
+    let rest = legacy(|_| Reply::Hang);
+    let server = Server::start(move |seen| match (seen.http.as_str(), seen.method()) {
+        ("GET", _) => match stream.lock().unwrap().take() {
+            Some(stream) => Reply::Live(": open\n\n".to_owned(), stream),
+            None => Reply::Status(405, String::new()),
+        },
+        (_, "tools/list") => counted(seen, &lists),
+        _ => rest(seen),
+    })
+    .await;
+    let debounce = Duration::from_millis(20);
+    let settings = BackendSettings { refresh_debounce: debounce, ..settings() };
+    let backend = Backend::start(spec("b", server.transport()), settings, None);
+    wait_for_definitions(&backend, named("tool1")).await;
+    // With a constant debounce this would be about a hundred listings.
+    for _ in 0..200 {
+        announce.send(event(CHANGED)).unwrap();
+        tokio::time::sleep(debounce / 2).await;
+    }
+    let listed = server.asked("tools/list").len();
+    assert!((2..20).contains(&listed), "{listed} listings");
     backend.stop().await;
 }

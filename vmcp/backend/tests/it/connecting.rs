@@ -46,7 +46,7 @@ async fn with_cached_definitions_nothing_connects_before_the_first_use() {
     control.stop().await;
     assert_eq!(server.seen().len(), 0);
     let status = backend.status();
-    assert_eq!((status.state, status.tools), (BackendState::Configured, 1));
+    assert_eq!((status.state, status.tools), (BackendState::Configured, Some(1)));
     call(&backend, "echo").await.unwrap();
     assert_eq!(backend.status().state, BackendState::Connected);
     // The first use also brings the definitions up to date.

@@ -70,7 +70,7 @@ fn row(backend: &BackendStatus) -> [String; 7] {
         state.as_str().to_owned(),
         transport.clone(),
         revision.clone().unwrap_or_else(|| "-".to_owned()),
-        format!("{tools}{rejected}"),
+        tools.map_or_else(|| "-".to_owned(), |tools| format!("{tools}{rejected}")),
         resources.to_string(),
         prompts.to_string(),
     ]

@@ -218,7 +218,7 @@ fn announce(status: &BackendStatus, settled: bool) -> bool {
             let error = last_error.as_deref().unwrap_or("no reason given");
             tracing::warn!(backend = name, transport, error, "backend is down; the others are served");
         }
-        BackendState::Configured if settled && *tools > 0 => {
+        BackendState::Configured if settled && tools.is_some_and(|tools| tools > 0) => {
             tracing::info!(
                 backend = name,
                 transport,

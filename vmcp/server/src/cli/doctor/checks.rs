@@ -138,7 +138,10 @@ pub(super) fn of_backend(
     }
     .unwrap_or_default();
     let spoken = revision.as_deref().unwrap_or("no protocol yet");
-    let offers = format!("{tools} tools, {resources} resources, {prompts} prompts");
+    let offers = match tools {
+        Some(tools) => format!("{tools} tools, {resources} resources, {prompts} prompts"),
+        None => "its tools are not known yet".to_owned(),
+    };
     match (*state, last_error) {
         _ if spec.is_some_and(|spec| !spec.enabled) => {
             Finding::good(&subject, "switched off (enabled: false)")
