@@ -25,7 +25,7 @@ enum Probe {
     Legacy,
     /// The server refused, and names vmcp's revision as one that it supports.
     Again,
-    /// The answer says nothing about the era, such as HTTP 500.
+    /// The answer says nothing about the era, such as HTTP 500 or a closed connection.
     Unclear,
     /// No answer came in time: a legacy server that ignores unknown methods, or one that is slow to start.
     Silent,
@@ -93,10 +93,11 @@ async fn probe(channel: &Channel, patience: Duration) -> Result<Probe, LinkError
         Ok(RpcOutcome::Error(error)) if handshake::offers_modern(&error) => Ok(Probe::Again),
         Ok(RpcOutcome::Error(_)) | Err(LinkError::Protocol(_)) => Ok(Probe::Legacy),
         Err(LinkError::Status(status)) if status.is_client_error() => Ok(Probe::Legacy),
-        Err(LinkError::Status(_)) => Ok(Probe::Unclear),
         Err(LinkError::Closed { .. } | LinkError::Gone { .. }) if matches!(channel.link, Link::Duplex(_)) => {
             Ok(Probe::Died)
         }
+        // Some servers close the connection on a method that they do not know.
+        Err(LinkError::Status(_) | LinkError::Closed { .. }) => Ok(Probe::Unclear),
         Err(error) => Err(error),
     }
 }
