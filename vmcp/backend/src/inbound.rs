@@ -1,7 +1,7 @@
 //! Routes messages that a backend sends besides answers: notifications, and requests to its client.
 
 pub(crate) mod call_listener;
-mod log_level;
+pub(crate) mod log_level;
 mod questions;
 
 use parking_lot::Mutex;
@@ -56,7 +56,7 @@ pub(crate) struct SessionOwner {
 
 #[derive(Debug)]
 struct CallRoute {
-    /// The caller's own progress token.
+    /// The caller's own progress token; without one, progress keeps the call alive and is not passed on.
     token: Option<Box<RawValue>>,
     listener: Arc<CallListener>,
 }
@@ -128,6 +128,7 @@ impl Inbound {
     /// Decides about a request of the backend's. `of` is the request on whose own stream it came.
     pub(crate) fn request(&self, request: &Request<'_>, of: Option<u64>) -> Reaction {
         let (id, method) = (request.id, request.method.as_ref());
+        self.touch(of);
         if method == methods::PING {
             return Reaction::Answer(rpc::response(id, "{}").into());
         }
@@ -178,6 +179,7 @@ impl Inbound {
         of: Option<u64>,
     ) -> Option<Delivery> {
         let params = notification.params;
+        self.touch(of);
         match notification.method.as_ref() {
             methods::TOOLS_CHANGED | methods::RESOURCES_CHANGED | methods::PROMPTS_CHANGED => {
                 self.changed.notify_one();
@@ -208,6 +210,16 @@ impl Inbound {
                 None if other == methods::ELICITATION_COMPLETE => self.deliver_downstream(whole),
                 None => self.deliver_to_session(whole),
             },
+        }
+    }
+
+    /// Restarts the deadline clock of the request on whose own stream a message came: any message shows that
+    /// the backend works on it.
+    fn touch(&self, of: Option<u64>) {
+        if let Some(of) = of
+            && let Some(route) = self.routes.lock().get(&of)
+        {
+            route.listener.clock.touch();
         }
     }
 

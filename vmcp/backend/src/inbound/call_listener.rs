@@ -53,7 +53,7 @@ impl CallListener {
     }
 }
 
-/// The deadline clock of a call: progress restarts it, open questions stop it.
+/// The deadline clock of a call: messages of the call restart it, open questions stop it.
 #[derive(Debug)]
 pub(crate) struct CallClock(Mutex<ClockReading>);
 
@@ -72,7 +72,7 @@ impl Default for CallClock {
 }
 
 impl CallClock {
-    /// Restarts the clock: the backend reported progress.
+    /// Restarts the clock: the backend sent a message of the call.
     pub(crate) fn touch(&self) {
         self.0.lock().active = Instant::now();
     }

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::meta::{self, ProgressToken, Stamp};
+use vmcp_wire::methods;
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc;
 use vmcp_wire::translate::{self, RequestPlan};
@@ -46,13 +47,21 @@ impl Channel {
         let params =
             Params::parse(Some(request.params)).map_err(|error| LinkError::Unsendable(error.to_string()))?;
         let token = params.meta.progress_token();
+        // Progress keeps a long call alive, also for a client that does not want to hear of it.
+        let is_long =
+            listener.is_some_and(|listener| !listener.ours) && methods::may_require_input(request.method);
+        let wants_progress = token.is_some() || is_long;
         let ours = id.to_string();
         let plan = RequestPlan {
             subject: request.subject,
             meta: meta::RequestMeta {
                 stamp: self.stamp(revision, request),
                 // Tokens of different clients may be equal; our own ids are not.
-                progress_token: token.map_or(ProgressToken::Keep, |_| ProgressToken::Replace(&ours)),
+                progress_token: if wants_progress {
+                    ProgressToken::Replace(&ours)
+                } else {
+                    ProgressToken::Keep
+                },
                 trace: request.trace.clone(),
             },
         };
@@ -61,7 +70,7 @@ impl Channel {
         // Every call on a legacy link is routed, even one that can take no events: only the set of all calls
         // under way tells whose client the server may ask.
         let heard = |listener: &&Arc<CallListener>| {
-            token.is_some() || listener.events.is_some() || revision.era() == Era::Legacy
+            wants_progress || listener.events.is_some() || revision.era() == Era::Legacy
         };
         let listener = listener.filter(heard).map(Arc::clone);
         let _route = listener.map(|listener| self.inbound.route(id, token.map(ToOwned::to_owned), listener));

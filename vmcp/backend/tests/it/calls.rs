@@ -181,6 +181,50 @@ async fn progress_extends_the_deadline_up_to_the_cap() {
     }
 }
 
+/// Sends `message` every 300 ms, eight times, then the answer.
+fn slowly(seen: &Seen, message: &str) -> Reply {
+    let (more, stream) = mpsc::unbounded_channel();
+    let (message, answer) = (event(message), event(&seen.answer("{}")));
+    tokio::spawn(async move {
+        for _ in 0..8 {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let _ = more.send(message.clone());
+        }
+        let _ = more.send(answer);
+    });
+    Reply::Live(String::new(), stream)
+}
+
+#[tokio::test]
+async fn any_message_of_a_call_keeps_it_alive_and_unasked_progress_is_not_passed_on() {
+    let progress = |seen: &Seen| {
+        let token = seen.progress_token();
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
+        )
+    };
+    let log = |_: &Seen| {
+        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#.to_owned()
+    };
+    let servers = [
+        Server::start(modern(move |seen| slowly(seen, &progress(seen)))).await,
+        Server::start(legacy(move |seen| slowly(seen, &progress(seen)))).await,
+        Server::start(modern(move |seen| slowly(seen, &log(seen)))).await,
+        Server::start(legacy(move |seen| slowly(seen, &log(seen)))).await,
+    ];
+    let calls = servers.iter().map(async |server| {
+        let backend = Backend::start(spec("b", server.transport()), settings(), None);
+        let params = raw(r#"{"name":"echo"}"#);
+        let (events, mut heard) = mpsc::channel(64);
+        let deadline = Duration::from_millis(1600);
+        let request = Request { deadline, events: Some(events), ..Request::new("tools/call", &params) };
+        backend.request(request).await.unwrap();
+        assert!(heard.try_recv().is_err(), "the client asked for neither progress nor log messages");
+        backend.stop().await;
+    });
+    futures::future::join_all(calls).await;
+}
+
 #[tokio::test]
 async fn a_connection_that_dies_under_a_call_fails_it_at_once_and_is_retried_only_if_that_is_safe() {
     for idempotent in [false, true] {

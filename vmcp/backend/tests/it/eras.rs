@@ -79,7 +79,8 @@ async fn a_legacy_backend_gets_no_null_metadata_and_no_continuation_of_a_modern_
     let params = raw(r#"{"name":"echo","requestState":"s","inputResponses":{},"_meta":null}"#);
     backend.request(Request::new("tools/call", &params)).await.unwrap();
     let [seen] = &*server.asked("tools/call") else { panic!("one call, one request") };
-    assert_eq!(seen.body["params"], json!({"name": "echo"}));
+    let progress = json!({"progressToken": seen.body["id"]});
+    assert_eq!(seen.body["params"], json!({"name": "echo", "_meta": progress}), "progress is ours");
 }
 
 #[tokio::test]
@@ -94,7 +95,11 @@ async fn a_legacy_call_carries_the_session_and_no_reserved_metadata() {
     assert_eq!(seen.header("mcp-protocol-version"), Some("2025-11-25"));
     assert_eq!(seen.header("traceparent"), Some(TRACEPARENT));
     assert_eq!(seen.header("mcp-method"), None);
-    assert_eq!(seen.body["params"]["_meta"], json!({"vendor/x": [1], "traceparent": TRACEPARENT}));
+    let progress = &seen.body["id"];
+    assert_eq!(
+        seen.body["params"]["_meta"],
+        json!({"vendor/x": [1], "traceparent": TRACEPARENT, "progressToken": progress})
+    );
     let initialized = &server.asked("notifications/initialized")[0];
     assert_eq!(initialized.header("mcp-session-id"), Some("s1"));
     assert_eq!(server.asked("initialize")[0].body["params"]["protocolVersion"], "2025-11-25");
@@ -106,7 +111,7 @@ async fn a_legacy_call_carries_the_session_and_no_reserved_metadata() {
 #[tokio::test]
 async fn odd_answers_to_the_probe_mean_a_legacy_server() {
     type Probe = fn(&crate::support::server::Seen) -> Reply;
-    let probes: [(&str, Probe); 6] = [
+    let probes: [(&str, Probe); 7] = [
         ("go-sdk lists legacy revisions", |seen| {
             Reply::Json(seen.answer(r#"{"supportedVersions":["2025-11-25"],"capabilities":{}}"#))
         }),
@@ -114,6 +119,7 @@ async fn odd_answers_to_the_probe_mean_a_legacy_server() {
         ("400 with an error", |seen| Reply::Status(400, seen.error(-32000))),
         ("500", |_| Reply::Status(500, "oops".to_owned())),
         ("no JSON", |_| Reply::Json("<html>".to_owned())),
+        ("a closed connection", |_| Reply::Broken(Vec::new())),
         ("silence", |_| Reply::Hang),
     ];
     for (what, probe) in probes {
