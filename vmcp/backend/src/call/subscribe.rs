@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::{StreamExt as _, stream};
+
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use vmcp_json::text;
@@ -14,6 +16,9 @@ use crate::inbound::call_listener::CallListener;
 use crate::request::{CallError, DEFAULT_DEADLINE, Event, Request, RpcOutcome, Transmission, empty_object};
 use crate::sharing::core::BackendCore;
 use crate::sharing::subscription_registry::ResourceTopic;
+
+/// Subscriptions renewed side by side on a new connection.
+const MAX_CONCURRENT_RENEWALS: usize = 16;
 
 /// One count of a topic, given back if dropped before it is kept: on an error, a timeout, or when the caller
 /// goes away.
@@ -99,20 +104,23 @@ pub(crate) fn unsubscribe(shared: &Arc<BackendCore>, uri: &str) {
 
 /// Subscribes again on a new legacy connection, and tells the subscribers to look again.
 pub(crate) async fn resume(shared: &Arc<BackendCore>) {
-    for topic in shared.subscriptions.topics() {
-        // A topic that was never told has a subscriber that is about to tell it.
-        if !std::mem::take(&mut *topic.told.lock().await) {
-            continue;
-        }
-        match tell(shared, &topic).await {
-            Ok(RpcOutcome::Result(_)) => {}
-            Ok(RpcOutcome::Error(error)) => {
-                tracing::warn!(error = error.get(), "the backend refused to renew a subscription");
-            }
-            Err(error) => return tracing::info!(%error, "subscriptions could not be renewed"),
-        }
-    }
+    let topics = stream::iter(shared.subscriptions.topics());
+    topics.for_each_concurrent(MAX_CONCURRENT_RENEWALS, async |topic| renew(shared, &topic).await).await;
     announce(shared);
+}
+
+async fn renew(shared: &Arc<BackendCore>, topic: &ResourceTopic) {
+    // A topic that was never told has a subscriber that is about to tell it.
+    if !std::mem::take(&mut *topic.told.lock().await) || !topic.is_wanted() {
+        return;
+    }
+    match tell(shared, topic).await {
+        Ok(RpcOutcome::Result(_)) => {}
+        Ok(RpcOutcome::Error(error)) => {
+            tracing::warn!(error = error.get(), "the backend refused to renew a subscription");
+        }
+        Err(error) => tracing::info!(%error, "a subscription could not be renewed"),
+    }
 }
 
 /// Tells all subscribers to look again: updates during a gap were announced to no stream.

@@ -116,6 +116,33 @@ async fn after_a_reconnection_everything_is_subscribed_to_again_and_looked_at() 
     backend.stop().await;
 }
 
+#[tokio::test]
+async fn a_renewal_that_hangs_holds_up_no_other() {
+    let lost = Arc::new(AtomicBool::new(false));
+    let loses = Arc::clone(&lost);
+    let rest = stateful(|seen| match seen.http.as_str() {
+        "POST" => Reply::Json(seen.answer(r#"{"content":[]}"#)),
+        _ => Reply::Status(405, String::new()),
+    });
+    let server = Server::start(move |seen| {
+        let is_old = seen.header("mcp-session-id") == Some("s1");
+        match (is_old, loses.load(Ordering::SeqCst), seen.method()) {
+            (true, true, _) => Reply::Status(404, String::new()),
+            (false, true, "resources/subscribe") => Reply::Hang,
+            _ => rest(seen),
+        }
+    })
+    .await;
+    let backend = Backend::start(spec("b", server.transport()), settings(), None);
+    for uri in ["r:1", "r:2", "r:3"] {
+        backend.subscribe(uri).await.unwrap();
+    }
+    lost.store(true, Ordering::SeqCst);
+    crate::support::call(&backend, "echo").await.unwrap();
+    eventually("all renewals", || (told(&server).len() == 6).then_some(())).await;
+    backend.stop().await;
+}
+
 type Streams = Arc<Mutex<Vec<(Value, mpsc::UnboundedSender<String>)>>>;
 
 /// A modern server that acknowledges what it is asked for, unless that holds the URI `r:bad`.
