@@ -14,11 +14,15 @@ use vmcp_wire::envelope::Request;
 use vmcp_wire::rpc::{self, RpcError};
 
 use crate::inbound::call_listener::{CallClock, CallListener, ClockPause};
-use crate::request::Question;
-use crate::request::RpcOutcome;
+use crate::request::{Question, RpcOutcome, SessionId};
 
-/// Questions open at a time on one connection. A backend that asks more is refused.
-const MAX_OPEN_QUESTIONS: usize = 64;
+/// Questions open at a time on one connection, which many clients may share. A backend that asks more is
+/// refused.
+const MAX_OPEN_QUESTIONS: usize = 1000;
+/// Part of them that one call may have open, so that one client's abandoned forms silence no other client.
+const MAX_OF_CALL: usize = 16;
+/// Part of them that all calls of one client session may have open.
+const MAX_OF_SESSION: usize = 64;
 /// Bytes of these questions together, ids and parameters; a backend that sends more is refused.
 const MAX_OPEN_QUESTION_BYTES: usize = 16 * 1024 * 1024;
 
@@ -41,6 +45,8 @@ struct OpenQuestion {
     bytes: usize,
     /// The call that the question belongs to.
     call: Option<u64>,
+    /// The client session whose call that is.
+    session: Option<SessionId>,
     /// Ends the wait for the answer.
     end: oneshot::Sender<QuestionEnd>,
 }
@@ -77,12 +83,15 @@ impl OpenQuestions {
             if open.by_id.contains_key(request.id.get()) {
                 return Err(QuestionRefusal::Duplicate);
             }
-            if open.by_id.len() >= MAX_OPEN_QUESTIONS || open.bytes + bytes > MAX_OPEN_QUESTION_BYTES {
+            let session = call.and_then(|(_, listener)| listener.session);
+            if open.is_full_for(call.map(|(id, _)| id), session)
+                || open.bytes + bytes > MAX_OPEN_QUESTION_BYTES
+            {
                 return Err(QuestionRefusal::TooMany);
             }
             open.last += 1;
             open.bytes += bytes;
-            let entry = OpenQuestion { serial: open.last, bytes, call: call.map(|(id, _)| id), end };
+            let entry = OpenQuestion { serial: open.last, bytes, call: call.map(|(id, _)| id), session, end };
             open.by_id.insert(request.id.get().into(), entry);
             open.last
         };
@@ -125,6 +134,15 @@ impl OpenQuestions {
 }
 
 impl QuestionTable {
+    /// True if the connection, the call or the client session has as many open questions as it may have.
+    fn is_full_for(&self, call: Option<u64>, session: Option<SessionId>) -> bool {
+        let open = self.by_id.values();
+        let of_call = call.map_or(0, |call| open.clone().filter(|entry| entry.call == Some(call)).count());
+        let of_session =
+            session.map_or(0, |session| open.filter(|entry| entry.session == Some(session)).count());
+        self.by_id.len() >= MAX_OPEN_QUESTIONS || of_call >= MAX_OF_CALL || of_session >= MAX_OF_SESSION
+    }
+
     fn remove(&mut self, id: &RawValue) -> Option<OpenQuestion> {
         let entry = self.by_id.remove(id.get())?;
         self.bytes -= entry.bytes;
@@ -183,9 +201,18 @@ mod tests {
         id: &str,
         call: Option<u64>,
     ) -> Result<(Question, PendingAnswer), QuestionRefusal> {
+        ask_session(questions, id, call, None)
+    }
+
+    fn ask_session(
+        questions: &Arc<OpenQuestions>,
+        id: &str,
+        call: Option<u64>,
+        session: Option<SessionId>,
+    ) -> Result<(Question, PendingAnswer), QuestionRefusal> {
         let id = RawValue::from_string(id.to_owned()).unwrap();
         let request = Request { id: &id, method: "roots/list".into(), params: None };
-        let listener = Arc::new(CallListener::default());
+        let listener = Arc::new(CallListener { session, ..CallListener::default() });
         questions.open(&request, call.map(|call| (call, &listener)), Duration::from_mins(1))
     }
 
@@ -233,5 +260,26 @@ mod tests {
         assert_eq!(ask(&questions, "1000", None).unwrap_err(), QuestionRefusal::TooMany);
         drop(open);
         assert!(ask(&questions, "3", None).is_ok());
+    }
+
+    #[tokio::test]
+    async fn one_client_has_only_its_share() {
+        let questions = Arc::default();
+        let mut open = Vec::new();
+        let mut ask = |call: u64, session: Option<SessionId>| {
+            let asked = ask_session(&questions, &open.len().to_string(), Some(call), session);
+            asked.map(|asked| open.push(asked))
+        };
+        for _ in 0..MAX_OF_CALL {
+            ask(1, None).unwrap();
+        }
+        assert_eq!(ask(1, None).unwrap_err(), QuestionRefusal::TooMany);
+        ask(2, None).unwrap();
+        let hoarder = Some([1; 16]);
+        for call in 0..MAX_OF_SESSION as u64 {
+            ask(100 + call, hoarder).unwrap();
+        }
+        assert_eq!(ask(300, hoarder).unwrap_err(), QuestionRefusal::TooMany);
+        ask(301, Some([2; 16])).unwrap();
     }
 }
