@@ -1,5 +1,6 @@
 //! Stages of the benchmark, one module each; `make bench STAGES="…"` chooses from them.
 
+pub(crate) mod allocations;
 pub(crate) mod calls;
 pub(crate) mod catalog;
 pub(crate) mod change_storm;
@@ -10,3 +11,4 @@ pub(crate) mod lists;
 pub(crate) mod memory;
 pub(crate) mod open_sessions;
 pub(crate) mod start;
+pub(crate) mod streaming;
