@@ -39,7 +39,7 @@ use crate::options::{Options, Stage};
 use crate::progress::progress;
 use crate::report::Report;
 use crate::stages::{
-    allocations, calls, catalog, change_storm, embedding, find_tool, idle_sessions, lists, memory,
+    allocations, calls, catalog, change_storm, embedding, find_tool, half_sent, idle_sessions, lists, memory,
     open_sessions, start, streaming,
 };
 use crate::synthetic_tools::count_in_words;
@@ -102,6 +102,9 @@ async fn measure_overhead(report: &mut Report, options: &Options) -> Result<()> 
     }
     if options.runs(Stage::Streaming) {
         streaming::measure(report).await?;
+    }
+    if options.runs(Stage::HalfSent) {
+        half_sent::measure(report).await?;
     }
     if options.runs(Stage::Lists) {
         lists::measure(report, options).await?;

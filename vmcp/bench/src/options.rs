@@ -67,6 +67,7 @@ pub(crate) enum Stage {
     Calls,
     Allocations,
     Streaming,
+    HalfSent,
     Lists,
     Sessions,
     Storm,

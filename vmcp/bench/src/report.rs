@@ -20,6 +20,7 @@ pub(crate) enum Section {
     Allocations,
     Instructions,
     Streaming,
+    HalfSent,
     Lists,
     Sessions,
     Storm,
@@ -106,11 +107,6 @@ impl Report {
     /// Adds a row.
     pub(crate) fn add(&mut self, section: Section, row: Row) {
         self.rows.push((section, row));
-    }
-
-    /// Returns true if a section has rows.
-    pub(crate) fn has_rows(&self, section: Section) -> bool {
-        self.rows.iter().any(|(of, _)| *of == section)
     }
 
     /// Checks a median against its target.

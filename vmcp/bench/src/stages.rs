@@ -6,6 +6,7 @@ pub(crate) mod catalog;
 pub(crate) mod change_storm;
 pub(crate) mod embedding;
 pub(crate) mod find_tool;
+pub(crate) mod half_sent;
 pub(crate) mod idle_sessions;
 pub(crate) mod lists;
 pub(crate) mod memory;

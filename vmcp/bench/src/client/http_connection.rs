@@ -1,5 +1,6 @@
 //! HTTP/1.1 by hand over one kept-alive connection: one write a request, few reads, no allocation once warm.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -73,6 +74,16 @@ impl HttpConnection {
             self.read().await?;
         }
         Ok(head)
+    }
+
+    /// Sends a part of a request. The server may have refused it before and closed the connection.
+    pub(crate) async fn send_part(&mut self, part: &[u8]) {
+        _ = self.stream.write_all(part).await;
+    }
+
+    /// Returns true if an answer has arrived, or the server has closed the connection.
+    pub(crate) fn has_input(&self) -> bool {
+        !matches!(self.stream.try_read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
     /// Reads the rest of a response whose head has this length.

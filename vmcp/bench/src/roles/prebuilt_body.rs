@@ -41,12 +41,12 @@ impl PrebuiltBody {
         PrebuiltBody::Document(pieces(DOCUMENT_FRAME.0, id, member, DOCUMENT_FRAME.1))
     }
 
-    /// The same response as the only event of a stream.
+    /// A JSON-RPC response to request `id` as the only event of a stream.
     pub(crate) fn event(id: &str, member: Bytes) -> PrebuiltBody {
         PrebuiltBody::EventStream(pieces(EVENT_FRAME.0, id, member, EVENT_FRAME.1))
     }
 
-    /// The same response, or event, sent slowly: a first part at once, the others after a pause.
+    /// A JSON-RPC response or event that is sent slowly: a first part at once, the others after a pause.
     pub(crate) fn slow(id: &str, member: &Bytes, event: bool) -> PrebuiltBody {
         let start = member.slice(..SLOW_START_BYTES.min(member.len()));
         let rest = member.slice(start.len()..);

@@ -1,5 +1,5 @@
-//! Stage `allocations`: blocks and bytes that a call allocates, and instructions that it executes, in vmcp and
-//! in the bare proxies. Counts depend little on the machine, and not at all on how busy it is.
+//! Stage `allocations`: blocks and bytes that a call allocates, and instructions that it executes, in vmcp
+//! and in the bare proxies. Counts depend little on the machine, and not at all on how busy it is.
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
@@ -18,8 +18,8 @@ use crate::testbed::vmcp_process::{VmcpProcess, free_address};
 use crate::testbed::{ANY_LOCAL_PORT, Testbed, instruction_count};
 
 /// Calls that come first and are not counted, so that buffers and pools have grown.
-const WARM_UP_CALLS: usize = 200;
-const CALLS: usize = 2_000;
+const WARM_UP_CALLS: usize = 100;
+const CALLS: usize = 500;
 
 /// A counting process, and the tool that is called through it.
 struct CountedTarget {
@@ -61,24 +61,27 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
         let reader = AllocationReader::connect(counts)?;
         targets.push(CountedTarget { name, endpoint, tool, pid: vmcp.pid()?, reader });
     }
+    let mut counters = true;
     for era in [Era::Legacy, Era::Modern] {
         let mut floors = Vec::new();
         for target in &mut targets {
             progress(&format!("allocations: {}, {} client", target.name, era.as_str()));
-            let counts = target.count(era).await.context(target.name)?;
+            let counts = target.count(era, counters).await.context(target.name)?;
+            counters = counts.instructions.is_some();
             let floor = |name| floors.iter().find(|(floor, _)| *floor == name).map(|(_, count)| *count);
             add_rows(report, era, target.name, &counts, [BARE_PROXY, PER_CORE_PROXY].map(floor));
             floors.push((target.name, counts.allocations));
         }
     }
-    if !report.has_rows(Section::Instructions) {
+    if !counters {
         report.note("instructions of a call: no `perf`, or a machine without hardware counters");
     }
     vmcp.end().await
 }
 
 impl CountedTarget {
-    async fn count(&mut self, era: Era) -> Result<CallCounts> {
+    /// Counts calls of one client; instructions too if the machine has `counters` for them.
+    async fn count(&mut self, era: Era, counters: bool) -> Result<CallCounts> {
         let mut client = ReplayClient::connect(&self.endpoint, era, 0).await?;
         let params = format!(r#"{{"name":"{}","arguments":{{"query":"records of last week"}}}}"#, self.tool);
         let mut request = client.prepare(methods::TOOLS_CALL, &params)?;
@@ -87,9 +90,12 @@ impl CountedTarget {
         repeat(&mut client, &mut request, CALLS).await?;
         let after = self.reader.read()?;
         let each = |before: u64, after: u64| (after - before) as f64 / CALLS as f64;
-        let instructions =
-            instruction_count::count(self.pid, async || repeat(&mut client, &mut request, CALLS).await)
-                .await?;
+        let instructions = if counters {
+            let calls = async || repeat(&mut client, &mut request, CALLS).await;
+            instruction_count::count(self.pid, calls).await?
+        } else {
+            None
+        };
         Ok(CallCounts {
             allocations: each(before.allocations, after.allocations),
             bytes: each(before.bytes, after.bytes),
