@@ -2,14 +2,52 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use vmcp_wire::envelope::Message;
+use serde_json::value::RawValue;
+use vmcp_wire::envelope::{EnvelopeError, Message};
 use vmcp_wire::handshake::{ClientHello, Introduction};
 use vmcp_wire::headers::{self, Modern, RequestEra};
 use vmcp_wire::lists::pages::{List, Page};
-use vmcp_wire::{rpc, subject};
+use vmcp_wire::owned::{OwnedMessage, OwnedParams};
+use vmcp_wire::params::Params;
+use vmcp_wire::{codes, rpc, subject};
+
+/// Asserts that the owned message is the borrowed one, or refused in the same words.
+fn compare(bytes: &[u8], message: &Result<Message<'_>, EnvelopeError>) {
+    let owned = OwnedMessage::parse(bytes.to_vec().into());
+    let params = match message {
+        Ok(Message::Request(request)) => Params::parse(request.params),
+        Ok(Message::Notification(notification)) => Params::parse(notification.params),
+        Ok(Message::Response(_) | Message::Error(_)) | Err(_) => Ok(Params::default()),
+    };
+    let expected = match (message, &params) {
+        (Err(error), _) => Err((error.code(), error.to_string())),
+        (Ok(_), Err(error)) => Err((codes::INVALID_PARAMS, error.to_string())),
+        (Ok(message), Ok(params)) => {
+            Ok((message.id().map(RawValue::get), message.method(), params.object.raw(), params.meta.object().len()))
+        }
+    };
+    let found = match &owned {
+        Err(error) => Err((error.code(), error.to_string())),
+        Ok(owned) => {
+            let params = match owned {
+                OwnedMessage::Request(request) => request.params().clone(),
+                OwnedMessage::Notification(notification) => notification.params().clone(),
+                OwnedMessage::Response(_) | OwnedMessage::Error(_) => OwnedParams::default(),
+            };
+            let text = params.text().to_owned();
+            return assert_eq!(
+                Ok((owned.id(), owned.method(), text.as_str(), params.meta().keys().count())),
+                expected
+            );
+        }
+    };
+    assert_eq!(found, expected);
+}
 
 fuzz_target!(|bytes: &[u8]| {
-    let message = match Message::parse(bytes) {
+    let parsed = Message::parse(bytes);
+    compare(bytes, &parsed);
+    let message = match parsed {
         Ok(message) => message,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };

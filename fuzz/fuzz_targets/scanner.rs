@@ -1,11 +1,29 @@
-//! Fuzzes the scanner of answers: it agrees with the parser, and with itself when the answer arrives in other
-//! pieces.
+//! Fuzzes the scanner of answers: it agrees with the parser, with the strict scanner, and with itself when
+//! the answer arrives in other pieces.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
+use vmcp_fuzz::strict;
 use vmcp_wire::envelope::Message;
 use vmcp_wire::payload::{self, Key, Reply, ScanError, ScannedKeys, Scanner};
+
+const KEYS: [Key; 14] = [
+    Key::Version,
+    Key::Id,
+    Key::Method,
+    Key::Result,
+    Key::Error,
+    Key::ResultType,
+    Key::IsError,
+    Key::RequestState,
+    Key::TtlMs,
+    Key::CacheScope,
+    Key::StructuredContent,
+    Key::Meta,
+    Key::ServerInfo,
+    Key::SubscriptionId,
+];
 
 fn scan<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<ScannedKeys, ScanError> {
     let mut scanner = Scanner::default();
@@ -22,6 +40,14 @@ fuzz_target!(|input: (u8, &[u8])| {
     assert_eq!(scan(bytes.chunks(usize::from(size).max(1))).ok(), whole.ok());
     let cuts = bytes.split_inclusive(|byte| byte % 5 == size % 5).flat_map(|piece| [piece, &[][..]]);
     assert_eq!(scan(cuts).ok(), whole.ok());
+
+    // The strict scanner reads the same, byte by byte.
+    let strict = strict::scan(bytes);
+    assert_eq!(strict.is_ok(), whole.is_ok(), "{strict:?}, {whole:?}");
+    if let (Ok(strict), Ok(keys)) = (strict, &whole) {
+        let found = KEYS.iter().filter_map(|key| Some((key.name(), keys.range(*key)?)));
+        assert_eq!(found.collect::<Vec<_>>(), strict);
+    }
 
     let parsed = serde_json::from_slice::<&RawValue>(bytes).ok().filter(|raw| raw.get().starts_with('{'));
     let keys = match whole {

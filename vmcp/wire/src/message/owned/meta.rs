@@ -23,6 +23,12 @@ impl<'a> OwnedMeta<'a> {
         Self { params }
     }
 
+    /// Returns the keys, in the order in which they were written.
+    pub fn keys(&self) -> impl Iterator<Item = Cow<'a, str>> {
+        let params = self.params;
+        params.entries(Level::Meta).filter_map(|entry| text::unquoted(entry.key.of(&params.message)))
+    }
+
     /// Returns the value of a key as JSON text.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&'a str> {
