@@ -80,7 +80,8 @@ async fn tell(shared: &Arc<BackendCore>, topic: &ResourceTopic) -> Result<RpcOut
 async fn send(shared: &Arc<BackendCore>, method: &str, uri: &str) -> Result<RpcOutcome, CallError> {
     let params = RawValue::from_string(format!(r#"{{"uri":{}}}"#, text::quoted(uri)))
         .map_err(|error| CallError::InvalidRequest { reason: error.to_string() })?;
-    let request = Request { idempotent: true, ..Request::new(method, &params) };
+    // A server that is slow to subscribe may still call its tools.
+    let request = Request { idempotent: true, hasty: true, ..Request::new(method, &params) };
     let ours = Arc::new(CallListener { ours: true, ..CallListener::default() });
     call::send(shared, &request, &ours).await.map(|done| done.outcome)
 }
