@@ -9,20 +9,20 @@ use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
 use crate::connection::{Connection, era};
-use crate::request::{Request, empty_object};
+use crate::request::{Request, RpcOutcome, empty_object};
 use crate::transport::LinkError;
 
 /// Time for the server to answer the probe; a silent server keeps its session.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Connection {
-    /// Turns a session in doubt into a lost one, or into a plain refusal of the request.
-    pub(super) async fn decide(&self, error: LinkError) -> LinkError {
-        match error {
-            LinkError::SessionInDoubt(_) if self.has_lost_session().await => LinkError::SessionLost,
-            LinkError::SessionInDoubt(status) => LinkError::Status(status),
-            other => other,
+    /// Turns a session in doubt into a lost one, or into the refusal of the request that it was.
+    pub(super) async fn decide(&self, error: LinkError) -> Result<RpcOutcome, LinkError> {
+        let LinkError::SessionInDoubt { status, error } = error else { return Err(error) };
+        if self.has_lost_session().await {
+            return Err(LinkError::SessionLost);
         }
+        error.map_or(Err(LinkError::Status(status)), |error| Ok(RpcOutcome::Error(error.into())))
     }
 
     /// Pings on the session of a legacy server; asks a modern one for its revisions.
@@ -31,7 +31,7 @@ impl Connection {
             Era::Legacy => {
                 let ping = Request::new(methods::PING, empty_object());
                 let answer = self.channel.exchange(self.server.revision, &ping, None);
-                matches!(timeout(PROBE_TIMEOUT, answer).await, Ok(Err(LinkError::SessionInDoubt(_))))
+                matches!(timeout(PROBE_TIMEOUT, answer).await, Ok(Err(LinkError::SessionInDoubt { .. })))
             }
             Era::Modern => era::speaks_legacy_only(&self.channel, PROBE_TIMEOUT).await,
         }

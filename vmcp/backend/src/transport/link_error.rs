@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::policy::breaker::Verdict;
@@ -30,8 +31,12 @@ pub(crate) enum LinkError {
     SessionLost,
     /// The server answered with this status, as it would for a session that it does not know; so may a proxy
     /// that dislikes the request, or a tool.
-    #[error("HTTP status {}", .0.as_u16())]
-    SessionInDoubt(StatusCode),
+    #[error("HTTP status {}", status.as_u16())]
+    SessionInDoubt {
+        status: StatusCode,
+        /// The error with which the server answered the request, if it named it.
+        error: Option<Box<RawValue>>,
+    },
     /// 401 or 403.
     #[error("credentials were refused (HTTP {})", .0.as_u16())]
     Refused(StatusCode),
@@ -68,7 +73,7 @@ impl LinkError {
             | Self::Down
             | Self::Stopped => Transmission::NotSent,
             Self::Closed { .. } => Transmission::Unknown,
-            Self::SessionInDoubt(_)
+            Self::SessionInDoubt { .. }
             | Self::Status(_)
             | Self::Protocol(_)
             | Self::TooLarge { .. }
@@ -94,7 +99,7 @@ impl LinkError {
             Self::Status(status) if status.is_server_error() => Verdict::Failed,
             Self::TooLarge { .. } => Verdict::Healthy,
             Self::Status(_)
-            | Self::SessionInDoubt(_)
+            | Self::SessionInDoubt { .. }
             | Self::SessionLost
             | Self::Refused(_)
             | Self::Protocol(_)

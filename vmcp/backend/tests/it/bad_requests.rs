@@ -66,6 +66,35 @@ async fn a_404_that_names_the_request_is_its_answer() {
 }
 
 #[tokio::test]
+async fn a_session_is_lost_whatever_id_the_404_names_if_a_ping_agrees() {
+    let bodies: [fn(&Seen) -> String; 2] = [
+        |seen| seen.error(-32001).replace("\"no\"", "\"Session not found\""),
+        |_| r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"gone"}}"#.to_owned(),
+    ];
+    for body in bodies {
+        // The first session is unknown to the server from its first request on.
+        let is_lost = AtomicBool::new(false);
+        let opened = AtomicU32::new(0);
+        let rest = legacy(echo);
+        let server = Server::start(move |seen| {
+            match seen.method() {
+                "initialize" => is_lost.store(opened.fetch_add(1, Ordering::SeqCst) == 0, Ordering::SeqCst),
+                "tools/call" | "ping" if is_lost.load(Ordering::SeqCst) => {
+                    return Reply::Status(404, body(seen));
+                }
+                _ => {}
+            }
+            rest(seen)
+        })
+        .await;
+        let backend = Backend::start(spec("b", server.transport()), settings(), None);
+        assert_eq!(result(&call(&backend, "echo").await.unwrap()), r#"{"content":[]}"#);
+        assert_eq!(server.asked("initialize").len(), 2);
+        backend.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn sessions_that_a_server_forgets_cost_no_pause() {
     let forgotten = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&forgotten);

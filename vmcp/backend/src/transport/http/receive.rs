@@ -54,12 +54,17 @@ impl Http {
         };
         // The scanner found no answer to this request: rare, so a full parse may say why.
         let message = Message::parse(&bytes);
+        let names_us = is_about(id, &message);
         let in_doubt = match era {
-            Era::Legacy => self.0.session.get().is_some() && may_miss_session(status, &message, &bytes),
-            Era::Modern => method != methods::DISCOVER && may_miss_era(status, &message),
+            Era::Legacy => self.0.session.get().is_some() && may_miss_session(status, names_us, &bytes),
+            Era::Modern => method != methods::DISCOVER && may_miss_era(status, names_us, &message),
         };
         if in_doubt {
-            return Err(LinkError::SessionInDoubt(status));
+            let error = match &message {
+                Ok(Message::Error(error)) if names_us => Some(error.error.to_owned()),
+                _ => None,
+            };
+            return Err(LinkError::SessionInDoubt { status, error });
         }
         match message {
             Ok(Message::Response(response)) if status.is_success() && response.id.get() == id.to_string() => {
@@ -155,20 +160,20 @@ impl Http {
 }
 
 /// True if the server may not know the session. The specification wants 404; some servers answer 400 and say
-/// it in words. An answer that names a request is about that request.
-fn may_miss_session(status: StatusCode, message: &Parsed<'_>, bytes: &[u8]) -> bool {
-    !is_about_a_request(message)
-        && match status {
-            StatusCode::NOT_FOUND => true,
-            StatusCode::BAD_REQUEST => says(bytes, "session"),
-            _ => false,
-        }
+/// it in words; some name the request, some another id. A 404 that names the request and no session is about
+/// something else that was not found.
+fn may_miss_session(status: StatusCode, names_us: bool, bytes: &[u8]) -> bool {
+    match status {
+        StatusCode::NOT_FOUND => !names_us || says(bytes, "session"),
+        StatusCode::BAD_REQUEST => !names_us && says(bytes, "session"),
+        _ => false,
+    }
 }
 
 /// True if the server may not be modern any more. Modern servers refuse with 400 too, but name the request;
 /// one that has become a legacy server does not, or refuses the revision.
-fn may_miss_era(status: StatusCode, message: &Parsed<'_>) -> bool {
-    status == StatusCode::BAD_REQUEST && (!is_about_a_request(message) || refuses_revision(message))
+fn may_miss_era(status: StatusCode, names_us: bool, message: &Parsed<'_>) -> bool {
+    status == StatusCode::BAD_REQUEST && (!names_us || refuses_revision(message))
 }
 
 fn refuses_revision(message: &Parsed<'_>) -> bool {
@@ -177,8 +182,9 @@ fn refuses_revision(message: &Parsed<'_>) -> bool {
     code == Some(codes::UNSUPPORTED_PROTOCOL_VERSION)
 }
 
-fn is_about_a_request(message: &Parsed<'_>) -> bool {
-    message.as_ref().is_ok_and(|message| message.id().is_some())
+fn is_about(request: u64, message: &Parsed<'_>) -> bool {
+    let id = message.as_ref().ok().and_then(Message::id);
+    id.is_some_and(|id| id.get() == request.to_string())
 }
 
 /// True if the first 500 bytes of an error's body hold `words`, which are in lower case.
