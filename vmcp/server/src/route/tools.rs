@@ -2,6 +2,8 @@
 
 mod in_process;
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 use vmcp_model::catalog::CatalogTool;
 
@@ -45,11 +47,10 @@ pub async fn call_tool(context: CallContext<'_>, params: &RawValue) -> Answer {
 /// Checks arguments against the tool's input schema. The error lists the violations, for a model to read.
 pub(super) async fn check_arguments(
     context: CallContext<'_>,
-    tool: &CatalogTool,
+    tool: &Arc<CatalogTool>,
     arguments: &RawValue,
 ) -> Result<(), String> {
-    let schema = tool.definition.input_schema.as_deref();
-    context.snapshot.check(tool).check(&tool.name, schema, arguments).map_err(|violations| {
+    context.snapshot.check(tool).check(tool, arguments).await.map_err(|violations| {
         context.engine.metrics().schema_rejections.inc();
         format!("parameters do not fit the schema of {}: {violations}", tool.name)
     })

@@ -1,8 +1,9 @@
 //! Checks a call's arguments against the tool's input schema before the backend sees them.
 //!
-//! A schema is compiled when its tool is first called, and kept as long as the definition's hash stays. A
-//! schema that does not compile, or that would cost too much to evaluate, is logged once and skips the check:
-//! the backend still checks for itself. (Size and depth of a schema are bounded by `vmcp_model::definition`.)
+//! A schema is compiled when its tool is first called, on a blocking thread, and kept as long as the
+//! definition's hash stays. A schema that does not compile, or that would cost too much to evaluate, is
+//! logged once and skips the check: the backend still checks for itself. (Size and depth of a schema are
+//! bounded by `vmcp_model::definition`.)
 
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -11,12 +12,16 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use vmcp_json::nesting;
+use vmcp_model::catalog::CatalogTool;
 
+use super::blocking;
 use super::cost::{Cost, CostError};
 
 /// Deepest instance that costs are worked out for: the upper limit of `optimizer.limits.parametersDepth`.
 const MAX_DEPTH: usize = 127;
+/// Longest arguments that are checked on the thread that serves the connection, in bytes: patterns and
+/// lengths cost by the byte.
+const MAX_CHEAP_BYTES: usize = 4 * 1024;
 /// Memory that one regular expression may compile to, in bytes.
 const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 /// Most violations that an error names.
@@ -49,15 +54,38 @@ pub(crate) struct ArgumentCheck {
 }
 
 impl ArgumentCheck {
-    /// Checks `arguments`, which must be valid JSON. `tool` is for the log. The error lists violations by
-    /// JSON pointer, for the model that wrote the arguments.
-    pub(crate) fn check(
-        &self,
-        tool: &str,
-        schema: Option<&RawValue>,
-        arguments: &RawValue,
-    ) -> Result<(), String> {
-        let Some(schema) = schema else { return Ok(()) };
+    /// Checks `arguments`, which must be valid JSON, against the tool's input schema. The error lists
+    /// violations by JSON pointer, for the model that wrote the arguments. Work beyond about 50 microseconds
+    /// is done on a blocking thread.
+    pub(crate) async fn check(&self, tool: &Arc<CatalogTool>, arguments: &RawValue) -> Result<(), String> {
+        if let Some(checked) = self.check_cheaply(tool, arguments) {
+            return checked;
+        }
+        let (check, owned, arguments) = (self.clone(), Arc::clone(tool), arguments.to_owned());
+        let work = move || match owned.definition.input_schema.as_deref() {
+            Some(schema) => check.check_blocking(&owned.name, schema, &arguments),
+            None => Ok(()),
+        };
+        blocking::run(work).await.unwrap_or_else(|| {
+            tracing::error!(tool = tool.name, "the check of arguments has failed; they are not checked");
+            Ok(())
+        })
+    }
+
+    /// Checks arguments at once if that is certain to be cheap: the schema is compiled, the arguments are
+    /// short, and no recursion multiplies the work.
+    fn check_cheaply(&self, tool: &CatalogTool, arguments: &RawValue) -> Option<Result<(), String>> {
+        if tool.definition.input_schema.is_none() {
+            return Some(Ok(()));
+        }
+        let Some(compiled) = self.compiled.get()? else { return Some(Ok(())) };
+        let json = arguments.get().as_bytes();
+        let cheap = json.len() <= MAX_CHEAP_BYTES && compiled.cost.of_instance(json).is_cheap();
+        cheap.then(|| compiled.validate(arguments))
+    }
+
+    /// Checks arguments, compiling the schema if need be: for threads that may be kept busy.
+    fn check_blocking(&self, tool: &str, schema: &RawValue, arguments: &RawValue) -> Result<(), String> {
         let compiled = self.compiled.get_or_init(|| {
             compile(schema.get())
                 .inspect_err(|reason| {
@@ -65,14 +93,12 @@ impl ArgumentCheck {
                 })
                 .ok()
         });
-        let Some(Compiled { validator, cost }) = compiled else { return Ok(()) };
-        let json = arguments.get();
-        if !cost.allows(nesting::depth(json.as_bytes()), json.len()) {
+        let Some(compiled) = compiled else { return Ok(()) };
+        if !compiled.cost.of_instance(arguments.get().as_bytes()).is_affordable() {
             tracing::warn!(tool, "arguments of this call are not checked: checking them would cost too much");
             return Ok(());
         }
-        let value: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
-        if validator.is_valid(&value) { Ok(()) } else { Err(describe(validator.iter_errors(&value))) }
+        compiled.validate(arguments)
     }
 
     /// True if the two share the compiled schema.
@@ -82,10 +108,18 @@ impl ArgumentCheck {
     }
 }
 
+impl Compiled {
+    fn validate(&self, arguments: &RawValue) -> Result<(), String> {
+        let value: Value = serde_json::from_str(arguments.get()).map_err(|error| error.to_string())?;
+        let validator = &self.validator;
+        if validator.is_valid(&value) { Ok(()) } else { Err(describe(validator.iter_errors(&value))) }
+    }
+}
+
 fn compile(schema: &str) -> Result<Compiled, Unusable> {
     let schema: Value = serde_json::from_str(schema)?;
     let cost = Cost::of(&schema, MAX_DEPTH)?;
-    if !cost.allows(0, 0) {
+    if !cost.least().is_affordable() {
         return Err(Unusable::Expensive);
     }
     let validator = jsonschema::options()
@@ -132,14 +166,21 @@ fn shortened(text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use futures::poll;
     use serde_json::json;
+    use vmcp_config::Aggregation;
+    use vmcp_model::catalog::Catalog;
+    use vmcp_model::discovered::{Discovered, Listing};
 
     fn raw(value: &Value) -> Box<RawValue> {
         serde_json::value::to_raw_value(value).unwrap()
     }
 
     fn check(schema: &Value, arguments: &Value) -> Result<(), String> {
-        ArgumentCheck::default().check("t", Some(&raw(schema)), &raw(arguments))
+        ArgumentCheck::default().check_blocking("t", &raw(schema), &raw(arguments))
     }
 
     #[test]
@@ -188,7 +229,7 @@ mod tests {
         }
         let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(500), "}".repeat(500));
         let deep = RawValue::from_string(deep).unwrap();
-        assert_eq!(ArgumentCheck::default().check("t", Some(&deep), &raw(&wrong)), Ok(()));
+        assert_eq!(ArgumentCheck::default().check_blocking("t", &deep, &raw(&wrong)), Ok(()));
     }
 
     #[test]
@@ -217,7 +258,28 @@ mod tests {
         let check = ArgumentCheck::default();
         let shared = check.clone();
         let schema = raw(&json!({"required": ["a"]}));
-        assert!(check.check("t", Some(&schema), &raw(&json!({}))).is_err());
+        assert!(check.check_blocking("t", &schema, &raw(&json!({}))).is_err());
         assert!(shared.compiled.get().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_costly_check_does_not_stall_the_thread_that_asks_for_it() {
+        let numbers = json!({"properties": {"n": {"type": "array", "items": {"anyOf": [
+            {"type": "string"}, {"type": "integer", "minimum": 0}]}}}});
+        let tools = vec![raw(&json!({"name": "t", "inputSchema": numbers}))];
+        let listing = Arc::new(Discovered::read(Listing { tools, ..Listing::default() }));
+        let catalog = Catalog::build(&[("b".into(), listing)], &Aggregation::default());
+        let (check, tool) = (ArgumentCheck::default(), &catalog.tools[0]);
+        let few = raw(&json!({"n": [1, 2, 3]}));
+        // Compiling is costly, too: the first check leaves the thread, the next need not.
+        assert!(poll!(pin!(check.check(tool, &few))).is_pending());
+        assert_eq!(check.check(tool, &few).await, Ok(()));
+        assert_eq!(poll!(pin!(check.check(tool, &few))), Poll::Ready(Ok(())));
+        let mut many = vec![1; 50_000];
+        many.push(-1);
+        let many = raw(&json!({ "n": many }));
+        let mut checked = pin!(check.check(tool, &many));
+        assert!(poll!(&mut checked).is_pending(), "it goes on elsewhere");
+        assert!(checked.await.unwrap_err().starts_with("/n/50000: "));
     }
 }

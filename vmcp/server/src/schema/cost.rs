@@ -5,11 +5,17 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
+use vmcp_json::nesting;
 
 /// Most subschemas that are looked at.
 const MAX_SUBSCHEMAS: usize = 20_000;
-/// Most subschema evaluations that one call may cost: about a second of one core.
-const MAX_EVALUATIONS: u64 = 20_000_000;
+/// Most subschema evaluations that one call may cost: about a tenth of a second of one core.
+const MAX_EVALUATIONS: u64 = 2_000_000;
+/// Most evaluations that are cheap: about 50 microseconds.
+const CHEAP_EVALUATIONS: u64 = 1000;
+/// Members of a keyword (names in `required`, values in `enum`) that are compared in the time of one
+/// evaluation.
+const MEMBERS_PER_EVALUATION: u64 = 16;
 /// Most subschemas that may be under evaluation inside each other. The validator recurses; in a debug build,
 /// 2,000 fit on the 2 MiB stack of a thread and 5,000 do not.
 const MAX_HEIGHT: u32 = 1000;
@@ -34,9 +40,9 @@ pub(super) struct Cost {
     by_depth: Vec<Work>,
 }
 
-/// The work of evaluating one subschema, with all that it applies.
+/// The work of evaluating one subschema, with all that it applies; or of a whole instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Work {
+pub(super) struct Work {
     evaluations: u64,
     height: u32,
 }
@@ -60,19 +66,47 @@ impl Cost {
         Ok(Cost { by_depth })
     }
 
-    /// True if an instance of this depth and of so many bytes can be afforded; every two bytes may be a
-    /// value.
-    pub(super) fn allows(&self, depth: usize, bytes: usize) -> bool {
-        let work = self.by_depth.get(depth).or(self.by_depth.last()).copied().unwrap_or_default();
-        let evaluations = work.evaluations.saturating_mul(bytes as u64 / 2 + 1);
-        evaluations <= MAX_EVALUATIONS && work.height <= MAX_HEIGHT
+    /// Returns an upper bound of the work of checking an instance, without parsing it.
+    pub(super) fn of_instance(&self, json: &[u8]) -> Work {
+        self.work(nesting::depth(json), values(json))
     }
+
+    /// Returns the least work that any instance causes.
+    pub(super) fn least(&self) -> Work {
+        self.work(0, 1)
+    }
+
+    fn work(&self, depth: usize, values: u64) -> Work {
+        let each = self.by_depth.get(depth).or(self.by_depth.last()).copied().unwrap_or_default();
+        Work { evaluations: each.evaluations.saturating_mul(values), ..each }
+    }
+}
+
+impl Work {
+    /// True if the work may be done at all.
+    pub(super) fn is_affordable(self) -> bool {
+        self.evaluations <= MAX_EVALUATIONS && self.height <= MAX_HEIGHT
+    }
+
+    /// True if the work may be done on a thread that serves connections.
+    pub(super) fn is_cheap(self) -> bool {
+        self.evaluations <= CHEAP_EVALUATIONS && self.height <= MAX_HEIGHT
+    }
+}
+
+/// Returns an upper bound of the values in a JSON text, keys of objects included: each but the first of its
+/// container stands behind a comma. Punctuation in strings counts, too.
+fn values(json: &[u8]) -> u64 {
+    let begins = json.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+    2 * (begins as u64 + 1)
 }
 
 /// Subschemas that a subschema applies to the same value, and to the values inside it. Of the `one_of_below`
 /// only one is applied to each inner value.
 #[derive(Default)]
 struct Node {
+    /// Members of its own keywords, which are compared one by one.
+    members: u64,
     in_place: Vec<usize>,
     below: Vec<usize>,
     one_of_below: Vec<usize>,
@@ -147,7 +181,8 @@ impl Graph {
                 height: most.height.max(work.height),
             });
             let parts = [all(&works, &node.in_place), all(below, &node.below), one];
-            let work = parts.into_iter().fold(Work { evaluations: 1, height: 0 }, |sum, part| Work {
+            let own = Work { evaluations: 1 + node.members / MEMBERS_PER_EVALUATION, height: 0 };
+            let work = parts.into_iter().fold(own, |sum, part| Work {
                 evaluations: sum.evaluations.saturating_add(part.evaluations),
                 height: sum.height.max(part.height),
             });
@@ -169,6 +204,10 @@ fn node<'a>(
         return Err(CostError::Reference("$id inside the schema".into()));
     }
     for (keyword, value) in keywords {
+        let length = value.as_array().map(Vec::len).or(value.as_object().map(serde_json::Map::len));
+        if !matches!(keyword.as_str(), "default" | "examples" | "$defs" | "definitions") {
+            node.members += length.unwrap_or_default() as u64;
+        }
         match keyword.as_str() {
             "enum" | "const" | "default" | "examples" | "$defs" | "definitions" => {}
             "$ref" => {
@@ -241,6 +280,33 @@ mod tests {
     }
 
     #[test]
+    fn the_values_of_an_instance_are_never_underrated() {
+        fn count(value: &Value) -> u64 {
+            match value {
+                Value::Array(all) => 1 + all.iter().map(count).sum::<u64>(),
+                Value::Object(all) => 1 + all.values().map(|value| 1 + count(value)).sum::<u64>(),
+                _ => 1,
+            }
+        }
+        for instance in
+            [json!(1), json!([]), json!([1, [2, 3], {}]), json!({"a": {"b": [1], "c": {}}, "d": 2})]
+        {
+            let text = instance.to_string();
+            assert!(values(text.as_bytes()) >= count(&instance), "{text}");
+        }
+    }
+
+    #[test]
+    fn long_lists_in_a_schema_cost_at_each_value() {
+        let list = json!({"items": {"enum": (0..1600).collect::<Vec<_>>()}});
+        assert!((100..200).contains(&cost(&list, 2)), "{}", cost(&list, 2));
+        let cost = Cost::of(&list, 64).unwrap();
+        assert!(cost.of_instance(b"[1]").is_cheap());
+        let long = serde_json::to_vec(&vec![1; 15_000]).unwrap();
+        assert!(!cost.of_instance(&long).is_affordable());
+    }
+
+    #[test]
     fn recursion_is_bounded_by_the_instance() {
         let tree = json!({"type": "object", "properties": {"next": {"$ref": "#"}, "leaf": {"type": "null"}}});
         assert!(cost(&tree, 64) < 1000);
@@ -272,13 +338,14 @@ mod tests {
     #[test]
     fn a_chain_of_references_needs_no_stack_and_gets_none() {
         let chain = |levels| Cost::of(&doubling(levels, |next| json!({"allOf": [next]})), 64).unwrap();
-        assert!(chain(400).allows(0, 1000));
-        assert!(!chain(6000).allows(0, 0));
+        assert!(chain(400).work(0, 500).is_affordable());
+        assert!(!chain(6000).least().is_affordable());
         let tall =
             json!({"$ref": "#/$defs/0", "$defs": doubling(30, |next| json!({"allOf": [next]}))["$defs"]});
         let mut tall = tall;
         tall["$defs"]["30"] = json!({"properties": {"next": {"$ref": "#"}}});
         let cost = Cost::of(&tall, 64).unwrap();
-        assert!(cost.allows(5, 1000) && !cost.allows(64, 1000), "height grows with the instance");
+        let affords = |depth| cost.work(depth, 500).is_affordable();
+        assert!(affords(5) && !affords(64), "height grows with the instance");
     }
 }
