@@ -16,6 +16,7 @@ use vmcp_config::Config;
 
 use crate::engine::{Engine, Options, Storage};
 use crate::route::{self, CallContext, Caller};
+use crate::telemetry::calls::{CallObserver, CallRecord};
 
 /// A configuration; panics on mistakes.
 pub(crate) fn config(yaml: &str) -> Config {
@@ -34,10 +35,32 @@ pub(crate) const KEYWORDS: &str = "optimizer: { embeddings: { provider: none } }
 
 /// An engine whose cache is in memory, with every backend tried once.
 pub(crate) async fn engine(yaml: &str) -> Engine {
-    let options = Options { storage: Storage::Memory, ..Options::default() };
+    engine_with(yaml, Options::default()).await
+}
+
+/// An engine with options, of which only the place of the cache is replaced.
+pub(crate) async fn engine_with(yaml: &str, options: Options) -> Engine {
+    let options = Options { storage: Storage::Memory, ..options };
     let engine = Engine::start(config(yaml), options).await.unwrap();
     tokio::time::timeout(Duration::from_secs(30), engine.settled()).await.expect("the backends settle");
     engine
+}
+
+/// Keeps the record of each call.
+#[derive(Debug, Default)]
+pub(crate) struct SeenCalls(Mutex<Vec<CallRecord>>);
+
+impl SeenCalls {
+    /// Takes out the records of the calls that have ended since the last look.
+    pub(crate) fn take(&self) -> Vec<CallRecord> {
+        std::mem::take(&mut *self.0.lock())
+    }
+}
+
+impl CallObserver for SeenCalls {
+    fn observe(&self, record: &CallRecord) {
+        self.0.lock().push(record.clone());
+    }
 }
 
 /// `tools/call` as a client sends it; the result, or the error.
@@ -78,6 +101,10 @@ pub(crate) struct Scripted {
 struct Script {
     tools: BTreeMap<String, Value>,
     calls: Vec<Value>,
+    /// The server has everything under this name; see [`Scripted::everything`].
+    everything: Option<&'static str>,
+    /// Every method that was called, but for the handshake and the lists.
+    methods: Vec<String>,
 }
 
 impl Scripted {
@@ -93,6 +120,20 @@ impl Scripted {
             server.set(name, description, properties);
         }
         server
+    }
+
+    /// A server with everything that a client can reach: the tool `work`, the prompt `ask`, the resource
+    /// `NAME://note`, the template `NAME://{id}`, the task `NAME-1`, and the extension `example.com/NAME`
+    /// with the method `NAME/search`.
+    pub(crate) async fn everything(name: &'static str) -> Scripted {
+        let server = Scripted::start(&[("work", "Works.", json!({}))]).await;
+        server.script.lock().everything = Some(name);
+        server
+    }
+
+    /// Every method that was called so far, but for the handshake and the lists.
+    pub(crate) fn methods(&self) -> Vec<String> {
+        self.script.lock().methods.clone()
     }
 
     /// Adds or replaces a tool.
@@ -116,9 +157,20 @@ impl Scripted {
 
 async fn answer(State(script): State<Arc<Mutex<Script>>>, Json(message): Json<Value>) -> Response {
     let Some(id) = message.get("id") else { return StatusCode::ACCEPTED.into_response() };
-    let result = match message["method"].as_str().unwrap_or_default() {
+    let method = message["method"].as_str().unwrap_or_default();
+    let everything = script.lock().everything;
+    let of_vmcp = ["initialize", "server/discover", "ping"].contains(&method);
+    let lists = method.ends_with("/list") && method != "tasks/list";
+    if !of_vmcp && !lists {
+        script.lock().methods.push(method.to_owned());
+    }
+    let result = match method {
         "initialize" => {
-            Ok(json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": true}},
+            let capabilities = everything.map_or(json!({"tools": {"listChanged": true}}), |name| {
+                json!({"tools": {}, "prompts": {}, "completions": {}, "resources": {"subscribe": true},
+                    "tasks": {"list": {}, "cancel": {}}, "extensions": {format!("example.com/{name}"): {}}})
+            });
+            Ok(json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
             "serverInfo": {"name": "scripted", "version": "1"}}))
         }
         "ping" => Ok(json!({})),
@@ -128,13 +180,42 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, Json(message): Json<Va
             script.lock().calls.push(params.clone());
             run(params["name"].as_str().unwrap_or_default(), &params).await
         }
-        _ => Err(json!({"code": -32601, "message": "no such method"})),
+        method => {
+            let answer = everything.and_then(|name| answer_of_everything(name, method, &message["params"]));
+            answer.ok_or_else(|| json!({"code": -32601, "message": "no such method"}))
+        }
     };
     let body = match result {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
         Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
     };
     Json(body).into_response()
+}
+
+/// An answer of [`Scripted::everything`].
+fn answer_of_everything(name: &str, method: &str, params: &Value) -> Option<Value> {
+    let note = format!("{name}://note");
+    let task = json!({"taskId": format!("{name}-1"), "status": "working", "createdAt": "2026-01-01T00:00:00Z",
+        "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": null});
+    Some(match method {
+        "prompts/list" => json!({"prompts": [{"name": "ask"}]}),
+        "resources/list" => json!({"resources": [{"uri": note, "name": "note"}]}),
+        "resources/templates/list" => {
+            json!({"resourceTemplates": [{"uriTemplate": format!("{name}://{{id}}"), "name": "any"}]})
+        }
+        "prompts/get" => json!({"messages": []}),
+        "resources/read" => json!({"contents": []}),
+        "resources/subscribe" => json!({}),
+        "completion/complete" => json!({"completion": {"values": []}}),
+        "tasks/list" => json!({"tasks": [task]}),
+        "tasks/get" | "tasks/cancel" | "tasks/update" | "tasks/result"
+            if params["taskId"] == task["taskId"] =>
+        {
+            task
+        }
+        method if method == format!("{name}/search") => json!({}),
+        _ => return None,
+    })
 }
 
 async fn run(tool: &str, params: &Value) -> Result<Value, Value> {

@@ -169,3 +169,6 @@ pub(super) fn is_pending(response: &Response) -> bool {
         RpcOutcome::Error(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

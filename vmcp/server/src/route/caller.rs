@@ -1,18 +1,15 @@
 //! The client of a request, and everything else that routing needs besides the request itself.
 
-use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tracing::Span;
-use vmcp_backend::{ClientFacts, Event, SessionId, Transmission};
+use vmcp_backend::{ClientFacts, Event, SessionId};
 use vmcp_wire::era::Era;
 
 use crate::access::identity::Principal;
 use crate::engine::{Engine, Snapshot, View};
-use crate::telemetry::calls::{CallRecord, CallRecorder, Origin, Outcome};
+use crate::telemetry::calls::{CallRecord, CallRecorder, Origin};
 use crate::telemetry::traces::{self, TraceContext};
 
 /// The client of a request, and the way to reach it while the request runs.
@@ -56,26 +53,8 @@ impl<'a> CallContext<'a> {
 
     /// Starts the record of a call that came by `origin`; its clock runs from here.
     pub(super) fn start_record(self, origin: Origin) -> CallRecorder {
-        let record = CallRecord {
-            principal: self.caller.principal,
-            session: self.caller.session,
-            origin,
-            method: Cow::Borrowed(vmcp_wire::methods::TOOLS_CALL),
-            backend: None,
-            tool: None,
-            subject: None,
-            policy: None,
-            requests: 0,
-            bytes_in: 0,
-            bytes_out: 0,
-            transmission: Transmission::NotSent,
-            outcome: Outcome::Cancelled,
-            pending: false,
-            took: Duration::ZERO,
-            backend_took: Duration::ZERO,
-            trace: traces::trace_id(&self.caller.trace),
-            span: Span::current(),
-        };
+        let mut record = CallRecord::begin(self.caller.principal, self.caller.session, origin);
+        record.trace = traces::trace_id(&self.caller.trace);
         CallRecorder::start(self.engine.call_observers(), record)
     }
 }

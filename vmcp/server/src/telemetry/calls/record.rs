@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use vmcp_backend::{CallError, SessionId, Transmission};
 use vmcp_model::catalog::CatalogTool;
+use vmcp_wire::methods;
 
 use crate::access::identity::Principal;
 use crate::access::policy::PolicyId;
@@ -50,6 +51,32 @@ pub struct CallRecord {
     pub trace: Option<[u8; 16]>,
     /// The span of the call, for observers that add to it.
     pub span: tracing::Span,
+}
+
+impl CallRecord {
+    /// The record of a call of a tool that has just begun.
+    pub fn begin(principal: Principal, session: Option<SessionId>, origin: Origin) -> CallRecord {
+        CallRecord {
+            principal,
+            session,
+            origin,
+            method: Cow::Borrowed(methods::TOOLS_CALL),
+            backend: None,
+            tool: None,
+            subject: None,
+            policy: None,
+            requests: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            transmission: Transmission::NotSent,
+            outcome: Outcome::Cancelled,
+            pending: false,
+            took: Duration::ZERO,
+            backend_took: Duration::ZERO,
+            trace: None,
+            span: tracing::Span::current(),
+        }
+    }
 }
 
 /// The way that a call came.

@@ -70,3 +70,52 @@ impl Drop for CallRecorder {
         self.observers.observe(&self.record);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt as _;
+    use futures::stream;
+
+    use super::*;
+    use crate::access::identity::Principal;
+    use crate::telemetry::calls::Origin;
+    use crate::telemetry::metrics::Metrics;
+    use crate::testing::SeenCalls;
+
+    /// An answer of three pieces that carries its recorder, as a body that streams does.
+    fn body(observers: &Arc<CallObservers>) -> stream::BoxStream<'static, usize> {
+        let mut recorder =
+            CallRecorder::start(observers, CallRecord::begin(Principal::default(), None, Origin::Client));
+        recorder.asks(10);
+        stream::unfold((recorder, 3_usize), |(mut recorder, left)| async move {
+            if left == 0 {
+                recorder.answered(Transmission::Sent);
+                recorder.settle(Outcome::Ok);
+                return None;
+            }
+            recorder.receives(100);
+            Some((100, (recorder, left - 1)))
+        })
+        .boxed()
+    }
+
+    #[tokio::test]
+    async fn the_record_of_an_answer_that_streams_ends_with_its_body() {
+        let seen = Arc::<SeenCalls>::default();
+        let observers =
+            Arc::new(CallObservers::new(&Arc::<Metrics>::default(), vec![Arc::clone(&seen) as _]));
+        let mut whole = body(&observers);
+        whole.next().await;
+        assert!(seen.take().is_empty(), "it is under way");
+        assert_eq!(whole.count().await, 2);
+        let record = seen.take().remove(0);
+        assert_eq!((record.outcome, record.bytes_in, record.bytes_out), (Outcome::Ok, 10, 300));
+
+        let mut cut = body(&observers);
+        cut.next().await;
+        drop(cut);
+        let record = seen.take().remove(0);
+        assert_eq!((record.outcome, record.bytes_out), (Outcome::Cancelled, 100));
+        assert_eq!(record.transmission, Transmission::Sent);
+    }
+}
