@@ -1,7 +1,7 @@
 //! Principals: whoever calls, by identity and network address. All clients are one identity until there is
 //! authentication.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// An identity with rights of its own. [`crate::engine::View`] alone decides which items it may see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -41,5 +41,24 @@ pub struct Principal {
 impl From<Identity> for Principal {
     fn from(identity: Identity) -> Principal {
         Principal { identity, address: None }
+    }
+}
+
+/// A principal as limits count it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct PrincipalKey(Option<IpAddr>);
+
+/// The network part of an IPv6 address: /64.
+const IPV6_NETWORK: u128 = !0 << 64;
+
+impl Principal {
+    /// Returns the key under which limits count this principal. Clients without an identity are told apart by
+    /// address. An IPv6 client counts by its /64 network, because it can take any address in it.
+    pub(crate) fn key(&self) -> PrincipalKey {
+        let Identity::Anonymous = self.identity;
+        PrincipalKey(self.address.map(|address| match address.to_canonical() {
+            IpAddr::V4(address) => address.into(),
+            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & IPV6_NETWORK).into(),
+        }))
     }
 }

@@ -1,9 +1,16 @@
-//! The two listening ports: clients reach `/mcp` at one, operators the reports at the other. Accepts
-//! connections within a limit, and drains them at shutdown.
+//! The two listening ports: clients reach `/mcp` at one, operators the reports at the other.
+//!
+//! [`connections`] accepts clients and hands them to [`workers`], [`connection`] serves one of them, and [`stack`] shows every layer that a
+//! request passes. [`serve`] opens both ports and drains them at shutdown.
 
 pub mod admin;
 pub mod admin_routes;
+mod connection;
 mod connections;
+mod http2;
+mod layers;
+mod open_files;
 pub mod serve;
 mod socket;
+mod stack;
 mod workers;

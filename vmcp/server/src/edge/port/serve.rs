@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 use vmcp_config::Server;
 
 use super::admin::{self, Admin};
-use super::connections;
+use super::connection::ConnectionServer;
+use super::stack::client_stack;
 use super::workers::Workers;
+use super::{connections, open_files};
 use crate::edge::request::edge::Edge;
-use crate::edge::transport::http::HttpTransport;
-use crate::edge::transport::http::guard::HostGuard;
 
 /// A port that cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -55,16 +55,18 @@ impl Ports {
         let (clients, client) = bind("server.listen", server.listen).await?;
         let (operators, operator) = bind("server.adminListen", server.admin_listen).await?;
         let workers = Workers::start().map_err(ServeError::Threads)?;
-        let guard = HostGuard::new(client, &server.allowed_hosts, &server.allowed_origins);
+        let stack = Arc::new(client_stack(&edge, server, client));
+        let connections = ConnectionServer::new(stack, edge.engine.clone(), server);
         let (stop_clients, stop_admin) = (CancellationToken::new(), CancellationToken::new());
         Ok(Ports {
             client,
             admin: operator,
             clients: tokio::spawn(connections::serve(
                 clients,
-                HttpTransport::new(Arc::clone(&edge), guard),
-                server.clone(),
+                connections,
+                open_files::connection_limit(server.max_connections),
                 workers,
+                Arc::clone(edge.engine.metrics()),
                 stop_clients.clone(),
             )),
             operators: run(operators, admin::router(admin, operator), &stop_admin),

@@ -1,14 +1,16 @@
-//! [`ClientSocket`]: a TCP stream with a write timeout (slow reader attack).
+//! [`ClientSocket`]: a TCP stream with a write timeout (slow reader attack) that can take back what was read.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
+use crate::edge::transport::http::activity::Activity;
 use crate::engine::Engine;
 
 /// A connection that fails once written bytes have waited for `limit`. Until then a stalled client holds a
@@ -19,6 +21,9 @@ pub(super) struct ClientSocket {
     limit: Duration,
     /// The write timeout; runs while the client leaves sent bytes unread.
     waiting: Option<Pin<Box<Sleep>>>,
+    activity: Activity,
+    /// Bytes to read before those of the stream.
+    unread: Bytes,
 }
 
 impl ClientSocket {
@@ -27,15 +32,34 @@ impl ClientSocket {
         // Small answers must not wait for the client's delayed acknowledgement (40 ms, Nagle's algorithm). A
         // socket that refuses the option still works.
         let _ = stream.set_nodelay(true);
-        Self { stream, engine, limit, waiting: None }
+        let (activity, unread) = (Activity::default(), Bytes::new());
+        Self { stream, engine, limit, waiting: None, activity, unread }
+    }
+
+    /// Returns the activity of the connection.
+    pub(super) fn activity(&self) -> Activity {
+        self.activity.clone()
+    }
+
+    /// Returns the TCP stream.
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Takes back bytes, which are read again first.
+    pub(super) fn unread(&mut self, bytes: Bytes) {
+        self.unread = bytes;
     }
 
     /// Passes on the outcome of a write, and fails one that has waited for too long.
     fn written<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.waiting = None;
+            if self.waiting.take().is_some() {
+                self.activity.set_blocked(false);
+            }
             return written;
         }
+        self.activity.set_blocked(true);
         let limit = self.limit;
         ready!(self.waiting.get_or_insert_with(|| Box::pin(sleep(limit))).as_mut().poll(context));
         self.engine.metrics().client_stalls.inc();
@@ -53,6 +77,11 @@ impl AsyncRead for ClientSocket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.unread.is_empty() {
+            let taken = self.unread.len().min(buffer.remaining());
+            buffer.put_slice(&self.unread.split_to(taken));
+            return Poll::Ready(Ok(()));
+        }
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }

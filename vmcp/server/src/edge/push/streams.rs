@@ -63,7 +63,7 @@ pub(crate) fn listen_stream(
     let mut wanted = ListenFilter::parse(params);
     stream.lists = wanted.lists;
     let caller = Caller {
-        principal: peer.identity.into(),
+        principal: peer.principal(),
         era: peer.era,
         client: peer.client.clone(),
         cancel: stream.cancel.clone(),

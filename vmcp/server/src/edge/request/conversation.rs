@@ -106,7 +106,7 @@ impl Conversation {
             facts.capabilities = None;
         }
         let caller = Caller {
-            principal: peer.identity.into(),
+            principal: peer.principal(),
             era: peer.era,
             client: facts,
             trace,

@@ -1,5 +1,6 @@
 //! [`Peer`]: the sender of one message, with its era, revision, session and declared capabilities.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use vmcp_backend::{ClientFacts, SessionId};
@@ -9,7 +10,7 @@ use vmcp_wire::headers::Modern;
 use vmcp_wire::level::Level;
 
 use super::sessions::OpenedSession;
-use crate::access::identity::Identity;
+use crate::access::identity::{Identity, Principal};
 use crate::optim::names::NameStyle;
 
 /// Parts of the names of clients that refuse a whole server over a dot in one tool's name: Claude Desktop,
@@ -20,6 +21,8 @@ const DOT_REFUSING_CLIENTS: [&str; 5] = ["claude-ai", "claude-desktop", "codex",
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
     pub(crate) identity: Identity,
+    /// Address at the other end of the connection; none on stdio.
+    pub(crate) address: Option<IpAddr>,
     pub(crate) era: Era,
     pub(crate) revision: Revision,
     /// The spelling of vmcp's own tools: with a dot or an underscore.
@@ -33,11 +36,17 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
+    /// Returns the principal that policies, limits and records see.
+    pub(crate) fn principal(&self) -> Principal {
+        Principal { identity: self.identity, address: self.address }
+    }
+
     /// Creates the sender of a modern message from the message's own `_meta`.
     pub(crate) fn modern(modern: &Modern<'_>, style: ToolNameStyle) -> Self {
         let meta = &modern.params.meta;
         Self {
             identity: Identity::Anonymous,
+            address: None,
             era: Era::Modern,
             revision: modern.revision,
             style: style_for(style, meta.client_name().as_deref()),
@@ -56,6 +65,7 @@ impl Peer {
         let log_level = level.map(|level| Arc::from(level.as_str()));
         Self {
             identity: Identity::Anonymous,
+            address: None,
             era: Era::Legacy,
             revision: known.session.revision,
             style: style_for(style, known.name.as_deref()),

@@ -1,24 +1,25 @@
-//! `/mcp` over HTTP: POST for both eras, GET (push stream) and DELETE (end of session) for legacy sessions.
+//! [`McpService`]: `/mcp` over HTTP, the service inside the layers of the client port. POST for both eras, GET
+//! (push stream) and DELETE (end of session) for legacy sessions.
 //!
-//! A POST passes, in this order: guard against DNS rebinding, media types, bounded body, JSON-RPC envelope,
-//! era and headers, session. Each refusal has the HTTP status that the protocol asks for.
+//! A POST passes, in this order: JSON-RPC envelope, era and headers, session. Each refusal has the HTTP status
+//! that the protocol asks for.
 
-mod body;
-pub(crate) mod guard;
-mod refuse;
-mod respond;
+pub(crate) mod activity;
+pub(crate) mod client_body;
+pub(crate) mod exchange;
+pub(crate) mod refuse;
+pub(crate) mod request_permit;
+pub(crate) mod respond;
+pub(crate) mod stream_clock;
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request as HttpRequest, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::RpcOutcome;
 use vmcp_json::json_rope::JsonRope;
-use vmcp_json::text;
 use vmcp_wire::envelope::{Message, Notification, Request};
 use vmcp_wire::era::Era;
 use vmcp_wire::headers::RequestEra;
@@ -37,43 +38,30 @@ use crate::edge::request::encoded_response::EncodedResponse;
 use crate::edge::request::handshake;
 use crate::edge::session::peer::Peer;
 use crate::edge::session::sessions::OpenedSession;
-use crate::engine::{Engine, Snapshot};
-use guard::HostGuard;
+use crate::engine::Snapshot;
+use exchange::{Received, Response, Service};
+use refuse::error_response;
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 
-/// The handler of `/mcp`; cheap to clone, one clone a request.
-#[derive(Clone)]
-pub(crate) struct HttpTransport {
+/// Serves messages of clients.
+pub(crate) struct McpService {
     edge: Arc<Edge>,
-    guard: Arc<HostGuard>,
 }
 
-impl HttpTransport {
-    /// Serves `edge` to clients that pass `guard`.
-    pub(crate) fn new(edge: Arc<Edge>, guard: HostGuard) -> Self {
-        Self { edge, guard: Arc::new(guard) }
+impl McpService {
+    /// Serves `edge` to clients.
+    pub(crate) fn new(edge: Arc<Edge>) -> Self {
+        Self { edge }
     }
+}
 
-    /// Returns the engine behind the edge.
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.edge.engine
-    }
-
-    /// Answers one HTTP request. A POST is read and checked by the one snapshot loaded here.
-    pub(crate) async fn serve(self, request: HttpRequest<Incoming>) -> Response {
-        if request.uri().path() != "/mcp" {
-            return StatusCode::NOT_FOUND.into_response();
-        }
-        let snapshot = self.edge.engine.snapshot();
-        if snapshot.bridge && snapshot.stands_for().is_none() {
-            return refuse::not_up_yet();
-        }
-        match *request.method() {
-            Method::POST => receive(&self, &snapshot, request).await,
-            Method::GET => listen(&self, request.headers()),
-            Method::DELETE => end(&self, request.headers()),
-            _ => (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST, GET, DELETE")]).into_response(),
+impl Service<Received> for McpService {
+    async fn call(&self, request: Received) -> Response {
+        match request.head.method {
+            Method::POST => receive(&self.edge, request).await,
+            Method::GET => listen(&self.edge, &request.head.headers),
+            _ => end(&self.edge, &request.head.headers),
         }
     }
 }
@@ -93,55 +81,45 @@ impl HeaderSource for HttpHeaders<'_> {
 }
 
 /// Handles a POST: a request, a notification or the answer to a question.
-async fn receive(transport: &HttpTransport, snapshot: &Snapshot, request: HttpRequest<Incoming>) -> Response {
-    let (parts, body) = request.into_parts();
-    if let Err(refused) = transport.guard.check(&parts.headers) {
-        return refuse::forbidden(&refused);
-    }
-    if let Err(response) = refuse::media_types(&parts.headers) {
-        return *response;
-    }
+async fn receive(edge: &Arc<Edge>, request: Received) -> Response {
+    let Received { head, principal, body: bytes, snapshot } = request;
     let config = &snapshot.config;
-    let (limit, timeout) = (config.optimizer.limits.body_bytes, config.server.receive_timeout);
-    let bytes = match body::read(body, limit, timeout).await {
-        Ok(bytes) => bytes,
-        Err(problem) => return refuse::body(&problem),
-    };
     let message = match Message::parse(&bytes) {
         Ok(message) => message,
         Err(error) => return refuse::envelope(&error),
     };
-    let era = match headers::classify(&HttpHeaders(&parts.headers), &message) {
+    let era = match headers::classify(&HttpHeaders(&head.headers), &message) {
         Ok(era) => era,
         Err(refusal) => return refuse::protocol(message.id(), &refusal),
     };
     let style = config.optimizer.tool_name_style;
-    let peer = match &era {
+    let mut peer = match &era {
         RequestEra::Modern(modern) => Peer::modern(modern, style),
         RequestEra::Legacy { params, .. } => {
             if let Message::Request(request) = &message
                 && request.method == methods::INITIALIZE
             {
-                return initialize(&transport.edge, request, params);
+                return initialize(edge, request, params);
             }
-            match session(&transport.edge, &parts.headers) {
-                Ok(known) => Peer::legacy(&known, style, transport.edge.push.router.level(known.session.id)),
+            match session(edge, &head.headers) {
+                Ok(known) => Peer::legacy(&known, style, edge.push.router.level(known.session.id)),
                 Err(response) => return *response,
             }
         }
     };
+    (peer.identity, peer.address) = (principal.identity, principal.address);
     match &message {
         Message::Request(request) => {
-            answer(&transport.edge, snapshot, peer, request, &era, &parts.headers, bytes.clone()).await
+            answer(edge, &snapshot, peer, request, &era, &head.headers, bytes.clone()).await
         }
         Message::Notification(notification) => {
-            notified(&transport.edge, &peer, notification);
-            StatusCode::ACCEPTED.into_response()
+            notified(edge, &peer, notification);
+            respond::empty(StatusCode::ACCEPTED)
         }
         Message::Response(response) => {
-            answered(&transport.edge, &peer, Some(response.id), RpcOutcome::result(response.result))
+            answered(edge, &peer, Some(response.id), RpcOutcome::result(response.result))
         }
-        Message::Error(error) => answered(&transport.edge, &peer, error.id, RpcOutcome::error(error.error)),
+        Message::Error(error) => answered(edge, &peer, error.id, RpcOutcome::error(error.error)),
     }
 }
 
@@ -170,9 +148,9 @@ fn notified(edge: &Edge, peer: &Peer, notification: &Notification<'_>) {
 /// Hands the client's answer to the question it belongs to.
 fn answered(edge: &Edge, peer: &Peer, id: Option<&RawValue>, outcome: RpcOutcome) -> Response {
     // An error without an id is about a message of vmcp that the client could not read; no task waits for it.
-    let (Some(session), Some(id)) = (peer.session, id) else { return StatusCode::ACCEPTED.into_response() };
+    let (Some(session), Some(id)) = (peer.session, id) else { return respond::empty(StatusCode::ACCEPTED) };
     match edge.questions.answer(session, id, outcome) {
-        Ok(()) => StatusCode::ACCEPTED.into_response(),
+        Ok(()) => respond::empty(StatusCode::ACCEPTED),
         Err(problem) => {
             error_response(StatusCode::BAD_REQUEST, Some(id), codes::INVALID_REQUEST, &problem.to_string())
         }
@@ -200,6 +178,9 @@ async fn answer(
             return refuse::protocol(Some(request.id), &refusal);
         }
         if request.method == methods::LISTEN {
+            if !refuse::accepts_streams(headers) {
+                return refuse::streams_only();
+            }
             let cancel = CancellationToken::new();
             let stream = streams::listen_stream(&edge.push, &peer, &params.object, request.id, cancel);
             return respond::stream(stream);
@@ -227,39 +208,32 @@ fn check_param_headers(
 }
 
 /// Handles GET: opens the push stream of a legacy session. Modern clients use `subscriptions/listen`.
-fn listen(transport: &HttpTransport, headers: &HeaderMap) -> Response {
-    if let Err(refused) = transport.guard.check(headers) {
-        return refuse::forbidden(&refused);
-    }
+fn listen(edge: &Edge, headers: &HeaderMap) -> Response {
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
     }
     if !refuse::accepts_streams(headers) {
-        return (StatusCode::NOT_ACCEPTABLE, "the stream is text/event-stream; send it in Accept\n")
-            .into_response();
+        return refuse::streams_only();
     }
-    match session(&transport.edge, headers) {
+    match session(edge, headers) {
         Ok(known) => {
             let Session { id, expires, .. } = known.session;
-            respond::stream(streams::session_stream(&transport.edge.push, id, expires))
+            respond::stream(streams::session_stream(&edge.push, id, expires))
         }
         Err(response) => *response,
     }
 }
 
 /// Handles DELETE: ends a legacy session.
-fn end(transport: &HttpTransport, headers: &HeaderMap) -> Response {
-    if let Err(refused) = transport.guard.check(headers) {
-        return refuse::forbidden(&refused);
-    }
+fn end(edge: &Edge, headers: &HeaderMap) -> Response {
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
     }
-    match session(&transport.edge, headers) {
+    match session(edge, headers) {
         Ok(session) => {
-            transport.edge.sessions.end(&session.session);
-            transport.edge.push.end_session(session.session.id);
-            StatusCode::OK.into_response()
+            edge.sessions.end(&session.session);
+            edge.push.end_session(session.session.id);
+            respond::empty(StatusCode::OK)
         }
         Err(response) => *response,
     }
@@ -272,11 +246,4 @@ fn session(edge: &Edge, headers: &HeaderMap) -> Result<Arc<OpenedSession>, Box<R
         return Err(Box::new(refuse::session_required()));
     };
     edge.sessions.get(&edge.ring(), id).map_err(|error| Box::new(refuse::session_not_found(&error)))
-}
-
-/// Encodes a JSON-RPC error with an HTTP status.
-fn error_response(status: StatusCode, id: Option<&RawValue>, code: i64, message: &str) -> Response {
-    let error = format!(r#"{{"code":{code},"message":{}}}"#, text::quoted(message));
-    let body = rpc::error(id, JsonRope::from(error));
-    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }

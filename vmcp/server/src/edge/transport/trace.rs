@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use axum::http::HeaderMap;
+use http::HeaderMap;
 use vmcp_wire::meta::{self, Meta, Trace};
 
 use crate::telemetry::traces::TraceContext;

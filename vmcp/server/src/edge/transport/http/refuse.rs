@@ -1,26 +1,47 @@
 //! Refusals: requests that are not served, each with the HTTP status and the JSON-RPC error that the protocol
 //! asks for.
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::value::RawValue;
 use vmcp_json::json_rope::JsonRope;
+use vmcp_json::text;
 use vmcp_wire::codes;
 use vmcp_wire::envelope::EnvelopeError;
 use vmcp_wire::rpc::{self, Refusal};
 
-use super::body::BodyError;
-use super::error_response;
-use super::guard::GuardRefusal;
+use super::exchange::Response;
+use super::request_permit::QuotaExceeded;
+use super::respond;
 use crate::edge::session::sessions::SessionNotFound;
 
-/// 403: a host or an origin that is not served.
-pub(super) fn forbidden(refused: &GuardRefusal) -> Response {
-    error_response(StatusCode::FORBIDDEN, None, codes::INVALID_REQUEST, &refused.to_string())
+/// Value of `Retry-After`, in seconds, where a limit is reached or a program starts.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+/// Encodes a JSON-RPC error with an HTTP status.
+pub(crate) fn error_response(
+    status: StatusCode,
+    id: Option<&RawValue>,
+    code: i64,
+    message: &str,
+) -> Response {
+    let error = format!(r#"{{"code":{code},"message":{}}}"#, text::quoted(message));
+    respond::json_text(status, rpc::error(id, JsonRope::from(error)))
+}
+
+/// 429 with `Retry-After`: a principal at its limits.
+pub(crate) fn quota(exceeded: QuotaExceeded) -> Response {
+    later(StatusCode::TOO_MANY_REQUESTS, &exceeded.to_string())
+}
+
+/// Refuses, with `Retry-After`, a request that may succeed a little later.
+pub(crate) fn later(status: StatusCode, message: &str) -> Response {
+    let mut response = error_response(status, None, codes::INTERNAL_ERROR, message);
+    response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+    response
 }
 
 /// Checks the media types of a POST: the body must be JSON (415), and the client must accept JSON (406).
-pub(super) fn media_types(headers: &HeaderMap) -> Result<(), Box<Response>> {
+pub(crate) fn media_types(headers: &HeaderMap) -> Result<(), Box<Response>> {
     let content_type =
         headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default().trim();
@@ -36,7 +57,7 @@ pub(super) fn media_types(headers: &HeaderMap) -> Result<(), Box<Response>> {
 }
 
 /// Returns true if the client accepts a stream of events.
-pub(super) fn accepts_streams(headers: &HeaderMap) -> bool {
+pub(crate) fn accepts_streams(headers: &HeaderMap) -> bool {
     accepts(headers, "text/event-stream")
 }
 
@@ -54,52 +75,48 @@ fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
     values.peek().is_none() || values.any(|value| value.split(',').any(fits))
 }
 
-/// 413, 400 or 408: a body too large, broken off, or too slow.
-pub(super) fn body(problem: &BodyError) -> Response {
-    let status = match problem {
-        BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-        BodyError::Broken => StatusCode::BAD_REQUEST,
-        BodyError::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
-    };
-    error_response(status, None, codes::INVALID_REQUEST, &problem.to_string())
-}
-
 /// 400: no JSON-RPC message.
-pub(super) fn envelope(error: &EnvelopeError) -> Response {
+pub(crate) fn envelope(error: &EnvelopeError) -> Response {
     error_response(StatusCode::BAD_REQUEST, error.id.as_deref(), error.code(), &error.to_string())
 }
 
 /// A violation of the protocol; the refusal names its own status.
-pub(super) fn protocol(id: Option<&RawValue>, refusal: &Refusal) -> Response {
+pub(crate) fn protocol(id: Option<&RawValue>, refusal: &Refusal) -> Response {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
-    let body = rpc::error(id, JsonRope::from(refusal.error.to_json()));
-    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+    respond::json_text(status, rpc::error(id, JsonRope::from(refusal.error.to_json())))
 }
 
 /// 400: a legacy request without a session id.
-pub(super) fn session_required() -> Response {
+pub(crate) fn session_required() -> Response {
     let message = "Mcp-Session-Id is required; begin with initialize, or speak 2026-07-28";
     error_response(StatusCode::BAD_REQUEST, None, codes::INVALID_REQUEST, message)
 }
 
 /// 404: a session that expired or was ended; the client opens a new one.
-pub(super) fn session_not_found(error: &SessionNotFound) -> Response {
+pub(crate) fn session_not_found(error: &SessionNotFound) -> Response {
     error_response(StatusCode::NOT_FOUND, None, codes::INVALID_REQUEST, &error.to_string())
 }
 
 /// 503 with `Retry-After`: a bridge whose program has not introduced itself yet. vmcp cannot answer in its
 /// place.
-pub(super) fn not_up_yet() -> Response {
-    let message = "the server behind this one is being started; /readyz of the admin port says more";
-    let mut response = error_response(StatusCode::SERVICE_UNAVAILABLE, None, codes::INTERNAL_ERROR, message);
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    response
+pub(crate) fn not_up_yet() -> Response {
+    later(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "the server behind this one is being started; /readyz of the admin port says more",
+    )
 }
 
 /// 405: GET or DELETE without a session.
-pub(super) fn post_only() -> Response {
-    let allow = [(header::ALLOW, "POST")];
-    (StatusCode::METHOD_NOT_ALLOWED, allow, "without a session, only POST is served here\n").into_response()
+pub(crate) fn post_only() -> Response {
+    let mut response =
+        respond::text(StatusCode::METHOD_NOT_ALLOWED, "without a session, only POST is served here\n");
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+    response
+}
+
+/// 406: a stream for a client that accepts none.
+pub(crate) fn streams_only() -> Response {
+    respond::text(StatusCode::NOT_ACCEPTABLE, "the stream is text/event-stream; send it in Accept\n")
 }
 
 #[cfg(test)]

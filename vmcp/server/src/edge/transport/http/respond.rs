@@ -1,23 +1,19 @@
 //! HTTP responses: one JSON document if nothing precedes the answer, a stream of server-sent events from the
 //! first message on.
 
-use std::convert::Infallible;
 use std::future::ready;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::{self, Stream};
-use http_body::{Frame, SizeHint};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use tokio::time::timeout;
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_wire::sse;
 
+use super::client_body::ClientBody;
+use super::exchange::Response;
 use crate::edge::request::conversation::{Conversation, ConversationItem};
 use crate::edge::request::encoded_response::EncodedResponse;
 
@@ -25,65 +21,81 @@ use crate::edge::request::encoded_response::EncodedResponse;
 /// less; this stays below half of the usual shortest limit.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
 
-/// An HTTP body of pieces whose total length is known.
-struct PiecesBody(ByteRope);
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+/// Keeps nginx from buffering a stream.
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+const NO: HeaderValue = HeaderValue::from_static("no");
+const METHODS: HeaderValue = HeaderValue::from_static("POST, GET, DELETE, OPTIONS");
 
-impl http_body::Body for PiecesBody {
-    type Data = Bytes;
-    type Error = Infallible;
+/// Responds without a body.
+pub(crate) fn empty(status: StatusCode) -> Response {
+    let mut response = Response::default();
+    *response.status_mut() = status;
+    response
+}
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.pop().map(|piece| Ok(Frame::data(piece))))
-    }
+/// Responds with the methods that are served.
+pub(crate) fn methods(status: StatusCode) -> Response {
+    let mut response = empty(status);
+    response.headers_mut().insert(header::ALLOW, METHODS);
+    response
+}
 
-    fn is_end_stream(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.0.len() as u64)
-    }
+/// Responds with words for people.
+pub(crate) fn text(status: StatusCode, words: &'static str) -> Response {
+    with_content(status, TEXT, ClientBody::of(words))
 }
 
 /// Responds with one JSON document.
-pub(super) fn json(response: EncodedResponse) -> Response {
-    let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::OK);
-    let body = Body::new(PiecesBody(response.body));
-    (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
+pub(crate) fn json(response: EncodedResponse) -> Response {
+    json_text(StatusCode::from_u16(response.status).unwrap_or(StatusCode::OK), response.body)
+}
+
+/// Responds with the text of a JSON document.
+pub(crate) fn json_text(status: StatusCode, body: impl Into<ByteRope>) -> Response {
+    with_content(status, JSON, ClientBody::of(body))
+}
+
+fn with_content(status: StatusCode, kind: HeaderValue, body: ClientBody) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }
 
 /// Waits for the first item of the conversation. The answer becomes a JSON document; any other message begins
 /// a stream.
-pub(super) async fn json_or_stream(mut conversation: Conversation) -> Response {
+pub(crate) async fn json_or_stream(mut conversation: Conversation) -> Response {
     let first = match conversation.next().await {
         Some(ConversationItem::Answer(response)) => return json(response),
         Some(first) => first,
         None => return json(EncodedResponse::internal_error()),
     };
     let steps = stream::once(ready(first)).chain(conversation);
-    event_stream(steps.map(|step| match step {
+    let events = steps.map(|step| match step {
         ConversationItem::Message(message) => event(&message),
         ConversationItem::Answer(response) => event(&response.body.into_bytes()),
-    }))
+    });
+    event_stream(ClientBody::events(with_keep_alive(events, KEEP_ALIVE_INTERVAL)))
 }
 
-/// Responds with a stream of messages.
-pub(super) fn stream(messages: impl Stream<Item = Bytes> + Send + 'static) -> Response {
-    event_stream(messages.map(|message| event(&message)))
+/// Responds with a stream of messages that belong to no call.
+pub(crate) fn stream(messages: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    let events = messages.map(|message| event(&message));
+    event_stream(ClientBody::pushed_events(with_keep_alive(events, KEEP_ALIVE_INTERVAL)))
 }
 
-/// Responds with server-sent events; the last header keeps nginx from buffering them.
-fn event_stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-store"),
-        (header::HeaderName::from_static("x-accel-buffering"), "no"),
-    ];
-    (headers, Body::from_stream(with_keep_alive(events, KEEP_ALIVE_INTERVAL).map(Ok::<_, Infallible>)))
-        .into_response()
+/// Responds with server-sent events.
+fn event_stream(events: ClientBody) -> Response {
+    let mut response = Response::new(events);
+    let headers: &mut HeaderMap = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, EVENTS);
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
+    headers.insert(ACCEL_BUFFERING, NO);
+    response
 }
 
 /// Yields the events, and a comment after each `interval` without one.

@@ -1,0 +1,8 @@
+//! The layers of the client port, one file each; [`super::stack`] assembles them.
+
+pub(super) mod authenticate;
+pub(super) mod cors;
+pub(super) mod endpoint;
+pub(super) mod host_rules;
+pub(super) mod principal_limits;
+pub(super) mod read_body;

@@ -1,0 +1,36 @@
+//! [`Endpoint`]: serves `/mcp` to the methods that MCP knows, once there is something to serve.
+
+use http::{Method, StatusCode};
+
+use crate::edge::transport::http::exchange::{Arrival, Response, Service};
+use crate::edge::transport::http::{refuse, respond};
+
+/// The one path of the client port.
+const PATH: &str = "/mcp";
+
+/// The layer that answers 404, 405, and 503 while a bridge's program is not up.
+pub(crate) struct Endpoint<S>(S);
+
+impl<S> Endpoint<S> {
+    /// Passes requests of MCP to `inner`.
+    pub(crate) fn new(inner: S) -> Self {
+        Self(inner)
+    }
+}
+
+impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
+    async fn call(&self, arrival: Arrival) -> Response {
+        if arrival.head.uri.path() != PATH {
+            return respond::empty(StatusCode::NOT_FOUND);
+        }
+        match arrival.head.method {
+            Method::OPTIONS => return respond::methods(StatusCode::NO_CONTENT),
+            Method::POST | Method::GET | Method::DELETE => {}
+            _ => return respond::methods(StatusCode::METHOD_NOT_ALLOWED),
+        }
+        if arrival.snapshot.bridge && arrival.snapshot.stands_for().is_none() {
+            return refuse::not_up_yet();
+        }
+        self.0.call(arrival).await
+    }
+}

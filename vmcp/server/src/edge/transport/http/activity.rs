@@ -1,0 +1,52 @@
+//! [`Activity`]: tells if a connection has a request under way, so that an idle one can be closed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Requests of one connection. Clones share the count.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Activity(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Requests whose answer has not been written yet.
+    under_way: AtomicUsize,
+    /// Requests since the connection began.
+    begun: AtomicUsize,
+    /// True while the client leaves written bytes unread.
+    blocked: AtomicBool,
+}
+
+/// A request under way; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct ActiveRequest(Activity);
+
+impl Activity {
+    /// Counts a request that begins.
+    pub(crate) fn begin(&self) -> ActiveRequest {
+        self.0.under_way.fetch_add(1, Ordering::Relaxed);
+        self.0.begun.fetch_add(1, Ordering::Relaxed);
+        ActiveRequest(self.clone())
+    }
+
+    /// Returns true while a request is under way or its answer is unread.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.0.under_way.load(Ordering::Relaxed) > 0 || self.0.blocked.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of requests so far.
+    pub(crate) fn begun(&self) -> usize {
+        self.0.begun.load(Ordering::Relaxed)
+    }
+
+    /// Records that writing waits for the client, or goes on.
+    pub(crate) fn set_blocked(&self, blocked: bool) {
+        self.0.blocked.store(blocked, Ordering::Relaxed);
+    }
+}
+
+impl Drop for ActiveRequest {
+    fn drop(&mut self) {
+        self.0.0.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,158 @@
+//! [`RequestPermit`]: counts one request, and the bytes it holds, at its principal.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::access::identity::PrincipalKey;
+
+/// Parts of the table, each with its own lock, so that threads rarely meet.
+const SHARDS: usize = 16;
+
+/// Limits of one principal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PrincipalQuota {
+    /// Most requests at a time.
+    pub(crate) requests: usize,
+    /// Most bytes of requests and unread answers.
+    pub(crate) bytes: usize,
+}
+
+/// A request beyond the quota of its principal; answered with HTTP 429.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum QuotaExceeded {
+    #[error("too many requests at a time: at most {0} of one client (server.maxRequestsPerClient)")]
+    Requests(usize),
+    #[error("requests and unread answers of one client hold {0} bytes (server.maxBufferedBytesPerClient)")]
+    Bytes(usize),
+}
+
+/// What each principal with a request under way uses. Principals without one take no memory.
+#[derive(Debug)]
+pub(crate) struct PrincipalUsage {
+    hasher: RandomState,
+    shards: [Mutex<HashMap<PrincipalKey, Arc<Usage>>>; SHARDS],
+}
+
+#[derive(Debug, Default)]
+struct Usage {
+    requests: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl PrincipalUsage {
+    /// Creates an empty table.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { hasher: RandomState::new(), shards: Default::default() })
+    }
+
+    /// Counts one more request, within `quota`.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        key: PrincipalKey,
+        quota: PrincipalQuota,
+    ) -> Result<RequestPermit, QuotaExceeded> {
+        let mut shard = self.shard(&key).lock();
+        let usage = shard.entry(key).or_default();
+        if usage.requests.load(Ordering::Relaxed) >= quota.requests {
+            return Err(QuotaExceeded::Requests(quota.requests));
+        }
+        if usage.bytes.load(Ordering::Relaxed) >= quota.bytes {
+            return Err(QuotaExceeded::Bytes(quota.bytes));
+        }
+        usage.requests.fetch_add(1, Ordering::Relaxed);
+        let (table, usage) = (Arc::clone(self), Arc::clone(usage));
+        Ok(RequestPermit(Arc::new(Permit { table, key, usage, quota, bytes: AtomicUsize::new(0) })))
+    }
+
+    fn shard(&self, key: &PrincipalKey) -> &Mutex<HashMap<PrincipalKey, Arc<Usage>>> {
+        let [first, ..] = &self.shards;
+        self.shards.get(self.hasher.hash_one(key) as usize % SHARDS).unwrap_or(first)
+    }
+}
+
+/// One request under way. It ends when the last clone is dropped: those of the body's bytes, which the work
+/// holds even after its client disconnected, and of the answer.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestPermit(Arc<Permit>);
+
+#[derive(Debug)]
+struct Permit {
+    table: Arc<PrincipalUsage>,
+    key: PrincipalKey,
+    usage: Arc<Usage>,
+    quota: PrincipalQuota,
+    /// Bytes counted for this request.
+    bytes: AtomicUsize,
+}
+
+impl RequestPermit {
+    /// Counts `more` bytes, unless the quota would be exceeded.
+    pub(crate) fn try_hold(&self, more: usize) -> Result<(), QuotaExceeded> {
+        let limit = self.0.quota.bytes;
+        let within = |held: usize| held.checked_add(more).filter(|sum| *sum <= limit);
+        let held = &self.0.usage.bytes;
+        held.try_update(Ordering::Relaxed, Ordering::Relaxed, within)
+            .map_err(|_| QuotaExceeded::Bytes(limit))?;
+        self.0.bytes.fetch_add(more, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Counts `more` bytes that are in memory already, beyond the quota if need be.
+    pub(crate) fn hold(&self, more: usize) {
+        self.0.usage.bytes.fetch_add(more, Ordering::Relaxed);
+        self.0.bytes.fetch_add(more, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        // Under the lock, so that no request enters between the last count and the removal.
+        let mut shard = self.table.shard(&self.key).lock();
+        self.usage.bytes.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
+        if self.usage.requests.fetch_sub(1, Ordering::Relaxed) == 1 {
+            shard.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::access::identity::Principal;
+
+    fn key(address: &str) -> PrincipalKey {
+        let address: IpAddr = address.parse().unwrap();
+        Principal { address: Some(address), ..Principal::default() }.key()
+    }
+
+    #[test]
+    fn a_principal_has_its_quota_and_others_theirs() {
+        let (usage, quota) = (PrincipalUsage::new(), PrincipalQuota { requests: 2, bytes: 100 });
+        let enter = |address| usage.enter(key(address), quota);
+        let (one, two) = (enter("10.0.0.1").unwrap(), enter("10.0.0.1").unwrap());
+        assert_eq!(enter("10.0.0.1").unwrap_err(), QuotaExceeded::Requests(2));
+        let other = enter("10.0.0.2").unwrap();
+        assert_eq!(one.try_hold(60), Ok(()));
+        assert_eq!(two.try_hold(60), Err(QuotaExceeded::Bytes(100)));
+        assert_eq!(other.try_hold(60), Ok(()));
+        two.hold(60);
+        let answer = one.clone();
+        drop((one, two));
+        assert_eq!(answer.try_hold(50), Err(QuotaExceeded::Bytes(100)));
+        drop((answer, other));
+        assert!(usage.shards.iter().all(|shard| shard.lock().is_empty()));
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_network_are_one_principal() {
+        assert_eq!(key("2001:db8::1"), key("2001:db8::2:1"));
+        assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
+        assert_eq!(key("::ffff:10.0.0.1"), key("10.0.0.1"));
+    }
+}
