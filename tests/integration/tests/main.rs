@@ -9,6 +9,7 @@ mod scenario {
     mod bad_states;
     mod bridge;
     mod call_tool;
+    mod client_port;
     mod clients;
     mod command_line;
     mod edge;

@@ -74,7 +74,7 @@ async fn one_connection_too_many_is_told_so_and_counted() {
     drop(held);
     eventually("room again", async || {
         let mut stream = connect(&vmcp).await;
-        stream.write_all(b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n").await.ok()?;
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.ok()?;
         read_to_close(&mut stream).await.starts_with("HTTP/1.1 404").then_some(())
     })
     .await;

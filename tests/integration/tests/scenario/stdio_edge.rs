@@ -1,6 +1,7 @@
 //! `vmcp serve --stdio`: one client at the other end of a pipe, in either era.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
@@ -95,6 +96,57 @@ async fn a_modern_client_is_served_and_nonsense_is_not_fatal() {
     pipe.input.write_all(b"this is no JSON\n\n[]\n{}\n").await.expect("an open pipe");
     let listed = pipe.ask(2, "tools/list", json!({"_meta": meta})).await;
     assert_eq!(listed["result"]["resultType"], "complete", "{listed}");
+}
+
+#[tokio::test]
+async fn a_line_that_is_too_long_or_no_text_ends_nothing() {
+    let echo = Fixture::stdio("echo", "echo").start().await;
+    let mut pipe = Pipe::open(&config(&echo));
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}});
+    pipe.ask(1, "server/discover", json!({"_meta": meta})).await;
+    let huge = json!({"jsonrpc": "2.0", "id": 2, "method": "ping", "params": {"x": "x".repeat(5 << 20)}});
+    pipe.send(&huge).await;
+    let refused = pipe.until(|message| message["error"].is_object()).await;
+    let message = refused["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("optimizer.limits.bodyBytes"), "{message}");
+    pipe.input
+        .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"pi\xe9ng\"}\n")
+        .await
+        .expect("an open pipe");
+    let refused = pipe.until(|message| message["error"].is_object()).await;
+    assert_eq!(refused["error"]["code"], -32700, "{refused}");
+    let listed = pipe.ask(4, "tools/list", json!({"_meta": meta})).await;
+    assert_eq!(listed["result"]["resultType"], "complete", "{listed}");
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_is_not_read_for_ever() {
+    let echo = Fixture::stdio("echo", "echo").start().await;
+    let mut pipe = Pipe::open(&config(&echo));
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}});
+    pipe.ask(1, "server/discover", json!({"_meta": meta})).await;
+    let mut sent = 0;
+    let blocked = async {
+        loop {
+            let request =
+                json!({"jsonrpc": "2.0", "id": sent, "method": "tools/list", "params": {"_meta": meta}});
+            let line = format!("{request}\n");
+            let written =
+                tokio::time::timeout(Duration::from_secs(3), pipe.input.write_all(line.as_bytes())).await;
+            if written.is_err() {
+                break;
+            }
+            sent += 1;
+            assert!(sent < 50_000, "everything is taken from a client that reads nothing");
+        }
+    };
+    blocked.await;
+    // Once the client reads, every request has its answer or its refusal, and the server goes on.
+    let mut answered = 0;
+    while answered < sent {
+        pipe.until(|message| message["id"].is_u64()).await;
+        answered += 1;
+    }
 }
 
 #[tokio::test]

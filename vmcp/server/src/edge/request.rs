@@ -12,7 +12,7 @@ pub(super) mod dispatch;
 pub(super) mod edge;
 pub(super) mod encoded_response;
 pub(super) mod handshake;
-mod in_flight;
+pub(super) mod in_flight;
 mod input_requests;
 mod lists;
 mod log_level;

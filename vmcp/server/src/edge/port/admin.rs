@@ -20,7 +20,9 @@ use vmcp_config::Secret;
 use vmcp_config::status::{self, BackendState, StatusReport};
 use vmcp_wire::lists::pages::List;
 
+use super::layers::host_rules::{GuardRefusal, HostGuard};
 use crate::access::identity::Identity;
+use crate::config_file::watch::ConfigWatch;
 use crate::config_file::watch::ConfigWatch;
 use crate::engine::Engine;
 use crate::optim::names::NameStyle;
@@ -54,16 +56,21 @@ impl Admin {
 
 /// Returns all routes of the admin port, which listens at `address`.
 pub(crate) fn router(admin: Admin, address: SocketAddr) -> Router {
-    let guard = AdminGuard { admin: admin.clone(), loopback: address.ip().is_loopback() };
+    let guard = AdminGuard {
+        admin: admin.clone(),
+        loopback: address.ip().is_loopback(),
+        host: Arc::new(HostGuard::new(address, &[], &[])),
+    };
     let guarded =
         report_routes(admin.clone()).route_layer(middleware::from_fn_with_state(guard.clone(), admit));
     Router::new()
         .route("/readyz", get(ready))
-        .with_state(guard)
+        .with_state(guard.clone())
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/metrics", get(metrics))
         .with_state(admin)
         .merge(guarded)
+        .layer(middleware::from_fn_with_state(guard, from_known_host))
 }
 
 /// Returns the routes that only operators may use, without the guard.
@@ -81,6 +88,8 @@ struct AdminGuard {
     admin: Admin,
     /// True if the port can be reached from this machine only.
     loopback: bool,
+    /// The rules against DNS rebinding and foreign pages.
+    host: Arc<HostGuard>,
 }
 
 impl AdminGuard {
@@ -91,8 +100,34 @@ impl AdminGuard {
         if tokens.is_empty() {
             return self.loopback;
         }
-        bearer(headers).is_some_and(|token| is_one_of(token, tokens))
+        has_token(headers, tokens)
     }
+}
+
+/// Returns true for a request with one of `tokens`.
+fn has_token(headers: &HeaderMap, tokens: &[Secret]) -> bool {
+    bearer(headers).is_some_and(|token| is_one_of(token, tokens))
+}
+
+/// Middleware that refuses requests for a foreign host (DNS rebinding) and those of foreign pages. A request
+/// with a token needs no such rule: no page has one.
+async fn from_known_host(State(guard): State<AdminGuard>, request: Request, next: Next) -> Response {
+    let (version, uri, headers) = (request.version(), request.uri(), request.headers());
+    let Err(refusal) = guard.host.check(version, uri, headers) else { return next.run(request).await };
+    if has_token(headers, &guard.admin.0.engine.snapshot().config.server.admin_tokens) {
+        return next.run(request).await;
+    }
+    let (status, reason) = match refusal {
+        GuardRefusal::Malformed => (StatusCode::BAD_REQUEST, refusal.to_string()),
+        GuardRefusal::Host(host) => (
+            StatusCode::FORBIDDEN,
+            format!("host `{host}` is not served here; use a loopback name or a token"),
+        ),
+        GuardRefusal::Origin(origin) => {
+            (StatusCode::FORBIDDEN, format!("pages of `{origin}` may not use the admin port without a token"))
+        }
+    };
+    (status, reason + "\n").into_response()
 }
 
 /// Middleware that passes requests of operators and answers 401 to all others.
@@ -225,7 +260,7 @@ mod tests {
         let at = |address: [u8; 4]| router(Admin::new(engine.clone(), None), (address, 0).into());
         let (here, everywhere) = (at([127, 0, 0, 1]), at([0, 0, 0, 0]));
         let ask_at = async |router: &Router, path: &str, authorization: Option<&str>| {
-            let mut request = Request::get(path);
+            let mut request = Request::get(path).header(header::HOST, "localhost:9090");
             if let Some(authorization) = authorization {
                 request = request.header(header::AUTHORIZATION, authorization);
             }
@@ -268,5 +303,38 @@ mod tests {
         }
         engine.apply(with(NEW)).await;
         assert_eq!(ask("/admin/status", Some(&bearer(OLD))).await, 401);
+    }
+
+    #[tokio::test]
+    async fn pages_of_other_hosts_get_nothing_without_a_token() {
+        let engine = engine(KEYWORDS).await;
+        let router_at = |address: [u8; 4]| router(Admin::new(engine.clone(), None), (address, 9090).into());
+        let ask = async |router: &Router, request: http::request::Builder| {
+            let request = request.body(Body::empty()).unwrap();
+            router.clone().oneshot(request).await.unwrap().status().as_u16()
+        };
+        let (here, everywhere) = (router_at([127, 0, 0, 1]), router_at([0, 0, 0, 0]));
+        let rebound = |path: &str| Request::get(path).header(header::HOST, "evil.example");
+        for path in ["/admin/status", "/metrics", "/healthz", "/readyz"] {
+            assert_eq!(ask(&here, rebound(path)).await, 403, "{path}");
+        }
+        // Probes of a cluster use the address of the pod or the name of a service.
+        assert_eq!(
+            ask(&everywhere, Request::get("/readyz").header(header::HOST, "10.0.0.7:9090")).await,
+            200
+        );
+        assert_eq!(
+            ask(&everywhere, Request::get("/metrics").header(header::HOST, "vmcp-x-peers")).await,
+            200
+        );
+        let forged = || {
+            let post = Request::post("/admin/refresh").header(header::HOST, "localhost:9090");
+            post.header(header::ORIGIN, "http://evil.example")
+        };
+        assert_eq!(ask(&here, forged()).await, 403, "a page must not refresh");
+        engine.apply(config(&format!("server: {{ adminTokens: [{OLD}] }}\n{KEYWORDS}"))).await;
+        let token = format!("Bearer {OLD}");
+        assert_eq!(ask(&here, forged().header(header::AUTHORIZATION, &token)).await, 202);
+        assert_eq!(ask(&here, rebound("/admin/status").header(header::AUTHORIZATION, token)).await, 200);
     }
 }

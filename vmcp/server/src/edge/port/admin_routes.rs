@@ -85,7 +85,7 @@ mod tests {
         let engine = engine(KEYWORDS).await;
         let answer = async |address: [u8; 4], route: &AdminRoute| {
             let router = router(Admin::new(engine.clone(), None), (address, 0).into());
-            let request = Request::builder().method(route.method).uri(route.path);
+            let request = Request::builder().method(route.method).uri(route.path).header("host", "localhost");
             router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
         };
         for route in &ADMIN_ROUTES {

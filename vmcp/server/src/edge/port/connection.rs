@@ -246,11 +246,11 @@ impl<S: Service<Arrival> + Clone> RequestContext<S> {
     + use<S> {
         service_fn(move |request: Request<Incoming>| {
             let (stack, snapshot, from) = (self.stack.clone(), self.engine.snapshot(), self.from);
-            let active = activity.begin();
+            let (reading, answering) = (activity.begin(), activity.begin());
             async move {
                 let (head, body) = request.into_parts();
-                let mut response = stack.call(Arrival { head, body, from, snapshot }).await;
-                response.body_mut().end(active);
+                let mut response = stack.call(Arrival { head, body, reading, from, snapshot }).await;
+                response.body_mut().end(answering);
                 Ok(response)
             }
         })

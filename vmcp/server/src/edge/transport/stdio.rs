@@ -9,9 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use serde_json::value::RawValue;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::mpsc;
-use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vmcp_backend::RpcOutcome;
@@ -23,10 +22,12 @@ use vmcp_wire::params::Params;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::{codes, methods};
 
+use super::line_reader::{Line, LineReader};
 use super::trace;
 use crate::edge::push::streams;
 use crate::edge::request::conversation::{Conversation, ConversationItem};
 use crate::edge::request::edge::Edge;
+use crate::edge::request::in_flight::MAX_REQUESTS_PER_SESSION;
 use crate::edge::request::{dispatch, handshake};
 use crate::edge::session::peer::Peer;
 use crate::edge::session::sessions::OpenedSession;
@@ -56,27 +57,28 @@ where
         io::Result::Ok(())
     });
     let limit = edge.engine.snapshot().config.optimizer.limits.body_bytes;
-    let mut lines = FramedRead::new(input, LinesCodec::new_with_max_length(limit));
-    let mut connection =
-        Connection { edge: Arc::clone(&edge), session: None, sender, tasks: TaskTracker::new() };
+    let mut lines = LineReader::new(BufReader::new(input), limit);
+    let mut connection = Connection {
+        edge: Arc::clone(&edge),
+        session: None,
+        sender,
+        unanswered: Arc::new(Semaphore::new(MAX_REQUESTS_PER_SESSION)),
+        tasks: TaskTracker::new(),
+    };
     loop {
         let line = tokio::select! {
             () = edge.closing.cancelled() => break,
-            line = lines.next() => line,
+            line = lines.next() => line?,
         };
         match line {
-            None => break,
-            Some(Ok(line)) if line.trim().is_empty() => {}
-            Some(Ok(line)) => connection.receive(Bytes::from(line)).await,
-            Some(Err(LinesCodecError::MaxLineLengthExceeded)) => {
+            Line::End => break,
+            Line::Whole(line) if line.trim_ascii().is_empty() => {}
+            Line::Whole(line) => connection.receive(line).await,
+            Line::TooLong => {
                 let message =
                     format!("the message is larger than {limit} bytes (optimizer.limits.bodyBytes)");
                 connection.refuse(None, &RpcError::new(codes::INVALID_REQUEST, message)).await;
             }
-            Some(Err(LinesCodecError::Io(error))) if error.kind() == io::ErrorKind::InvalidData => {
-                connection.refuse(None, &RpcError::new(codes::PARSE_ERROR, "the message is not UTF-8")).await;
-            }
-            Some(Err(LinesCodecError::Io(error))) => return Err(error),
         }
     }
     edge.close();
@@ -92,6 +94,8 @@ struct Connection {
     /// The session, since `initialize`.
     session: Option<OpenedSession>,
     sender: mpsc::Sender<Vec<u8>>,
+    /// Places for requests whose answer is not written yet. A client that sends and never reads gets no more.
+    unanswered: Arc<Semaphore>,
     tasks: TaskTracker,
 }
 
@@ -155,6 +159,9 @@ impl Connection {
             RequestEra::Modern(modern) => &modern.params,
             RequestEra::Legacy { params, .. } => params,
         };
+        let Ok(unanswered) = Arc::clone(&self.unanswered).try_acquire_owned() else {
+            return self.refuse(Some(request.id), &dispatch::too_many_requests()).await;
+        };
         let trace = trace::of_message(&params.meta);
         let begin = Conversation::begin(&self.edge, peer, trace, (request, params), line.clone(), true);
         let mut conversation = begin.await;
@@ -168,6 +175,7 @@ impl Connection {
                 // A failure means that the client is gone; its requests in flight go on.
                 let _ = sender.send(message).await;
             }
+            drop(unanswered);
         });
     }
 

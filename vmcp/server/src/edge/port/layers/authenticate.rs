@@ -44,7 +44,68 @@ impl<A: Authenticator, S: Service<Authenticated>> Service<Arrival> for Authentic
                 let principal = Principal { identity, address: Some(arrival.from) };
                 self.inner.call(Authenticated { arrival, principal }).await
             }
-            Err(response) => refuse_unread(arrival, *response).await,
+            Err(response) => refuse_unread(arrival, *response),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::WWW_AUTHENTICATE;
+    use http::{HeaderValue, StatusCode};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::edge::port::connection::ConnectionServer;
+    use crate::edge::transport::http::respond;
+    use crate::testing::{KEYWORDS, engine};
+
+    /// Knows no client.
+    struct Stranger;
+
+    impl Authenticator for Stranger {
+        async fn identify(&self, _: &Parts) -> Result<Identity, Box<Response>> {
+            let mut response = respond::empty(StatusCode::UNAUTHORIZED);
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            Err(Box::new(response))
+        }
+    }
+
+    /// Must not be reached.
+    struct Unreachable;
+
+    impl Service<Authenticated> for Unreachable {
+        async fn call(&self, _: Authenticated) -> Response {
+            panic!("served without an identity")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stranger_is_challenged_before_the_body_is_read() {
+        let engine = engine(KEYWORDS).await;
+        let settings = engine.snapshot().config.server.clone();
+        let stack = std::sync::Arc::new(Authenticate::new(Stranger, Unreachable));
+        let server = ConnectionServer::new(stack, engine, &settings);
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            server.serve(stream, CancellationToken::new()).await;
+        });
+        let mut client = TcpStream::connect(address).await.unwrap();
+        // Nothing of the body follows.
+        let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n";
+        client.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = [0; 512];
+        let length = client.read(&mut answer).await.unwrap();
+        let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
+        assert!(
+            answer.starts_with("HTTP/1.1 401") && answer.contains("www-authenticate: Bearer"),
+            "{answer}"
+        );
+        drop(client);
+        serving.await.unwrap();
     }
 }

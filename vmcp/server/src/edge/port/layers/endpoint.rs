@@ -2,6 +2,7 @@
 
 use http::{Method, StatusCode};
 
+use super::read_body::refuse_unread;
 use crate::edge::transport::http::exchange::{Arrival, Response, Service};
 use crate::edge::transport::http::{refuse, respond};
 
@@ -21,15 +22,15 @@ impl<S> Endpoint<S> {
 impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
     async fn call(&self, arrival: Arrival) -> Response {
         if arrival.head.uri.path() != PATH {
-            return respond::empty(StatusCode::NOT_FOUND);
+            return refuse_unread(arrival, respond::empty(StatusCode::NOT_FOUND));
         }
         match arrival.head.method {
             Method::OPTIONS => return respond::methods(StatusCode::NO_CONTENT),
             Method::POST | Method::GET | Method::DELETE => {}
-            _ => return respond::methods(StatusCode::METHOD_NOT_ALLOWED),
+            _ => return refuse_unread(arrival, respond::methods(StatusCode::METHOD_NOT_ALLOWED)),
         }
         if arrival.snapshot.bridge && arrival.snapshot.stands_for().is_none() {
-            return refuse::not_up_yet();
+            return refuse_unread(arrival, refuse::not_up_yet());
         }
         self.0.call(arrival).await
     }

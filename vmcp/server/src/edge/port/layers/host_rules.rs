@@ -160,7 +160,7 @@ impl<S: Service<Arrival>> Service<Arrival> for HostRules<S> {
             GuardRefusal::Host(_) | GuardRefusal::Origin(_) => StatusCode::FORBIDDEN,
         };
         let response = error_response(status, None, codes::INVALID_REQUEST, &refusal.to_string());
-        refuse_unread(arrival, response).await
+        refuse_unread(arrival, response)
     }
 }
 

@@ -46,7 +46,7 @@ impl<S: Service<Admitted>> Service<Authenticated> for PrincipalLimits<S> {
             }
             Err(exceeded) => {
                 count(&self.metrics, exceeded);
-                refuse_unread(arrival, refuse::quota(exceeded)).await
+                refuse_unread(arrival, refuse::quota(exceeded))
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::EXPECT;
-use http::{HeaderMap, Method, StatusCode};
+use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use tokio::time;
@@ -23,8 +23,7 @@ use crate::telemetry::metrics::{Metrics, RefusalLabels};
 /// A body of this many bytes or more that arrived in one piece is kept as it is. A smaller one is copied, so
 /// that it does not hold the connection's whole read buffer.
 const KEPT_PIECE: usize = 4 * 1024;
-/// Bytes of a refused body that are read and dropped. Closing the connection under a client that still sends
-/// would lose the refusal.
+/// Bytes of a refused body that are read and dropped.
 const MAX_DRAINED_BYTES: usize = 16 * 1024 * 1024;
 /// Time limit of that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -76,20 +75,24 @@ impl<S: Service<Received>> Service<Admitted> for ReadBody<S> {
             return self.inner.call(Received { head, principal, body: Bytes::new(), snapshot }).await;
         };
         if let Err(response) = refuse::media_types(&arrival.head.headers) {
-            return *response;
+            return refuse_unread(arrival, *response);
         }
-        let Arrival { head, mut body, snapshot, .. } = arrival;
-        let config = &snapshot.config;
+        let config = &arrival.snapshot.config;
         let (limit, timeout) = (config.optimizer.limits.body_bytes, config.server.receive_timeout);
         let read = Collector { bytes: Vec::new(), held: self.budget.begin(), permit, limit };
-        match bounded(&mut body, read, timeout).await {
-            Ok(body) => self.inner.call(Received { head, principal, body, snapshot }).await,
+        let mut arrival = arrival;
+        match bounded(&mut arrival.body, read, timeout).await {
+            Ok(body) => {
+                let Arrival { head, snapshot, .. } = arrival;
+                self.inner.call(Received { head, principal, body, snapshot }).await
+            }
             Err(problem) => {
                 self.count(&problem);
-                if !matches!(problem, BodyError::Broken | BodyError::TooSlow(_)) {
-                    drain(&head.headers, &mut body).await;
+                let response = refusal(&problem);
+                match problem {
+                    BodyError::Broken | BodyError::TooSlow(_) => response,
+                    _ => refuse_unread(arrival, response),
                 }
-                refusal(&problem)
             }
         }
     }
@@ -109,30 +112,31 @@ fn refusal(problem: &BodyError) -> Response {
     refuse::error_response(status, None, codes::INVALID_REQUEST, &problem.to_string())
 }
 
-/// Refuses a request whose body is unread: drains the body within bounds, so that its client can read the
-/// refusal.
-pub(super) async fn refuse_unread(mut arrival: Arrival, response: Response) -> Response {
-    drain(&arrival.head.headers, &mut arrival.body).await;
-    response
-}
-
-/// Reads and drops the rest of a body, within [`MAX_DRAINED_BYTES`] and [`DRAIN_TIMEOUT`]. A client that
-/// waits for `100 Continue` sends no body unless it is read.
-async fn drain(headers: &HeaderMap, body: &mut Incoming) {
-    if headers.contains_key(EXPECT) || body.size_hint().lower() > MAX_DRAINED_BYTES as u64 {
-        return;
+/// Refuses a request whose body is unread. The rest of the body is dropped as it comes, within
+/// [`MAX_DRAINED_BYTES`] and [`DRAIN_TIMEOUT`]: closing the connection under a client that still sends would
+/// lose the refusal.
+pub(super) fn refuse_unread(arrival: Arrival, response: Response) -> Response {
+    let Arrival { head, mut body, reading, .. } = arrival;
+    // A client that waits for `100 Continue` sends no body unless it is read.
+    let waits = head.headers.contains_key(EXPECT);
+    if waits || body.is_end_stream() || body.size_hint().lower() > MAX_DRAINED_BYTES as u64 {
+        return response;
     }
-    let drained = async {
-        let mut dropped = 0;
-        while let Some(Ok(frame)) = body.frame().await {
-            dropped += frame.data_ref().map_or(0, Bytes::len);
-            if dropped > MAX_DRAINED_BYTES {
-                return;
+    tokio::spawn(async move {
+        let drained = async {
+            let mut dropped = 0;
+            while let Some(Ok(frame)) = body.frame().await {
+                dropped += frame.data_ref().map_or(0, Bytes::len);
+                if dropped > MAX_DRAINED_BYTES {
+                    return;
+                }
             }
-        }
-    };
-    // The body is refused whether or not it could be drained.
-    let _ = time::timeout(DRAIN_TIMEOUT, drained).await;
+        };
+        // The body is refused whether or not it could be drained.
+        let _ = time::timeout(DRAIN_TIMEOUT, drained).await;
+        drop(reading);
+    });
+    response
 }
 
 /// Reads a body within its limits.

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use hyper::body::Incoming;
 
+use super::activity::ActiveRequest;
 use super::client_body::ClientBody;
 use super::request_permit::RequestPermit;
 use crate::access::identity::Principal;
@@ -33,6 +34,8 @@ impl<Request: Send + 'static, S: Service<Request>> Service<Request> for Arc<S> {
 pub(crate) struct Arrival {
     pub(crate) head: Parts,
     pub(crate) body: Incoming,
+    /// Keeps the connection awake until the body has been read.
+    pub(crate) reading: ActiveRequest,
     /// Address at the other end of the connection.
     pub(crate) from: IpAddr,
     /// The snapshot by which this request is served from begin to end.
