@@ -1,7 +1,7 @@
 //! The MCP edge: clients of both eras over HTTP and stdio, and the admin port.
 //!
 //! ```text
-//! port        sockets of the client port and the admin port, limits, graceful shutdown
+//! port        sockets of both ports, connections, the layers of a request (`port::stack`), graceful shutdown
 //!   │
 //! transport   http ─┐  bytes become a message and a `Peer`, its sender
 //!             stdio ┘

@@ -146,21 +146,21 @@ async fn half_sent_bodies_stay_within_the_byte_budget() {
     let limits = json!({"server": {"maxBufferedBytes": BUDGET, "receiveTimeout": "2m"}});
     let vmcp = Vmcp::new().config(limits).start().await;
     let session = vmcp.legacy().await;
-    let mut held = Vec::new();
+    let mut open = Vec::new();
     for _ in 0..200 {
         let mut stream = connect(&vmcp).await;
         // A refused body is read and dropped, so this does not block.
         stream.write_all(format!("{}{}", head(200_000), "x".repeat(60_000)).as_bytes()).await.unwrap();
-        held.push(stream);
+        open.push(stream);
     }
     let refused = r#"vmcp_client_requests_refused_total{reason="buffered_bytes"} "#;
     eventually("refusals", async || (vmcp.metric(refused).await > 50).then_some(())).await;
     let buffered = vmcp.metric("vmcp_buffered_bytes ").await;
     assert!((BUDGET / 2..=BUDGET).contains(&buffered), "{buffered}");
-    let mut answer = held.pop().expect("the last one");
-    let head = read_head(&mut answer).await;
-    assert!(head.starts_with("HTTP/1.1 503") && head.contains("retry-after: 1"), "{head}");
-    drop((answer, held));
+    let mut answer = open.pop().expect("the last one");
+    let refusal = read_head(&mut answer).await;
+    assert!(refusal.starts_with("HTTP/1.1 503") && refusal.contains("retry-after: 1"), "{refusal}");
+    drop((answer, open));
     eventually("room again", async || (session.request("ping", json!({})).await.status == 200).then_some(()))
         .await;
     eventually("nothing held", async || (vmcp.metric("vmcp_buffered_bytes ").await == 0).then_some(())).await;

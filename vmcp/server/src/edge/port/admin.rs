@@ -23,7 +23,6 @@ use vmcp_wire::lists::pages::List;
 use super::layers::host_rules::{GuardRefusal, HostGuard};
 use crate::access::identity::Identity;
 use crate::config_file::watch::ConfigWatch;
-use crate::config_file::watch::ConfigWatch;
 use crate::engine::Engine;
 use crate::optim::names::NameStyle;
 

@@ -43,8 +43,8 @@ const MAX_HTTP2_PENDING_RESETS: usize = 32;
 const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(30);
 /// Rest after which an HTTP/1.1 connection gives up its buffers. A busy client's pauses are shorter.
 const REST: Duration = Duration::from_millis(100);
-/// Time for an HTTP/2 client to take leave after a GOAWAY.
-const HTTP2_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time for an idle client to close a connection that the server is about to close.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves connections with one stack of layers.
 pub(super) struct ConnectionServer<S> {
@@ -55,11 +55,11 @@ pub(super) struct ConnectionServer<S> {
     write: Duration,
 }
 
-/// How far a connection was driven.
+/// The outcome of driving a connection.
 enum Driven<T> {
     Ended(T),
-    /// No request has been under way for the limit.
-    Idle,
+    /// No request has been under way for the limit, since this moment.
+    Idle(Instant),
 }
 
 impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
@@ -80,7 +80,7 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
         let Ok(from) = stream.peer_addr() else { return };
         // Three bytes tell the versions apart: HTTP/2 begins with "PRI".
         let mut first = [0; 3];
-        if !self.wakes(&stream, &mut first, Instant::now() + self.receive, &stop).await {
+        if !wakes(&stream, &mut first, Instant::now() + self.receive, &stop).await {
             return;
         }
         let request =
@@ -94,21 +94,6 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
         if let Err(error) = ended {
             // A client that disconnects, is too slow or speaks no HTTP is no fault of the server.
             tracing::debug!(%error, "a client's connection ended");
-        }
-    }
-
-    /// Waits until the client sends something, without buffers. Returns false if the client does not until
-    /// `deadline`, closes the connection, or `stop` is cancelled.
-    async fn wakes(
-        &self,
-        stream: &TcpStream,
-        first: &mut [u8],
-        deadline: Instant,
-        stop: &CancellationToken,
-    ) -> bool {
-        tokio::select! {
-            begun = timeout_at(deadline, stream.peek(first)) => matches!(begun, Ok(Ok(1..))),
-            () = stop.cancelled() => false,
         }
     }
 
@@ -129,11 +114,11 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
             let resting_since = tokio::select! {
                 driven = drive(connection.as_mut(), &activity, rest) => match driven {
                     Driven::Ended(ended) => return ended,
-                    Driven::Idle => Instant::now() - rest,
+                    Driven::Idle(since) => since,
                 },
                 () = stop.cancelled() => {
                     connection.as_mut().graceful_shutdown();
-                    return connection.await;
+                    return drive(connection.as_mut(), &activity, CLOSE_TIMEOUT).await.result();
                 }
             };
             let parts = Pin::into_inner(connection).into_parts();
@@ -142,7 +127,7 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
                 return Ok(());
             }
             if parts.read_buf.is_empty() {
-                if !self.wakes(socket.stream(), &mut [0], resting_since + self.receive, &stop).await {
+                if !wakes(socket.stream(), &mut [0], resting_since + self.receive, &stop).await {
                     return Ok(());
                 }
                 rest = REST;
@@ -181,14 +166,30 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
             }
             () = stop.cancelled() => {
                 connection.as_mut().graceful_shutdown();
-                return match drive(connection.as_mut(), &activity, HTTP2_CLOSE_TIMEOUT).await {
-                    Driven::Ended(ended) => ended,
-                    Driven::Idle => Ok(()),
-                };
+                return drive(connection.as_mut(), &activity, CLOSE_TIMEOUT).await.result();
             }
         }
         connection.as_mut().graceful_shutdown();
-        timeout(HTTP2_CLOSE_TIMEOUT, connection).await.unwrap_or(Ok(()))
+        timeout(CLOSE_TIMEOUT, connection).await.unwrap_or(Ok(()))
+    }
+}
+
+/// Waits until the client sends something, without buffers. Returns false if the client does not until
+/// `deadline`, closes the connection, or `stop` is cancelled.
+async fn wakes(stream: &TcpStream, first: &mut [u8], deadline: Instant, stop: &CancellationToken) -> bool {
+    tokio::select! {
+        begun = timeout_at(deadline, stream.peek(first)) => matches!(begun, Ok(Ok(1..))),
+        () = stop.cancelled() => false,
+    }
+}
+
+impl<E> Driven<Result<(), E>> {
+    /// Returns the result of a connection that was to be closed.
+    fn result(self) -> Result<(), E> {
+        match self {
+            Driven::Ended(ended) => ended,
+            Driven::Idle(_) => Ok(()),
+        }
     }
 }
 
@@ -219,7 +220,7 @@ async fn drive<C: Future>(
         while armed {
             ready!(alarm.as_mut().poll(context));
             match idle_since {
-                Some(since) if since.elapsed() >= limit => return Poll::Ready(Driven::Idle),
+                Some(since) if since.elapsed() >= limit => return Poll::Ready(Driven::Idle(since)),
                 Some(since) => alarm.as_mut().reset(since + limit),
                 None => armed = false,
             }

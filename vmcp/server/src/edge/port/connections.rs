@@ -25,7 +25,8 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 const REFUSAL_RESPONSE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n\
     content-type: text/plain\r\ncontent-length: 60\r\n\r\nthe limit of connections is reached (server.maxConnections)\n";
 
-/// Serves at most `limit` connections at a time on `workers` until `stop`, then waits for the requests in flight.
+/// Serves at most `limit` connections at a time on `workers` until `stop`, then waits for the requests in
+/// flight.
 pub(super) async fn serve<S: Service<Arrival> + Clone>(
     listener: TcpListener,
     server: ConnectionServer<S>,

@@ -8,8 +8,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 /// Files kept for backends, databases and the admin port; at most a quarter of the limit.
 const RESERVED_FILES: u64 = 256;
 
-/// Returns the number of client connections to allow, at most `wanted`. Raises the soft limit on open files to
-/// the hard one if `wanted` needs it.
+/// Returns the number of client connections to allow, at most `wanted`. Raises the soft limit on open files
+/// to the hard one if `wanted` needs it.
 pub(super) fn connection_limit(wanted: usize) -> usize {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return wanted };
     let needed = (wanted as u64).saturating_add(RESERVED_FILES);

@@ -1,8 +1,8 @@
-//! [`McpService`]: `/mcp` over HTTP, the service inside the layers of the client port. POST for both eras, GET
-//! (push stream) and DELETE (end of session) for legacy sessions.
+//! [`McpService`]: `/mcp` over HTTP, the service inside the layers of the client port. POST for both eras,
+//! GET (push stream) and DELETE (end of session) for legacy sessions.
 //!
-//! A POST passes, in this order: JSON-RPC envelope, era and headers, session. Each refusal has the HTTP status
-//! that the protocol asks for.
+//! A POST passes, in this order: JSON-RPC envelope, era and headers, session. Each refusal has the HTTP
+//! status that the protocol asks for.
 
 pub(crate) mod activity;
 pub(crate) mod client_body;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use http::header::{HOST, ORIGIN};
 use http::request::Parts;
+use http::uri::Authority;
 use http::{HeaderMap, HeaderName, StatusCode, Uri, Version};
 use vmcp_wire::codes;
 
@@ -57,7 +58,7 @@ impl HostGuard {
     /// passes: browsers send it with everything but plain GETs.
     pub(crate) fn check(&self, version: Version, uri: &Uri, headers: &HeaderMap) -> Result<(), GuardRefusal> {
         let named = single(headers, &HOST).map_err(|()| GuardRefusal::Malformed)?;
-        let authority = uri.authority().map(|authority| authority.as_str());
+        let authority = uri.authority().map(Authority::as_str);
         if version == Version::HTTP_11 && named.is_none() {
             return Err(GuardRefusal::Malformed);
         }

@@ -30,7 +30,7 @@ pub(crate) enum QuotaExceeded {
     Bytes(usize),
 }
 
-/// What each principal with a request under way uses. Principals without one take no memory.
+/// Requests and bytes of each principal with a request under way. Principals without one take no memory.
 #[derive(Debug)]
 pub(crate) struct PrincipalUsage {
     hasher: RandomState,
