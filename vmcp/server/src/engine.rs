@@ -225,6 +225,13 @@ impl Engine {
         }
     }
 
+    /// Reports that a query was not embedded within `after`.
+    pub(crate) fn query_slow(&self, after: Duration) {
+        if let Some(provider) = self.0.shared.provider.load_full() {
+            provider.query_slow(after);
+        }
+    }
+
     /// Reports that a query could not be embedded. Until the provider answers the background task again,
     /// searches do not wait for it.
     pub(crate) fn query_failed(&self, error: vmcp_embed::EmbedError) {

@@ -8,12 +8,15 @@ use vmcp_embed::{EmbedError, Embedder, EmbedderSettings, OpenAiSettings, TeiSett
 
 use crate::engine::folders::model_dir;
 
+/// Name of the provider that runs the model in this process.
+pub(in crate::engine) const LOCAL: &str = "local";
+
 /// Returns the provider's name as written in the configuration; `none` while the optimizer is disabled.
 pub fn provider_name(config: &Config) -> &'static str {
     match &config.optimizer.embeddings.provider {
         _ if !config.optimizer.enabled => "none",
         EmbeddingProvider::None => "none",
-        EmbeddingProvider::Local { .. } => "local",
+        EmbeddingProvider::Local { .. } => LOCAL,
         EmbeddingProvider::Tei { .. } => "tei",
         EmbeddingProvider::OpenAi { .. } => "openai",
     }

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use vmcp_config::status::{EmbeddingState, EmbeddingStatus};
 use vmcp_embed::{EmbedError, Embedder};
 
+use super::configured::LOCAL;
 use crate::engine::snapshot::Snapshot;
 
 /// Longest pause between two attempts.
@@ -77,6 +78,14 @@ impl MonitoredProvider {
         if self.outage().is_none() {
             self.failed(error);
             self.wake();
+        }
+    }
+
+    /// Reports a query that was not embedded within `after`. A service counts as failed; the model in this
+    /// process is merely busy, and the next search asks it again.
+    pub(in crate::engine) fn query_slow(&self, after: Duration) {
+        if self.name != LOCAL {
+            self.query_failed(EmbedError::Timeout { endpoint: "of the configuration".to_owned(), after });
         }
     }
 
@@ -153,4 +162,39 @@ fn pause(error: &EmbedError, failures: u32) -> Duration {
         _ => MAX_RETRY_PAUSE,
     };
     Duration::from_secs(1_u64 << failures.min(6)).min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Unused;
+
+    #[async_trait]
+    impl Embedder for Unused {
+        async fn embed(&self, _: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+            Ok(Vec::new())
+        }
+
+        async fn model_id(&self) -> Result<String, EmbedError> {
+            Ok("unused".to_owned())
+        }
+
+        fn batch_size(&self) -> usize {
+            1
+        }
+    }
+
+    #[test]
+    fn a_busy_process_does_not_declare_its_own_model_down() {
+        let provider = |name| MonitoredProvider::new(name, Arc::new(Unused));
+        let (local, service) = (provider("local"), provider("tei"));
+        for provider in [&local, &service] {
+            provider.query_slow(Duration::from_secs(2));
+        }
+        assert!(local.outage().is_none() && service.outage().is_some());
+    }
 }

@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tracing::{Instrument, info_span};
 use vmcp_config::OnUnavailable;
-use vmcp_embed::EmbedError;
 use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_model::tokens;
@@ -76,15 +75,18 @@ async fn find(
 /// Reports a failed query embedding to the engine, so that the next searches do not wait for the same
 /// failure.
 fn report(engine: &Engine, degraded: &Degraded) {
-    let error = match degraded {
-        Degraded::Provider(error) => error.clone(),
-        Degraded::Slow(after) => {
-            EmbedError::Timeout { endpoint: "of the configuration".to_owned(), after: *after }
+    let failed = || engine.metrics().embedding_errors.get_or_create(&EmbeddingLabels { kind: "query" }).inc();
+    match degraded {
+        Degraded::Provider(error) => {
+            failed();
+            engine.query_failed(error.clone());
         }
-        Degraded::NoVectors | Degraded::SomeVectors { .. } | Degraded::OtherModel => return,
-    };
-    engine.metrics().embedding_errors.get_or_create(&EmbeddingLabels { kind: "query" }).inc();
-    engine.query_failed(error);
+        Degraded::Slow(after) => {
+            failed();
+            engine.query_slow(*after);
+        }
+        Degraded::NoVectors | Degraded::SomeVectors { .. } | Degraded::OtherModel => {}
+    }
 }
 
 #[derive(Serialize)]
