@@ -116,13 +116,13 @@ impl Inbound {
 
     /// Routes messages that come before the answer to request `id` to `listener`, until the guard is dropped.
     pub(crate) fn route(
-        &self,
+        self: &Arc<Self>,
         id: u64,
         token: Option<Box<RawValue>>,
         listener: Arc<CallListener>,
-    ) -> RouteGuard<'_> {
+    ) -> RouteGuard {
         self.routes.lock().insert(id, CallRoute { token, listener });
-        RouteGuard { inbound: self, id }
+        RouteGuard { inbound: Arc::clone(self), id }
     }
 
     /// Decides about a request of the backend's. `of` is the request on whose own stream it came.
@@ -291,12 +291,12 @@ pub(crate) fn cancelled(id: u64) -> Bytes {
 
 /// Guard of a route; dropped, it ends the route and the call's open questions.
 #[derive(Debug)]
-pub(crate) struct RouteGuard<'a> {
-    inbound: &'a Inbound,
+pub(crate) struct RouteGuard {
+    inbound: Arc<Inbound>,
     id: u64,
 }
 
-impl Drop for RouteGuard<'_> {
+impl Drop for RouteGuard {
     fn drop(&mut self) {
         self.inbound.routes.lock().remove(&self.id);
         self.inbound.questions.end_call(self.id);

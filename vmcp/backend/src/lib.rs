@@ -34,7 +34,7 @@ pub use policy::byte_budget::{ByteBudget, ByteBudgetExhausted, HeldBytes};
 pub use policy::settings::BackendSettings;
 pub use policy::{backoff, breaker};
 pub use request::{
-    CallError, ClientFacts, DEFAULT_DEADLINE, Downstream, Event, Principal, Question, Request, Response,
-    RpcOutcome, SessionId, Transmission,
+    ArrivingRest, ArrivingResult, CallError, ClientFacts, DEFAULT_DEADLINE, Downstream, Event, Principal,
+    Question, Request, Response, RpcOutcome, SessionId, Transmission,
 };
 pub use vmcp_config::status::{BackendState, BackendStatus};

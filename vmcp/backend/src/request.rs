@@ -1,5 +1,6 @@
 //! Requests of callers and their answers: the vocabulary that every other room of this crate shares.
 
+pub(crate) mod arriving;
 pub(crate) mod call_error;
 pub(crate) mod event;
 pub(crate) mod outcome;
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use vmcp_wire::era::Era;
 use vmcp_wire::meta::Trace;
 
+pub use crate::request::arriving::{ArrivingRest, ArrivingResult};
 pub use crate::request::call_error::CallError;
 pub use crate::request::event::{Downstream, Event, Question, SessionId};
 pub use crate::request::outcome::RpcOutcome;
@@ -59,6 +61,8 @@ pub struct Request<'a> {
     /// True if the request may be sent again after a connection died under it (reads, tools annotated
     /// idempotent). Other requests are sent again only if the backend provably did not execute them.
     pub idempotent: bool,
+    /// True if the caller can take a large result while it arrives, as [`RpcOutcome::Arriving`].
+    pub stream: bool,
 }
 
 impl<'a> Request<'a> {
@@ -78,6 +82,7 @@ impl<'a> Request<'a> {
             events: None,
             cancel: CancellationToken::new(),
             idempotent: false,
+            stream: false,
         }
     }
 }

@@ -1,9 +1,19 @@
 //! Deadline layer: ends a call at its deadline, or when its caller cancels.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
 use crate::call::failure::Failure;
 use crate::call::{Call, CallService};
+use crate::inbound::call_listener::CallListener;
 use crate::policy::breaker::Verdict;
-use crate::request::{CallError, Response};
+use crate::request::arriving::Pieces;
+use crate::request::{CallError, Response, RpcOutcome, Transmission};
 
 /// Limits the time of a call. The next layer's future is dropped at the end, which tells the backend to stop.
 pub(super) struct Deadline<Next>(pub(super) Next);
@@ -16,7 +26,8 @@ where
 
     async fn call(&self, call: Call<'a>) -> Result<Response, Failure> {
         let Call { core, request, listener, in_doubt } = call;
-        tokio::select! {
+        let started = Instant::now();
+        let result = tokio::select! {
             result = self.0.call(call) => result,
             () = request.cancel.cancelled() => {
                 let error = CallError::Cancelled { transmission: in_doubt.transmission() };
@@ -28,6 +39,59 @@ where
                 // A hasty caller says nothing about the backend, nor does one who has a question to answer.
                 let counts = !request.hasty && !asked;
                 Err(Failure { error, verdict: if counts { Verdict::Failed } else { Verdict::Unknown } })
+            }
+        };
+        result.map(|mut response| {
+            if let RpcOutcome::Arriving(arriving) = &mut response.outcome {
+                let max_call = core.facts.settings.max_call.max(request.deadline);
+                let limits = PieceLimits {
+                    listener: Arc::clone(listener),
+                    cancel: request.cancel.clone(),
+                    deadline: request.deadline,
+                    max_call,
+                    last: started + max_call,
+                };
+                arriving.wrap(|pieces| limits.apply(pieces));
+            }
+            response
+        })
+    }
+}
+
+/// Limits of an answer while it arrives.
+struct PieceLimits {
+    listener: Arc<CallListener>,
+    cancel: CancellationToken,
+    /// Time for each piece to arrive, from when the client is ready to take it.
+    deadline: Duration,
+    max_call: Duration,
+    /// The end of the whole call.
+    last: Instant,
+}
+
+impl PieceLimits {
+    fn apply(self, pieces: Pieces) -> Pieces {
+        Box::pin(stream::unfold(Some((self, pieces)), async |state| {
+            let (limits, mut pieces) = state?;
+            let item = limits.next(&mut pieces).await?;
+            let goes_on = item.is_ok();
+            Some((item, goes_on.then_some((limits, pieces))))
+        }))
+    }
+
+    async fn next(&self, pieces: &mut Pieces) -> Option<Result<Bytes, CallError>> {
+        let transmission = Transmission::Sent;
+        // A client that is slow to read is no silence of the backend.
+        self.listener.clock.touch();
+        tokio::select! {
+            biased;
+            item = pieces.next() => item,
+            () = self.cancel.cancelled() => Some(Err(CallError::Cancelled { transmission })),
+            () = sleep_until(self.last) => {
+                Some(Err(CallError::Timeout { after: self.max_call, transmission }))
+            }
+            (after, _) = self.listener.clock.expiry(self.deadline, self.max_call) => {
+                Some(Err(CallError::Timeout { after, transmission }))
             }
         }
     }

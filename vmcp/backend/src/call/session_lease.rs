@@ -10,7 +10,7 @@ use vmcp_wire::level::Level;
 use crate::call::{Attempt, CallService};
 use crate::connection::Connection;
 use crate::connection::log_level;
-use crate::request::{Response, SessionId};
+use crate::request::{Response, RpcOutcome, SessionId};
 use crate::sharing::core::BackendCore;
 use crate::transport::LinkError;
 
@@ -39,15 +39,19 @@ where
     async fn call(&self, attempt: Attempt<'a>) -> Result<Response, AttemptError> {
         let Attempt { call, connection: main } = attempt;
         let leased = call.core.sessions.lease(&main, call.request).await?;
-        let (_lease, session) = leased.unzip();
+        let (lease, session) = leased.unzip();
         let connection = session.clone().unwrap_or(main);
         if let Some(level) = call.request.client.log_level.as_deref().and_then(Level::parse) {
             log_level::ensure(&connection, level).await;
         }
-        self.0.call(Attempt { call, connection }).await.map_err(|error| {
+        let mut response = self.0.call(Attempt { call, connection }).await.map_err(|error| {
             let session = session.filter(|_| matches!(error, LinkError::SessionLost));
             AttemptError { error, session }
-        })
+        })?;
+        if let RpcOutcome::Arriving(arriving) = &mut response.outcome {
+            arriving.keep(lease);
+        }
+        Ok(response)
     }
 }
 

@@ -116,7 +116,7 @@ async fn renew(shared: &Arc<BackendCore>, topic: &ResourceTopic) {
         return;
     }
     match tell(shared, topic).await {
-        Ok(RpcOutcome::Result(_)) => {}
+        Ok(RpcOutcome::Result(_) | RpcOutcome::Arriving(_)) => {}
         Ok(RpcOutcome::Error(error)) => {
             tracing::warn!(error = error.get(), "the backend refused to renew a subscription");
         }

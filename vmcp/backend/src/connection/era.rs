@@ -91,7 +91,7 @@ async fn probe(channel: &Channel, patience: Duration) -> Result<Probe, LinkError
     match answer {
         Ok(RpcOutcome::Result(result)) => Ok(discovered(&result).map_or(Probe::Legacy, Probe::Modern)),
         Ok(RpcOutcome::Error(error)) if handshake::offers_modern(&error) => Ok(Probe::Again),
-        Ok(RpcOutcome::Error(_)) | Err(LinkError::Protocol(_)) => Ok(Probe::Legacy),
+        Ok(RpcOutcome::Error(_) | RpcOutcome::Arriving(_)) | Err(LinkError::Protocol(_)) => Ok(Probe::Legacy),
         Err(LinkError::Status(status)) if status.is_client_error() => Ok(Probe::Legacy),
         Err(LinkError::Closed { .. } | LinkError::Gone { .. }) if matches!(channel.link, Link::Duplex(_)) => {
             Ok(Probe::Died)
@@ -131,6 +131,7 @@ pub(crate) async fn introduce(
             tracing::warn!(error = error.get(), "initialize was refused");
             return Err(LinkError::Protocol("initialize was refused".to_owned()));
         }
+        RpcOutcome::Arriving(_) => return Err(LinkError::not_collected()),
     };
     let introduction =
         Introduction::from_initialize(&result).map_err(|error| LinkError::Protocol(error.to_string()))?;

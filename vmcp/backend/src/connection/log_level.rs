@@ -41,7 +41,7 @@ async fn set(connection: &Connection, level: Level) {
     let Ok(params) = RawValue::from_string(params) else { return };
     let request = Request::new(methods::SET_LEVEL, &params);
     match timeout(SET_LEVEL_TIMEOUT, connection.ask(&request)).await {
-        Ok(Ok(RpcOutcome::Result(_))) => return,
+        Ok(Ok(RpcOutcome::Result(_) | RpcOutcome::Arriving(_))) => return,
         Ok(Ok(RpcOutcome::Error(error))) => {
             return tracing::info!(error = error.get(), "the log level was refused");
         }

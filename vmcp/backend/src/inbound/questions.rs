@@ -169,7 +169,9 @@ impl PendingAnswer {
             answered = &mut self.answered => match answered {
                 Ok(RpcOutcome::Result(result)) => return Some(rpc::response(&self.id, &*result).into()),
                 Ok(RpcOutcome::Error(error)) => return Some(rpc::error(Some(&self.id), &*error).into()),
-                Err(_) => "the client cannot be asked: it is not listening or did not answer",
+                Ok(RpcOutcome::Arriving(_)) | Err(_) => {
+                    "the client cannot be asked: it is not listening or did not answer"
+                }
             },
             end = &mut self.ended => match end {
                 Ok(QuestionEnd::CallEnded) => "the client cannot be asked: the request that this belongs to has ended",

@@ -1,7 +1,11 @@
 //! Outcome of a JSON-RPC request: its result or its error.
 
 use serde_json::value::RawValue;
+use vmcp_wire::codes;
 use vmcp_wire::payload::{Payload, Reply};
+use vmcp_wire::rpc::RpcError;
+
+use crate::request::arriving::ArrivingResult;
 
 /// The `result` or the `error` of a JSON-RPC response.
 #[derive(Debug)]
@@ -10,6 +14,8 @@ pub enum RpcOutcome {
     Result(Payload),
     /// The `error` member. The backend is alive; the connection has not failed.
     Error(Payload),
+    /// A large result whose beginning has arrived: only for [`Request::stream`](crate::Request::stream).
+    Arriving(ArrivingResult),
 }
 
 impl RpcOutcome {
@@ -21,6 +27,20 @@ impl RpcOutcome {
     /// An outcome with a copy of `error`.
     pub fn error(error: &RawValue) -> Self {
         Self::Error(error.to_owned().into())
+    }
+
+    /// The result or the error of a caller that takes no stream. To such a one nothing arrives in parts; if
+    /// something did, it would be an error.
+    #[expect(clippy::result_large_err, reason = "both are what every answer is made of, and are moved once")]
+    pub fn settled(self) -> Result<Payload, Payload> {
+        match self {
+            Self::Result(result) => Ok(result),
+            Self::Error(error) => Err(error),
+            Self::Arriving(_) => {
+                let error = RpcError::new(codes::INTERNAL_ERROR, "the result was not collected").to_json();
+                Err(RawValue::from_string(error).unwrap_or_default().into())
+            }
+        }
     }
 }
 

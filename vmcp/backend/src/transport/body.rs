@@ -1,5 +1,6 @@
 //! Reads HTTP bodies within bounds: whole, or as server-sent events.
 
+mod answer;
 mod collected;
 mod events;
 
@@ -8,19 +9,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
-use hyper::body::Body as _;
 use tokio::time::timeout;
 use vmcp_error_chain::error_chain;
-use vmcp_json::byte_rope::ByteRope;
-use vmcp_wire::payload::{ScanError, ScannedKeys, Scanner};
 
 use crate::http_client::ResponseBody;
 use crate::policy::byte_budget::ByteBudget;
-use crate::transport::body::collected::Collected;
 use crate::transport::link_error::LinkError;
 
+pub(super) use crate::transport::body::answer::{Answer, AnswerSource, MAX_WHOLE_BYTES, ReadPieces, read};
 pub(super) use crate::transport::body::collected::counted;
-pub(super) use crate::transport::body::events::{Event, Events};
+pub(super) use crate::transport::body::events::{Event, Events, NextEvent};
 
 /// Time for a stream to end after the wanted message; then its connection is closed instead of reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -32,29 +30,6 @@ pub(crate) struct AnswerLimits {
     pub(crate) bytes: usize,
     /// Budget of all answers in memory.
     pub(crate) budget: ByteBudget,
-}
-
-/// Collects the whole body and scans it as a JSON-RPC answer on the way. A body over `limit` bytes is an
-/// error.
-pub(super) async fn collect(
-    mut body: ResponseBody,
-    limits: &AnswerLimits,
-) -> Result<(ByteRope, Result<ScannedKeys, ScanError>), LinkError> {
-    let limit = limits.bytes;
-    if body.size_hint().lower() > limit as u64 {
-        return Err(LinkError::TooLarge { limit });
-    }
-    let mut pieces = Collected::new(limits.budget.clone());
-    let mut scanner = Scanner::default();
-    let mut so_far = Ok(());
-    while let Some(piece) = next(&mut body).await? {
-        if pieces.len() + piece.len() > limit {
-            return Err(LinkError::TooLarge { limit });
-        }
-        so_far = so_far.and_then(|()| scanner.push(&piece));
-        pieces.push(piece)?;
-    }
-    Ok((pieces.finish()?, so_far.and_then(|()| scanner.finish())))
 }
 
 async fn next(body: &mut ResponseBody) -> Result<Option<Bytes>, LinkError> {

@@ -73,8 +73,12 @@ impl Channel {
             wants_progress || listener.events.is_some() || revision.era() == Era::Legacy
         };
         let listener = listener.filter(heard).map(Arc::clone);
-        let _route = listener.map(|listener| self.inbound.route(id, token.map(ToOwned::to_owned), listener));
-        self.link.exchange(PreparedRequest { id, message, request, revision }).await
+        let route = listener.map(|listener| self.inbound.route(id, token.map(ToOwned::to_owned), listener));
+        let mut outcome = self.link.exchange(PreparedRequest { id, message, request, revision }).await?;
+        if let RpcOutcome::Arriving(arriving) = &mut outcome {
+            arriving.keep(route);
+        }
+        Ok(outcome)
     }
 
     /// The reserved `_meta` keys that the era wants.

@@ -1,6 +1,7 @@
 //! Streamable HTTP transport, both eras: one POST a request, answered as JSON or as a stream of server-sent
 //! events.
 
+mod begun_answer;
 mod headers;
 mod receive;
 mod resumption;
@@ -22,6 +23,7 @@ use crate::inbound::{self, Inbound};
 use crate::request::{Principal, RpcOutcome};
 use crate::transport::body::{self, AnswerLimits};
 use crate::transport::endpoint::Endpoint;
+use crate::transport::http::begun_answer::ReceivedAnswer;
 use crate::transport::http::headers::{REVISION, RequestHeaders, SESSION};
 use crate::transport::link_error::LinkError;
 use crate::transport::prepared_request::PreparedRequest;
@@ -74,13 +76,20 @@ impl Http {
         let purpose = if request.method == methods::LISTEN { Purpose::Stream } else { Purpose::Call };
         // A modern server takes the closed stream as the cancellation.
         let cancellable = revision.era() == Era::Legacy && request.method != methods::INITIALIZE;
-        let mut ticket = CancelOnDrop { http: cancellable.then_some(self), id };
+        let mut ticket = CancelOnDrop { http: cancellable.then(|| self.clone()), id };
         let response = self.0.endpoint.post(headers, message, purpose).await;
         let answer = match response {
-            Ok(response) => self.answer(id, request.method, revision.era(), response).await,
+            Ok(response) => self.answer(id, request, revision.era(), response).await,
             Err(error) => Err(error),
         };
-        ticket.http = None;
+        let answer = answer.map(|answer| match answer {
+            ReceivedAnswer::Whole(outcome) => outcome,
+            ReceivedAnswer::Begun(begun) => {
+                let ticket = CancelOnDrop { http: ticket.http.take(), id };
+                RpcOutcome::Arriving(begun.arriving(self.0.limits.bytes, ticket))
+            }
+        });
+        ticket.settle();
         answer
     }
 
@@ -146,14 +155,21 @@ impl Http {
 
 /// A request under way at a legacy server. Dropped before its answer, it sends `notifications/cancelled`: a
 /// closed stream means nothing to such a server.
-struct CancelOnDrop<'a> {
-    http: Option<&'a Http>,
+struct CancelOnDrop {
+    http: Option<Http>,
     id: u64,
 }
 
-impl Drop for CancelOnDrop<'_> {
+impl CancelOnDrop {
+    /// Ends the request: there is nothing to cancel any more.
+    fn settle(&mut self) {
+        self.http = None;
+    }
+}
+
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if let (Some(http), Ok(runtime)) = (self.http.cloned(), tokio::runtime::Handle::try_current()) {
+        if let (Some(http), Ok(runtime)) = (self.http.take(), tokio::runtime::Handle::try_current()) {
             let message = inbound::cancelled(self.id);
             runtime.spawn(async move { http.notify(message).await });
         }

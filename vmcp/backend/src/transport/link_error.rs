@@ -109,6 +109,11 @@ impl LinkError {
         }
     }
 
+    /// A result that arrives although its reader takes it whole only.
+    pub(crate) fn not_collected() -> Self {
+        Self::Protocol("the result was not collected".to_owned())
+    }
+
     /// The error with its details, for `BackendStatus::last_error` and logs.
     pub(crate) fn detail(&self) -> String {
         match self {

@@ -102,6 +102,7 @@ async fn pages(
                 tracing::debug!(method, error = error.get(), "the backend refuses to list");
                 return Ok(Err(ListRefusal::read(&error)));
             }
+            RpcOutcome::Arriving(_) => return Err(LinkError::not_collected()),
         };
         let page =
             Page::parse(list, &result).map_err(|error| LinkError::Protocol(format!("{method}: {error}")))?;

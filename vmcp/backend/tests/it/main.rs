@@ -20,5 +20,6 @@ mod processes;
 mod questions;
 mod sessions;
 mod sse;
+mod streaming;
 mod subscriptions;
 mod support;

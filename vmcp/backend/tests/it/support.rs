@@ -93,6 +93,7 @@ pub(crate) fn result(response: &Response) -> &str {
     match &response.outcome {
         RpcOutcome::Result(result) => result.get(),
         RpcOutcome::Error(error) => panic!("answered with the error {}", error.get()),
+        RpcOutcome::Arriving(_) => panic!("no stream was asked for"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use serde_json::value::RawValue;
-use vmcp_backend::{CallError, Response, RpcOutcome};
+use vmcp_backend::{CallError, Response};
 use vmcp_wire::codes;
 use vmcp_wire::era::Era;
 use vmcp_wire::payload::Payload;
@@ -49,11 +49,7 @@ impl Answer {
     /// Relays a backend's response.
     pub(super) fn relayed(backend: &str, response: Response) -> Answer {
         let pending = is_pending(&response).then(|| backend.into());
-        let outcome = match response.outcome {
-            RpcOutcome::Result(result) => Ok(result),
-            RpcOutcome::Error(error) => Err(error),
-        };
-        Answer { outcome, era: response.era, pending }
+        Answer { outcome: response.outcome.settled(), era: response.era, pending }
     }
 
     /// Makes the error for a request that its backend did not answer.

@@ -127,7 +127,7 @@ impl<'a> Authorized<'a> {
         };
         let answer = answer.await;
         self.recorder.settle(match &answer {
-            Ok((_, RpcOutcome::Result(_))) => Outcome::Ok,
+            Ok((_, RpcOutcome::Result(_) | RpcOutcome::Arriving(_))) => Outcome::Ok,
             Ok((_, RpcOutcome::Error(_))) => Outcome::RpcError,
             Err(error) => Outcome::from(error),
         });
@@ -155,7 +155,7 @@ fn outcome(answer: &Result<Response, CallError>) -> Outcome {
         Ok(Response { outcome: RpcOutcome::Result(result), .. }) if result.is_tool_error() => {
             Outcome::ToolError
         }
-        Ok(Response { outcome: RpcOutcome::Result(_), .. }) => Outcome::Ok,
+        Ok(Response { outcome: RpcOutcome::Result(_) | RpcOutcome::Arriving(_), .. }) => Outcome::Ok,
         Ok(Response { outcome: RpcOutcome::Error(_), .. }) => Outcome::RpcError,
         Err(error) => Outcome::from(error),
     }
@@ -166,7 +166,8 @@ pub(super) fn is_pending(response: &Response) -> bool {
     let pending = |result: &Payload| payload_type(result) != ResultType::Complete;
     match &response.outcome {
         RpcOutcome::Result(result) => response.era == Era::Modern && pending(result),
-        RpcOutcome::Error(_) => false,
+        // Only complete results are handed on while they arrive.
+        RpcOutcome::Error(_) | RpcOutcome::Arriving(_) => false,
     }
 }
 

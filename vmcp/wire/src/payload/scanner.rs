@@ -157,7 +157,7 @@ impl Scanner {
     }
 
     /// True once `so_far`, which this scanner has read, is known to be the answer to the request with `id`,
-    /// and a result: an object that has begun.
+    /// and a result: an object that has begun, and is not known to be of another type than `complete`.
     #[must_use]
     pub fn has_begun_result(&self, id: &str, so_far: &ByteRope) -> bool {
         let is = |key, text: &str| {
@@ -168,6 +168,7 @@ impl Scanner {
             && is(Key::Id, id)
             && !self.found.has(Key::Method)
             && !self.found.has(Key::Error)
+            && (!self.found.has(Key::ResultType) || is(Key::ResultType, "\"complete\""))
     }
 
     /// Returns the keys that were found so far; the end of a value that is being read is not known yet.

@@ -39,7 +39,16 @@ pub struct Decoder {
     at_start: bool,
     event: Event,
     has_data: bool,
+    part: LinePart,
     retry: Option<u64>,
+}
+
+/// Part of the current line that is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LinePart {
+    Whole,
+    /// The end of data whose beginning was taken.
+    RestOfData,
 }
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -56,6 +65,7 @@ impl Decoder {
             at_start: true,
             event: Event::default(),
             has_data: false,
+            part: LinePart::Whole,
             retry: None,
         }
     }
@@ -104,6 +114,40 @@ impl Decoder {
         Ok(events)
     }
 
+    /// Takes the data that has arrived of an unfinished event, if it has at least `least` bytes, so that a
+    /// large event need not be held as a whole. [`Decoder::next`] returns the event with the data that
+    /// follows. The limit does not count what was taken.
+    pub fn take_data(&mut self, least: usize) -> Result<Option<String>, SseError> {
+        // The byte behind the colon belongs to the field's name if it is a space.
+        let value_at = match self.line.get(..6) {
+            _ if self.part == LinePart::RestOfData => Some(0),
+            Some(start) if start.starts_with(b"data:") => Some(if start.ends_with(b" ") { 6 } else { 5 }),
+            _ => None,
+        };
+        let arrived = value_at.map_or(0, |at| self.line.len() - at);
+        if self.event.data.len() + arrived < least.max(1) {
+            return Ok(None);
+        }
+        let mut taken = std::mem::take(&mut self.event.data);
+        if let Some(value) = value_at.and_then(|at| self.line.get(at..)) {
+            let whole = match std::str::from_utf8(value) {
+                Ok(text) => text.len(),
+                // A character whose last bytes have not arrived.
+                Err(error) if error.error_len().is_none() => error.valid_up_to(),
+                Err(_) => return Err(SseError::Encoding),
+            };
+            if self.part == LinePart::Whole && self.has_data {
+                taken.push('\n');
+            }
+            let (text, rest) = value.split_at(whole);
+            taken.push_str(&String::from_utf8_lossy(text));
+            self.line = rest.to_vec();
+            self.part = LinePart::RestOfData;
+            (self.has_data, self.at_start) = (true, false);
+        }
+        Ok(Some(taken))
+    }
+
     /// Returns the pause before a reconnect, in milliseconds, that the server asked for last.
     #[must_use]
     pub fn retry(&self) -> Option<u64> {
@@ -121,6 +165,11 @@ impl Decoder {
     }
 
     fn end_of_line(&mut self, line: &[u8]) -> Result<Option<Event>, SseError> {
+        if std::mem::replace(&mut self.part, LinePart::Whole) == LinePart::RestOfData {
+            let rest = std::str::from_utf8(line).map_err(|_| SseError::Encoding)?;
+            self.event.data.push_str(rest);
+            return Ok(None);
+        }
         let line = if std::mem::take(&mut self.at_start) {
             line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
         } else {

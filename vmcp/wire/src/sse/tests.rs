@@ -58,3 +58,36 @@ fn what_is_encoded_is_decoded() {
     assert_eq!(decode(&[KEEP_ALIVE, &encoded].concat()), [event]);
     assert_eq!(decode(&encode(None, None, "")), [data("")]);
 }
+
+#[test]
+fn data_that_is_taken_early_is_the_data() {
+    let text =
+        "id: 1\ndata: {\"é\":\"ü€😀\",\ndata:\"b\": [1,\ndata\ndata:  2]}\nevent: message\n\ndata: next\n\n";
+    let whole = decode(text.as_bytes());
+    for size in 1..=text.len() {
+        for least in [1, 3, 20] {
+            let mut decoder = Decoder::new(1024);
+            let (mut events, mut early) = (Vec::new(), String::new());
+            for mut piece in text.as_bytes().chunks(size) {
+                while let Some(mut event) = decoder.next(&mut piece).unwrap() {
+                    event.data.insert_str(0, &std::mem::take(&mut early));
+                    events.push(event);
+                }
+                if let Some(data) = decoder.take_data(least).unwrap() {
+                    early.push_str(&data);
+                }
+            }
+            assert_eq!(events, whole, "pieces of {size} bytes, {least} at least");
+        }
+    }
+    let mut decoder = Decoder::new(16);
+    decoder.push(b"data: ").unwrap();
+    for _ in 0..100 {
+        decoder.push(b"01234567").unwrap();
+        assert_eq!(
+            decoder.take_data(4),
+            Ok(Some("01234567".to_owned())),
+            "beyond the limit, which it spares"
+        );
+    }
+}

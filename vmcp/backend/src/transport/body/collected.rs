@@ -62,6 +62,12 @@ impl Collected {
         }
     }
 
+    /// The pieces that were appended until now.
+    pub(in crate::transport) fn so_far(&mut self) -> Result<&ByteRope, ByteBudgetExhausted> {
+        self.end_tail()?;
+        Ok(&self.pieces)
+    }
+
     /// The pieces that were appended.
     pub(in crate::transport) fn finish(mut self) -> Result<ByteRope, ByteBudgetExhausted> {
         self.end_tail()?;

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::header::HeaderValue;
 use http::{Response, StatusCode};
 use tokio::time::sleep;
+use vmcp_json::byte_rope::ByteRope;
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::{EnvelopeError, Message};
 use vmcp_wire::era::Era;
@@ -11,13 +12,23 @@ use vmcp_wire::payload::{self, Scanner};
 use vmcp_wire::{codes, methods};
 
 use super::Http;
+use super::begun_answer::{BegunAnswer, ReceivedAnswer};
 use super::headers::{LAST_EVENT, SESSION};
 use super::resumption::Resumptions;
 use crate::http_client::ResponseBody;
-use crate::request::{Principal, RpcOutcome};
-use crate::transport::body::{self, Events};
+use crate::request::{Principal, Request, RpcOutcome};
+use crate::transport::body::{self, Answer, AnswerSource, Events, MAX_WHOLE_BYTES, NextEvent};
 use crate::transport::endpoint::is_event_stream;
 use crate::transport::link_error::LinkError;
+
+/// A step of reading a stream.
+enum Step {
+    Answer(RpcOutcome),
+    /// The beginning of a large result.
+    Begun(Scanner, ByteRope),
+    /// The stream has ended.
+    End,
+}
 
 type Parsed<'a> = Result<Message<'a>, EnvelopeError>;
 
@@ -26,11 +37,12 @@ impl Http {
     pub(super) async fn answer(
         &self,
         id: u64,
-        method: &str,
+        request: &Request<'_>,
         era: Era,
         response: Response<ResponseBody>,
-    ) -> Result<RpcOutcome, LinkError> {
-        let (parts, body) = response.into_parts();
+    ) -> Result<ReceivedAnswer, LinkError> {
+        let method = request.method;
+        let (parts, mut body) = response.into_parts();
         let status = parts.status;
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             body::drain(body);
@@ -41,22 +53,42 @@ impl Http {
         {
             self.opened(session);
         }
+        let ours = id.to_string();
+        let begun_for = request.stream.then_some(&*ours);
         if status.is_success() && is_event_stream(&parts.headers) {
-            return self.stream(id, Events::new(body, &self.0.limits)).await;
+            return self.stream(id, Events::new(body, &self.0.limits), begun_for).await;
         }
-        let (pieces, scanned) = body::collect(body, &self.0.limits).await?;
+        let begun_for = begun_for.filter(|_| status.is_success());
+        let (pieces, scanned) = match body::read(&mut body, &self.0.limits, begun_for).await? {
+            Answer::Whole(pieces, scanned) => (pieces, scanned),
+            Answer::Begun(scanner, so_far) => {
+                let source = AnswerSource::Body(body);
+                return Ok(ReceivedAnswer::Begun(BegunAnswer { scanner, so_far, source }));
+            }
+        };
         let bytes = match scanned {
-            Ok(found) if status.is_success() => match payload::reply(pieces, found, &id.to_string()) {
-                Ok(reply) => return Ok(reply.into()),
+            Ok(found) if status.is_success() => match payload::reply(pieces, found, &ours) {
+                Ok(reply) => return Ok(ReceivedAnswer::Whole(reply.into())),
                 Err(pieces) => pieces.into_bytes(),
             },
             Ok(_) | Err(_) => pieces.into_bytes(),
         };
-        // The scanner found no answer to this request: rare, so a full parse may say why.
-        let message = Message::parse(&bytes);
+        self.unusual_answer(id, method, era, status, &bytes).map(ReceivedAnswer::Whole)
+    }
+
+    /// Says what an answer is in which the scanner found none to this request: rare, so a full parse may.
+    fn unusual_answer(
+        &self,
+        id: u64,
+        method: &str,
+        era: Era,
+        status: StatusCode,
+        bytes: &[u8],
+    ) -> Result<RpcOutcome, LinkError> {
+        let message = Message::parse(bytes);
         let names_us = is_about(id, &message);
         let in_doubt = match era {
-            Era::Legacy => self.0.session.get().is_some() && may_miss_session(status, names_us, &bytes),
+            Era::Legacy => self.0.session.get().is_some() && may_miss_session(status, names_us, bytes),
             Era::Modern => method != methods::DISCOVER && may_miss_era(status, names_us, &message),
         };
         if in_doubt {
@@ -82,16 +114,28 @@ impl Http {
 
     /// Reads a stream until the answer to request `id`. A legacy server may end a stream early and have it
     /// continued after the last event (specification 2025-11-25, "Resumability").
-    async fn stream(&self, id: u64, mut events: Events) -> Result<RpcOutcome, LinkError> {
+    async fn stream(
+        &self,
+        id: u64,
+        events: Events,
+        begun_for: Option<&str>,
+    ) -> Result<ReceivedAnswer, LinkError> {
+        let mut events = Box::new(events);
         let mut last_event = None;
         let mut resumptions = Resumptions::default();
         loop {
-            let ended = match self.until_answer(id, &mut events, &mut last_event).await {
-                Ok(Some(outcome)) => {
+            let ended = match self.until_answer(id, &mut events, &mut last_event, begun_for).await {
+                Ok(Step::Answer(outcome)) => {
                     events.drain();
-                    return Ok(outcome);
+                    return Ok(ReceivedAnswer::Whole(outcome));
                 }
-                Ok(None) => LinkError::Closed { detail: "the stream ended before the answer".to_owned() },
+                Ok(Step::Begun(scanner, so_far)) => {
+                    let source = AnswerSource::Event(events);
+                    return Ok(ReceivedAnswer::Begun(BegunAnswer { scanner, so_far, source }));
+                }
+                Ok(Step::End) => {
+                    LinkError::Closed { detail: "the stream ended before the answer".to_owned() }
+                }
                 Err(error) => error,
             };
             let resumable = matches!(ended, LinkError::Closed { .. }) && self.0.revision.get().is_some();
@@ -104,7 +148,7 @@ impl Http {
             if !response.status().is_success() || !is_event_stream(response.headers()) {
                 return Err(ended);
             }
-            events = Events::new(response.into_body(), &self.0.limits);
+            events = Box::new(Events::new(response.into_body(), &self.0.limits));
         }
     }
 
@@ -113,16 +157,27 @@ impl Http {
         id: u64,
         events: &mut Events,
         last_event: &mut Option<HeaderValue>,
-    ) -> Result<Option<RpcOutcome>, LinkError> {
-        while let Some(event) = events.next().await? {
-            if let Some(event_id) = &event.id {
-                *last_event = HeaderValue::from_str(event_id).ok().filter(|id| !id.is_empty());
-            }
-            if let Some(outcome) = self.event(id, event.data).await? {
-                return Ok(Some(outcome));
+        begun_for: Option<&str>,
+    ) -> Result<Step, LinkError> {
+        let least = begun_for.map_or(usize::MAX, |_| MAX_WHOLE_BYTES);
+        loop {
+            let data = match events.next_from(least).await? {
+                NextEvent::Whole(event) => {
+                    if let Some(event_id) = &event.id {
+                        *last_event = HeaderValue::from_str(event_id).ok().filter(|id| !id.is_empty());
+                    }
+                    event.data
+                }
+                NextEvent::Begun => match body::read(events, &self.0.limits, begun_for).await? {
+                    Answer::Begun(scanner, so_far) => return Ok(Step::Begun(scanner, so_far)),
+                    Answer::Whole(pieces, _) => pieces.into_bytes(),
+                },
+                NextEvent::End => return Ok(Step::End),
+            };
+            if let Some(outcome) = self.event(id, data).await? {
+                return Ok(Step::Answer(outcome));
             }
         }
-        Ok(None)
     }
 
     /// Handles one event of the stream that belongs to request `id`; returns the outcome if it is the answer.

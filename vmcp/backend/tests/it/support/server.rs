@@ -10,6 +10,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use axum::serve::ListenerExt as _;
+use futures::stream::BoxStream;
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -61,8 +62,14 @@ pub(crate) enum Reply {
     /// An event stream that sends these bytes, and goes on with what the channel brings until its sender is
     /// dropped.
     Live(String, tokio::sync::mpsc::UnboundedReceiver<String>),
+    /// JSON that goes on with what the channel brings until its sender is dropped.
+    LiveJson(String, tokio::sync::mpsc::UnboundedReceiver<String>),
+    /// JSON in these pieces.
+    StreamJson(BoxStream<'static, String>),
     /// An event stream that breaks after these bytes.
     Broken(Vec<u8>),
+    /// JSON that breaks off after these bytes.
+    BrokenJson(Vec<u8>),
     /// Nothing, ever.
     Hang,
 }
@@ -204,30 +211,51 @@ async fn respond(reply: Reply, count: Arc<Mutex<u32>>) -> Response {
             });
             events(Body::from_stream(pieces))
         }
-        Reply::Live(first, more) => {
-            let more = stream::unfold((more, watch), |(mut more, mut watch)| async move {
-                let text = more.recv().await;
-                if text.is_none() {
-                    watch.finish();
-                }
-                text.map(|text| (text, (more, watch)))
+        Reply::Live(first, more) => events(live(first, more, watch)),
+        Reply::LiveJson(first, more) => as_json(live(first, more, watch)),
+        Reply::StreamJson(pieces) => {
+            let pieces = stream::unfold((pieces, watch), |(mut pieces, watch)| async move {
+                Some((Ok::<_, Infallible>(Bytes::from(pieces.next().await?)), (pieces, watch)))
             });
-            let all = stream::iter([first]).chain(more).map(|text| Ok::<_, Infallible>(Bytes::from(text)));
-            events(Body::from_stream(all))
+            as_json(Body::from_stream(pieces))
         }
         Reply::Broken(start) => {
             watch.finish();
-            let pieces = [Ok(Bytes::from(start)), Err(std::io::Error::other("broken on purpose"))];
-            // The pieces sent before must have left.
-            let pieces = stream::iter(pieces).then(async |piece| {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                piece
-            });
-            events(Body::from_stream(pieces))
+            events(broken(start))
+        }
+        Reply::BrokenJson(start) => {
+            watch.finish();
+            as_json(broken(start))
         }
         Reply::Hang => {
             let _watch = watch;
             std::future::pending().await
         }
     }
+}
+
+fn as_json(body: Body) -> Response {
+    Response::builder().header("content-type", "application/json").body(body).unwrap()
+}
+
+/// `first`, then what the channel brings until its sender is dropped.
+fn live(first: String, more: tokio::sync::mpsc::UnboundedReceiver<String>, watch: Watch) -> Body {
+    let more = stream::unfold((more, watch), |(mut more, mut watch)| async move {
+        let text = more.recv().await;
+        if text.is_none() {
+            watch.finish();
+        }
+        text.map(|text| (text, (more, watch)))
+    });
+    Body::from_stream(stream::iter([first]).chain(more).map(|text| Ok::<_, Infallible>(Bytes::from(text))))
+}
+
+/// The bytes, and then an error in place of an end.
+fn broken(start: Vec<u8>) -> Body {
+    let pieces = [Ok(Bytes::from(start)), Err(std::io::Error::other("broken on purpose"))];
+    // The pieces sent before must have left.
+    Body::from_stream(stream::iter(pieces).then(async |piece| {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        piece
+    }))
 }

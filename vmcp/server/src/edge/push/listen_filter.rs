@@ -112,7 +112,7 @@ pub(crate) async fn accept(
                 reservation.confirm(backend.clone());
                 Some(uri)
             }
-            Ok(Ok((_, RpcOutcome::Error(_))) | Err(_)) | Err(_) => None,
+            Ok(_) | Err(_) => None,
         }
     }));
     let tasks = wanted.tasks.into_iter().map(async |id| {

@@ -43,9 +43,7 @@ pub(crate) async fn subscribe(
                 // An empty result is the same in both eras; an own one needs no translation.
                 Answer::own(empty_object().to_owned())
             }
-            Ok((_, RpcOutcome::Error(error))) => {
-                Answer { outcome: Err(error), era: Era::Legacy, pending: None }
-            }
+            Ok((_, refused)) => Answer { outcome: refused.settled(), era: Era::Legacy, pending: None },
             Err(error) => Answer::unanswered(backend, &error),
         },
         Err(full) => {

@@ -121,7 +121,9 @@ async fn answer(
             Ok(RpcOutcome::Result(result)) => Ok(format!("{key}:{}", result.get())),
             // A client's error instead of an answer becomes the answer to its own request.
             Ok(RpcOutcome::Error(error)) => Err(error.into_raw()),
-            Err(_) => Err(refused("the backend needs input, and the client could not be asked".to_owned())),
+            Ok(RpcOutcome::Arriving(_)) | Err(_) => {
+                Err(refused("the backend needs input, and the client could not be asked".to_owned()))
+            }
         }
     }));
     let answers = answers.await?;
@@ -190,7 +192,7 @@ mod tests {
                         drop(question.answer.send(RpcOutcome::result(result)));
                     }
                     Some(RpcOutcome::Error(error)) => drop(question.answer.send(RpcOutcome::error(error))),
-                    None => {}
+                    Some(RpcOutcome::Arriving(_)) | None => {}
                 }
             }
         });
@@ -202,7 +204,7 @@ mod tests {
                 Next::Repeat(params) => sent.push(params.get().to_owned()),
                 Next::Error(error) => break error,
                 Next::Complete => {
-                    let (RpcOutcome::Result(text) | RpcOutcome::Error(text)) = response.outcome;
+                    let (Ok(text) | Err(text)) = response.outcome.settled();
                     break text.into_raw();
                 }
             }

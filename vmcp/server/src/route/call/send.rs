@@ -94,8 +94,9 @@ impl Exchange<'_> {
         let answer = backend.request(request).await;
         match &answer {
             Ok(response) => {
-                let (RpcOutcome::Result(payload) | RpcOutcome::Error(payload)) = &response.outcome;
-                self.recorder.receives(payload.size());
+                if let RpcOutcome::Result(payload) | RpcOutcome::Error(payload) = &response.outcome {
+                    self.recorder.receives(payload.size());
+                }
                 self.recorder.answered(Transmission::Sent);
             }
             Err(error) => self.recorder.answered(error.transmission()),

@@ -1,7 +1,7 @@
 //! [`Tools`]: calls of tools by code of vmcp's own, without a JSON-RPC envelope.
 
 use serde_json::value::RawValue;
-use vmcp_backend::{CallError, RpcOutcome, Transmission};
+use vmcp_backend::{CallError, Transmission};
 use vmcp_json::object::Object;
 use vmcp_json::text;
 use vmcp_wire::payload::Payload;
@@ -108,11 +108,11 @@ impl Tools {
         match call.call(&params).await {
             Ok(response) => {
                 let pending = call::is_pending(&response);
-                match response.outcome {
-                    RpcOutcome::Result(result) if pending => ToolResult::Pending(result),
-                    RpcOutcome::Result(result) if result.is_tool_error() => ToolResult::Failed(result),
-                    RpcOutcome::Result(result) => ToolResult::Complete(result),
-                    RpcOutcome::Error(error) => ToolResult::RpcError(error),
+                match response.outcome.settled() {
+                    Ok(result) if pending => ToolResult::Pending(result),
+                    Ok(result) if result.is_tool_error() => ToolResult::Failed(result),
+                    Ok(result) => ToolResult::Complete(result),
+                    Err(error) => ToolResult::RpcError(error),
                 }
             }
             Err(error) => ToolResult::Unanswered(error),
