@@ -82,7 +82,7 @@ pub struct VirtualMCPServerSpec {
     /// Names and visibility of tools, connections to backends, failure handling, client connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<Config>,
-    /// Offers `optim.find_tool` and `optim.call_tool` in place of hundreds of tool definitions.
+    /// Offers `optim_find_tool` and `optim_call_tool` in place of hundreds of tool definitions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimizer: Option<Optimizer>,
     /// EmbeddingServer that makes the vectors for search by meaning. Turns the optimizer on, unless

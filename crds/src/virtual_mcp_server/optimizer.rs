@@ -11,11 +11,11 @@ use super::embeddings::Embeddings;
 use crate::fields::cel_rules::QUANTITY_PATTERN;
 use crate::fields::yaml_block::{self, Block};
 
-/// Offers `optim.find_tool` and `optim.call_tool` in place of hundreds of tool definitions.
+/// Offers `optim_find_tool` and `optim_call_tool` in place of hundreds of tool definitions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Optimizer {
-    /// `true`: `optim.find_tool` and `optim.call_tool` are offered.
+    /// `true`: `optim_find_tool` and `optim_call_tool` are offered.
     pub enabled: bool,
     /// Cache of vectors and hashes; each pod has its own, which ends with the pod.
     #[serde(skip_serializing_if = "Option::is_none")]

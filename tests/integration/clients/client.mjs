@@ -8,10 +8,10 @@ const client = new Client({ name: 'typescript', version: '1' }, { versionNegotia
 await client.connect(new StreamableHTTPClientTransport(new URL(url)));
 
 const { tools } = await client.listTools();
-const found = await client.callTool({ name: 'optim.find_tool', arguments: { tool_description: 'add two numbers' } });
+const found = await client.callTool({ name: 'optim_find_tool', arguments: { tool_description: 'add two numbers' } });
 const name = found.structuredContent.tools[0].name;
 const called = await client.callTool({
-  name: 'optim.call_tool',
+  name: 'optim_call_tool',
   arguments: { tool_name: name, parameters: { a: 2, b: 3 } },
 });
 const progress = [];

@@ -13,9 +13,9 @@ from mcp.client import Client
 async def main(url: str, mode: str) -> None:
     async with Client(url, mode=mode) as client:
         tools = (await client.list_tools()).tools
-        found = await client.call_tool("optim.find_tool", {"tool_description": "add two numbers"})
+        found = await client.call_tool("optim_find_tool", {"tool_description": "add two numbers"})
         name = found.structured_content["tools"][0]["name"]
-        called = await client.call_tool("optim.call_tool", {"tool_name": name, "parameters": {"a": 2, "b": 3}})
+        called = await client.call_tool("optim_call_tool", {"tool_name": name, "parameters": {"a": 2, "b": 3}})
         steps = []
 
         async def progressed(progress: float, total: float | None, message: str | None) -> None:

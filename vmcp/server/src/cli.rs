@@ -36,8 +36,8 @@ use options::GlobalOptions;
 
 /// Many MCP servers behind one endpoint, found by search.
 ///
-/// vmcp puts all your MCP servers behind one URL and gives a model two tools: `optim.find_tool` finds the few
-/// tools that fit what it is about to do, `optim.call_tool` calls any of them.
+/// vmcp puts all your MCP servers behind one URL and gives a model two tools: `optim_find_tool` finds the few
+/// tools that fit what it is about to do, `optim_call_tool` calls any of them.
 #[derive(Debug, Parser)]
 #[command(name = "vmcp", version, max_term_width = 110, after_help = FIRST_STEPS)]
 struct Cli {

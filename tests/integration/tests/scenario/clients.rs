@@ -15,7 +15,7 @@ fn check(mode: &str, seen: &Value) {
     let legacy = mode == "legacy";
     assert_eq!(seen["revision"], if legacy { "2025-11-25" } else { "2026-07-28" }, "{mode}: {seen}");
     let tools = seen["tools"].as_array().expect("tools");
-    for tool in ["optim.find_tool", "optim.call_tool", "echo_add"] {
+    for tool in ["optim_find_tool", "optim_call_tool", "echo_add"] {
         assert!(tools.contains(&json!(tool)), "{mode}: {seen}");
     }
     assert_eq!(seen["found"], "echo_add", "{mode}: {seen}");
@@ -69,7 +69,7 @@ async fn the_inspector_lists_finds_and_calls() {
                 .unwrap_or_else(|error| panic!("{era} {args:?}: {error}\n{out}\n{err}"))
         };
         let listed = inspect(&["--method", "tools/list"]).await.to_string();
-        assert!(listed.contains("optim.find_tool") && listed.contains("echo_add"), "{era}: {listed}");
+        assert!(listed.contains("find_tool") && listed.contains("echo_add"), "{era}: {listed}");
         let find = [
             "--method",
             "tools/call",

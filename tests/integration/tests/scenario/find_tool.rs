@@ -103,10 +103,13 @@ async fn names_and_exposure_follow_the_client_and_the_configuration() {
     let vmcp =
         Vmcp::new().backend(&jira).config(json!({"optimizer": {"exposure": "MetaOnly"}})).start().await;
     let listed = |client: Client| async move { client.tools().await.keys().cloned().collect::<Vec<_>>() };
-    assert_eq!(listed(vmcp.modern()).await, ["optim.call_tool", "optim.find_tool"]);
-    // Claude Desktop drops a whole server over one dot in a name.
-    let claude = vmcp.modern().named("claude-ai");
-    assert_eq!(listed(claude).await, ["optim_call_tool", "optim_find_tool"]);
+    // `mcp` is the default name of the Python SDK, under which openai-agents, pydantic-ai and langchain list
+    // tools; they pass the names unchanged to model APIs that take no dots.
+    for name in ["mcp", "claude-ai", "raw"] {
+        assert_eq!(listed(vmcp.modern().named(name)).await, ["optim_call_tool", "optim_find_tool"], "{name}");
+    }
+    let inspector = vmcp.modern().named("mcp-inspector");
+    assert_eq!(listed(inspector).await, ["optim.call_tool", "optim.find_tool"]);
     for name in ["optim.find_tool", "optim_find_tool", "find_tool"] {
         let found = vmcp.modern().call_tool(name, json!({"tool_description": "sprints"})).await;
         assert!(!found.is_tool_error(), "{name}: {}", found.text);

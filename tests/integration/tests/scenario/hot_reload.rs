@@ -79,7 +79,7 @@ async fn rules_change_names_at_once() {
     vmcp.reconfigure(json!({"aggregation": {"tools": overrides}}));
     let client = vmcp.with_tool("echo_say").await;
     let names: Vec<String> = client.tools().await.keys().cloned().collect();
-    assert_eq!(names, ["echo_add", "echo_say", "optim.call_tool", "optim.find_tool"]);
+    assert_eq!(names, ["echo_add", "echo_say", "optim_call_tool", "optim_find_tool"]);
     assert_eq!(client.call_tool("echo_say", json!({"message": "hi"})).await.content_text(), "hi");
     assert_eq!(echo.calls("echo").await, 1);
     assert_eq!(

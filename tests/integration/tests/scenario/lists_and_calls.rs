@@ -118,7 +118,7 @@ async fn lists_are_sorted_and_the_same_bytes_every_time_and_everywhere() {
     let tools: Vec<Value> = serde_json::from_str(&lists[0]).expect("a list");
     let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
     assert!(names.is_sorted(), "{names:?}");
-    assert!(names.contains(&"optim.find_tool") && names.contains(&"optim.call_tool"), "{names:?}");
+    assert!(names.contains(&"optim_find_tool") && names.contains(&"optim_call_tool"), "{names:?}");
 }
 
 #[tokio::test]

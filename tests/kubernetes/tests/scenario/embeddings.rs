@@ -136,7 +136,7 @@ async fn the_manifest_of_the_rfc_serves_as_written() {
     ready(&place, "vmcp-with-optimizer").await;
     let (_way, client) = client(&place, "vmcp-with-optimizer").await;
     let tools = client.tools().await;
-    assert!(tools.contains_key("optim.find_tool") && tools.contains_key("optim.call_tool"), "{tools:?}");
+    assert!(tools.contains_key("optim_find_tool") && tools.contains_key("optim_call_tool"), "{tools:?}");
     let finds = async || {
         let query = json!({"tool_description": "read an issue of jira", "tool_keywords": "issue"});
         client.find_tool(query).await.text.contains("jira_get_jira_issue").then_some(())

@@ -55,7 +55,8 @@ pub enum Exposure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolNameStyle {
-    /// `optim_find_tool` for clients that are known to refuse dots, `optim.find_tool` for all others.
+    /// `optim_find_tool`, which every model API accepts; `optim.find_tool` for clients proven to take dots
+    /// (the Inspector).
     Auto,
     /// `optim.find_tool`.
     Dotted,

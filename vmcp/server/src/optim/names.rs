@@ -20,9 +20,9 @@ pub const CALL_TOOL: &str = "call_tool";
 /// Style of the listed names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NameStyle {
-    /// `optim.find_tool`.
+    /// `optim.find_tool`, for clients that pass no name to a model.
     Dotted,
-    /// `optim_find_tool`, for clients that refuse a server over a dotted name.
+    /// `optim_find_tool`, which every model API accepts as a function's name.
     Underscore,
 }
 

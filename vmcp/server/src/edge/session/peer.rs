@@ -13,9 +13,10 @@ use super::sessions::OpenedSession;
 use crate::access::identity::{Identity, Principal};
 use crate::optim::names::NameStyle;
 
-/// Parts of the names of clients that refuse a whole server over a dot in one tool's name: Claude Desktop,
-/// Codex CLI (openai/codex#8174), Copilot CLI (github/copilot-cli#2581), Kimi CLI.
-const DOT_REFUSING_CLIENTS: [&str; 5] = ["claude-ai", "claude-desktop", "codex", "copilot", "kimi"];
+/// Names of clients that take dotted names: the Inspector and our own command line, which send no name to a
+/// model. Model APIs take `^[a-zA-Z0-9_-]{1,128}$`, and agent frameworks (openai-agents, pydantic-ai,
+/// langchain) pass listed names on unchanged under the client name of their SDK, such as `mcp`.
+const DOT_TAKING_CLIENTS: [&str; 3] = ["inspector-client", "mcp-inspector", "vmcp-cli"];
 
 /// The sender of one message.
 #[derive(Debug, Clone)]
@@ -82,12 +83,8 @@ fn style_for(configured: ToolNameStyle, client: Option<&str>) -> NameStyle {
         ToolNameStyle::Dotted => NameStyle::Dotted,
         ToolNameStyle::Underscore => NameStyle::Underscore,
         ToolNameStyle::Auto => {
-            let name = client.unwrap_or_default().to_ascii_lowercase();
-            if DOT_REFUSING_CLIENTS.iter().any(|part| name.contains(part)) {
-                NameStyle::Underscore
-            } else {
-                NameStyle::Dotted
-            }
+            let takes_dots = client.is_some_and(|name| DOT_TAKING_CLIENTS.contains(&name));
+            if takes_dots { NameStyle::Dotted } else { NameStyle::Underscore }
         }
     }
 }
@@ -97,14 +94,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_that_refuse_dots_get_none() {
-        for name in ["claude-ai", "codex-mcp-client", "github-copilot-developer", "Kimi CLI"] {
-            assert_eq!(style_for(ToolNameStyle::Auto, Some(name)), NameStyle::Underscore, "{name}");
+    fn only_clients_proven_to_take_dots_get_them() {
+        for name in [None, Some("mcp"), Some("claude-ai"), Some("claude-code"), Some("an inspector")] {
+            assert_eq!(style_for(ToolNameStyle::Auto, name), NameStyle::Underscore, "{name:?}");
         }
-        for name in [None, Some("claude-code"), Some("mcp-inspector")] {
-            assert_eq!(style_for(ToolNameStyle::Auto, name), NameStyle::Dotted, "{name:?}");
-        }
+        assert_eq!(style_for(ToolNameStyle::Auto, Some("mcp-inspector")), NameStyle::Dotted);
         assert_eq!(style_for(ToolNameStyle::Dotted, Some("claude-ai")), NameStyle::Dotted);
-        assert_eq!(style_for(ToolNameStyle::Underscore, None), NameStyle::Underscore);
+        assert_eq!(style_for(ToolNameStyle::Underscore, Some("mcp-inspector")), NameStyle::Underscore);
     }
 }
