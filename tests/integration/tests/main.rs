@@ -20,6 +20,7 @@ mod scenario {
     mod first_process;
     mod fixture;
     mod hot_reload;
+    mod laptop;
     mod lifecycle;
     mod listeners;
     mod lists_and_calls;

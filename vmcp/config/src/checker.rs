@@ -259,6 +259,12 @@ impl<'a> Checker<'a> {
                 self.report.references.insert(path.to_owned(), text);
                 Some((value, true))
             }
+            Err(error) if error.is_absent_value() && problems::is_of_backend(path) => {
+                // The backend is switched off; the text stays in place, so that the rest can be checked.
+                self.report.absent_value(path, error.to_string(), error.remedy());
+                self.report.references.insert(path.to_owned(), text.clone());
+                Some((text, true))
+            }
             Err(error) => {
                 self.report.drop_value(path, error.to_string(), error.remedy());
                 None

@@ -35,8 +35,7 @@ use self::checker::Checker;
 pub use self::document::MAX_BYTES;
 pub use self::problems::{Problem, Problems};
 use self::raw::RawConfig;
-use self::references::ReferenceSources;
-pub use self::references::{Environment, Files, MAX_FILE_BYTES};
+pub use self::references::{Environment, Files, MAX_FILE_BYTES, ReferenceSources, StoredSecrets};
 pub use self::rules::Aggregation;
 pub use self::sections::backend::{
     Backend, MAX_BACKEND_NAME, MAX_BACKENDS, Transport, is_backend_name, normalize_name,
@@ -111,8 +110,25 @@ pub fn load_with_files(
     variables: Environment<'_>,
     files: Files<'_>,
 ) -> Result<Loaded, Problems> {
+    let secrets = &|_: &str| Err("no stored secrets are read here".to_owned());
+    load_from(text, source_name, ReferenceSources { variables, files, secrets })
+}
+
+/// Reads and validates a text that may refer to everything in `sources`. A backend whose reference has no
+/// value is switched off, with a warning; see [`Config::unavailable`].
+///
+/// # Examples
+///
+/// ```
+/// let text = "backends: [{ name: a, url: 'https://a.example/mcp', headers: { X: '${TOKEN}' } }]";
+/// let loaded = vmcp_config::load(text, "vmcp.yaml", &|_| None)?;
+/// assert!(!loaded.config.backends[0].enabled);
+/// assert!(loaded.config.unavailable["a"].contains("`TOKEN` is not set"));
+/// # Ok::<(), vmcp_config::Problems>(())
+/// ```
+pub fn load_from(text: &str, source_name: &str, sources: ReferenceSources<'_>) -> Result<Loaded, Problems> {
     let mut report = problems::Report::default();
-    let config = read(text, ReferenceSources { variables, files }, &mut report).map(|raw| {
+    let config = read(text, sources, &mut report).map(|raw| {
         let effective_yaml = writing::effective::render(&raw, &report.references);
         raw.validate(effective_yaml, &mut report)
     });

@@ -84,6 +84,11 @@ pub(crate) fn item(parent: &str, index: usize) -> String {
     format!("{parent}[{index}]")
 }
 
+/// Returns true for the path of a backend's setting, but its name.
+pub(crate) fn is_of_backend(path: &str) -> bool {
+    path.strip_prefix("backends[").and_then(|rest| rest.split_once("].")).is_some_and(|(_, key)| key != "name")
+}
+
 /// Yields the path itself, then its parents up to the root (an empty path).
 fn with_parents(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| match path.rfind(['.', '[']) {
@@ -103,6 +108,8 @@ pub(crate) struct Report {
     dropped: HashSet<String>,
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
+    /// Settings of backends whose references have no value, each a warning too.
+    absent: Vec<Problem>,
 }
 
 impl Report {
@@ -136,12 +143,28 @@ impl Report {
         self.warnings.push(warning);
     }
 
+    /// Adds a warning about a reference without a value, and suppresses all later problems at its path.
+    pub(crate) fn absent_value(&mut self, path: &str, message: String, remedy: String) {
+        let warning = self.describe(path, message, remedy);
+        self.absent.push(warning.clone());
+        self.warnings.push(warning);
+        self.ignore(path);
+    }
+
+    /// Returns the first reference without a value at or below a path.
+    pub(crate) fn absent_below(&self, path: &str) -> Option<&Problem> {
+        self.absent.iter().find(|absent| with_parents(&absent.path).any(|parent| parent == path))
+    }
+
     /// Formats a value for a message: quoted and cut at 60 characters. A value from the environment or a file
     /// may be a secret and is never shown.
     pub(crate) fn shown(&self, path: &str, value: &str) -> String {
         if let Some(written) = self.references.get(path) {
-            let source =
-                if references::refers_to_file(written) { "a file" } else { "an environment variable" };
+            let source = match written {
+                _ if references::refers_to_file(written) => "a file",
+                _ if references::refers_to_secret(written) => "a stored secret",
+                _ => "an environment variable",
+            };
             return format!("the value of {source}");
         }
         let mut text: String = value.chars().take(60).collect();

@@ -28,8 +28,9 @@ pub use crate::values::decimal::RawDecimal;
 pub use crate::values::duration::RawDuration;
 
 /// Configuration of a vmcp server. Every key is optional. Strings may refer to the environment, `${NAME}`,
-/// `${NAME:-default}`, and to files, `${file:/path}`; `$$` is a dollar sign. Durations are written `30s`,
-/// `1m30s`, `500ms`; a bare number is seconds.
+/// to files, `${file:/path}`, and to stored secrets, `${secret:NAME}`, each with an optional default,
+/// `${NAME:-default}`; `$$` is a dollar sign. Durations are written `30s`, `1m30s`, `500ms`; a bare number is
+/// seconds.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Config")]
@@ -79,8 +80,10 @@ impl RawConfig {
             per_workload: &timeouts.per_workload,
             max_tool_timeout: proxy.max_tool_timeout,
         };
+        let (backends, unavailable) = backend::validate(&self.backends, &shared, report);
         Config {
-            backends: backend::validate(&self.backends, &shared, report),
+            backends,
+            unavailable,
             aggregation: self.aggregation.validate(&names, report),
             optimizer: self.optimizer.validate(report),
             proxy,

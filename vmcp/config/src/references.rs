@@ -1,5 +1,5 @@
-//! References in strings: `${NAME}`, `${NAME:-default}`, `${file:/path}`, `${file:/path:-default}`, and `$$`
-//! for a dollar sign.
+//! References in strings: `${NAME}`, `${file:/path}`, `${secret:NAME}`, each with an optional `:-default`, and
+//! `$$` for a dollar sign.
 
 /// Returns the value of an environment variable, or `None` if it is not set.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -11,14 +11,23 @@ pub type Files<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
 /// Most bytes in a file that a string refers to, 64 KiB; a larger one is a mistake.
 pub const MAX_FILE_BYTES: usize = 64 << 10;
 
+/// Returns a stored secret by its name; `None` if there is none, an error text if the store cannot be read.
+pub type StoredSecrets<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
+
 /// Prefix of a reference to a file.
 const FILE: &str = "file:";
+/// Prefix of a reference to a stored secret.
+const SECRET: &str = "secret:";
 
-/// Environment and files that references are looked up in.
+/// Sources that references are looked up in.
 #[derive(Clone, Copy)]
-pub(crate) struct ReferenceSources<'a> {
+pub struct ReferenceSources<'a> {
+    /// Environment variables.
     pub variables: Environment<'a>,
+    /// Files by their absolute path.
     pub files: Files<'a>,
+    /// Secrets that `vmcp secret set` stored.
+    pub secrets: StoredSecrets<'a>,
 }
 
 /// Mistake in a reference.
@@ -28,6 +37,10 @@ pub(crate) enum ReferenceError {
     Unset(String),
     #[error("there is no file `{0}`")]
     Missing(String),
+    #[error("there is no secret `{0}`")]
+    NoSecret(String),
+    #[error("the stored secrets cannot be read: {0}")]
+    Secrets(String),
     #[error("the file `{path}` cannot be read: {reason}")]
     Unreadable { path: String, reason: String },
     #[error("the file `{path}` is larger than {} KiB", MAX_FILE_BYTES >> 10)]
@@ -36,28 +49,40 @@ pub(crate) enum ReferenceError {
     Relative(String),
     #[error("`${{` without a closing `}}`")]
     Unclosed,
-    #[error("`${{{0}}}` is not a reference to an environment variable or a file")]
+    #[error("`${{{0}}}` is not a reference to an environment variable, a file or a secret")]
     Malformed(String),
 }
 
 impl ReferenceError {
+    /// Returns true if the reference is well-formed and only its value is absent: that disables a backend
+    /// instead of refusing the file.
+    pub(crate) fn is_absent_value(&self) -> bool {
+        matches!(
+            self,
+            Self::Unset(_) | Self::Missing(_) | Self::NoSecret(_) | Self::Secrets(_) | Self::Unreadable { .. }
+        )
+    }
+
     /// Returns the remedy.
     pub(crate) fn remedy(&self) -> String {
         match self {
             Self::Unset(name) => {
                 format!(
-                    "set it, give a default by `${{{name}:-…}}`, or write `$${{{name}}}` to keep the text"
+                    "set it, also in a file `.env` beside this one, give a default by `${{{name}:-…}}`, or write `$${{{name}}}` to keep the text"
                 )
             }
             Self::Missing(path) => {
                 format!("create it, mount the secret that has it, or give a default by `${{file:{path}:-…}}`")
             }
+            Self::NoSecret(name) => format!("store it: `vmcp secret set {name}`"),
+            Self::Secrets(_) => "mend or remove that file; `vmcp secret set` writes it anew".to_owned(),
             Self::Unreadable { .. } => "make it a text file that vmcp may read".to_owned(),
             Self::TooLarge { .. } => "keep one value in a file".to_owned(),
             Self::Relative(_) => "write the whole path: `${file:/etc/vmcp/secrets/token}`".to_owned(),
             Self::Unclosed => "close it, or write `$${` to keep the text".to_owned(),
             Self::Malformed(_) => {
-                "write `${NAME}`, `${NAME:-default}` or `${file:/path}`, or `$${` to keep the text".to_owned()
+                "write `${NAME}`, `${NAME:-default}`, `${file:/path}` or `${secret:NAME}`, or `$${` to keep the text"
+                    .to_owned()
             }
         }
     }
@@ -66,6 +91,11 @@ impl ReferenceError {
 /// Returns true if a text refers to a file.
 pub(crate) fn refers_to_file(text: &str) -> bool {
     text.contains("${file:")
+}
+
+/// Returns true if a text refers to a stored secret.
+pub(crate) fn refers_to_secret(text: &str) -> bool {
+    text.contains("${secret:")
 }
 
 /// Replaces the references in `text`; `None` if it has none. A variable or file that is unset, missing or
@@ -102,10 +132,15 @@ fn resolve(reference: &str, sources: ReferenceSources<'_>) -> Result<String, Ref
         Some((source, default)) => (source, Some(default)),
         None => (reference, None),
     };
-    let (value, missing) = match source.strip_prefix(FILE) {
-        Some(path) => (content(path, sources.files)?, ReferenceError::Missing(path.to_owned())),
-        None if is_name(source) => ((sources.variables)(source), ReferenceError::Unset(source.to_owned())),
-        None => return Err(ReferenceError::Malformed(reference.to_owned())),
+    let (value, missing) = if let Some(path) = source.strip_prefix(FILE) {
+        (content(path, sources.files)?, ReferenceError::Missing(path.to_owned()))
+    } else if let Some(name) = source.strip_prefix(SECRET).filter(|name| is_name(name)) {
+        let value = (sources.secrets)(name).map_err(ReferenceError::Secrets)?;
+        (value, ReferenceError::NoSecret(name.to_owned()))
+    } else if is_name(source) {
+        ((sources.variables)(source), ReferenceError::Unset(source.to_owned()))
+    } else {
+        return Err(ReferenceError::Malformed(reference.to_owned()));
     };
     match (value, default) {
         (Some(value), None) => Ok(value),
@@ -157,7 +192,8 @@ mod tests {
             "/run/closed" => Err("permission denied".to_owned()),
             _ => Ok(None),
         };
-        substitute(text, ReferenceSources { variables: &variables, files: &files })
+        let secrets = |name: &str| Ok((name == "TOKEN").then(|| "s3cret".to_owned()));
+        substitute(text, ReferenceSources { variables: &variables, files: &files, secrets: &secrets })
     }
 
     #[test]
@@ -176,6 +212,8 @@ mod tests {
             ("${file:/run/empty:-x}${file:/run/empty}", "x"),
             ("${file:/run/nested}", "${A}"),
             ("$${file:/run/token}", "${file:/run/token}"),
+            ("Bearer ${secret:TOKEN}", "Bearer s3cret"),
+            ("${secret:OTHER:-none}", "none"),
         ] {
             assert_eq!(run(text), Ok(Some(expected.to_owned())), "{text}");
         }
@@ -188,6 +226,8 @@ mod tests {
         assert_eq!(run("${A"), Err(ReferenceError::Unclosed));
         assert_eq!(run("${A-x}"), Err(ReferenceError::Malformed("A-x".to_owned())));
         assert_eq!(run("${}"), Err(ReferenceError::Malformed(String::new())));
+        assert_eq!(run("${secret:OTHER}"), Err(ReferenceError::NoSecret("OTHER".to_owned())));
+        assert_eq!(run("${secret:a b}"), Err(ReferenceError::Malformed("secret:a b".to_owned())));
         assert_eq!(run("${file:/run/none}"), Err(ReferenceError::Missing("/run/none".to_owned())));
         assert_eq!(run("${file:token:-x}"), Err(ReferenceError::Relative("token".to_owned())));
         assert_eq!(

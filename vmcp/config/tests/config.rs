@@ -45,6 +45,24 @@ incomingAuth: { type: anonymous }
 "#;
 
 #[test]
+fn a_backend_without_its_secret_is_switched_off_and_no_other() {
+    let text = "backends:\n- { name: a, command: [a, '${ABSENT}'], env: { T: '${file:/none}' } }\n\
+                - { name: b, url: 'https://${ABSENT}/mcp', timeout: '${ABSENT}' }\n\
+                - { name: c, url: 'https://c.example/mcp' }\n\
+                - { name: d, command: [d], enabled: false, env: { T: '${ABSENT}' } }";
+    let loaded = vmcp_config::load_with_files(text, "f", &|_| None, &|_| Ok(None)).unwrap();
+    let enabled: Vec<_> = loaded.config.backends.iter().map(|b| (&*b.name, b.enabled)).collect();
+    assert_eq!(enabled, [("a", false), ("b", false), ("c", true), ("d", false)]);
+    let reasons = &loaded.config.unavailable;
+    assert_eq!(reasons.keys().map(|name| &**name).collect::<Vec<_>>(), ["a", "b"]);
+    assert!(reasons["b"].starts_with("the environment variable `ABSENT` is not set; set it"), "{reasons:?}");
+    let warned: Vec<_> = loaded.warnings.iter().map(|warning| warning.path.as_str()).collect();
+    let expected =
+        ["backends[0].command[1]", "backends[0].env.T", "backends[1].url", "backends[1].timeout", "backends[3].env.T"];
+    assert_eq!(warned, expected);
+}
+
+#[test]
 fn the_example_of_the_design() {
     let config = loaded(EXAMPLE);
     let [time, github] = config.backends.as_slice() else { panic!("{config:?}") };

@@ -132,12 +132,15 @@ mistakes! {
     }
 
     environment_references: {
-        "backends:\n- name: a\n  url: http://a\n  headers: { Authorization: \"Bearer ${GITHUB_TOKEN}\" }" =>
-            "f:4: backends[0].headers.Authorization: the environment variable `GITHUB_TOKEN` is not set; set it, give a default by `${GITHUB_TOKEN:-…}`, or write `$${GITHUB_TOKEN}` to keep the text",
+        "backends: []\ntelemetry:\n  headers: { Authorization: \"Bearer ${GITHUB_TOKEN}\" }" =>
+            "f:3: telemetry.headers.Authorization: the environment variable `GITHUB_TOKEN` is not set; set it, also in a file `.env` beside this one, give a default by `${GITHUB_TOKEN:-…}`, or write `$${GITHUB_TOKEN}` to keep the text",
+        // A name is no secret: without it there is nothing to switch off.
+        "backends: [{ name: \"${GITHUB_NAME}\", url: http://a }]" =>
+            "f:1: backends[0].name: the environment variable `GITHUB_NAME` is not set; set it, also in a file `.env` beside this one, give a default by `${GITHUB_NAME:-…}`, or write `$${GITHUB_NAME}` to keep the text",
         "telemetry: { serviceName: \"${TOKEN\" }" =>
             "f:1: telemetry.serviceName: `${` without a closing `}`; close it, or write `$${` to keep the text",
         "telemetry: { serviceName: \"${A-b}\" }" =>
-            "f:1: telemetry.serviceName: `${A-b}` is not a reference to an environment variable or a file; write `${NAME}`, `${NAME:-default}` or `${file:/path}`, or `$${` to keep the text",
+            "f:1: telemetry.serviceName: `${A-b}` is not a reference to an environment variable, a file or a secret; write `${NAME}`, `${NAME:-default}`, `${file:/path}` or `${secret:NAME}`, or `$${` to keep the text",
         // A value from the environment is never shown: it may be a secret.
         "backends: [{ name: a, url: \"${BAD_URL}\" }]" =>
             "f:1: backends[0].url: the value of an environment variable is not an absolute URL; write it with scheme and host, such as `https://example.com/mcp`",
@@ -146,8 +149,8 @@ mistakes! {
     }
 
     file_references: {
-        "backends:\n- name: a\n  url: http://a\n  headers: { Authorization: \"Bearer ${file:/run/token}\" }" =>
-            "f:4: backends[0].headers.Authorization: there is no file `/run/token`; create it, mount the secret that has it, or give a default by `${file:/run/token:-…}`",
+        "backends: []\ntelemetry:\n  headers: { Authorization: \"Bearer ${file:/run/token}\" }" =>
+            "f:3: telemetry.headers.Authorization: there is no file `/run/token`; create it, mount the secret that has it, or give a default by `${file:/run/token:-…}`",
         "telemetry: { serviceName: \"${file:/run/closed}\" }" =>
             "f:1: telemetry.serviceName: the file `/run/closed` cannot be read: permission denied; make it a text file that vmcp may read",
         "telemetry: { serviceName: \"${file:name}\" }" =>

@@ -4,11 +4,12 @@
 //! |---|---|
 //! | `serve`, `bridge` | servers, which run until a signal |
 //! | `tools`, `find`, `call`, `backends`, `doctor` | commands that ask a server through `connection` |
-//! | `validate`, `init`, `schema`, `model`, `eval`, `completions` | commands that work by themselves |
+//! | `validate`, `init`, `secret`, `schema`, `model`, `eval`, `completions` | commands that work by themselves |
 //! | `connection` | a running server, or an engine in this process |
 //! | `console` | results on standard output, notes on standard error, exit codes |
 //! | `process` | runtime, signals, the reaper for PID 1 |
 //! | `options` | options of every command, the configuration file |
+//! | `running_server` | the state file by which commands find a server |
 
 mod backends;
 mod bridge;
@@ -23,7 +24,9 @@ mod init;
 mod model;
 mod options;
 mod process;
+mod running_server;
 mod schema;
+mod secret;
 mod serve;
 mod tools;
 mod validate;
@@ -71,6 +74,7 @@ enum Command {
     Doctor(doctor::Arguments),
     Model(model::Arguments),
     Eval(eval::Arguments),
+    Secret(secret::Arguments),
     Schema(schema::Arguments),
     Completions(completions::Arguments),
 }
@@ -92,6 +96,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(arguments, &global),
         Command::Model(arguments) => model::run(arguments, &global),
         Command::Eval(arguments) => eval::run(arguments, &global),
+        Command::Secret(arguments) => secret::run(arguments),
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments, &mut Cli::command()),
     };

@@ -104,7 +104,9 @@ impl Engine {
     /// Returns the status of each backend, disabled ones included, sorted by name.
     pub fn backend_status(&self) -> Vec<BackendStatus> {
         let snapshot = self.snapshot();
-        let disabled = snapshot.config.backends.iter().filter(|spec| !spec.enabled).map(disabled);
+        let Config { backends, unavailable, .. } = &*snapshot.config;
+        let disabled = backends.iter().filter(|spec| !spec.enabled);
+        let disabled = disabled.map(|spec| disabled_status(spec, unavailable.get(&spec.name)));
         let mut status: Vec<_> =
             snapshot.backends.values().map(vmcp_backend::Backend::status).chain(disabled).collect();
         status.sort_by(|one, other| one.name.cmp(&other.name));
@@ -247,11 +249,13 @@ fn has_failed(status: &BackendStatus) -> bool {
         || (status.state == BackendState::Connected && status.last_error.is_some())
 }
 
-/// Returns the status of a backend that is configured and disabled.
-fn disabled(spec: &Backend) -> BackendStatus {
+/// Returns the status of a backend that is configured and disabled; failed if that is for a `reason`.
+fn disabled_status(spec: &Backend, reason: Option<&String>) -> BackendStatus {
     BackendStatus {
         name: spec.name.to_string(),
         transport: spec.transport.kind().to_owned(),
+        state: if reason.is_some() { BackendState::Failed } else { BackendState::Configured },
+        last_error: reason.cloned(),
         ..BackendStatus::default()
     }
 }

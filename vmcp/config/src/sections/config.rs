@@ -1,5 +1,8 @@
 //! [`Config`]: the configuration as the rest of the product sees it, validated and complete.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::backend::Backend;
 use super::incoming_auth::IncomingAuth;
 use super::operational::Operational;
@@ -14,6 +17,9 @@ use crate::rules::Aggregation;
 pub struct Config {
     /// MCP servers behind this one, in the order of the file.
     pub backends: Vec<Backend>,
+    /// Reason and remedy for each backend that is switched off because a reference of its settings has no
+    /// value, such as an unset environment variable.
+    pub unavailable: BTreeMap<Arc<str>, String>,
     /// Names and visibility of tools in the one list that clients see.
     pub aggregation: Aggregation,
     /// find_tool, call_tool and the tools that `tools/list` shows.

@@ -24,6 +24,7 @@ use super::console::failure::{CommandFailure, Exit};
 use super::console::progress;
 use super::options::{GlobalOptions, no_file};
 use super::process::block_on;
+use super::running_server::RunningServer;
 
 /// Time that a server has to answer a request to its admin port.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -72,6 +73,17 @@ impl Connection {
         if !local && (url.is_some() || admin_url.is_some()) {
             let admin = admin_url.clone().map(|url| AdminPort { url, token: admin_token.clone() });
             return Ok(Connection::Server { mcp: url.clone(), admin });
+        }
+        if !local
+            && let Some(running) = global.config_path().ok().and_then(|path| RunningServer::of(&path))
+        {
+            // The running server knows its backends' values; this command needs none of them.
+            let of_file = || Some(global.load().ok()?.config.server.admin_tokens.first()?.clone());
+            let token = admin_token.clone().or_else(of_file);
+            let found = probe_server(running.mcp, running.admin, token).await;
+            if let Some((server, _)) = found.filter(|(_, status)| status.pid == running.pid) {
+                return Ok(server);
+            }
         }
         let Some(file) = global.load_if_any()? else {
             // Without a file, a server may still run at the default ports.

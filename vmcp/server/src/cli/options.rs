@@ -8,6 +8,8 @@ use vmcp_config::{Config, Loaded, Problem};
 
 use super::console::failure::CommandFailure;
 use super::console::notes;
+use crate::config_file::reference_lookup::ReferenceLookup;
+use crate::config_file::secret_store;
 use crate::config_file::source::{self, ConfigInputs, LoadError};
 use crate::telemetry::{self, Telemetry, logs, traces};
 
@@ -21,6 +23,10 @@ pub(super) struct GlobalOptions {
     /// Configuration file [default: ./vmcp.yaml, then ~/.config/vmcp/vmcp.yaml]
     #[arg(short, long, global = true, value_name = "FILE", env = "VMCP_CONFIG")]
     pub(super) config: Option<PathBuf>,
+    /// File of environment variables (NAME=value lines) for `${NAME}`; repeatable. `.env` beside the
+    /// configuration file is read without being named
+    #[arg(long, global = true, value_name = "FILE")]
+    env_file: Vec<PathBuf>,
     /// Log level on standard error: error, warn, info, debug, trace, or a filter like vmcp=debug [default:
     /// operational.logLevel of the configuration; for all commands but `serve` and `bridge`: error]
     #[arg(long, global = true, value_name = "LEVEL", env = "VMCP_LOG_LEVEL")]
@@ -67,8 +73,15 @@ impl GlobalOptions {
     pub(super) fn load(&self) -> Result<ConfigFile, CommandFailure> {
         let path = self.config_path()?;
         let (source, Loaded { config, warnings }) =
-            source::load(&path, environment).map_err(|error| not_loaded(&path, &error))?;
+            source::load(&path, &self.reference_lookup()).map_err(|error| not_loaded(&path, &error))?;
         Ok(ConfigFile { path, source, config, warnings })
+    }
+
+    /// Returns the sources of what the configuration file refers to.
+    pub(super) fn reference_lookup(&self) -> ReferenceLookup {
+        ReferenceLookup::new(environment)
+            .with_env_files(self.env_file.clone())
+            .with_secrets(secret_store::path())
     }
 
     /// Reads the configuration file; `None` if none was named and none exists.

@@ -12,8 +12,10 @@ use vmcp_config::Server;
 
 use super::console::failure::{CommandFailure, Exit};
 use super::console::{notes, output};
-use super::options::{ConfigFile, GlobalOptions, environment};
+use super::options::{ConfigFile, GlobalOptions};
+use super::running_server::{RunningServer, StateFile};
 use super::process::{StopSignals, pid1_reaper};
+use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::watch::ConfigWatch;
 use crate::edge::port::admin::{self, Admin};
 use crate::edge::port::serve::Ports;
@@ -67,14 +69,20 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
     }
     let telemetry = global.start_telemetry(&file.config)?;
     let runtime = tokio::runtime::Runtime::new()?;
-    let outcome = runtime.block_on(serve(arguments, file, global.person_reads_logs()));
+    let lookup = global.reference_lookup();
+    let outcome = runtime.block_on(serve(arguments, file, lookup, global.person_reads_logs()));
     // A thread that is blocked on standard input would keep the process alive.
     runtime.shutdown_timeout(THREAD_GRACE);
     telemetry.flush();
     outcome.map(|()| Exit::Done)
 }
 
-async fn serve(arguments: Arguments, file: ConfigFile, people: bool) -> Result<(), CommandFailure> {
+async fn serve(
+    arguments: Arguments,
+    file: ConfigFile,
+    lookup: ReferenceLookup,
+    people: bool,
+) -> Result<(), CommandFailure> {
     let Arguments { listen, admin_listen, stdio, print_config: _ } = arguments;
     let ConfigFile { path, source, config, warnings } = file;
     for warning in warnings {
@@ -89,7 +97,7 @@ async fn serve(arguments: Arguments, file: ConfigFile, people: bool) -> Result<(
     options.downstream = Some(router.clone());
     let engine = Engine::start(config.clone(), options).await?;
     let edge = Edge::new(engine.clone(), router)?;
-    let watch = ConfigWatch::start(path.clone(), source, environment, engine.clone());
+    let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone());
     let admin = Admin::new(engine.clone(), Some(watch));
     let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));
     let stop = StopSignals::listen()?;
@@ -97,8 +105,15 @@ async fn serve(arguments: Arguments, file: ConfigFile, people: bool) -> Result<(
         tracing::info!(config = %path.display(), "serving MCP on standard input and output");
         serve_stdio(&edge, &admin, admin_listen, stop).await
     } else {
-        let announce = |ports: &Ports| announce_ports(ports, &path.display().to_string(), people);
-        serve_ports(edge, &admin, &server, stop, announce).await
+        let mut state = None;
+        let announce = |ports: &Ports| {
+            let running = RunningServer { pid: std::process::id(), mcp: ports.client, admin: ports.admin };
+            state = StateFile::write(&path, &running);
+            announce_ports(ports, &path.display().to_string(), people);
+        };
+        let outcome = serve_ports(edge, &admin, &server, stop, announce).await;
+        drop(state);
+        outcome
     };
     engine.shutdown(BACKEND_GRACE).await;
     tracing::info!("stopped");

@@ -8,7 +8,7 @@ use vmcp_config::Problem;
 
 use super::console::failure::{CommandFailure, Exit};
 use super::console::output::{self, OutputFormat};
-use super::options::{GlobalOptions, environment};
+use super::options::GlobalOptions;
 use crate::config_file::source::{self, LoadError};
 
 /// Check a configuration file: every mistake with its line, its path and the remedy
@@ -29,7 +29,7 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
     let Arguments { file, output: format } = arguments;
     let path = file.map_or_else(|| global.config_path(), Ok)?;
     let source = path.display().to_string();
-    let (problems, warnings, backends) = match source::load(&path, environment) {
+    let (problems, warnings, backends) = match source::load(&path, &global.reference_lookup()) {
         Ok((_, loaded)) => (Vec::new(), loaded.warnings, loaded.config.backends.len()),
         Err(LoadError::Invalid(problems)) => (problems.list, Vec::new(), 0),
         Err(error @ LoadError::Unreadable { .. }) => return Err(error.into()),

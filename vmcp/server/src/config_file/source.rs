@@ -6,10 +6,9 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use vmcp_config::{Loaded, MAX_FILE_BYTES, Problems};
+use vmcp_config::{Loaded, MAX_FILE_BYTES, Problem, Problems, ReferenceSources};
 
-/// Returns the value of an environment variable.
-pub type Variables = fn(&str) -> Option<String>;
+use super::reference_lookup::ReferenceLookup;
 
 /// Content of a referenced file: `None` if it does not exist, else its text or the reason why it cannot be
 /// read.
@@ -21,7 +20,7 @@ pub struct ConfigInputs {
     /// Text of the configuration file.
     pub text: String,
     /// Content of each referenced file, by its path.
-    files: BTreeMap<String, FileContent>,
+    files: BTreeMap<PathBuf, FileContent>,
 }
 
 /// Reason why a configuration file was not loaded.
@@ -41,30 +40,46 @@ pub enum LoadError {
 }
 
 /// Reads and validates a configuration file.
-pub fn load(path: &Path, variables: Variables) -> Result<(ConfigInputs, Loaded), LoadError> {
-    let (source, loaded) = ConfigInputs::read(path, variables)
+pub fn load(path: &Path, lookup: &ReferenceLookup) -> Result<(ConfigInputs, Loaded), LoadError> {
+    let (source, loaded) = ConfigInputs::read(path, lookup)
         .map_err(|reason| LoadError::Unreadable { path: path.to_owned(), reason })?;
     Ok((source, loaded?))
 }
 
 impl ConfigInputs {
     /// Reads a file and the files it refers to; returns their content, and the configuration or its mistakes.
-    pub fn read(path: &Path, variables: Variables) -> io::Result<(ConfigInputs, Result<Loaded, Problems>)> {
+    pub fn read(
+        path: &Path,
+        lookup: &ReferenceLookup,
+    ) -> io::Result<(ConfigInputs, Result<Loaded, Problems>)> {
         let text = std::fs::read_to_string(path)?;
         let files = RefCell::new(BTreeMap::new());
-        let file = |path: &str| {
-            let content = read_file(Path::new(path));
+        let read = |path: &Path| {
+            let content = read_file(path);
             files.borrow_mut().insert(path.to_owned(), content.clone());
             content
         };
-        let loaded = vmcp_config::load_with_files(&text, &path.display().to_string(), &variables, &file);
+        let values = lookup.values(path, &text, read);
+        let sources = ReferenceSources {
+            variables: &|name| values.variable(name),
+            files: &|path| read(Path::new(path)),
+            secrets: &|name| values.secret(name),
+        };
+        let mut loaded = vmcp_config::load_from(&text, &path.display().to_string(), sources);
+        if let Ok(loaded) = &mut loaded {
+            let warning = |(file, reason): &(PathBuf, String)| {
+                let message = format!("{}: {reason}", file.display());
+                Problem::new("", message, "its variables are not set; mend it, or remove it")
+            };
+            loaded.warnings.extend(values.unreadable.iter().map(warning));
+        }
         Ok((ConfigInputs { text, files: files.into_inner() }, loaded))
     }
 
     /// Returns the folders to watch for changes of these files. For a folder that does not exist, the nearest
     /// existing ancestor is watched, where its creation shows.
     pub fn folders(&self, path: &Path) -> BTreeSet<PathBuf> {
-        let files = self.files.keys().map(Path::new);
+        let files = self.files.keys().map(PathBuf::as_path);
         files.chain([path]).map(nearest_existing_folder).collect()
     }
 }
@@ -101,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_missing_file_is_named() {
-        let error = load(Path::new("/nonexistent/vmcp.yaml"), |_| None).err().unwrap();
+        let error = load(Path::new("/nonexistent/vmcp.yaml"), &ReferenceLookup::new(|_| None)).err().unwrap();
         assert!(error.to_string().contains("/nonexistent/vmcp.yaml"), "{error}");
     }
 
@@ -127,7 +142,8 @@ mod tests {
         let path = dir.path().join("vmcp.yaml");
         let text = format!("telemetry: {{ serviceName: '${{file:{}/a/b/name}}' }}", dir.path().display());
         std::fs::write(&path, text).unwrap();
-        let folders = |path: &Path| ConfigInputs::read(path, |_| None).unwrap().0.folders(path);
+        let lookup = ReferenceLookup::new(|_| None);
+        let folders = |path: &Path| ConfigInputs::read(path, &lookup).unwrap().0.folders(path);
         assert_eq!(folders(&path), BTreeSet::from([dir.path().to_owned()]));
         std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
         assert_eq!(folders(&path), BTreeSet::from([dir.path().to_owned(), dir.path().join("a/b")]));

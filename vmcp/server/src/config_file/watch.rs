@@ -14,9 +14,10 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_config::status::{ConfigurationStatus, RefusedConfiguration, digest};
-use vmcp_config::{Config, Loaded, Problems};
+use vmcp_config::{Config, Loaded, Problem, Problems};
 
-use crate::config_file::source::{ConfigInputs, Variables};
+use crate::config_file::reference_lookup::ReferenceLookup;
+use crate::config_file::source::ConfigInputs;
 use crate::engine::{self, Engine};
 use crate::telemetry::metrics::ReloadLabels;
 
@@ -32,9 +33,14 @@ pub struct ConfigWatch {
 }
 
 impl ConfigWatch {
-    /// Starts to follow `path`, whose content `source` is in force. `variables` is asked anew at every
+    /// Starts to follow `path`, whose content `source` is in force. `lookup` is asked anew at every
     /// reload.
-    pub fn start(path: PathBuf, source: ConfigInputs, variables: Variables, engine: Engine) -> ConfigWatch {
+    pub fn start(
+        path: PathBuf,
+        source: ConfigInputs,
+        lookup: ReferenceLookup,
+        engine: Engine,
+    ) -> ConfigWatch {
         let (events, changes) = mpsc::channel(1);
         let (report, status) = watch::channel(ConfigurationStatus {
             digest: digest(&source.text),
@@ -43,7 +49,7 @@ impl ConfigWatch {
         });
         let at_start = Arc::clone(&engine.snapshot().config);
         let folders = FolderWatcher::new(events);
-        let follower = ConfigFollower { path, source, variables, folders, engine, at_start, report };
+        let follower = ConfigFollower { path, source, lookup, folders, engine, at_start, report };
         ConfigWatch { status, _task: AbortOnDropHandle::new(tokio::spawn(follower.run(changes))) }
     }
 
@@ -103,7 +109,7 @@ struct ConfigFollower {
     path: PathBuf,
     /// Newest content that was read, valid or not; compared so that a refused text is reported once.
     source: ConfigInputs,
-    variables: Variables,
+    lookup: ReferenceLookup,
     folders: FolderWatcher,
     engine: Engine,
     at_start: Arc<Config>,
@@ -126,8 +132,8 @@ impl ConfigFollower {
 
     async fn check_for_changes(&mut self) {
         loop {
-            let (path, variables) = (self.path.clone(), self.variables);
-            let read = tokio::task::spawn_blocking(move || ConfigInputs::read(&path, variables)).await;
+            let (path, lookup) = (self.path.clone(), self.lookup.clone());
+            let read = tokio::task::spawn_blocking(move || ConfigInputs::read(&path, &lookup)).await;
             let (source, loaded) = match read {
                 Ok(Ok(read)) => read,
                 Ok(Err(reason)) => {
@@ -143,6 +149,7 @@ impl ConfigFollower {
             let folders = source.folders(&self.path);
             if source != self.source {
                 self.source = source;
+                let loaded = if self.source.text.trim().is_empty() { Err(self.empty()) } else { loaded };
                 self.apply_or_refuse(loaded).await;
             }
             // A change between the read and the start of a watch raised no event, so read once more.
@@ -152,12 +159,23 @@ impl ConfigFollower {
         }
     }
 
+    /// Returns the mistake of an empty file: a save or a copy under way, or a full disk. Applied, it would stop
+    /// every backend.
+    fn empty(&self) -> Problems {
+        let remedy = "remove a backend by its entry; `backends: []` removes all";
+        let list = vec![Problem::new("", "the file is empty", remedy)];
+        Problems { source_name: self.path.display().to_string(), list }
+    }
+
     async fn apply_or_refuse(&mut self, loaded: Result<Loaded, Problems>) {
         let digest = digest(&self.source.text);
         let outcome = match loaded {
-            Ok(Loaded { config, warnings }) => {
+            Ok(Loaded { mut config, warnings }) => {
                 for warning in &warnings {
                     tracing::warn!("{}", warning.render(&self.path.display().to_string()));
+                }
+                for name in keep_working(&mut config, &self.engine.snapshot().config) {
+                    tracing::warn!(backend = %name, "a value that the backend refers to is gone; its settings before stay in force");
                 }
                 self.apply(config, digest).await;
                 "applied"
@@ -200,6 +218,20 @@ impl ConfigFollower {
     }
 }
 
+/// Gives each backend that lost a value it refers to, such as a removed secret, its settings `before`; returns
+/// the names.
+fn keep_working(config: &mut Config, before: &Config) -> Vec<Arc<str>> {
+    let mut kept = Vec::new();
+    for spec in &mut config.backends {
+        let working = before.backends.iter().find(|old| old.enabled && old.name == spec.name);
+        if let Some(working) = working.filter(|_| config.unavailable.remove(&spec.name).is_some()) {
+            *spec = working.clone();
+            kept.push(Arc::clone(&working.name));
+        }
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,14 +257,18 @@ mod tests {
         let yaml = |name: &str| backends(&[(name, "http://127.0.0.1:1/mcp")], KEYWORDS);
         save(&yaml("one"));
         let engine = engine(KEYWORDS).await;
-        let (source, loaded) = load(&path, |_| None).unwrap();
+        let (source, loaded) = load(&path, &ReferenceLookup::new(|_| None)).unwrap();
         engine.apply(loaded.config).await;
-        let watch = ConfigWatch::start(path.clone(), source, |_| None, engine.clone());
+        let watch = ConfigWatch::start(path.clone(), source, ReferenceLookup::new(|_| None), engine.clone());
 
         save(&yaml("two"));
         eventually("the second text is in force", || names(&engine) == ["two"]).await;
+        // A save under way, or a full disk.
+        save("\n");
+        eventually("the empty text is refused", || watch.status().refusals == 1).await;
+        assert_eq!(names(&engine), ["two"]);
         save("backend: [{ name: three }]");
-        eventually("the third text is refused", || watch.status().refused.is_some()).await;
+        eventually("the third text is refused", || watch.status().refusals == 2).await;
         let refused = watch.status().refused.unwrap();
         assert!(refused.message.contains("vmcp.yaml") && !refused.problems.is_empty(), "{}", refused.message);
         assert_eq!(names(&engine), ["two"]);
@@ -242,7 +278,7 @@ mod tests {
         })
         .await;
         let status = watch.status();
-        assert_eq!((status.applied, status.refusals), (2, 1));
+        assert_eq!((status.applied, status.refusals), (2, 2));
         assert_eq!(status.digest, digest(&yaml("four")));
     }
 
@@ -267,8 +303,8 @@ mod tests {
         version("..1", "one");
         symlink("..data/vmcp.yaml", at("vmcp.yaml")).unwrap();
         let engine = engine(KEYWORDS).await;
-        let (source, _) = load(&at("vmcp.yaml"), |_| None).unwrap();
-        let _watch = ConfigWatch::start(at("vmcp.yaml"), source, |_| None, engine.clone());
+        let (source, _) = load(&at("vmcp.yaml"), &ReferenceLookup::new(|_| None)).unwrap();
+        let _watch = ConfigWatch::start(at("vmcp.yaml"), source, ReferenceLookup::new(|_| None), engine.clone());
         version("..2", "two");
         eventually("the second version is in force", || names(&engine) == ["two"]).await;
     }
@@ -276,7 +312,7 @@ mod tests {
     /// A ConfigMap and a Secret, each swapped on its own.
     #[cfg(unix)]
     #[tokio::test]
-    async fn follows_the_files_that_it_refers_to_and_refuses_while_one_is_absent() {
+    async fn follows_the_files_that_it_refers_to_and_keeps_a_backend_whose_file_goes() {
         use std::os::unix::fs::symlink;
         let dir = tempfile::tempdir().unwrap();
         let (path, secrets) = (dir.path().join("vmcp.yaml"), dir.path().join("secrets"));
@@ -292,11 +328,15 @@ mod tests {
         version("..1", Some("127.0.0.1:1\n"));
         symlink("..data/host", secrets.join("host")).unwrap();
         let url = format!("http://${{file:{}/host}}/mcp", secrets.display());
-        std::fs::write(&path, backends(&[("one", &url)], KEYWORDS)).unwrap();
-        let (source, loaded) = load(&path, |_| None).unwrap();
+        let text = |names: &[&str]| {
+            let entries: Vec<_> = names.iter().map(|name| (*name, url.as_str())).collect();
+            backends(&entries, KEYWORDS)
+        };
+        std::fs::write(&path, text(&["one"])).unwrap();
+        let (source, loaded) = load(&path, &ReferenceLookup::new(|_| None)).unwrap();
         let engine = engine(KEYWORDS).await;
         engine.apply(loaded.config).await;
-        let watch = ConfigWatch::start(path, source, |_| None, engine.clone());
+        let watch = ConfigWatch::start(path.clone(), source, ReferenceLookup::new(|_| None), engine.clone());
         let host = || match &engine.snapshot().config.backends.first().unwrap().transport {
             Transport::Http { url, .. } => url.authority().to_owned(),
             other => panic!("{other:?}"),
@@ -304,11 +344,13 @@ mod tests {
         version("..2", Some("127.0.0.1:2\n"));
         eventually("the second host is in force", || host() == "127.0.0.1:2").await;
         version("..3", None);
-        eventually("its absence is refused", || watch.status().refused.is_some()).await;
-        let refused = watch.status().refused.unwrap();
-        assert_eq!(refused.problems[0].path, "backends[0].url");
-        assert!(refused.message.contains("there is no file"), "{}", refused.message);
+        std::fs::write(&path, text(&["one", "two"])).unwrap();
+        eventually("other edits are applied", || names(&engine) == ["one", "two"]).await;
         assert_eq!(host(), "127.0.0.1:2", "the last good one stays");
+        let status = engine.backend_status();
+        let two = status.iter().find(|status| status.name == "two").unwrap();
+        assert_eq!(two.state, vmcp_backend::BackendState::Failed, "there is no good one before");
+        assert!(two.last_error.as_deref().unwrap().contains("there is no file"), "{two:?}");
         version("..4", Some("127.0.0.1:4\n"));
         eventually("the fourth host is in force", || host() == "127.0.0.1:4").await;
         assert!(watch.status().refused.is_none());

@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use url::Url;
 
 use super::{
     Backend, MAX_BACKENDS, RESERVED_NAMES, RawBackend, RawCommand, RawTransport, Transport, normalize_name,
@@ -25,17 +28,19 @@ pub(crate) struct SharedBackendSettings<'a> {
     pub max_tool_timeout: Duration,
 }
 
-/// Validates the list, and merges into each backend its settings from other sections.
+/// Validates the list, and merges into each backend its settings from other sections. Also returns, by name,
+/// why backends are switched off whose references have no value.
 pub(crate) fn validate(
     raw: &[RawBackend],
     shared: &SharedBackendSettings<'_>,
     report: &mut Report,
-) -> Vec<Backend> {
+) -> (Vec<Backend>, BTreeMap<Arc<str>, String>) {
     if raw.len() > MAX_BACKENDS {
         let message = format!("{} backends", raw.len());
         report.problem("backends", message, format!("keep to at most {MAX_BACKENDS}"));
     }
     let mut first_use = HashMap::new();
+    let mut unavailable = BTreeMap::new();
     let mut backends = Vec::with_capacity(raw.len());
     for (index, backend) in raw.iter().enumerate() {
         let path = problems::item("backends", index);
@@ -55,17 +60,28 @@ pub(crate) fn validate(
                 "give each backend a name of its own",
             );
         }
-        let Some(transport) = transport else { continue };
+        let absent = report.absent_below(&path);
+        // A URL of which a part has no value is none; the backend is listed all the same, and never connected.
+        let Some(transport) = transport.or_else(|| absent.and_then(|_| no_address())) else { continue };
+        if let Some(problem) = absent.filter(|_| backend.enabled) {
+            unavailable.insert(name.into(), format!("{}; {}", problem.message, problem.remedy));
+        }
         backends.push(Backend {
             name: name.into(),
             transport,
-            enabled: backend.enabled,
+            enabled: backend.enabled && absent.is_none(),
             timeout,
             connection_timeout,
             preconnect: backend.preconnect || shared.preconnect.contains(name),
         });
     }
-    backends
+    (backends, unavailable)
+}
+
+/// Returns the transport of a backend whose address is not known; the name resolves nowhere (RFC 6761).
+fn no_address() -> Option<Transport> {
+    let url = Url::parse("http://unknown.invalid/").ok()?;
+    Some(Transport::Http { url, headers: headers::Headers::default() })
 }
 
 fn validate_timeout(

@@ -143,7 +143,7 @@ pub(super) fn of_backend(
         None => "its tools are not known yet".to_owned(),
     };
     match (*state, last_error) {
-        _ if spec.is_some_and(|spec| !spec.enabled) => {
+        _ if last_error.is_none() && spec.is_some_and(|spec| !spec.enabled) => {
             Finding::good(&subject, "switched off (enabled: false)")
         }
         (BackendState::Connected, None) if *rejected > 0 => Finding::degraded(

@@ -1,0 +1,136 @@
+//! First hour on a laptop: secrets that are absent, commands beside a running server.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+use vmcp_integration::{Fixture, Process, Vmcp, eventually, free_port, vmcp_command};
+
+/// A home of its own, and a folder with a configuration.
+struct Laptop {
+    home: tempfile::TempDir,
+}
+
+/// A finished command.
+struct Run {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Laptop {
+    fn new(config: &Value) -> Laptop {
+        let home = tempfile::tempdir().expect("a folder");
+        let laptop = Laptop { home };
+        laptop.write("vmcp.yaml", &config.to_string());
+        laptop
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).expect("writing");
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = vmcp_command();
+        command.args(args).current_dir(self.home.path()).env("HOME", self.home.path());
+        command.env_remove("XDG_CACHE_HOME").env_remove("XDG_CONFIG_HOME").kill_on_drop(true);
+        command
+    }
+
+    async fn run(&self, args: &[&str]) -> Run {
+        self.run_with_input(args, "").await
+    }
+
+    async fn run_with_input(&self, args: &[&str], input: &str) -> Run {
+        self.write("input", input);
+        let input = std::fs::File::open(self.path("input")).expect("the input");
+        let output = self.command(args).stdin(input).output().await.expect("vmcp");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Run { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+}
+
+fn settings(backends: &[Value]) -> Value {
+    json!({"backends": backends, "optimizer": {"embeddings": {"provider": "none"}}})
+}
+
+/// State and last error of a backend, as `vmcp backends` shows them.
+async fn backend(laptop: &Laptop, args: &[&str], name: &str) -> Option<(String, String)> {
+    let shown = laptop.run(&[&["backends", "-o", "json"], args].concat()).await;
+    let report: Value = serde_json::from_str(&shown.stdout).ok()?;
+    let found = report["backends"].as_array()?.iter().find(|backend| backend["name"] == name)?;
+    let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+    Some((text("state"), text("lastError")))
+}
+
+#[tokio::test]
+async fn an_absent_secret_stops_its_backend_only_and_env_files_bring_it() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let mut secret = echo.backend.clone();
+    secret["name"] = json!("secret");
+    secret["headers"] = json!({"X-Token": "${LAPTOP_TEST_TOKEN}"});
+    let mut vmcp = Vmcp::new().backend(&echo).backend_entry(secret).start().await;
+    vmcp.with_tool("echo_add").await;
+    let status = vmcp.status().await;
+    let of = |status: &Value| {
+        let backends = status["backends"].as_array().expect("backends").clone();
+        backends.into_iter().find(|backend| backend["name"] == "secret").expect("the backend")
+    };
+    assert_eq!(of(&status)["state"], "failed", "{status}");
+    let error = of(&status)["lastError"].to_string();
+    assert!(error.contains("`LAPTOP_TEST_TOKEN` is not set; set it"), "{error}");
+    let valid = vmcp.cli(&["validate", &vmcp.config_file().display().to_string()]).await;
+    assert!(valid.success && valid.stdout.contains("warning: "), "{valid:?}");
+    // A `.env` beside the file is followed as the file is.
+    let beside = vmcp.config_file().with_file_name(".env");
+    std::fs::write(beside, "LAPTOP_TEST_TOKEN=t0ken\n").expect("writing");
+    vmcp.with_tool("secret_add").await;
+    vmcp.process.assert_running();
+}
+
+#[tokio::test]
+async fn stored_secrets_reach_a_backend() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let mut secret = echo.backend.clone();
+    secret["headers"] = json!({"X-Token": "${secret:LAPTOP_TOKEN}"});
+    let laptop = Laptop::new(&settings(&[secret]));
+    let (state, error) = backend(&laptop, &[], "echo").await.expect("the backend");
+    assert!(state == "failed" && error.contains("`vmcp secret set LAPTOP_TOKEN`"), "{state}: {error}");
+    let stored = laptop.run_with_input(&["secret", "set", "LAPTOP_TOKEN"], "t0ken\n").await;
+    assert_eq!(stored.code, Some(0), "{}", stored.stderr);
+    let listed = laptop.run(&["secret", "list"]).await;
+    assert_eq!(listed.stdout, "LAPTOP_TOKEN\n", "names only");
+    assert_eq!(backend(&laptop, &[], "echo").await.expect("the backend").0, "connected");
+    assert_eq!(laptop.run(&["secret", "rm", "LAPTOP_TOKEN"]).await.code, Some(0));
+    assert_eq!(laptop.run(&["secret", "rm", "LAPTOP_TOKEN"]).await.code, Some(3));
+}
+
+#[tokio::test]
+async fn commands_find_the_server_of_their_file_wherever_it_listens() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let mut secret = echo.backend.clone();
+    secret["headers"] = json!({"X-Token": "${LAPTOP_TEST_TOKEN}"});
+    let laptop = Laptop::new(&settings(&[secret]));
+    let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    let mut serve = laptop.command(&["serve", "--listen", &ports[0], "--admin-listen", &ports[1]]);
+    let mut server = Process::start("vmcp", serve.env("LAPTOP_TEST_TOKEN", "t0ken"));
+    eventually("the backend to connect", async || {
+        // This command has no token; the server has.
+        let (state, _) = backend(&laptop, &[], "echo").await?;
+        (state == "connected").then_some(())
+    })
+    .await;
+    let called = laptop.run(&["call", "echo_add", "a=2", "b=3"]).await;
+    assert_eq!((called.code, called.stdout.trim()), (Some(0), "5"), "{}", called.stderr);
+    let states = laptop.path(".cache/vmcp/run");
+    let files = |folder: &Path| std::fs::read_dir(folder).map_or(0, Iterator::count);
+    assert_eq!(files(&states), 1);
+    server.signal("TERM").await;
+    assert!(server.ended().await.success());
+    assert_eq!(files(&states), 0, "the state file goes with its server");
+    assert_eq!(backend(&laptop, &[], "echo").await.expect("the backend").0, "failed", "no server, no token");
+}

@@ -1,0 +1,108 @@
+//! `vmcp secret`: stores values for `${secret:NAME}` outside of the configuration file.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _, Read as _};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use console::Term;
+
+use super::console::failure::{CommandFailure, Exit};
+use super::console::{notes, output};
+use crate::config_file::secret_store;
+
+/// Most bytes of a secret, 64 KiB, as of a file that a configuration refers to.
+const MAX_SECRET_BYTES: u64 = vmcp_config::MAX_FILE_BYTES as u64;
+
+/// Store secrets for `${secret:NAME}` in the configuration file
+///
+/// They are in ~/.config/vmcp/secrets.json, which only you can read. A running server takes changes at once.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  vmcp secret set GITHUB_TOKEN               # asks for the value; or reads it from a pipe
+  gh auth token | vmcp secret set GITHUB_TOKEN
+  vmcp secret list")]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Store a secret; the value is asked for, or read from standard input
+    Set {
+        /// Name: letters, digits and `_`
+        name: String,
+    },
+    /// List the names of all secrets
+    List,
+    /// Remove a secret
+    Rm {
+        /// Name of the secret
+        name: String,
+    },
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: Arguments) -> Result<Exit, CommandFailure> {
+    let path = secret_store::path().ok_or_else(|| {
+        CommandFailure::new("there is no home directory to store secrets in").remedy("set HOME")
+    })?;
+    let mut secrets = secret_store::read(&path)
+        .map_err(|reason| CommandFailure::new(format!("{}: {reason}", path.display())))?;
+    match arguments.action {
+        Action::List => {
+            output::result(&secrets.keys().map(String::as_str).collect::<Vec<_>>().join("\n"))?;
+            Ok(if secrets.is_empty() { Exit::NothingFound } else { Exit::Done })
+        }
+        Action::Set { name } => {
+            let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            if !plain || name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+                return Err(CommandFailure::new(format!("`{name}` is not the name of a secret"))
+                    .exit(Exit::Usage)
+                    .remedy("use letters, digits and `_`, such as GITHUB_TOKEN"));
+            }
+            secrets.insert(name.clone(), value(&name)?);
+            write(&path, &secrets)?;
+            notes::note(&format!("stored; refer to it by ${{secret:{name}}}"));
+            Ok(Exit::Done)
+        }
+        Action::Rm { name } => {
+            if secrets.remove(&name).is_none() {
+                return Err(CommandFailure::new(format!("there is no secret `{name}`"))
+                    .exit(Exit::NothingFound)
+                    .remedy("`vmcp secret list` shows the names"));
+            }
+            write(&path, &secrets)?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+/// Reads the value without showing it; line breaks at its end are not part of it.
+fn value(name: &str) -> Result<String, CommandFailure> {
+    let failed = |error: io::Error| CommandFailure::of_pipe("cannot read the secret", &error);
+    let mut value = if io::stdin().is_terminal() {
+        let terminal = Term::stderr();
+        terminal.write_str(&format!("{name}: ")).map_err(failed)?;
+        terminal.read_secure_line().map_err(failed)?
+    } else {
+        let mut text = String::new();
+        io::stdin().lock().take(MAX_SECRET_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+        text
+    };
+    value.truncate(value.trim_end_matches(['\r', '\n']).len());
+    match value.len() as u64 {
+        0 => Err(CommandFailure::new("the secret is empty").exit(Exit::Usage)),
+        length if length > MAX_SECRET_BYTES => {
+            Err(CommandFailure::new("the secret is larger than 64 KiB").exit(Exit::Usage))
+        }
+        _ => Ok(value),
+    }
+}
+
+fn write(path: &PathBuf, secrets: &BTreeMap<String, String>) -> Result<(), CommandFailure> {
+    secret_store::write(path, secrets)
+        .map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))
+}

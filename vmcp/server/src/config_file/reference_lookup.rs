@@ -1,0 +1,129 @@
+//! Values of the references in a configuration file: the environment of the process, `.env` files, and
+//! secrets stored by `vmcp secret`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::secret_store;
+use super::source::FileContent;
+
+/// Name of the file beside `vmcp.yaml` that holds environment variables.
+const ENV_FILE: &str = ".env";
+
+/// Sources of values besides files that references name.
+#[derive(Clone)]
+pub struct ReferenceLookup {
+    /// Returns a variable of the process; it wins over all files.
+    environment: fn(&str) -> Option<String>,
+    /// Files of `--env-file`; the first that sets a variable wins.
+    env_files: Vec<PathBuf>,
+    /// File of stored secrets.
+    secrets: Option<PathBuf>,
+}
+
+impl ReferenceLookup {
+    /// Looks variables up in the process only, and in `.env` beside the configuration file.
+    pub fn new(environment: fn(&str) -> Option<String>) -> ReferenceLookup {
+        ReferenceLookup { environment, env_files: Vec::new(), secrets: None }
+    }
+
+    /// Adds files of variables, such as `--env-file` names.
+    #[must_use]
+    pub fn with_env_files(self, env_files: Vec<PathBuf>) -> ReferenceLookup {
+        ReferenceLookup { env_files, ..self }
+    }
+
+    /// Adds the file of stored secrets.
+    #[must_use]
+    pub fn with_secrets(self, secrets: Option<PathBuf>) -> ReferenceLookup {
+        ReferenceLookup { secrets, ..self }
+    }
+
+    /// Reads the files of variables, and of secrets if `text` refers to one, for the configuration at
+    /// `config`, by `read`.
+    pub(crate) fn values(&self, config: &Path, text: &str, read: impl Fn(&Path) -> FileContent) -> Values {
+        let mut values = Values {
+            environment: self.environment,
+            variables: BTreeMap::new(),
+            secrets: Ok(BTreeMap::new()),
+            unreadable: Vec::new(),
+        };
+        let beside = config.with_file_name(ENV_FILE);
+        for (path, optional) in self.env_files.iter().map(|path| (path, false)).chain([(&beside, true)]) {
+            match read(path).and_then(|text| text.map(|text| variables(&text)).transpose()) {
+                Ok(Some(read)) => {
+                    for (name, value) in read {
+                        values.variables.entry(name).or_insert(value);
+                    }
+                }
+                Ok(None) if optional => {}
+                Ok(None) => values.unreadable.push((path.clone(), "there is no such file".to_owned())),
+                Err(reason) => values.unreadable.push((path.clone(), reason)),
+            }
+        }
+        if let Some(path) = self.secrets.as_ref().filter(|_| text.contains("${secret:")) {
+            let stored = read(path).and_then(|text| secret_store::parse(&text.unwrap_or_default()));
+            values.secrets = stored.map_err(|reason| format!("{}: {reason}", path.display()));
+        }
+        values
+    }
+}
+
+/// Values as they were read.
+pub(crate) struct Values {
+    environment: fn(&str) -> Option<String>,
+    variables: BTreeMap<String, String>,
+    secrets: Result<BTreeMap<String, String>, String>,
+    /// Files of variables that could not be read, with the reason.
+    pub(crate) unreadable: Vec<(PathBuf, String)>,
+}
+
+impl Values {
+    /// Returns a variable: of the process, else of a file.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        (self.environment)(name).or_else(|| self.variables.get(name).cloned())
+    }
+
+    /// Returns a stored secret.
+    pub(crate) fn secret(&self, name: &str) -> Result<Option<String>, String> {
+        self.secrets.as_ref().map(|secrets| secrets.get(name).cloned()).map_err(Clone::clone)
+    }
+}
+
+/// Parses the text of a `.env` file. The error names the line, never its content.
+fn variables(text: &str) -> Result<Vec<(String, String)>, String> {
+    let readable = |(index, entry): (usize, dotenvy::Result<(String, String)>)| {
+        entry.map_err(|_| format!("entry {} is not readable as NAME=value", index + 1))
+    };
+    dotenvy::from_read_iter(text.as_bytes()).enumerate().map(readable).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_wins_over_named_files_and_those_over_the_file_beside() {
+        let lookup = ReferenceLookup::new(|name| (name == "A").then(|| "process".to_owned()))
+            .with_env_files(vec!["/named".into(), "/none".into()]);
+        let read = |path: &Path| match path.to_str() {
+            Some("/named") => Ok(Some("A=named\nB=named\n".to_owned())),
+            Some("/conf/.env") => {
+                Ok(Some("# tokens\nB=beside\nexport C=\"a b\"\nD='p$w#'\n".to_owned()))
+            }
+            _ => Ok(None),
+        };
+        let values = lookup.values(Path::new("/conf/vmcp.yaml"), "", read);
+        for (name, expected) in [("A", "process"), ("B", "named"), ("C", "a b"), ("D", "p$w#")] {
+            assert_eq!(values.variable(name).as_deref(), Some(expected), "{name}");
+        }
+        assert_eq!(values.variable("E"), None);
+        assert_eq!(values.unreadable, [(PathBuf::from("/none"), "there is no such file".to_owned())]);
+    }
+
+    #[test]
+    fn an_unreadable_line_is_counted_and_not_shown() {
+        let reason = variables("A=1\nhunter2 is no entry\n").unwrap_err();
+        assert_eq!(reason, "entry 2 is not readable as NAME=value");
+    }
+}

@@ -1,0 +1,80 @@
+//! Secrets stored by `vmcp secret`: one JSON object in a file that only its owner can read (mode 0600).
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Returns the path of the store: `$XDG_CONFIG_HOME/vmcp/secrets.json`, or `~/.config/vmcp/secrets.json`;
+/// `None` without a home directory.
+pub fn path() -> Option<PathBuf> {
+    let folder = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
+    config.map(|config| config.join("vmcp").join("secrets.json"))
+}
+
+/// Parses the text of the store; an empty text holds no secrets.
+pub(crate) fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
+    if text.trim().is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    // The parser's own words would quote what it found.
+    serde_json::from_str(text).map_err(|_| "not a JSON object of strings".to_owned())
+}
+
+/// Reads the store at `path`; none is an empty one.
+pub fn read(path: &Path) -> Result<BTreeMap<String, String>, String> {
+    let text = super::source::read_file(path)?;
+    parse(&text.unwrap_or_default())
+}
+
+/// Replaces the store at `path` by a rename, so that a reader never sees half of it.
+pub fn write(path: &Path, secrets: &BTreeMap<String, String>) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    write_private(path, &serde_json::to_string_pretty(secrets)?)
+}
+
+/// Replaces a file by one that only its owner can read.
+pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let next = path.with_extension("new");
+    // A file left behind by a killed process may have another mode.
+    let _ = std::fs::remove_file(&next);
+    let mut file = private(OpenOptions::new().write(true).create_new(true)).open(&next)?;
+    file.write_all(text.as_bytes())?;
+    std::fs::rename(&next, path)
+}
+
+/// Lets a new file be read by its owner only.
+pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn the_store_is_readable_by_its_owner_only_and_comes_back() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("vmcp/secrets.json");
+        assert_eq!(read(&path), Ok(BTreeMap::new()));
+        for value in ["one", "two"] {
+            let secrets = BTreeMap::from([("TOKEN".to_owned(), value.to_owned())]);
+            write(&path, &secrets).unwrap();
+            assert_eq!(read(&path), Ok(secrets));
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_damaged_store_is_refused_without_a_word_of_it() {
+        assert_eq!(parse("{\"A\": hunter2}"), Err("not a JSON object of strings".to_owned()));
+    }
+}
