@@ -86,7 +86,9 @@ pub(crate) fn item(parent: &str, index: usize) -> String {
 
 /// Returns true for the path of a backend's setting, but its name.
 pub(crate) fn is_of_backend(path: &str) -> bool {
-    path.strip_prefix("backends[").and_then(|rest| rest.split_once("].")).is_some_and(|(_, key)| key != "name")
+    path.strip_prefix("backends[")
+        .and_then(|rest| rest.split_once("]."))
+        .is_some_and(|(_, key)| key != "name")
 }
 
 /// Yields the path itself, then its parents up to the root (an empty path).

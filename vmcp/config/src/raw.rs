@@ -11,7 +11,7 @@ use crate::sections::aggregation;
 pub use crate::sections::aggregation::{
     RawAggregation, RawAnnotations, RawOverride, RawStrategy, RawStrategyConfig, RawToolRules, RawVisibility,
 };
-use crate::sections::backend::{self, SharedBackendSettings};
+use crate::sections::backend::{self, SharedBackendSettings, Transport};
 pub use crate::sections::backend::{RawBackend, RawCommand, RawTransport};
 use crate::sections::config::Config;
 pub use crate::sections::embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei};
@@ -80,7 +80,13 @@ impl RawConfig {
             per_workload: &timeouts.per_workload,
             max_tool_timeout: proxy.max_tool_timeout,
         };
+        let server = self.server.validate(report);
         let (backends, unavailable) = backend::validate(&self.backends, &shared, report);
+        for (index, backend) in backends.iter().enumerate() {
+            if let Transport::Http { url, .. } = &backend.transport {
+                backend::check_own_address(url, &server, &problems::item("backends", index), report);
+            }
+        }
         Config {
             backends,
             unavailable,
@@ -90,7 +96,7 @@ impl RawConfig {
             telemetry: self.telemetry.validate(report),
             incoming_auth: self.incoming_auth.validate(),
             operational: self.operational.validate(report),
-            server: self.server.validate(report),
+            server,
             effective_yaml,
         }
     }

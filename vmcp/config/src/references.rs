@@ -59,7 +59,11 @@ impl ReferenceError {
     pub(crate) fn is_absent_value(&self) -> bool {
         matches!(
             self,
-            Self::Unset(_) | Self::Missing(_) | Self::NoSecret(_) | Self::Secrets(_) | Self::Unreadable { .. }
+            Self::Unset(_)
+                | Self::Missing(_)
+                | Self::NoSecret(_)
+                | Self::Secrets(_)
+                | Self::Unreadable { .. }
         )
     }
 

@@ -45,6 +45,43 @@ incomingAuth: { type: anonymous }
 "#;
 
 #[test]
+fn the_classics_of_a_first_file_are_warned_of() {
+    for (entry, path, words) in [
+        ("command: [ls, '~/x']", "backends[0].command[1]", "`~` is not your home; write `${HOME}/…`"),
+        ("command: [ls], cwd: '~/x'", "backends[0].cwd", "`~` is not your home"),
+        ("command: [ls, $HOME/x]", "backends[0].command[1]", "`$HOME` stays as it is; write `${HOME}`"),
+        ("command: [ls, '|', head]", "backends[0].command[1]", "`|` is an argument"),
+        ("command: [ls], args: ['/a/*.md']", "backends[0].args[0]", "`*` matches nothing"),
+        ("command: ['npx -y foo']", "backends[0].command[0]", "write them as a list: `[npx, -y, foo]`"),
+        (
+            "url: 'http://a', headers: { A: Bearer ghp_0123456789ab }",
+            "backends[0].headers.A",
+            "a token in clear; store",
+        ),
+        ("command: [ls], env: { A: sk-0123456789ab }", "backends[0].env.A", "a token in clear"),
+    ] {
+        let loaded =
+            vmcp_config::load(&format!("backends: [{{ name: a, {entry} }}]"), "f", &|_| None).unwrap();
+        let warned: Vec<_> = loaded.warnings.iter().map(|warning| warning.render("f")).collect();
+        assert!(
+            warned.len() == 1 && warned[0].contains(path) && warned[0].contains(words),
+            "{entry}: {warned:?}"
+        );
+    }
+    for entry in [
+        "command: [sh, -c, 'ls $HOME | head']",
+        "command: [npx, -y, '@a/b'], env: { A: '${A:-sk-0123456789ab}' }",
+    ] {
+        let loaded =
+            vmcp_config::load(&format!("backends: [{{ name: a, {entry} }}]"), "f", &|_| None).unwrap();
+        assert_eq!(loaded.warnings, [], "{entry}");
+    }
+    let own = "backends: [{ name: a, url: 'http://localhost:8080/mcp' }]";
+    let refused = vmcp_config::load(own, "f", &|_| None).unwrap_err().to_string();
+    assert!(refused.contains("backends[0].url: the address of this server itself"), "{refused}");
+}
+
+#[test]
 fn a_backend_without_its_secret_is_switched_off_and_no_other() {
     let text = "backends:\n- { name: a, command: [a, '${ABSENT}'], env: { T: '${file:/none}' } }\n\
                 - { name: b, url: 'https://${ABSENT}/mcp', timeout: '${ABSENT}' }\n\
@@ -57,8 +94,13 @@ fn a_backend_without_its_secret_is_switched_off_and_no_other() {
     assert_eq!(reasons.keys().map(|name| &**name).collect::<Vec<_>>(), ["a", "b"]);
     assert!(reasons["b"].starts_with("the environment variable `ABSENT` is not set; set it"), "{reasons:?}");
     let warned: Vec<_> = loaded.warnings.iter().map(|warning| warning.path.as_str()).collect();
-    let expected =
-        ["backends[0].command[1]", "backends[0].env.T", "backends[1].url", "backends[1].timeout", "backends[3].env.T"];
+    let expected = [
+        "backends[0].command[1]",
+        "backends[0].env.T",
+        "backends[1].url",
+        "backends[1].timeout",
+        "backends[3].env.T",
+    ];
     assert_eq!(warned, expected);
 }
 

@@ -52,7 +52,7 @@ struct Cli {
 
 const FIRST_STEPS: &str = "\
 First steps:
-  vmcp init                             a commented vmcp.yaml; --from .mcp.json imports yours
+  vmcp init                             a commented vmcp.yaml; --from claude imports yours
   vmcp model pull                       once, to search by meaning; without it, by keywords
   vmcp serve                            http://127.0.0.1:8080/mcp
   vmcp find \"who follows this ticket\"   search the tools of all servers

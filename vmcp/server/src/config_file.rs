@@ -1,5 +1,6 @@
 //! The configuration file on disk: reading it with the files it refers to, and hot reload.
 
+pub mod env_file;
 pub mod reference_lookup;
 pub mod secret_store;
 pub mod source;

@@ -38,7 +38,7 @@ fn every_metric_is_in_operations() {
 fn every_argument_of_our_tools_is_in_the_guide() {
     let guide = page("user/guide.md");
     let config = vmcp_config::load("", "vmcp.yaml", &|_| None).unwrap().config;
-    for definition in definitions(NameStyle::Dotted, &config) {
+    for definition in definitions(NameStyle::Underscore, &config) {
         assert!(guide.contains(&definition.name), "{}", definition.name);
         let value: Value = serde_json::from_str(definition.raw.get()).unwrap();
         for argument in value["inputSchema"]["properties"].as_object().unwrap().keys() {

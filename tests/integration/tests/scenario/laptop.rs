@@ -134,3 +134,28 @@ async fn commands_find_the_server_of_their_file_wherever_it_listens() {
     assert_eq!(files(&states), 0, "the state file goes with its server");
     assert_eq!(backend(&laptop, &[], "echo").await.expect("the backend").0, "failed", "no server, no token");
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_clients_servers_are_imported_without_their_passwords() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let laptop = Laptop::new(&json!({}));
+    std::fs::remove_file(laptop.path("vmcp.yaml")).expect("removing");
+    let local =
+        json!({"mcpServers": {"db": {"command": "true", "env": {"URI": "postgresql://bob:hunter2@db/x"}}}});
+    let vmcp = json!({"vmcp": {"command": "vmcp", "args": ["serve", "--stdio"]}});
+    laptop.write(".claude.json", &json!({"mcpServers": vmcp, "projects": {"/work": local}}).to_string());
+    let imported = laptop.run(&["init", "--from", "claude"]).await;
+    assert_eq!(imported.code, Some(0), "{}", imported.stderr);
+    assert!(!imported.stderr.contains("hunter2"), "{}", imported.stderr);
+    let read = |name: &str| std::fs::read_to_string(laptop.path(name)).expect("the file");
+    let yaml = read("vmcp.yaml");
+    assert!(yaml.contains("${URI_PASSWORD}") && yaml.contains("leads to vmcp itself"), "{yaml}");
+    assert!(!yaml.contains("hunter2") && read(".env").contains("URI_PASSWORD=hunter2"), "{yaml}");
+    for name in ["vmcp.yaml", ".env"] {
+        let mode = laptop.path(name).metadata().expect("the file").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{name}");
+    }
+    let valid = laptop.run(&["validate"]).await;
+    assert!(valid.stdout.contains("1 backend, 0 warnings"), "{}{}", valid.stdout, valid.stderr);
+}

@@ -1,29 +1,16 @@
 //! Detection of secrets in an imported file, by the name of the setting or the look of the value, and the
 //! environment variables that replace them.
 
-use std::collections::BTreeMap;
+mod signs;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use url::Url;
 
+pub(crate) use self::signs::has_token_prefix;
 use crate::references::is_name;
 use crate::values::secret::Secret;
 
-/// Words in the name of a setting whose value is a secret.
-const SECRET_WORDS: [&str; 10] = [
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "apikey",
-    "credential",
-    "auth",
-    "cookie",
-    "privatekey",
-    "accesskey",
-];
-/// Prefixes of well-known tokens.
-const SECRET_PREFIXES: [&str; 10] =
-    ["sk-", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "eyJ"];
 /// Schemes of the `Authorization` header, which stay in the text.
 const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
 
@@ -31,6 +18,10 @@ const SCHEMES: [&str; 3] = ["Bearer ", "Basic ", "Token "];
 #[derive(Default)]
 pub(super) struct Secrets {
     pub variables: BTreeMap<String, Secret>,
+    /// Variables for values that the other client asks its user for.
+    pub asked: BTreeSet<String>,
+    /// Variables that the server at hand sets in its `env`, which it expands in its arguments itself.
+    pub own: BTreeSet<String>,
 }
 
 impl Secrets {
@@ -44,23 +35,35 @@ impl Secrets {
         value: &str,
         notes: &mut Vec<String>,
     ) -> String {
-        let translated = translate(value, notes);
+        let translated = self.translate(value, notes);
         if translated.referred {
             return translated.text;
+        }
+        if let Some((before, password, after)) = signs::password_of_url(value) {
+            let variable = self.variable(backend, &format!("{wanted}_PASSWORD"), password);
+            notes.push(format!(
+                "{}: the password is expected in the environment variable {variable}",
+                shown(key)
+            ));
+            return format!("{}${{{variable}}}{}", plain(before), plain(after));
         }
         let (scheme, secret) = SCHEMES
             .iter()
             .find_map(|scheme| value.strip_prefix(scheme).map(|secret| (*scheme, secret)))
             .unwrap_or(("", value));
-        if secret.is_empty() || !(is_secret_name(key) || looks_secret(secret)) {
+        let is_secret = signs::is_secret_name(key) || signs::looks_secret(secret);
+        if secret.is_empty() || !(is_secret || !scheme.is_empty()) {
             return translated.text;
         }
-        let variable = self.variable(backend, wanted, secret);
-        notes.push(format!("{key}: the secret is expected in the environment variable {variable}"));
+        // The scheme stays in the file, so that the variable is the token and not the header.
+        let wanted = if scheme.is_empty() { wanted.to_owned() } else { token_name(wanted) };
+        let variable = self.variable(backend, &wanted, secret);
+        notes.push(format!("{}: the secret is expected in the environment variable {variable}", shown(key)));
         format!("{scheme}${{{variable}}}")
     }
 
-    /// Returns the arguments with the values of `--token x` and `--token=x` replaced if they are secrets.
+    /// Returns the arguments with secrets replaced: `--token x`, `--token=x`, `-e TOKEN=x`, `TOKEN=x`,
+    /// `--header "Authorization: Bearer x"`.
     pub(crate) fn arguments(
         &mut self,
         backend: &str,
@@ -70,23 +73,43 @@ impl Secrets {
         let mut flag = "";
         let mut replaced = Vec::with_capacity(args.len());
         for arg in args {
-            replaced.push(match arg.split_once('=') {
-                Some((name, value)) if name.starts_with('-') => {
-                    format!("{}={}", plain(name), self.argument(backend, name, value, notes))
-                }
-                _ => self.argument(backend, flag, arg, notes),
-            });
+            replaced.push(self.argument(backend, flag, arg, notes));
             flag = if arg.starts_with('-') && !arg.contains('=') { arg } else { "" };
         }
         replaced
     }
 
-    fn argument(&mut self, backend: &str, flag: &str, value: &str, notes: &mut Vec<String>) -> String {
-        let flag = flag.trim_start_matches('-');
-        let wanted = format!("{backend}_{}", if flag.is_empty() { "secret" } else { flag });
+    fn argument(&mut self, backend: &str, flag: &str, arg: &str, notes: &mut Vec<String>) -> String {
+        let bare = flag.trim_start_matches('-');
+        if let Some((name, value)) = arg.split_once(':').filter(|_| matches!(bare, "header" | "H")) {
+            let name = name.trim();
+            let blank = if value.starts_with(' ') { " " } else { "" };
+            let value = self.value(backend, &wanted(backend, name), name, value.trim_start(), notes);
+            return format!("{}:{blank}{value}", plain(name));
+        }
+        if let Some((name, value)) = arg.split_once('=').filter(|(name, _)| signs::is_option(name)) {
+            let bare = name.trim_start_matches('-');
+            // `--env=TOKEN=x`
+            let (name, value) = match value.split_once('=').filter(|_| matches!(bare, "e" | "env")) {
+                Some((variable, value)) => (format!("{name}={variable}"), value),
+                None => (name.to_owned(), value),
+            };
+            let key = name.rsplit('=').next().unwrap_or(&name).trim_start_matches('-').to_owned();
+            return format!(
+                "{}={}",
+                self.plain(&name),
+                self.value(backend, &wanted(backend, &key), &key, value, notes)
+            );
+        }
         // A flag after a flag is not its value.
-        let key = if value.starts_with('-') { "" } else { flag };
-        self.value(backend, &wanted, key, value, notes)
+        let key = if arg.starts_with('-') { "" } else { bare };
+        let name = if key.is_empty() { "secret" } else { key };
+        self.value(backend, &wanted(backend, name), key, arg, notes)
+    }
+
+    /// Returns a text that is no secret, with the other client's references translated.
+    fn plain(&mut self, text: &str) -> String {
+        self.translate(text, &mut Vec::new()).text
     }
 
     /// Returns the URL with secret query parameters replaced and credentials removed.
@@ -100,18 +123,18 @@ impl Secrets {
             notes.push("credentials removed from the URL: set the header `Authorization` instead".to_owned());
             text = url.to_string();
         }
-        let Some((address, query)) = text.split_once('?') else { return translate(&text, notes).text };
+        let Some((address, query)) = text.split_once('?') else { return self.translate(&text, notes).text };
         let parameters: Vec<String> = query
             .split('&')
             .map(|parameter| match parameter.split_once('=') {
                 Some((name, value)) => {
-                    let wanted = format!("{backend}_{name}");
+                    let wanted = wanted(backend, name);
                     format!("{}={}", plain(name), self.value(backend, &wanted, name, value, notes))
                 }
                 None => plain(parameter),
             })
             .collect();
-        format!("{}?{}", translate(address, notes).text, parameters.join("&"))
+        format!("{}?{}", self.translate(address, notes).text, parameters.join("&"))
     }
 
     /// Returns a variable for `secret` named like `wanted`; with the backend's name, or a number, if that is
@@ -128,40 +151,50 @@ impl Secrets {
     }
 }
 
+impl Secrets {
+    /// `${env:X}` and `${input:x}` → `${X}`; `${X}` and `${X:-y}` stay, unless the server sets X itself; any
+    /// other `${…}` and `$$` are kept as they are read.
+    fn translate(&mut self, theirs: &str, notes: &mut Vec<String>) -> Translated {
+        let mut text = String::with_capacity(theirs.len());
+        let mut referred = false;
+        let mut rest = theirs;
+        while let Some((before, after)) = rest.split_once('$') {
+            text.push_str(before);
+            rest = after;
+            let reference = after.strip_prefix('{').and_then(|inner| inner.split_once('}'));
+            let variable = reference.and_then(|(inner, _)| variable_of(inner));
+            match (reference, variable) {
+                (Some((inner, _)), Some(_)) if self.own.contains(inner) => {
+                    text.push_str("$$");
+                    referred = true;
+                }
+                (Some((inner, after)), Some(variable)) => {
+                    text.extend(["${", &variable, "}"]);
+                    if inner.starts_with("input:") {
+                        self.asked.insert(variable);
+                    }
+                    referred = true;
+                    rest = after;
+                }
+                (Some((inner, _)), None) => {
+                    notes
+                        .push(format!("`${{{inner}}}` means something to the other client only: replace it"));
+                    text.push_str("$$");
+                }
+                (None, _) if after.starts_with(['$', '{']) => text.push_str("$$"),
+                (None, _) => text.push('$'),
+            }
+        }
+        text.push_str(rest);
+        Translated { text, referred }
+    }
+}
+
 /// Text in the syntax of vmcp, made from text of the other client.
 struct Translated {
     text: String,
     /// True if it refers to a variable already, so that it is no secret itself.
     referred: bool,
-}
-
-/// `${env:X}` and `${input:x}` → `${X}`; `${X}` and `${X:-y}` stay; any other `${…}` and `$$` are kept as
-/// they are read.
-fn translate(theirs: &str, notes: &mut Vec<String>) -> Translated {
-    let mut text = String::with_capacity(theirs.len());
-    let mut referred = false;
-    let mut rest = theirs;
-    while let Some((before, after)) = rest.split_once('$') {
-        text.push_str(before);
-        rest = after;
-        let reference = after.strip_prefix('{').and_then(|inner| inner.split_once('}'));
-        let variable = reference.and_then(|(inner, _)| variable_of(inner));
-        match (reference, variable) {
-            (Some((_, after)), Some(variable)) => {
-                text.extend(["${", &variable, "}"]);
-                referred = true;
-                rest = after;
-            }
-            (Some((inner, _)), None) => {
-                notes.push(format!("`${{{inner}}}` means something to the other client only: replace it"));
-                text.push_str("$$");
-            }
-            (None, _) if after.starts_with(['$', '{']) => text.push_str("$$"),
-            (None, _) => text.push('$'),
-        }
-    }
-    text.push_str(rest);
-    Translated { text, referred }
 }
 
 /// Returns the content of the braces of a vmcp reference to the variable that the other client's reference
@@ -180,24 +213,25 @@ fn variable_of(inner: &str) -> Option<String> {
 
 /// Returns a text that is no secret, with the other client's references translated.
 pub(super) fn plain(text: &str) -> String {
-    translate(text, &mut Vec::new()).text
+    Secrets::default().plain(text)
 }
 
-fn is_secret_name(key: &str) -> bool {
-    let lower = key.to_ascii_lowercase();
-    let joined = lower.replace(['-', '_', '.'], "");
-    SECRET_WORDS.iter().any(|word| joined.contains(word))
-        || lower.split(['-', '_', '.']).any(|word| matches!(word, "key" | "pat" | "pass" | "pwd"))
+/// Returns the name of a variable for the setting `key`, with the backend's name unless the key begins with
+/// it.
+pub(super) fn wanted(backend: &str, key: &str) -> String {
+    let (backend, key) = (upper_snake(backend), upper_snake(key));
+    if key.starts_with(&backend) { key } else { format!("{backend}_{key}") }
 }
 
-/// Returns true for a known prefix, or for 24 and more letters and digits in one piece, with at least four
-/// digits and a letter.
-fn looks_secret(value: &str) -> bool {
-    SECRET_PREFIXES.iter().any(|prefix| value.starts_with(prefix) && value.len() >= 12)
-        || (value.len() >= 24
-            && value.chars().all(|c| c.is_ascii_alphanumeric() || "_-+=".contains(c))
-            && value.chars().filter(char::is_ascii_digit).count() >= 4
-            && value.chars().any(|c| c.is_ascii_alphabetic()))
+/// Returns the name for the token of an `Authorization` header.
+fn token_name(wanted: &str) -> String {
+    let upper = upper_snake(wanted);
+    format!("{}_TOKEN", upper.strip_suffix("_AUTHORIZATION").unwrap_or(&upper))
+}
+
+/// Returns a setting's name for a note.
+fn shown(key: &str) -> &str {
+    if key.is_empty() { "argument" } else { key }
 }
 
 fn upper_snake(name: &str) -> String {

@@ -1,6 +1,7 @@
 //! `backends`: the MCP servers behind this one, and the transport to each: a child process, streamable HTTP
 //! or SSE.
 
+mod common_mistakes;
 mod validation;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::Url;
 
+pub(crate) use self::common_mistakes::check_own_address;
 pub(crate) use self::validation::{SharedBackendSettings, validate};
 use crate::sections::proxy::TIMEOUT;
 use crate::values::duration::{self, RawDuration};

@@ -74,9 +74,7 @@ impl Connection {
             let admin = admin_url.clone().map(|url| AdminPort { url, token: admin_token.clone() });
             return Ok(Connection::Server { mcp: url.clone(), admin });
         }
-        if !local
-            && let Some(running) = global.config_path().ok().and_then(|path| RunningServer::of(&path))
-        {
+        if !local && let Some(running) = global.config_path().ok().and_then(|path| RunningServer::of(&path)) {
             // The running server knows its backends' values; this command needs none of them.
             let of_file = || Some(global.load().ok()?.config.server.admin_tokens.first()?.clone());
             let token = admin_token.clone().or_else(of_file);

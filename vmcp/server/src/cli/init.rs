@@ -1,27 +1,33 @@
 //! `vmcp init`: writes a commented configuration file.
 
+mod known_clients;
+
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use vmcp_config::import;
+use vmcp_config::import::{self, Imported};
 
 use super::console::failure::{CommandFailure, Exit};
 use super::console::{notes, output};
 use super::options::{DEFAULT_FILE_NAME, GlobalOptions};
+use crate::config_file::env_file;
+use crate::config_file::secret_store::private;
 
 /// Write a commented configuration file
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   vmcp init
-  vmcp init --from .mcp.json                 # Claude, Cursor, Windsurf and VS Code have one
+  vmcp init --from claude                    # or cursor, vscode, codex, gemini, zed, opencode, goose, …
+  vmcp init --from .mcp.json
   vmcp init --from ~/.cursor/mcp.json -      # to standard output")]
 pub(super) struct Arguments {
-    /// Import the servers of another client's file; secrets in it become references to environment variables
-    #[arg(long, value_name = "FILE")]
-    from: Option<PathBuf>,
+    /// Import the servers of another client, by its name or by a file of it; secrets become references to
+    /// variables, which are written to `.env` beside the new file
+    #[arg(long, value_name = "CLIENT|FILE")]
+    from: Option<String>,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
@@ -32,45 +38,77 @@ pub(super) struct Arguments {
 /// Runs the command.
 pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     let Arguments { from, force, file } = arguments;
-    let yaml = match from {
-        None => vmcp_config::STARTER.to_owned(),
-        Some(path) => imported(&path)?,
-    };
+    let imported = from.as_deref().map(imported).transpose()?;
+    let yaml = imported.as_ref().map_or(vmcp_config::STARTER, |imported| &imported.yaml);
     let path = file.or_else(|| global.config.clone()).unwrap_or_else(|| PathBuf::from(DEFAULT_FILE_NAME));
     if path == Path::new("-") {
-        output::result(&yaml)?;
+        output::result(yaml)?;
         return Ok(Exit::Done);
     }
-    write(&path, &yaml, force)?;
+    write(&path, yaml, force)?;
+    if let Some(imported) = &imported {
+        keep_secrets(&path, imported)?;
+    }
     notes::note(&format!("wrote {}; edit it, then `vmcp validate` and `vmcp serve`", path.display()));
     Ok(Exit::Done)
 }
 
-fn imported(path: &Path) -> Result<String, CommandFailure> {
-    let of_file = |reason: String| CommandFailure::new(format!("{}: {reason}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| of_file(error.to_string()))?;
+fn imported(from: &str) -> Result<Imported, CommandFailure> {
+    let paths = known_clients::files(from)?;
+    let mut files = Vec::new();
+    for path in &paths {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))?;
+        files.push((path.display().to_string(), text));
+    }
+    let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let names = || files.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let imported =
-        import::import(&text, &path.display().to_string()).map_err(|error| of_file(error.to_string()))?;
-    let import::Imported { yaml, backends, notes, variables } = imported;
-    notes::note(&format!("imported {} servers: {}", backends.len(), backends.join(", ")));
+        import::import_files(&files).map_err(|error| CommandFailure::new(format!("{}: {error}", names())))?;
+    let Imported { backends, notes, asked, .. } = &imported;
+    notes::note(&format!("imported {} servers of {}: {}", backends.len(), names(), backends.join(", ")));
     for note in notes {
         notes::note(&format!("note: {note}"));
     }
-    if !variables.is_empty() {
-        // Only the names are printed: secrets do not belong on a terminal.
-        let names: Vec<_> = variables.keys().map(String::as_str).collect();
+    if !asked.is_empty() {
+        let asked: Vec<_> = asked.iter().map(String::as_str).collect();
         notes::note(&format!(
-            "secrets were left out; before `vmcp serve`, set {} as {} has them",
-            names.join(", "),
-            path.display()
+            "the other client asks for {}: set them, or write them to .env",
+            asked.join(", ")
         ));
     }
-    Ok(yaml)
+    Ok(imported)
+}
+
+/// Writes the secrets of the imported file to `.env` beside `path`, readable by its owner only.
+fn keep_secrets(path: &Path, imported: &Imported) -> Result<(), CommandFailure> {
+    if imported.variables.is_empty() {
+        return Ok(());
+    }
+    let env_file = path.with_file_name(env_file::NAME);
+    let differ = env_file::add(&env_file, &imported.variables)
+        .map_err(|error| CommandFailure::new(format!("{}: {error}", env_file.display())))?;
+    // Only names are printed: secrets do not belong on a terminal.
+    let names: Vec<_> = imported.variables.keys().map(String::as_str).collect();
+    notes::note(&format!(
+        "{} secrets are in {}, which only you can read (keep it out of version control): {}",
+        names.len(),
+        env_file.display(),
+        names.join(", ")
+    ));
+    if !differ.is_empty() {
+        notes::note(&format!(
+            "note: {} had other values there already, which stay; check them",
+            differ.join(", ")
+        ));
+    }
+    Ok(())
 }
 
 fn write(path: &Path, text: &str, force: bool) -> Result<(), CommandFailure> {
     let mut options = OpenOptions::new();
-    options.write(true).truncate(true);
+    // Readable by its owner only: people write tokens into it in spite of all advice.
+    private(options.write(true).truncate(true));
     // One system call creates the file or fails, so that a file that appears in between is not overwritten.
     let opened = if force { options.create(true).open(path) } else { options.create_new(true).open(path) };
     let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));

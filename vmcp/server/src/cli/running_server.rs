@@ -85,11 +85,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("vmcp.yaml");
         std::fs::write(&config, "backends: []").unwrap();
-        let server = |pid| RunningServer {
-            pid,
-            mcp: ([127, 0, 0, 1], 1).into(),
-            admin: ([127, 0, 0, 1], 2).into(),
-        };
+        let server =
+            |pid| RunningServer { pid, mcp: ([127, 0, 0, 1], 1).into(), admin: ([127, 0, 0, 1], 2).into() };
         let found = || RunningServer::read(&state_path(dir.path(), &config)?);
         let first = StateFile::write_below(dir.path(), &config, &server(1));
         assert_eq!(found(), Some(server(1)));

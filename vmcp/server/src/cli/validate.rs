@@ -42,11 +42,20 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         };
         let mut text = [lines("", &problems), lines("warning: ", &warnings)].concat();
         text.push(match problems.len() {
-            0 => format!("{source} is valid: {backends} backends, {} warnings", warnings.len()),
+            0 => format!(
+                "{source} is valid: {}, {}",
+                counted(backends, "backend"),
+                counted(warnings.len(), "warning")
+            ),
             1 => format!("{source} has one mistake"),
             count => format!("{source} has {count} mistakes"),
         });
         text.join("\n")
     })?;
     Ok(if valid { Exit::Done } else { Exit::Failed })
+}
+
+/// Returns a number with its noun, in the plural unless it is one.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

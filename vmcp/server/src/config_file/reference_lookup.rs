@@ -4,11 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::env_file;
 use super::secret_store;
 use super::source::FileContent;
-
-/// Name of the file beside `vmcp.yaml` that holds environment variables.
-const ENV_FILE: &str = ".env";
 
 /// Sources of values besides files that references name.
 #[derive(Clone)]
@@ -48,9 +46,9 @@ impl ReferenceLookup {
             secrets: Ok(BTreeMap::new()),
             unreadable: Vec::new(),
         };
-        let beside = config.with_file_name(ENV_FILE);
+        let beside = config.with_file_name(env_file::NAME);
         for (path, optional) in self.env_files.iter().map(|path| (path, false)).chain([(&beside, true)]) {
-            match read(path).and_then(|text| text.map(|text| variables(&text)).transpose()) {
+            match read(path).and_then(|text| text.map(|text| env_file::parse(&text)).transpose()) {
                 Ok(Some(read)) => {
                     for (name, value) in read {
                         values.variables.entry(name).or_insert(value);
@@ -90,14 +88,6 @@ impl Values {
     }
 }
 
-/// Parses the text of a `.env` file. The error names the line, never its content.
-fn variables(text: &str) -> Result<Vec<(String, String)>, String> {
-    let readable = |(index, entry): (usize, dotenvy::Result<(String, String)>)| {
-        entry.map_err(|_| format!("entry {} is not readable as NAME=value", index + 1))
-    };
-    dotenvy::from_read_iter(text.as_bytes()).enumerate().map(readable).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,9 +98,7 @@ mod tests {
             .with_env_files(vec!["/named".into(), "/none".into()]);
         let read = |path: &Path| match path.to_str() {
             Some("/named") => Ok(Some("A=named\nB=named\n".to_owned())),
-            Some("/conf/.env") => {
-                Ok(Some("# tokens\nB=beside\nexport C=\"a b\"\nD='p$w#'\n".to_owned()))
-            }
+            Some("/conf/.env") => Ok(Some("# tokens\nB=beside\nexport C=\"a b\"\nD='p$w#'\n".to_owned())),
             _ => Ok(None),
         };
         let values = lookup.values(Path::new("/conf/vmcp.yaml"), "", read);
@@ -119,11 +107,5 @@ mod tests {
         }
         assert_eq!(values.variable("E"), None);
         assert_eq!(values.unreadable, [(PathBuf::from("/none"), "there is no such file".to_owned())]);
-    }
-
-    #[test]
-    fn an_unreadable_line_is_counted_and_not_shown() {
-        let reason = variables("A=1\nhunter2 is no entry\n").unwrap_err();
-        assert_eq!(reason, "entry 2 is not readable as NAME=value");
     }
 }

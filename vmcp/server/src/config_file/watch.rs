@@ -304,7 +304,8 @@ mod tests {
         symlink("..data/vmcp.yaml", at("vmcp.yaml")).unwrap();
         let engine = engine(KEYWORDS).await;
         let (source, _) = load(&at("vmcp.yaml"), &ReferenceLookup::new(|_| None)).unwrap();
-        let _watch = ConfigWatch::start(at("vmcp.yaml"), source, ReferenceLookup::new(|_| None), engine.clone());
+        let _watch =
+            ConfigWatch::start(at("vmcp.yaml"), source, ReferenceLookup::new(|_| None), engine.clone());
         version("..2", "two");
         eventually("the second version is in force", || names(&engine) == ["two"]).await;
     }

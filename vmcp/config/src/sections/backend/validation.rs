@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use url::Url;
 
+use super::common_mistakes;
 use super::{
     Backend, MAX_BACKENDS, RESERVED_NAMES, RawBackend, RawCommand, RawTransport, Transport, normalize_name,
 };
@@ -46,6 +47,7 @@ pub(crate) fn validate(
         let path = problems::item("backends", index);
         let name = validate_name(backend.name.as_deref(), &path, report);
         let transport = validate_transport(backend, &path, report);
+        common_mistakes::check(backend, &path, report);
         let connection_timeout = backend
             .connection_timeout
             .as_ref()
