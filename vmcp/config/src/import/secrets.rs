@@ -51,8 +51,8 @@ impl Secrets {
             .iter()
             .find_map(|scheme| value.strip_prefix(scheme).map(|secret| (*scheme, secret)))
             .unwrap_or(("", value));
-        let is_secret = signs::is_secret_name(key) || signs::looks_secret(secret);
-        if secret.is_empty() || !(is_secret || !scheme.is_empty()) {
+        let is_secret = !scheme.is_empty() || signs::is_secret_name(key) || signs::looks_secret(secret);
+        if secret.is_empty() || !is_secret {
             return translated.text;
         }
         // The scheme stays in the file, so that the variable is the token and not the header.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Read as _};
-use std::path::PathBuf;
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 use console::Term;
@@ -102,7 +102,7 @@ fn value(name: &str) -> Result<String, CommandFailure> {
     }
 }
 
-fn write(path: &PathBuf, secrets: &BTreeMap<String, String>) -> Result<(), CommandFailure> {
+fn write(path: &Path, secrets: &BTreeMap<String, String>) -> Result<(), CommandFailure> {
     secret_store::write(path, secrets)
         .map_err(|error| CommandFailure::new(format!("{}: {error}", path.display())))
 }
