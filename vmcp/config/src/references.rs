@@ -1,5 +1,5 @@
-//! References in strings: `${NAME}`, `${file:/path}`, `${secret:NAME}`, each with an optional `:-default`, and
-//! `$$` for a dollar sign.
+//! References in strings: `${NAME}`, `${file:/path}`, `${secret:NAME}`, each with an optional `:-default`,
+//! and `$$` for a dollar sign.
 
 /// Returns the value of an environment variable, or `None` if it is not set.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `serve`, `bridge` | servers, which run until a signal |
 //! | `tools`, `find`, `call`, `backends`, `doctor` | commands that ask a server through `connection` |
-//! | `validate`, `init`, `secret`, `schema`, `model`, `eval`, `completions` | commands that work by themselves |
+//! | `validate`, `init`, `secret`, `schema`, `model`, `eval`, `completions` | commands that work alone |
 //! | `connection` | a running server, or an engine in this process |
 //! | `console` | results on standard output, notes on standard error, exit codes |
 //! | `process` | runtime, signals, the reaper for PID 1 |

@@ -39,8 +39,8 @@ pub(super) struct StateFile {
 }
 
 impl StateFile {
-    /// Writes the state file for `config`. Without a writable cache folder there is none, and commands look at
-    /// the configured addresses.
+    /// Writes the state file for `config`. Without a writable cache folder there is none, and commands look
+    /// at the configured addresses.
     pub(super) fn write(config: &Path, server: &RunningServer) -> Option<StateFile> {
         StateFile::write_below(&folders::cache_dir(), config, server)
     }

@@ -159,8 +159,8 @@ impl ConfigFollower {
         }
     }
 
-    /// Returns the mistake of an empty file: a save or a copy under way, or a full disk. Applied, it would stop
-    /// every backend.
+    /// Returns the mistake of an empty file: a save or a copy under way, or a full disk. Applied, it would
+    /// stop every backend.
     fn empty(&self) -> Problems {
         let remedy = "remove a backend by its entry; `backends: []` removes all";
         let list = vec![Problem::new("", "the file is empty", remedy)];
@@ -218,8 +218,8 @@ impl ConfigFollower {
     }
 }
 
-/// Gives each backend that lost a value it refers to, such as a removed secret, its settings `before`; returns
-/// the names.
+/// Gives each backend that lost a value it refers to, such as a removed secret, its settings `before`;
+/// returns the names.
 fn keep_working(config: &mut Config, before: &Config) -> Vec<Arc<str>> {
     let mut kept = Vec::new();
     for spec in &mut config.backends {

@@ -14,8 +14,8 @@ const SECRET_WORDS: [&str; 11] = [
     "accesskey",
     "passphrase",
 ];
-/// Prefixes of well-known tokens: OpenAI and Anthropic, GitHub, GitLab, Slack, AWS, JWT, Hugging Face, Google,
-/// Firecrawl, Notion, Figma, Stripe, npm, Linear, Tavily, Perplexity, Groq, Replicate, Atlassian, SendGrid,
+/// Prefixes of well-known tokens: OpenAI and Anthropic, GitHub, GitLab, Slack, AWS, JWT, Hugging Face,
+/// Google, Firecrawl, Notion, Figma, Stripe, npm, Linear, Tavily, Perplexity, Groq, Replicate, Atlassian, SendGrid,
 /// Shopify, Docker, Supabase.
 const SECRET_PREFIXES: [&str; 43] = [
     "sk-",
@@ -104,7 +104,7 @@ pub(crate) fn password_of_url(value: &str) -> Option<(&str, &str, &str)> {
     if scheme.is_empty() || !scheme.chars().all(plain) {
         return None;
     }
-    // A password may hold `/`; only in a URL of the web is an `@` beyond the first `/` part of the path.
+    // A password may hold `/`; only in a web URL is an `@` beyond the first `/` part of the path.
     let end = if scheme.starts_with("http") { rest.find(['/', '?', '#']) } else { rest.find('?') };
     let authority = rest.get(..end.unwrap_or(rest.len()))?;
     let (user_info, _) = authority.rsplit_once('@')?;

@@ -63,7 +63,7 @@ pub(crate) fn validate(
             );
         }
         let absent = report.absent_below(&path);
-        // A URL of which a part has no value is none; the backend is listed all the same, and never connected.
+        // A URL of which a part has no value is none; the backend is listed, and never connected.
         let Some(transport) = transport.or_else(|| absent.and_then(|_| no_address())) else { continue };
         if let Some(problem) = absent.filter(|_| backend.enabled) {
             unavailable.insert(name.into(), format!("{}; {}", problem.message, problem.remedy));
