@@ -15,8 +15,8 @@ const SECRET_WORDS: [&str; 11] = [
     "passphrase",
 ];
 /// Prefixes of well-known tokens: OpenAI and Anthropic, GitHub, GitLab, Slack, AWS, JWT, Hugging Face,
-/// Google, Firecrawl, Notion, Figma, Stripe, npm, Linear, Tavily, Perplexity, Groq, Replicate, Atlassian, SendGrid,
-/// Shopify, Docker, Supabase.
+/// Google, Firecrawl, Notion, Figma, Stripe, npm, Linear, Tavily, Perplexity, Groq, Replicate, Atlassian,
+/// SendGrid, Shopify, Docker, Supabase.
 const SECRET_PREFIXES: [&str; 43] = [
     "sk-",
     "ghp_",
@@ -75,8 +75,8 @@ pub(crate) fn is_secret_name(key: &str) -> bool {
         || lower.split(['-', '_', '.']).any(|word| matches!(word, "key" | "pat" | "pass" | "pwd"))
 }
 
-/// Returns true for a known prefix, for 24 and more letters and digits in one piece, with at least four digits
-/// and a letter, and for a connection string with a password (`Server=x;Password=y`).
+/// Returns true for a known prefix, for 24 and more letters and digits in one piece, with at least four
+/// digits and a letter, and for a connection string with a password (`Server=x;Password=y`).
 pub(crate) fn looks_secret(value: &str) -> bool {
     has_token_prefix(value)
         || (value.len() >= MIN_RANDOM_CHARACTERS
