@@ -2,7 +2,7 @@
 //! are ever logged. The log format adds the trace id.
 //!
 //! Levels keep the volume sane: denied calls are warnings, calls through own tools are info, as they are few;
-//! direct calls are debug, as there may be thousands a second. `operational.logLevel: info,vmcp::audit=debug`
+//! direct calls are debug, as there may be thousands a second. `--log-level info,vmcp::audit=debug`
 //! shows them all.
 
 use super::observers::CallObserver;
