@@ -1,8 +1,7 @@
 //! The testbed: a backend, and the targets in front of it.
 
 pub(crate) mod backend_counters;
-pub(crate) mod built_binaries;
-pub(crate) mod instruction_count;
+mod built_binaries;
 pub(crate) mod process_usage;
 pub(crate) mod search_testbed;
 pub(crate) mod sqlite_peer;
@@ -21,7 +20,7 @@ use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
 use self::backend_counters::BackendCounters;
-use self::target::{AXUM_PROXY, BARE_PROXY, DIRECT, PER_CORE_PROXY, Target};
+use self::target::{BARE_PROXY, DIRECT, Target};
 use self::vmcp_process::VmcpProcess;
 use crate::client::http_connection::HttpConnection;
 use crate::client::replay_client::{Endpoint, ReplayClient};
@@ -30,7 +29,7 @@ use crate::progress::progress;
 use crate::report::Report;
 use crate::roles::Role;
 use crate::roles::role_process::RoleProcess;
-use crate::roles::served_content::{RESULTS, SLOW_RESULT, ServedResult, TOOL_COUNT, TOOLS_PER_PAGE};
+use crate::roles::served_content::{RESULTS, TOOLS_PER_PAGE};
 
 /// Time that a gateway has to list the backend's tools.
 const GATEWAY_START_TIMEOUT: Duration = Duration::from_mins(2);
@@ -63,26 +62,19 @@ impl Testbed {
         })
     }
 
-    /// Testbed for calls: a backend of both eras, and one of 2025-11-25 only that only vmcp fronts; both
-    /// answer as JSON and as event streams.
+    /// Testbed for calls: a backend of both eras, and one of 2025-11-25 only that only vmcp fronts.
     pub(crate) async fn for_calls(report: &mut Report, options: &Options) -> Result<Testbed> {
         let mut testbed = Testbed::new(options.backend_listen).await?;
-        testbed.add_bare(&["/dual/mcp", "/dual-sse/mcp"], options).await?;
+        testbed.add_bare("/dual/mcp", options).await?;
         if options.wants_target("vmcp") {
-            let servers = ["dual", "legacy", "dual-sse", "legacy-sse"];
-            let backends: Vec<Value> = servers.iter().map(|server| testbed.entry(server)).collect();
+            let backends = json!([testbed.entry("dual"), testbed.entry("legacy")]);
             testbed.start_vmcp(
                 json!({"backends": backends, "optimizer": {"embeddings": {"provider": "none"}}}),
             )?;
-            testbed.vmcp()?.complete_list(servers.len() * TOOL_COUNT).await?;
+            testbed.vmcp()?.complete_list(2 * RESULTS.len()).await?;
             progress(&format!("calls: vmcp is process {}", testbed.vmcp()?.pid()?));
-            for server in servers {
-                if server.starts_with("dual") {
-                    testbed.add_vmcp("vmcp", Era::Modern, server)?;
-                } else {
-                    testbed.add_vmcp("vmcp, backend of 2025-11-25", Era::Legacy, server)?;
-                }
-            }
+            testbed.add_vmcp("vmcp", Era::Modern, "dual_")?;
+            testbed.add_vmcp("vmcp, backend of 2025-11-25", Era::Legacy, "legacy_")?;
         }
         for (name, url) in options.gateway.iter().filter(|(name, _)| options.wants_target(name)) {
             let pid = options.gateway_pid.iter().find(|(of, _)| of == name).map(|(_, pid)| pid.parse());
@@ -102,7 +94,7 @@ impl Testbed {
     pub(crate) async fn for_lists(tools: usize, options: &Options) -> Result<Testbed> {
         let mut testbed = Testbed::new(ANY_LOCAL_PORT).await?;
         let server = format!("tools-{tools}");
-        testbed.add_bare(&[&format!("/{server}/mcp")], options).await?;
+        testbed.add_bare(&format!("/{server}/mcp"), options).await?;
         testbed.start_vmcp(json!({
             "backends": [testbed.entry(&server)],
             "aggregation": {"conflictResolution": "passthrough"},
@@ -113,24 +105,17 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// Adds the backend itself and the bare proxies as targets, for each path.
-    async fn add_bare(&mut self, paths: &[&str], options: &Options) -> Result<()> {
+    /// Adds the backend itself and both bare proxies as targets.
+    async fn add_bare(&mut self, path: &str, options: &Options) -> Result<()> {
         if options.wants_target("direct") {
-            for path in paths {
-                self.add(DIRECT, (self.backend, path), None, None, "");
-            }
+            self.add(DIRECT, (self.backend, path), None, None, "");
         }
-        for (word, role, name) in [
-            ("hyper", Role::Hyper, BARE_PROXY),
-            ("per-core", Role::PerCore, PER_CORE_PROXY),
-            ("axum", Role::Axum, AXUM_PROXY),
-        ] {
+        for (word, role, name) in
+            [("hyper", Role::Hyper, BARE_PROXY), ("axum", Role::Axum, "bare axum + reqwest proxy")]
+        {
             if options.wants_target(word) {
                 let proxy = RoleProcess::start(role, ANY_LOCAL_PORT, Some(self.backend)).await?;
-                let pid = proxy.pid()?;
-                for path in paths {
-                    self.add(name, (proxy.address, path), Some(pid), None, "");
-                }
+                self.add(name, (proxy.address, path), Some(proxy.pid()?), None, "");
                 self.role_processes.push(proxy);
             }
         }
@@ -153,10 +138,9 @@ impl Testbed {
         json!({"name": server, "url": format!("http://{}/{server}/mcp", self.backend)})
     }
 
-    /// Adds vmcp as a target; calls go to the tools of this server.
-    fn add_vmcp(&mut self, name: &str, upstream: Era, server: &str) -> Result<()> {
+    fn add_vmcp(&mut self, name: &str, upstream: Era, prefix: &str) -> Result<()> {
         let (clients, pid) = (self.vmcp()?.clients, self.vmcp()?.pid()?);
-        self.add(name, (clients, "/mcp"), Some(pid), Some(upstream), server);
+        self.add(name, (clients, "/mcp"), Some(pid), Some(upstream), prefix);
         Ok(())
     }
 
@@ -166,20 +150,16 @@ impl Testbed {
         (address, path): (SocketAddr, &str),
         pid: Option<u32>,
         upstream: Option<Era>,
-        server: &str,
+        prefix: &str,
     ) {
-        let prefix = if server.is_empty() { String::new() } else { format!("{server}_") };
         self.targets.push(Target {
             name: name.to_owned(),
             endpoint: Endpoint { address, path: path.to_owned() },
             pid,
             upstream,
             foreign: false,
-            event_streams: [path, server].iter().any(|name| name.contains("-sse")),
             rank: self.targets.len(),
-            tools: (RESULTS.iter().chain([&SLOW_RESULT]))
-                .map(|result| format!("{prefix}{}", result.tool))
-                .collect(),
+            tools: RESULTS.iter().map(|(tool, ..)| format!("{prefix}{tool}")).collect(),
             eras: vec![Era::Legacy, Era::Modern],
         });
     }
@@ -226,17 +206,7 @@ impl Testbed {
         ensure!(!eras.is_empty(), "{name} does not list the backend's tools");
         let rank = self.targets.len();
         let name = name.to_owned();
-        self.targets.push(Target {
-            name,
-            endpoint,
-            pid,
-            upstream: None,
-            foreign: true,
-            event_streams: false,
-            rank,
-            tools,
-            eras,
-        });
+        self.targets.push(Target { name, endpoint, pid, upstream: None, foreign: true, rank, tools, eras });
         Ok(())
     }
 
@@ -258,7 +228,7 @@ async fn names(endpoint: &Endpoint, era: Era) -> Result<Vec<String>> {
     let Some(listed) = answer.pointer("/result/tools").and_then(Value::as_array) else { bail!("{answer}") };
     let names: Vec<String> =
         listed.iter().filter_map(|tool| Some(tool.get("name")?.as_str()?.to_owned())).collect();
-    for ServedResult { tool, .. } in RESULTS {
+    for (tool, ..) in RESULTS {
         ensure!(names.iter().any(|name| name.ends_with(tool)), "{tool} is not listed");
     }
     Ok(names)

@@ -9,6 +9,7 @@ use vmcp_json::object::{Edit, Object};
 use vmcp_json::text;
 
 use crate::message::era::Revision;
+use crate::message::owned::{OwnedParams, Splice};
 
 /// `_meta`, the key of the metadata itself.
 pub const META: &str = "_meta";
@@ -210,6 +211,42 @@ impl<'a> RequestMeta<'a> {
             }
         }
         edit
+    }
+}
+
+impl<'a> RequestMeta<'a> {
+    /// Begins the splice of the metadata of `params` that makes these changes.
+    pub(crate) fn splice(&self, params: &'a OwnedParams) -> Splice<'a> {
+        let mut splice = Splice::of_meta(params);
+        match self.stamp {
+            Stamp::Legacy => {
+                splice.remove_where(|key| key.starts_with(RESERVED_PREFIX) && key != RELATED_TASK);
+            }
+            Stamp::Modern { revision, client_info, client_capabilities, log_level } => {
+                splice.set(PROTOCOL_VERSION, text::quoted(revision.as_str()));
+                match client_info {
+                    Some(info) => splice.set(CLIENT_INFO, info),
+                    None => splice.remove(CLIENT_INFO),
+                }
+                splice.set(CLIENT_CAPABILITIES, client_capabilities);
+                match log_level {
+                    Some(level) => splice.set(LOG_LEVEL, text::quoted(level)),
+                    None => splice.remove(LOG_LEVEL),
+                }
+            }
+        }
+        match self.progress_token {
+            ProgressToken::Keep => {}
+            ProgressToken::Remove => splice.remove(PROGRESS_TOKEN),
+            ProgressToken::Replace(token) => splice.set(PROGRESS_TOKEN, token),
+        }
+        let Trace { traceparent, tracestate, baggage } = &self.trace;
+        for (key, value) in [(TRACEPARENT, traceparent), (TRACESTATE, tracestate), (BAGGAGE, baggage)] {
+            if let Some(value) = value {
+                splice.set(key, text::quoted(value));
+            }
+        }
+        splice
     }
 }
 

@@ -8,6 +8,7 @@
 mod meta;
 mod params;
 mod read;
+mod splice;
 
 use std::borrow::Cow;
 
@@ -20,6 +21,7 @@ use crate::message::subject;
 pub use meta::OwnedMeta;
 pub use params::OwnedParams;
 use read::{Envelope, Span};
+pub(crate) use splice::Splice;
 
 /// One message. The caller bounds the number of bytes.
 ///

@@ -103,6 +103,13 @@ pub fn request(id: u64, method: &str, params: Option<JsonRope<'_>>) -> Vec<u8> {
     message(&[",\"id\":", &id, ",\"method\":", &text::quoted(method)], "params", params)
 }
 
+/// Writes the beginning of a request, up to its method.
+pub(crate) fn begin_request(out: &mut Vec<u8>, id: u64, method: &str) {
+    for part in [HEAD, ",\"id\":", &id.to_string(), ",\"method\":", &text::quoted(method)] {
+        out.extend_from_slice(part.as_bytes());
+    }
+}
+
 /// Writes a question to a client: a request whose id is text.
 #[must_use]
 pub fn question(id: &str, method: &str, params: Option<JsonRope<'_>>) -> Vec<u8> {

@@ -6,7 +6,7 @@ use vmcp_json::object::{Edit, Object};
 use vmcp_json::text;
 
 use crate::message::methods;
-use crate::message::owned::OwnedParams;
+use crate::message::owned::{OwnedParams, Splice};
 
 const REFERENCE: &str = "ref";
 
@@ -59,6 +59,24 @@ pub(crate) fn set<'a>(method: &str, params: &Object<'a>, edit: &mut Edit<'_, 'a>
         let mut inner = reference.edit();
         inner.set(key, text::quoted(subject));
         edit.set(REFERENCE, inner.finish());
+    }
+}
+
+/// Replaces the subject of owned parameters, unless it is the same already.
+pub(crate) fn splice<'a>(method: &str, params: &'a OwnedParams, splice: &mut Splice<'a>, subject: &str) {
+    if method != methods::COMPLETE {
+        if let Some(key) = key(method)
+            && params.get_str(key).as_deref() != Some(subject)
+        {
+            splice.set(key, text::quoted(subject));
+        }
+    } else if let Some(reference) = params.get(REFERENCE).and_then(|text| Object::parse_valid(text).ok())
+        && let Some(key) = reference_key(&reference)
+        && reference.get_str(key).as_deref() != Some(subject)
+    {
+        let mut inner = reference.edit();
+        inner.set(key, text::quoted(subject));
+        splice.set(REFERENCE, inner.finish().into_cow().into_owned());
     }
 }
 

@@ -2,10 +2,11 @@
 
 use vmcp_json::json_rope::JsonRope;
 
+use crate::message::owned::{OwnedParams, Splice};
 use crate::message::params::Params;
 use crate::message::{keys::INPUT_RESPONSES, keys::REQUEST_STATE};
 use crate::message::{meta, meta::META, meta::RequestMeta, meta::Stamp};
-use crate::message::{methods, subject};
+use crate::message::{methods, rpc, subject};
 
 /// The changes of a request.
 #[derive(Debug, Clone, Default)]
@@ -53,4 +54,44 @@ pub fn request<'a>(method: &str, params: &Params<'a>, plan: &RequestPlan<'a>) ->
     }
     meta::put_back(&mut edit, plan.meta.edit(&params.meta));
     (params.present || !edit.is_unchanged()).then(|| edit.finish())
+}
+
+/// Writes the whole request for the backend into one buffer: [`request`] of the parameters, in a new envelope.
+///
+/// ```
+/// use vmcp_wire::owned::OwnedParams;
+/// use vmcp_wire::translate::{RequestPlan, write_request};
+///
+/// let params = OwnedParams::from_text(r#"{"name":"mine","arguments":{}}"#)?;
+/// let plan = RequestPlan { subject: Some("theirs"), ..Default::default() };
+/// assert_eq!(
+///     write_request(7, "tools/call", &params, &plan),
+///     br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"theirs","arguments":{}}}"#
+/// );
+/// # Ok::<(), vmcp_wire::params::ParamsError>(())
+/// ```
+#[must_use]
+pub fn write_request<'a>(id: u64, method: &str, params: &'a OwnedParams, plan: &RequestPlan<'a>) -> Vec<u8> {
+    let mut splice = Splice::of_params(params);
+    if let Some(subject) = plan.subject {
+        subject::splice(method, params, &mut splice, subject);
+    }
+    match plan.meta.stamp {
+        Stamp::Legacy if methods::may_require_input(method) => {
+            splice.remove(INPUT_RESPONSES);
+            splice.remove(REQUEST_STATE);
+        }
+        Stamp::Modern { .. } if method == methods::TOOLS_CALL => splice.remove("task"),
+        Stamp::Legacy | Stamp::Modern { .. } => {}
+    }
+    splice.put_back(plan.meta.splice(params));
+    // Room for the envelope and for what a modern server wants, so that the buffer seldom grows.
+    let mut out = Vec::with_capacity(params.text().len() + 512);
+    rpc::begin_request(&mut out, id, method);
+    if params.is_present() || !splice.is_unchanged() {
+        out.extend_from_slice(b",\"params\":");
+        splice.write_to(&mut out);
+    }
+    out.push(b'}');
+    out
 }

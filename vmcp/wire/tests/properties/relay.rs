@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::Message;
 use vmcp_wire::era::{Era, Revision};
-use vmcp_wire::meta::{RequestMeta, Stamp};
+use vmcp_wire::meta::{ProgressToken, RequestMeta, Stamp, Trace};
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc;
 use vmcp_wire::translate::{self, RequestPlan, ResultPlan};
@@ -24,6 +25,15 @@ fn part_of<'a>(message: &Message<'a>) -> (Part, &'a RawValue) {
         Message::Error(error) => (Part::Error, error.error),
     }
 }
+
+/// Entries of `_meta` that a backend's era may not want.
+const RESERVED: [&str; 5] = [
+    r#""io.modelcontextprotocol/protocolVersion":"x""#,
+    r#""io.modelcontextprotocol\/clientInfo" : {}"#,
+    r#""io.modelcontextprotocol/related-task":{}"#,
+    r#""progressToken":1"#,
+    r#""x":1"#,
+];
 
 fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap()
@@ -196,6 +206,51 @@ proptest! {
         prop_assert_eq!(params.meta.client_capabilities().map(RawValue::get), Some("{}"));
         let back = translate::request(shape.method, &params, &RequestPlan::default()).unwrap();
         prop_assert_eq!(back.into_cow(), text.get());
+    }
+
+    #[test]
+    fn a_request_is_written_in_one_go_as_it_is_edited(
+        (shape, body) in shapes::select_part(&[shapes::LEGACY, shapes::MODERN].concat(), Part::Params)
+            .prop_flat_map(|shape| (Just(shape), shapes::body(shape))),
+        reserved in prop::sample::subsequence(RESERVED.to_vec(), 0..=RESERVED.len()).prop_shuffle(),
+        meta_is in 0..3_u8,
+        modern in any::<bool>(),
+        introduced in any::<bool>(),
+        token in any::<bool>(),
+    ) {
+        let mut body = body;
+        let meta = match meta_is {
+            0 => "null".to_owned(),
+            1 => format!("{{ {} }}", reserved.join(" , ")),
+            _ => String::new(),
+        };
+        if !meta.is_empty() {
+            let space = [String::new(), " ".into(), String::new(), " ".into()];
+            body.entries.retain(|entry| entry.key != "_meta");
+            body.entries.insert(0, json::EntryText { key: "_meta".into(), value: meta, space });
+        }
+        let text = body.render();
+        let raw = raw(&text);
+        let stamp = if modern {
+            Stamp::Modern {
+                revision: Revision::MODERN,
+                client_info: introduced.then_some(r#"{"name":"c"}"#),
+                client_capabilities: "{}",
+                log_level: (!introduced).then_some("debug"),
+            }
+        } else {
+            Stamp::Legacy
+        };
+        let progress_token = if token { ProgressToken::Replace("9") } else { ProgressToken::Keep };
+        let trace = Trace { baggage: introduced.then_some("k=v".into()), ..Trace::default() };
+        let plan = RequestPlan { subject: Some("sub\"ject"), meta: RequestMeta { stamp, progress_token, trace } };
+        let edited = translate::request(shape.method, &Params::parse(Some(&raw)).unwrap(), &plan);
+        let written = translate::write_request(7, shape.method, &OwnedParams::from_text(text).unwrap(), &plan);
+        let expected = String::from_utf8(rpc::request(7, shape.method, edited)).unwrap();
+        prop_assert_eq!(String::from_utf8(written).unwrap(), expected);
+        let none = translate::request(shape.method, &Params::default(), &plan);
+        let written = translate::write_request(7, shape.method, &OwnedParams::default(), &plan);
+        prop_assert_eq!(written, rpc::request(7, shape.method, none));
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl<'a> OwnedMeta<'a> {
     /// Returns the value of a key as JSON text.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&'a str> {
-        self.params.find(Level::Meta, key).map(|entry| entry.value.of(&self.params.message))
+        self.params.find(Level::Meta, key).map(|(_, entry)| entry.value.of(&self.params.message))
     }
 
     /// Returns the plain text of a key whose value is a string.

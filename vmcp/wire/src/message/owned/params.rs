@@ -10,6 +10,7 @@ use vmcp_json::text;
 
 use super::meta::OwnedMeta;
 use super::read::{Entry, Keys, Level, Span};
+use super::splice::Splice;
 use crate::message::params::ParamsError;
 
 /// Parameters within the message that they came in, or of their own. Values are slices of that text.
@@ -70,7 +71,7 @@ impl OwnedParams {
     /// Returns the value of a key as JSON text.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.find(Level::Params, key).map(|entry| entry.value.of(&self.message))
+        self.find(Level::Params, key).map(|(_, entry)| entry.value.of(&self.message))
     }
 
     /// Returns the plain text of a key whose value is a string.
@@ -103,12 +104,32 @@ impl OwnedParams {
         }
     }
 
+    /// Returns the parameters with some keys changed: `None` removes a key. Values must be JSON, keys plain
+    /// names of the protocol.
+    pub fn with(&self, changes: &[(&'static str, Option<&str>)]) -> Result<Self, ParamsError> {
+        let mut splice = Splice::of_params(self);
+        for (key, value) in changes {
+            match value {
+                Some(value) => splice.set(key, *value),
+                None => splice.remove(key),
+            }
+        }
+        if splice.is_unchanged() { Ok(self.clone()) } else { splice.finish() }
+    }
+
     pub(super) fn entries(&self, level: Level) -> impl Iterator<Item = &Entry> {
         self.keys.entries.iter().filter(move |entry| entry.level == level)
     }
 
-    pub(super) fn find(&self, level: Level, key: &str) -> Option<&Entry> {
-        self.entries(level).find(|entry| is_key(entry.key.of(&self.message), key))
+    /// Returns an entry and its place among all entries.
+    pub(super) fn find(&self, level: Level, key: &str) -> Option<(usize, &Entry)> {
+        let entries = self.keys.entries.iter().enumerate();
+        let mut entries = entries.filter(|(_, entry)| entry.level == level);
+        entries.find(|(_, entry)| is_key(entry.key.of(&self.message), key))
+    }
+
+    pub(super) fn key_at(&self, at: usize) -> Option<Cow<'_, str>> {
+        text::unquoted(self.keys.entries.get(at)?.key.of(&self.message))
     }
 }
 
