@@ -36,7 +36,7 @@ fn compare(bytes: &[u8], message: &Result<Message<'_>, EnvelopeError>) {
             };
             let text = params.text().to_owned();
             return assert_eq!(
-                Ok((owned.id(), owned.method(), text.as_str(), params.meta().keys().count())),
+                Ok((owned.id().map(RawValue::get), owned.method(), text.as_str(), params.meta().keys().count())),
                 expected
             );
         }

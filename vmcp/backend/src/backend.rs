@@ -27,6 +27,7 @@ use crate::upkeep::refresher;
 ///
 /// ```
 /// use vmcp_backend::{Backend, BackendSettings, BackendState, Request};
+/// use vmcp_wire::owned::OwnedParams;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
@@ -46,8 +47,8 @@ use crate::upkeep::refresher;
 /// let settings = BackendSettings { max_connection_retries: 0, ..BackendSettings::default() };
 /// let backend = Backend::start(spec, settings, None);
 ///
-/// let params = serde_json::from_str(r#"{"name":"search"}"#).unwrap();
-/// let error = backend.request(Request::new("tools/call", params)).await.unwrap_err();
+/// let params = OwnedParams::from_text(r#"{"name":"search"}"#).unwrap();
+/// let error = backend.request(Request::new("tools/call", &params)).await.unwrap_err();
 /// assert_eq!(error.category(), "unavailable");
 /// assert_eq!(backend.status().state, BackendState::Failed);
 /// backend.stop().await;

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use vmcp_wire::era::Era;
 use vmcp_wire::meta::Trace;
+use vmcp_wire::owned::OwnedParams;
 
 pub use crate::request::arriving::{ArrivingRest, ArrivingResult};
 pub use crate::request::call_error::CallError;
@@ -33,7 +34,7 @@ pub struct Request<'a> {
     pub method: &'a str,
     /// The params object, under the client's or the backend's names. Reserved `_meta` keys are replaced, the
     /// rest travels byte for byte.
-    pub params: &'a RawValue,
+    pub params: &'a OwnedParams,
     /// The backend's own name for the tool, prompt, resource or task in question: replaces the client's in
     /// the params, and is the value of the `Mcp-Name` header of a modern backend.
     pub subject: Option<&'a str>,
@@ -67,7 +68,7 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// A request with the default deadline and nothing else set.
-    pub fn new(method: &'a str, params: &'a RawValue) -> Self {
+    pub fn new(method: &'a str, params: &'a OwnedParams) -> Self {
         Self {
             method,
             params,

@@ -9,10 +9,11 @@ use axum::extract::{Json, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use vmcp_config::Config;
+use vmcp_wire::owned::OwnedParams;
 
 use crate::engine::{Engine, Options, Storage};
 use crate::route::{self, CallContext, Caller};
@@ -73,7 +74,7 @@ pub(crate) async fn call_with(engine: &Engine, caller: &Caller, params: Value) -
     let value = |raw: &RawValue| serde_json::from_str(raw.get()).unwrap();
     let snapshot = engine.snapshot();
     let context = CallContext { engine, snapshot: &snapshot, caller };
-    let answer = route::call_tool(context, &to_raw_value(&params).unwrap()).await;
+    let answer = route::call_tool(context, &OwnedParams::from_text(params.to_string()).unwrap()).await;
     answer.outcome.map(|raw| value(&raw)).map_err(|raw| value(&raw))
 }
 

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 use vmcp_json::text;
 use vmcp_wire::era::Era;
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::{codes, methods};
 
@@ -78,7 +79,7 @@ async fn tell(shared: &Arc<BackendCore>, topic: &ResourceTopic) -> Result<RpcOut
 }
 
 async fn send(shared: &Arc<BackendCore>, method: &str, uri: &str) -> Result<RpcOutcome, CallError> {
-    let params = RawValue::from_string(format!(r#"{{"uri":{}}}"#, text::quoted(uri)))
+    let params = OwnedParams::from_text(format!(r#"{{"uri":{}}}"#, text::quoted(uri)))
         .map_err(|error| CallError::InvalidRequest { reason: error.to_string() })?;
     // A server that is slow to subscribe may still call its tools.
     let request = Request { idempotent: true, hasty: true, ..Request::new(method, &params) };

@@ -10,12 +10,13 @@ use vmcp_config::Transport;
 use vmcp_json::object::Object;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::handshake::{self, Introduction};
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::{methods, rpc};
 
 use crate::connection::client_capabilities::DECLARED;
 use crate::connection::{Connection, EraHint, ServerProfile};
 use crate::policy::facts::Facts;
-use crate::request::{Request, RpcOutcome, empty_object};
+use crate::request::{Request, RpcOutcome};
 use crate::transport::{self, Channel, Link, LinkError};
 
 /// Result of the probe for the era.
@@ -84,7 +85,8 @@ pub(super) async fn speaks_legacy_only(channel: &Channel, patience: Duration) ->
 /// Probes for the era. Answers of all kinds exist in the field: errors, HTTP 400 and 500, results that list
 /// legacy revisions only, silence, and exits.
 async fn probe(channel: &Channel, patience: Duration) -> Result<Probe, LinkError> {
-    let request = Request::new(methods::DISCOVER, empty_object());
+    let nothing = OwnedParams::empty();
+    let request = Request::new(methods::DISCOVER, &nothing);
     let Ok(answer) = timeout(patience, channel.exchange(Revision::MODERN, &request, None)).await else {
         return Ok(Probe::Silent);
     };
@@ -123,7 +125,7 @@ pub(crate) async fn introduce(
     capabilities: &str,
 ) -> Result<ServerProfile, LinkError> {
     let params = handshake::initialize_params(revision, info, capabilities);
-    let params = RawValue::from_string(params).map_err(|error| LinkError::Protocol(error.to_string()))?;
+    let params = OwnedParams::from_text(params).map_err(|error| LinkError::Protocol(error.to_string()))?;
     let request = Request::new(methods::INITIALIZE, &params);
     let result = match channel.exchange(revision, &request, None).await? {
         RpcOutcome::Result(result) => result,

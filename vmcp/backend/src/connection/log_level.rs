@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tracing::Instrument as _;
 use vmcp_wire::era::Era;
 use vmcp_wire::level::Level;
 use vmcp_wire::methods;
+use vmcp_wire::owned::OwnedParams;
 
 use crate::connection::Connection;
 use crate::inbound::log_level::Telling;
@@ -38,7 +38,7 @@ pub(crate) async fn ensure(connection: &Arc<Connection>, level: Level) {
 
 async fn set(connection: &Connection, level: Level) {
     let params = format!(r#"{{"level":"{}"}}"#, level.as_str());
-    let Ok(params) = RawValue::from_string(params) else { return };
+    let Ok(params) = OwnedParams::from_text(params) else { return };
     let request = Request::new(methods::SET_LEVEL, &params);
     match timeout(SET_LEVEL_TIMEOUT, connection.ask(&request)).await {
         Ok(Ok(RpcOutcome::Result(_) | RpcOutcome::Arriving(_))) => return,

@@ -7,9 +7,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 use vmcp_wire::era::Era;
 use vmcp_wire::methods;
+use vmcp_wire::owned::OwnedParams;
 
 use crate::connection::{Connection, era};
-use crate::request::{Request, RpcOutcome, empty_object};
+use crate::request::{Request, RpcOutcome};
 use crate::transport::LinkError;
 
 /// Time for the server to answer the probe; a silent server keeps its session.
@@ -29,7 +30,8 @@ impl Connection {
     async fn has_lost_session(&self) -> bool {
         match self.server.era() {
             Era::Legacy => {
-                let ping = Request::new(methods::PING, empty_object());
+                let nothing = OwnedParams::empty();
+                let ping = Request::new(methods::PING, &nothing);
                 let answer = self.channel.exchange(self.server.revision, &ping, None);
                 matches!(timeout(PROBE_TIMEOUT, answer).await, Ok(Err(LinkError::SessionInDoubt { .. })))
             }

@@ -8,8 +8,6 @@ use tokio_util::sync::CancellationToken;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::meta::{self, ProgressToken, Stamp};
 use vmcp_wire::methods;
-use vmcp_wire::params::Params;
-use vmcp_wire::rpc;
 use vmcp_wire::translate::{self, RequestPlan};
 
 use crate::inbound::Inbound;
@@ -44,9 +42,7 @@ impl Channel {
         listener: Option<&Arc<CallListener>>,
     ) -> Result<RpcOutcome, LinkError> {
         let id = self.inbound.next_id();
-        let params =
-            Params::parse(Some(request.params)).map_err(|error| LinkError::Unsendable(error.to_string()))?;
-        let token = params.meta.progress_token();
+        let token = request.params.meta().progress_token();
         // Progress keeps a long call alive, also for a client that does not want to hear of it.
         let is_long =
             listener.is_some_and(|listener| !listener.ours) && methods::may_require_input(request.method);
@@ -65,15 +61,15 @@ impl Channel {
                 trace: request.trace.clone(),
             },
         };
-        let translated = translate::request(request.method, &params, &plan);
-        let message = Bytes::from(rpc::request(id, request.method, translated));
+        let message = Bytes::from(translate::write_request(id, request.method, request.params, &plan));
         // Every call on a legacy link is routed, even one that can take no events: only the set of all calls
         // under way tells whose client the server may ask.
         let heard = |listener: &&Arc<CallListener>| {
             wants_progress || listener.events.is_some() || revision.era() == Era::Legacy
         };
         let listener = listener.filter(heard).map(Arc::clone);
-        let route = listener.map(|listener| self.inbound.route(id, token.map(ToOwned::to_owned), listener));
+        let token = token.and_then(|token| RawValue::from_string(token.to_owned()).ok());
+        let route = listener.map(|listener| self.inbound.route(id, token, listener));
         let mut outcome = self.link.exchange(PreparedRequest { id, message, request, revision }).await?;
         if let RpcOutcome::Arriving(arriving) = &mut outcome {
             arriving.keep(route);

@@ -8,6 +8,7 @@ use vmcp_json::text;
 use vmcp_model::discovered::{Discovered, Listing, MAX_PER_KIND, MAX_TOTAL_BYTES};
 use vmcp_wire::codes;
 use vmcp_wire::lists::{pages::List, pages::Page};
+use vmcp_wire::owned::OwnedParams;
 
 use crate::connection::Connection;
 use crate::request::{Request, RpcOutcome};
@@ -95,8 +96,8 @@ async fn pages(
     let mut cursors = HashSet::new();
     let mut params = String::from("{}");
     for _ in 0..MAX_PAGES {
-        let raw = RawValue::from_string(params).map_err(|error| LinkError::Protocol(error.to_string()))?;
-        let result = match connection.ask(&Request::new(method, &raw)).await? {
+        let read = OwnedParams::from_text(params).map_err(|error| LinkError::Protocol(error.to_string()))?;
+        let result = match connection.ask(&Request::new(method, &read)).await? {
             RpcOutcome::Result(result) => result,
             RpcOutcome::Error(error) => {
                 tracing::debug!(method, error = error.get(), "the backend refuses to list");

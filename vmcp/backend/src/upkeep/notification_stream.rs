@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 use vmcp_wire::era::{Era, Revision};
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
 use vmcp_wire::{codes, methods};
 
@@ -180,7 +181,7 @@ impl NotificationStream {
             return Ok(None);
         }
         let filter = format!(r#"{{"notifications":{{{}}}}}"#, entries.join(","));
-        let Ok(filter) = RawValue::from_string(filter) else { return Ok(None) };
+        let Ok(filter) = OwnedParams::from_text(filter) else { return Ok(None) };
         let (events, mut acknowledged) = mpsc::channel(1);
         let listener = Arc::new(CallListener { events: Some(events), ours: true, ..CallListener::default() });
         let channel = Arc::clone(&self.channel);

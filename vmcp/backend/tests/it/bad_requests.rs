@@ -9,7 +9,7 @@ use vmcp_config::status::BreakerPosition;
 
 use crate::support::scripts::{echo, legacy, modern};
 use crate::support::server::{Reply, Seen, Server};
-use crate::support::{SESSION, call, json, raw, result, settings, spec};
+use crate::support::{SESSION, call, json, params_of, result, settings, spec};
 
 /// Refuses calls of the tool `bad` and answers all others.
 fn refuse_bad(seen: &Seen, refusal: fn(&Seen) -> Reply) -> Reply {
@@ -55,7 +55,7 @@ async fn a_refusal_by_plain_http_ends_no_connection_and_opens_no_circuit() {
 async fn a_404_that_names_the_request_is_its_answer() {
     let server = Server::start(legacy(|seen| Reply::Status(404, seen.error(-32002)))).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
-    let params = raw(r#"{"uri":"file:///gone"}"#);
+    let params = params_of(r#"{"uri":"file:///gone"}"#);
     let request = Request { session: Some(SESSION), ..Request::new("resources/read", &params) };
     let response = backend.request(request).await.unwrap();
     let RpcOutcome::Error(error) = response.outcome else { panic!("an error") };
@@ -137,7 +137,7 @@ async fn an_error_says_how_far_its_call_got() {
         (|_| Reply::Broken(b": started\n\n".to_vec()), "unavailable", Transmission::Unknown),
         (|_| Reply::Hang, "timeout", Transmission::Unknown),
     ];
-    let params = raw(r#"{"name":"echo"}"#);
+    let params = params_of(r#"{"name":"echo"}"#);
     let deadline = Duration::from_millis(400);
     for (answer, category, transmission) in answers {
         let server = Server::start(modern(answer)).await;

@@ -60,7 +60,7 @@ async fn errors_of_tools_do_not_open_it() {
 async fn timeouts_open_it() {
     let server = Server::start(modern(|_| Reply::Hang)).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
-    let params = crate::support::raw("{}");
+    let params = crate::support::params_of("{}");
     let deadline = Duration::from_secs(1);
     for (hasty, position) in [(true, BreakerPosition::Closed), (false, BreakerPosition::Open)] {
         let calls = (0..5)

@@ -11,7 +11,7 @@ use vmcp_backend::{
 
 use crate::support::scripts::{echo, legacy, modern};
 use crate::support::server::{Reply, Seen, Server, event};
-use crate::support::{call, eventually, json, raw, result, settings, spec};
+use crate::support::{call, eventually, json, params_of, result, settings, spec};
 
 const PARAMS: &str = r#"{"name":"echo","_meta":{"progressToken":"mine"}}"#;
 
@@ -72,7 +72,7 @@ async fn a_stream_in_odd_pieces_brings_all_notifications_in_order_with_the_calle
     for server in [legacy, modern] {
         let backend = Backend::start(spec("b", server.transport()), settings(), None);
         let (sender, mut notifications) = mpsc::channel(1);
-        let params = raw(PARAMS);
+        let params = params_of(PARAMS);
         let client = ClientFacts { log_level: Some("info".into()), ..ClientFacts::default() };
         let request = Request { events: Some(sender), client, ..Request::new("tools/call", &params) };
         let reader = tokio::spawn(async move {
@@ -101,7 +101,7 @@ async fn a_stream_in_odd_pieces_brings_all_notifications_in_order_with_the_calle
 async fn equal_progress_tokens_of_two_callers_never_meet() {
     let server = Server::start(legacy(echo)).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
-    let params = raw(PARAMS);
+    let params = params_of(PARAMS);
     for _ in 0..2 {
         backend.request(Request::new("tools/call", &params)).await.unwrap();
     }
@@ -114,7 +114,7 @@ async fn equal_progress_tokens_of_two_callers_never_meet() {
 async fn a_call_that_takes_too_long_is_cancelled_at_a_legacy_backend() {
     let server = Server::start(legacy(|_| Reply::Hang)).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
-    let params = raw(PARAMS);
+    let params = params_of(PARAMS);
     let deadline = Duration::from_millis(300);
     let error =
         backend.request(Request { deadline, ..Request::new("tools/call", &params) }).await.unwrap_err();
@@ -134,7 +134,7 @@ async fn the_callers_cancellation_closes_the_stream_of_a_modern_backend() {
     }))
     .await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
-    let params = raw(PARAMS);
+    let params = params_of(PARAMS);
     let request = Request::new("tools/call", &params);
     let cancel = request.cancel.clone();
     let asked = server.clone();
@@ -173,7 +173,7 @@ async fn progress_extends_the_deadline_up_to_the_cap() {
             BackendSettings { max_call: cap, ..settings() },
             None,
         );
-        let params = raw(PARAMS);
+        let params = params_of(PARAMS);
         let deadline = Duration::from_millis(1600);
         let result = backend.request(Request { deadline, ..Request::new("tools/call", &params) }).await;
         assert_eq!(result.is_ok(), answered, "{result:?}");
@@ -214,7 +214,7 @@ async fn any_message_of_a_call_keeps_it_alive_and_unasked_progress_is_not_passed
     ];
     let calls = servers.iter().map(async |server| {
         let backend = Backend::start(spec("b", server.transport()), settings(), None);
-        let params = raw(r#"{"name":"echo"}"#);
+        let params = params_of(r#"{"name":"echo"}"#);
         let (events, mut heard) = mpsc::channel(64);
         let deadline = Duration::from_millis(1600);
         let request = Request { deadline, events: Some(events), ..Request::new("tools/call", &params) };
@@ -236,7 +236,7 @@ async fn a_connection_that_dies_under_a_call_fails_it_at_once_and_is_retried_onl
         }))
         .await;
         let backend = Backend::start(spec("b", server.transport()), settings(), None);
-        let params = raw(PARAMS);
+        let params = params_of(PARAMS);
         let started = Instant::now();
         let result = backend.request(Request { idempotent, ..Request::new("tools/call", &params) }).await;
         assert!(started.elapsed() < Duration::from_secs(20), "not by the deadline");
@@ -278,7 +278,7 @@ async fn a_server_that_wants_no_pause_before_it_is_asked_again_does_not_make_the
     })
     .await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
-    let params = raw(r#"{"name":"echo"}"#);
+    let params = params_of(r#"{"name":"echo"}"#);
     let deadline = Duration::from_secs(2);
     let request = Request { deadline, ..Request::new("tools/call", &params) };
     assert_eq!(backend.request(request).await.unwrap_err().category(), "timeout");
@@ -325,13 +325,11 @@ async fn answers_that_are_none_are_told_apart_and_never_show_where_the_backend_i
 async fn a_request_that_cannot_be_written_is_the_callers_mistake() {
     let server = Server::start(modern(echo)).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
-    let (fine, twice) = (raw("{}"), raw(r#"{"name":"a","name":"b"}"#));
+    let params = params_of("{}");
     let bad_header = vec![("Mcp-Param-X".to_owned(), "two\nlines".to_owned())];
     for _ in 0..5 {
-        let header = Request { param_headers: bad_header.clone(), ..Request::new("tools/call", &fine) };
-        for request in [Request::new("tools/call", &twice), header] {
-            assert_eq!(backend.request(request).await.unwrap_err().category(), "invalid_request");
-        }
+        let request = Request { param_headers: bad_header.clone(), ..Request::new("tools/call", &params) };
+        assert_eq!(backend.request(request).await.unwrap_err().category(), "invalid_request");
     }
     call(&backend, "echo").await.unwrap();
     assert_eq!(server.asked("tools/call").len(), 1);

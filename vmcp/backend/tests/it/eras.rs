@@ -7,16 +7,17 @@ use serde_json::json;
 use vmcp_backend::{Backend, BackendState, Request};
 use vmcp_wire::era::Era;
 use vmcp_wire::meta::Trace;
+use vmcp_wire::owned::OwnedParams;
 
 use crate::support::scripts::{echo, initialized, legacy, modern};
 use crate::support::server::{Reply, Server};
-use crate::support::{call, raw, result, settings, spec, wait_for_state};
+use crate::support::{call, params_of, result, settings, spec, wait_for_state};
 
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
 /// Params with a reserved key of the other era and one that no gateway knows.
 const PARAMS: &str = r#"{"name":"echo", "arguments":{"n":1.0},"_meta":{"io.modelcontextprotocol/protocolVersion":"1999-01-01","vendor/x":[1]}}"#;
 
-fn request(params: &serde_json::value::RawValue) -> Request<'_> {
+fn request(params: &OwnedParams) -> Request<'_> {
     Request {
         subject: Some("écho"),
         param_headers: vec![("Mcp-Param-Region".to_owned(), "eu".to_owned())],
@@ -30,7 +31,7 @@ async fn a_modern_call_is_one_request_with_the_headers_and_metadata_of_its_era()
     let odd = r#"{ "content":[], "x-vendor":1e400,"a":{"b":[ ]} }"#;
     let server = Server::start(modern(move |seen| Reply::Json(seen.answer(odd)))).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
-    let params = raw(PARAMS);
+    let params = params_of(PARAMS);
     let response = backend.request(request(&params)).await.unwrap();
     assert_eq!(result(&response), odd, "byte for byte");
     assert_eq!(response.era, Era::Modern);
@@ -63,7 +64,7 @@ async fn a_modern_call_is_one_request_with_the_headers_and_metadata_of_its_era()
 async fn the_subject_in_the_body_is_the_one_in_the_header() {
     let server = Server::start(modern(echo)).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
-    let params = raw(r#"{"name":"the client's name","arguments":{}}"#);
+    let params = params_of(r#"{"name":"the client's name","arguments":{}}"#);
     let request = Request { subject: Some("echo"), ..Request::new("tools/call", &params) };
     backend.request(request).await.unwrap();
     let [seen] = &*server.asked("tools/call") else { panic!("one call, one request") };
@@ -76,7 +77,7 @@ async fn the_subject_in_the_body_is_the_one_in_the_header() {
 async fn a_legacy_backend_gets_no_null_metadata_and_no_continuation_of_a_modern_request() {
     let server = Server::start(legacy(echo)).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
-    let params = raw(r#"{"name":"echo","requestState":"s","inputResponses":{},"_meta":null}"#);
+    let params = params_of(r#"{"name":"echo","requestState":"s","inputResponses":{},"_meta":null}"#);
     backend.request(Request::new("tools/call", &params)).await.unwrap();
     let [seen] = &*server.asked("tools/call") else { panic!("one call, one request") };
     let progress = json!({"progressToken": seen.body["id"]});
@@ -87,7 +88,7 @@ async fn a_legacy_backend_gets_no_null_metadata_and_no_continuation_of_a_modern_
 async fn a_legacy_call_carries_the_session_and_no_reserved_metadata() {
     let server = Server::start(legacy(echo)).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
-    let params = raw(PARAMS);
+    let params = params_of(PARAMS);
     let response = backend.request(request(&params)).await.unwrap();
     assert_eq!(response.era, Era::Legacy);
     let [seen] = &*server.asked("tools/call") else { panic!("one call, one request") };

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use vmcp_backend::{Backend, Request};
 use vmcp_config::{Headers, Transport};
 
-use crate::support::{cached, call, eventually, raw, result, settings, spec};
+use crate::support::{cached, call, eventually, params_of, result, settings, spec};
 
 /// Counts of a [`RawServer`].
 #[derive(Default)]
@@ -169,7 +169,7 @@ async fn a_call_that_the_server_may_have_executed_is_not_sent_again() {
     let error = call(&backend, "echo").await.unwrap_err();
     assert_eq!(error.category(), "unavailable");
     assert_eq!(server.calls(), 1);
-    let params = raw(r#"{"name":"echo"}"#);
+    let params = params_of(r#"{"name":"echo"}"#);
     let again = Request { idempotent: true, ..Request::new("tools/call", &params) };
     backend.request(again).await.unwrap_err();
     assert_eq!(server.calls(), 3, "an idempotent call is tried twice");

@@ -9,7 +9,7 @@ use vmcp_config::Transport;
 use vmcp_wire::era::Era;
 
 use crate::support::{
-    cached, call, eventually, raw, result, settings, spec, wait_for_definitions, wait_for_state,
+    cached, call, eventually, params_of, result, settings, spec, wait_for_definitions, wait_for_state,
 };
 
 /// A server in the shell: `answer` runs for every line, with `$line`, `$method` and `$id`.
@@ -64,7 +64,7 @@ async fn a_process_of_either_era_is_spoken_to_line_by_line() {
         assert_eq!((response.era, result(&response)), (era, r#"{"ok":1e400}"#));
         wait_for_definitions(&backend, |found| found.tools.len() == 1).await;
         // Params that a client wrote over several lines reach the process as one.
-        let params = raw("{\n  \"name\": \"echo\"\r\n}");
+        let params = params_of("{\n  \"name\": \"echo\"\r\n}");
         backend.request(Request::new("tools/call", &params)).await.unwrap();
         backend.stop().await;
     }
@@ -167,7 +167,7 @@ async fn progress_comes_in_order_and_cancellation_is_forwarded() {
     ));
     let backend = Backend::start(spec("b", shell(&handler)), settings(), None);
     let (sender, mut notifications) = mpsc::channel(8);
-    let params = raw(r#"{"name":"echo","_meta":{"progressToken":"mine"}}"#);
+    let params = params_of(r#"{"name":"echo","_meta":{"progressToken":"mine"}}"#);
     backend.request(Request { events: Some(sender), ..Request::new("tools/call", &params) }).await.unwrap();
     for progress in 1..=3 {
         let expected = format!(
@@ -177,7 +177,7 @@ async fn progress_comes_in_order_and_cancellation_is_forwarded() {
         assert_eq!(notification.get(), expected);
     }
     assert!(notifications.recv().await.is_none());
-    let params = raw(r#"{"name":"slow"}"#);
+    let params = params_of(r#"{"name":"slow"}"#);
     let deadline = Duration::from_millis(200);
     let error =
         backend.request(Request { deadline, ..Request::new("tools/call", &params) }).await.unwrap_err();

@@ -9,7 +9,9 @@ use vmcp_backend::{Backend, BackendSettings, ClientFacts, Event, Question, Reque
 
 use crate::support::scripts::{legacy, stateful};
 use crate::support::server::{Reply, Seen, Server, event};
-use crate::support::{Mailbox, SESSION, client, eventually, json as parsed, raw, result, settings, spec};
+use crate::support::{
+    Mailbox, SESSION, client, eventually, json as parsed, params_of, raw, result, settings, spec,
+};
 
 const ALL: &str = r#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}"#;
 const ELICIT: &str =
@@ -68,7 +70,7 @@ fn start_call(
     let (events, receiver) = mpsc::channel(16);
     let backend = backend.clone();
     let call = tokio::spawn(async move {
-        let params = raw(&format!(r#"{{"name":"{tool}"}}"#));
+        let params = params_of(&format!(r#"{{"name":"{tool}"}}"#));
         let request = Request {
             session,
             client,

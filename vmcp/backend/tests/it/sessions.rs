@@ -10,7 +10,7 @@ use vmcp_wire::level::Level;
 
 use crate::support::scripts::{echo, modern, stateful};
 use crate::support::server::{Reply, Seen, Server};
-use crate::support::{Mailbox, SESSION, client, eventually, raw, result, settings, spec};
+use crate::support::{Mailbox, SESSION, client, eventually, params_of, result, settings, spec};
 
 const CAPABILITIES: &str = r#"{"elicitation":{},"tasks":{"list":{}}}"#;
 
@@ -19,7 +19,7 @@ async fn call_as(
     session: Option<SessionId>,
     client: ClientFacts,
 ) -> Result<Response, CallError> {
-    let params = raw(r#"{"name":"echo"}"#);
+    let params = params_of(r#"{"name":"echo"}"#);
     let request = Request { session, client, ..Request::new("tools/call", &params) };
     backend.request(request).await
 }

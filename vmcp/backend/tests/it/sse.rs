@@ -49,7 +49,7 @@ async fn calls_go_to_the_url_that_the_stream_names_and_answers_come_on_the_strea
     assert_eq!(result(&call(&backend, "echo").await.unwrap()), r#"{"content":[]}"#);
     wait_for_definitions(&backend, |found| found.tools.len() == 1).await;
     assert!(server.asked("server/discover").is_empty(), "this transport has one era");
-    let params = crate::support::raw("{}");
+    let params = crate::support::params_of("{}");
     let error = backend.request(Request::new("refused", &params)).await.unwrap_err();
     assert_eq!(error.category(), "unavailable", "a message that is not accepted fails its own call at once");
     backend.stop().await;
@@ -70,7 +70,7 @@ async fn a_notification_that_the_server_does_not_accept_holds_up_no_call() {
     let server = Server::start(script("/messages")).await;
     let backend = Backend::start(spec("b", transport(&server)), settings(), None);
     call(&backend, "echo").await.unwrap();
-    let params = crate::support::raw("{}");
+    let params = crate::support::params_of("{}");
     for _ in 0..3 {
         let deadline = Duration::from_millis(50);
         let stuck = Request { deadline, ..Request::new("stuck", &params) };

@@ -17,7 +17,7 @@ use vmcp_wire::translate::{IncrementalResult, ResultPlan};
 
 use crate::support::scripts::{legacy, modern};
 use crate::support::server::{Reply, Seen, Server};
-use crate::support::{PATIENCE, cached, eventually, json, raw, settings, spec};
+use crate::support::{PATIENCE, cached, eventually, json, params_of, settings, spec};
 
 /// Bytes beyond which an answer is begun.
 const LARGE: usize = 64 * 1024;
@@ -78,7 +78,7 @@ impl Script {
 }
 
 async fn begin(backend: &Backend) -> Result<ArrivingResult, CallError> {
-    let params = raw(r#"{"name":"large","arguments":{}}"#);
+    let params = params_of(r#"{"name":"large","arguments":{}}"#);
     let request = Request { subject: Some("large"), stream: true, ..Request::new("tools/call", &params) };
     let response = timeout(PATIENCE, backend.request(request)).await.expect("the beginning in time")?;
     match response.outcome {
@@ -137,7 +137,7 @@ async fn results_that_cannot_be_begun_are_collected() {
         let long = long.clone();
         let server = Server::start(modern(move |seen| Reply::Json(answer(seen, &long)))).await;
         let backend = Backend::start(spec("b", server.transport()), settings(), Some(cached()));
-        let params = raw(r#"{"name":"x"}"#);
+        let params = params_of(r#"{"name":"x"}"#);
         // The last one could be begun, but its caller takes no stream.
         let request = Request { stream: number < 3, ..Request::new("tools/call", &params) };
         let response = backend.request(request).await.unwrap();
@@ -234,7 +234,7 @@ async fn a_reader_that_leaves_cancels_the_call() {
 async fn silence_amid_an_answer_ends_at_the_deadline_and_a_slow_reader_is_no_silence() {
     let script = Script::start(Era::Modern, Form::Json).await;
     let backend = script.backend(settings());
-    let params = raw(r#"{"name":"large"}"#);
+    let params = params_of(r#"{"name":"large"}"#);
     let deadline = Duration::from_secs(2);
     let request = Request { stream: true, deadline, ..Request::new("tools/call", &params) };
     let RpcOutcome::Arriving(arriving) = backend.request(request).await.unwrap().outcome else {

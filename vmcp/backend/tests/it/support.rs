@@ -13,6 +13,7 @@ use vmcp_backend::{
     Request, Response, RpcOutcome, SessionId,
 };
 use vmcp_model::discovered::{Discovered, Listing};
+use vmcp_wire::owned::OwnedParams;
 
 /// Long enough for a loaded machine; reached only when a test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -43,6 +44,10 @@ pub(crate) fn spec(name: &str, transport: vmcp_config::Transport) -> vmcp_config
 pub(crate) fn cached() -> Arc<Discovered> {
     let tools = vec![raw(r#"{"name":"cached","inputSchema":{"type":"object"}}"#)];
     Arc::new(Discovered::read(Listing { tools, ..Listing::default() }))
+}
+
+pub(crate) fn params_of(json: &str) -> OwnedParams {
+    OwnedParams::from_text(json).unwrap()
 }
 
 pub(crate) fn raw(json: &str) -> Box<RawValue> {
@@ -83,7 +88,7 @@ impl Mailbox {
 
 /// A `tools/call` of the tool `name`.
 pub(crate) async fn call(backend: &Backend, name: &str) -> Result<Response, CallError> {
-    let params = raw(&format!(r#"{{"name":"{name}","arguments":{{}}}}"#));
+    let params = params_of(&format!(r#"{{"name":"{name}","arguments":{{}}}}"#));
     let request = Request { subject: Some(name), ..Request::new("tools/call", &params) };
     backend.request(request).await
 }

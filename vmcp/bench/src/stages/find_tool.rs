@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use vmcp::access::identity::Identity;
 use vmcp::engine::Engine;
 use vmcp::route::{self, CallContext, Caller};
 use vmcp_search::{Clause, Query, split_clauses};
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 
 use crate::report::{Report, Section, Unit};
@@ -26,7 +26,7 @@ pub(crate) async fn measure(testbed: &mut SearchTestbed, report: &mut Report) ->
     let runs = report.runs(if size > 1000 { 200 } else { 1000 });
     let tools = count_in_words(size);
     let calls: Vec<_> = (0..QUERIES.len()).map(find_call).collect::<Result<_, _>>()?;
-    let calls: Vec<&RawValue> = calls.iter().map(Box::as_ref).collect();
+    let calls: Vec<&OwnedParams> = calls.iter().collect();
 
     let (ours, theirs) = interleaved(
         runs,
@@ -110,14 +110,16 @@ async fn check(testbed: &mut SearchTestbed) -> Result<()> {
 }
 
 /// Returns the parameters of `tools/call` for find_tool, with the query of repetition `run`.
-fn find_call(run: usize) -> Result<Box<RawValue>> {
-    Ok(to_raw_value(&json!({"name": "optim.find_tool", "arguments": find_arguments(run)}))?)
+fn find_call(run: usize) -> Result<OwnedParams> {
+    let params = json!({"name": "optim.find_tool", "arguments": find_arguments(run)});
+    Ok(OwnedParams::from_text(params.to_string())?)
 }
 
 /// Calls find_tool as the edge would, up to the bytes of the result.
-async fn find_tool(engine: &Engine, call: Option<&RawValue>) -> Result<Payload> {
+async fn find_tool(engine: &Engine, call: Option<&OwnedParams>) -> Result<Payload> {
+    let nothing = OwnedParams::default();
     let (snapshot, caller) = (engine.snapshot(), Caller::default());
     let context = CallContext { engine, snapshot: &snapshot, caller: &caller };
-    let answer = route::call_tool(context, call.unwrap_or(RawValue::NULL)).await;
+    let answer = route::call_tool(context, call.unwrap_or(&nothing)).await;
     answer.outcome.map_err(|error| anyhow::anyhow!("find_tool: {}", error.get()))
 }

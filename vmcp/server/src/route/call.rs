@@ -23,10 +23,10 @@ mod outgoing;
 mod send;
 pub(super) mod task_calls;
 
-use serde_json::value::RawValue;
 use tracing::{Instrument as _, info_span};
 use vmcp_backend::{Backend, CallError, Response, RpcOutcome, Transmission};
 use vmcp_wire::era::Era;
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 
@@ -88,7 +88,7 @@ pub(crate) fn authorize<'a>(
 impl<'a> Authorized<'a> {
     /// Sends the request and waits for its end; `params` are the client's. For a legacy client, questions of
     /// a modern backend are answered on the way; a modern client gets them as the result.
-    pub(crate) async fn call(mut self, params: &RawValue) -> Result<Response, CallError> {
+    pub(crate) async fn call(mut self, params: &OwnedParams) -> Result<Response, CallError> {
         let span = info_span!(
             "backend.call",
             backend = &**self.target.backend,
@@ -106,7 +106,7 @@ impl<'a> Authorized<'a> {
     }
 
     /// Sends the request; returns the backend's answer as it came, or why there is none.
-    pub(crate) async fn relay(self, params: &RawValue) -> Answer {
+    pub(crate) async fn relay(self, params: &OwnedParams) -> Answer {
         let backend = self.target.backend;
         match self.call(params).await {
             Ok(response) => Answer::relayed(backend, response),

@@ -1,8 +1,8 @@
 //! `completion/complete`: completes an argument of a prompt or of a resource template.
 
-use serde_json::value::RawValue;
 use vmcp_json::object::Object;
 use vmcp_wire::methods;
+use vmcp_wire::owned::OwnedParams;
 
 use super::answer::Answer;
 use super::call::{self, Denied};
@@ -13,10 +13,10 @@ use crate::access::policy::Item;
 use crate::telemetry::calls::Origin;
 
 /// Handles `completion/complete`: asks the backend of the prompt or resource template that `ref` names.
-pub async fn complete(context: CallContext<'_>, params: &RawValue) -> Answer {
-    let parsed =
-        Object::parse(params).ok().and_then(|object| Some((Object::parse(object.get("ref")?).ok()?, object)));
-    let Some((reference, object)) = parsed else { return Answer::invalid("`ref` must be an object") };
+pub async fn complete(context: CallContext<'_>, params: &OwnedParams) -> Answer {
+    let Some(reference) = params.get("ref").and_then(|text| Object::parse_valid(text).ok()) else {
+        return Answer::invalid("`ref` must be an object");
+    };
     let text = |key| reference.get_str(key).unwrap_or_default();
     let (name, uri, view) = (text("name"), text("uri"), context.view());
     let (found, unknown): (_, &(dyn Fn() -> Answer + Sync)) = match &*text("type") {
@@ -33,7 +33,7 @@ pub async fn complete(context: CallContext<'_>, params: &RawValue) -> Answer {
     let Some((backend, item)) = found else { return unknown() };
     let target = BackendTarget::read(context.snapshot, backend, methods::COMPLETE, item);
     let record = context.start_record(Origin::Client);
-    match call::authorize(context, record, target, object.text("argument")) {
+    match call::authorize(context, record, target, params.get("argument")) {
         Ok(call) => call.relay(params).await,
         Err(Denied) => unknown(),
     }

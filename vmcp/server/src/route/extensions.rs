@@ -4,10 +4,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
-use vmcp_json::object::Object;
 use vmcp_wire::handshake::client_capabilities::ClientExtensions;
 use vmcp_wire::methods;
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
 
 use super::answer::Answer;
@@ -19,7 +18,7 @@ use crate::telemetry::calls::Origin;
 
 /// Relays a request of an extension, untouched, to the one backend that declares an extension which the
 /// client declares too.
-pub async fn relay(context: CallContext<'_>, method: &str, params: &RawValue) -> Answer {
+pub async fn relay(context: CallContext<'_>, method: &str, params: &OwnedParams) -> Answer {
     let unknown = || Answer::error(&RpcError::method_not_found(method));
     let Some(backend) = backend(context, method, params) else { return unknown() };
     let target = BackendTarget {
@@ -29,7 +28,7 @@ pub async fn relay(context: CallContext<'_>, method: &str, params: &RawValue) ->
         deadline: context.snapshot.tool_timeout(backend),
         idempotent: false,
     };
-    match call::authorize(context, context.start_record(Origin::Client), target, Some(params.get())) {
+    match call::authorize(context, context.start_record(Origin::Client), target, Some(params.text())) {
         Ok(call) => call.relay(params).await,
         Err(Denied) => unknown(),
     }
@@ -38,7 +37,7 @@ pub async fn relay(context: CallContext<'_>, method: &str, params: &RawValue) ->
 /// Returns the backend of an extension's method, if it is certain: the one that has the URI in the
 /// parameters, else the only one whose extension is named like the method, else the only one with an
 /// extension at all.
-fn backend<'a>(context: CallContext<'a>, method: &str, params: &RawValue) -> Option<&'a Arc<str>> {
+fn backend<'a>(context: CallContext<'a>, method: &str, params: &OwnedParams) -> Option<&'a Arc<str>> {
     if methods::is_core(method) {
         return None;
     }
@@ -46,7 +45,7 @@ fn backend<'a>(context: CallContext<'a>, method: &str, params: &RawValue) -> Opt
     let declared = context.snapshot.declared_capabilities(context.caller.principal.identity);
     let candidates = declared.filter(|(_, capabilities)| capabilities.shared(&client).next().is_some());
     let candidates: Vec<_> = candidates.collect();
-    let uri = Object::parse(params).ok().and_then(|params| params.get_str("uri"));
+    let uri = params.get_str("uri");
     let view = context.view();
     if uri.as_deref().is_some_and(|uri| view.hides(uri)) {
         return None;

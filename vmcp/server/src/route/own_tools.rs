@@ -6,8 +6,8 @@ mod find_tool;
 mod response_limit;
 mod tool_result;
 
-use vmcp_json::object::Object;
 use vmcp_json::text::empty_object;
+use vmcp_wire::owned::OwnedParams;
 
 use super::answer::Answer;
 use super::caller::CallContext;
@@ -16,9 +16,9 @@ use crate::optim::names::OptimTool;
 pub(super) use tool_result::failed_call;
 
 /// Runs an own tool. `params` are those of `tools/call`.
-pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &Object<'_>) -> Answer {
-    let given = params.get("arguments").filter(|raw| raw.get() != "null");
-    let arguments = given.unwrap_or(empty_object());
+pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &OwnedParams) -> Answer {
+    let given = params.get("arguments").filter(|arguments| *arguments != "null");
+    let arguments = given.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(empty_object());
     match tool {
         OptimTool::Find => find_tool::run(context, arguments).await,
         OptimTool::Call => call_tool::run(context, params, arguments).await,

@@ -1,20 +1,20 @@
 //! `prompts/get`.
 
-use serde_json::value::RawValue;
 use vmcp_wire::methods;
+use vmcp_wire::owned::OwnedParams;
 
 use super::answer::Answer;
 use super::call::{self, Denied};
 use super::caller::CallContext;
 use super::router::{self, BackendTarget};
-use super::subject::{Subject, shown};
+use super::subject::{self, shown};
 use crate::access::policy::Item;
 use crate::telemetry::calls::Origin;
 
 /// Handles `prompts/get`.
-pub async fn get_prompt(context: CallContext<'_>, params: &RawValue) -> Answer {
-    let Subject { object, subject } = match Subject::parse(params, "name") {
-        Ok(parsed) => parsed,
+pub async fn get_prompt(context: CallContext<'_>, params: &OwnedParams) -> Answer {
+    let subject = match subject::subject(params, "name") {
+        Ok(subject) => subject,
         Err(error) => return Answer::error(&error),
     };
     let unknown = || Answer::invalid(format!("Unknown prompt: {}", shown(&subject)));
@@ -22,7 +22,7 @@ pub async fn get_prompt(context: CallContext<'_>, params: &RawValue) -> Answer {
     let (backend, item) = (&prompt.backend, Item::Prompt(prompt));
     let target = BackendTarget::read(context.snapshot, backend, methods::PROMPTS_GET, item);
     let record = context.start_record(Origin::Client);
-    match call::authorize(context, record, target, object.text("arguments")) {
+    match call::authorize(context, record, target, params.get("arguments")) {
         Ok(call) => call.relay(params).await,
         Err(Denied) => unknown(),
     }

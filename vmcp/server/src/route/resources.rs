@@ -1,20 +1,20 @@
 //! `resources/read`, of listed resources and of unlisted ones whose backend is certain.
 
-use serde_json::value::RawValue;
 use vmcp_wire::methods;
+use vmcp_wire::owned::OwnedParams;
 
 use super::answer::Answer;
 use super::call::{self, Denied};
 use super::caller::CallContext;
 use super::router::{self, BackendTarget};
-use super::subject::Subject;
+use super::subject;
 use crate::access::policy::Item;
 use crate::telemetry::calls::Origin;
 
 /// Handles `resources/read`.
-pub async fn read_resource(context: CallContext<'_>, params: &RawValue) -> Answer {
-    let uri = match Subject::parse(params, "uri") {
-        Ok(parsed) => parsed.subject,
+pub async fn read_resource(context: CallContext<'_>, params: &OwnedParams) -> Answer {
+    let uri = match subject::subject(params, "uri") {
+        Ok(uri) => uri,
         Err(error) => return Answer::error(&error),
     };
     let unknown = || Answer::no_resource(&uri);

@@ -66,7 +66,6 @@ impl<'a> BackendTarget<'a> {
     /// Returns the name, URI or task of the request in the backend's spelling.
     pub(super) fn subject(&self) -> Option<&'a str> {
         match self.item {
-            _ if self.method == methods::COMPLETE => None,
             Item::Tool(tool) => Some(&tool.definition.name),
             Item::Prompt(prompt) => Some(&prompt.definition.name),
             Item::Resource(text) | Item::Task(text) => Some(text),

@@ -2,25 +2,14 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-use vmcp_json::object::Object;
 use vmcp_wire::codes;
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
 
-/// Parameters, and the name or URI in them.
-pub(super) struct Subject<'a> {
-    pub(super) object: Object<'a>,
-    pub(super) subject: Cow<'a, str>,
-}
-
-impl<'a> Subject<'a> {
-    pub(super) fn parse(params: &'a RawValue, key: &str) -> Result<Subject<'a>, RpcError> {
-        let invalid = |message: String| RpcError::new(codes::INVALID_PARAMS, message);
-        let object = Object::parse(params).map_err(|error| invalid(format!("`params`: {error}")))?;
-        let subject =
-            object.get_str(key).ok_or_else(|| invalid(format!("`params.{key}` must be a string")))?;
-        Ok(Subject { object, subject })
-    }
+/// Returns the name or URI in the parameters, or the error for its absence.
+pub(super) fn subject<'a>(params: &'a OwnedParams, key: &str) -> Result<Cow<'a, str>, RpcError> {
+    let missing = || RpcError::new(codes::INVALID_PARAMS, format!("`params.{key}` must be a string"));
+    params.get_str(key).ok_or_else(missing)
 }
 
 /// Returns a client's name or URI, shortened for a message.

@@ -14,6 +14,7 @@ use vmcp_json::text;
 use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::TASKS_REQUIRED;
 use vmcp_wire::lists::{tasks, tasks::TaskCursor};
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
 use vmcp_wire::{codes, methods};
 
@@ -22,7 +23,7 @@ pub(crate) use super::call::task_calls::takes_tasks;
 use super::call::{self, Denied};
 use super::caller::{CallContext, Caller};
 use super::router::BackendTarget;
-use super::subject::{Subject, shown};
+use super::subject::{self, shown};
 use crate::access::policy::Item;
 use crate::telemetry::calls::Origin;
 
@@ -31,12 +32,12 @@ const TASK_LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 const NEXT_CURSOR: &str = "nextCursor";
 
 /// Handles `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`. `params` as the client sent them.
-pub async fn relay(context: CallContext<'_>, method: &'static str, params: &RawValue) -> Answer {
+pub async fn relay(context: CallContext<'_>, method: &'static str, params: &OwnedParams) -> Answer {
     if let Err(error) = served(context, method) {
         return Answer::error(&error);
     }
-    let task = match Subject::parse(params, tasks::TASK_ID) {
-        Ok(params) => params.subject,
+    let task = match subject::subject(params, tasks::TASK_ID) {
+        Ok(task) => task,
         Err(error) => return Answer::error(&error),
     };
     let found = match find_owner(context, &task).await {
@@ -105,7 +106,7 @@ pub async fn find_owner(context: CallContext<'_>, task: &str) -> Result<TaskOwne
     if let [only] = candidates.as_slice() {
         return Ok(TaskOwner { backend: Arc::clone(only), answer: None });
     }
-    let params = RawValue::from_string(format!("{{\"{}\":{}}}", tasks::TASK_ID, text::quoted(task)));
+    let params = OwnedParams::from_text(format!("{{\"{}\":{}}}", tasks::TASK_ID, text::quoted(task)));
     let params = params.map_err(|error| RpcError::new(codes::INVALID_PARAMS, error.to_string()))?;
     // The look-up is vmcp's own; messages of asked backends have no receiver.
     let caller = &Caller { events: None, ..caller.clone() };
@@ -115,7 +116,7 @@ pub async fn find_owner(context: CallContext<'_>, task: &str) -> Result<TaskOwne
         target.deadline = TASK_LOOKUP_TIMEOUT;
         // A denied backend has no task that this caller could know of.
         let call = call::authorize(context, context.start_record(Origin::Internal), target, None).ok()?;
-        let params = &*params;
+        let params = &params;
         Some(async move { (backend, call.call(params).await) })
     };
     // All at once: the first backend that knows the task ends the look-up.
@@ -142,7 +143,7 @@ pub async fn find_owner(context: CallContext<'_>, task: &str) -> Result<TaskOwne
 
 /// Handles `tasks/list`: the tasks of one backend after those of the other, each page as its backend wrote
 /// it.
-pub async fn list(context: CallContext<'_>, params: &RawValue) -> Answer {
+pub async fn list(context: CallContext<'_>, params: &OwnedParams) -> Answer {
     let unknown = || Answer::error(&RpcError::method_not_found(methods::TASKS_LIST));
     let backends = context
         .snapshot
@@ -152,11 +153,7 @@ pub async fn list(context: CallContext<'_>, params: &RawValue) -> Answer {
     if backends.is_empty() {
         return unknown();
     }
-    let params = match Object::parse(params) {
-        Ok(params) => params,
-        Err(error) => return Answer::invalid(format!("`params`: {error}")),
-    };
-    let start = match params.get("cursor").filter(|cursor| cursor.get() != "null") {
+    let start = match params.get("cursor").filter(|cursor| *cursor != "null") {
         None => None,
         Some(_) => match TaskCursor::decode(&params.get_str("cursor").unwrap_or_default()) {
             Some(cursor) => Some(cursor),
@@ -171,7 +168,7 @@ pub async fn list(context: CallContext<'_>, params: &RawValue) -> Answer {
         left = after;
         let own = start.as_ref().filter(|start| *start.server == ***backend);
         let own = own.and_then(|start| start.cursor.as_deref());
-        let Ok(answer) = page(context, backend, &params, own).await else { continue };
+        let Ok(answer) = page(context, backend, params, own).await else { continue };
         all_denied = false;
         match answer {
             Ok(Response { outcome: RpcOutcome::Result(page), era }) => {
@@ -196,18 +193,14 @@ pub async fn list(context: CallContext<'_>, params: &RawValue) -> Answer {
 async fn page(
     context: CallContext<'_>,
     backend: &Arc<str>,
-    params: &Object<'_>,
+    params: &OwnedParams,
     cursor: Option<&str>,
 ) -> Result<Result<Response, CallError>, Denied> {
-    let mut edit = params.edit();
-    match cursor {
-        Some(cursor) => _ = edit.set("cursor", text::quoted(cursor)),
-        None => _ = edit.remove("cursor"),
-    }
+    let cursor = cursor.map(text::quoted);
     let mut target = BackendTarget::read(context.snapshot, backend, methods::TASKS_LIST, Item::Backend);
     target.deadline = TASK_LOOKUP_TIMEOUT.min(target.deadline);
     let call = call::authorize(context, context.start_record(Origin::Client), target, None)?;
-    Ok(match edit.finish().into_raw() {
+    Ok(match params.with(&[("cursor", cursor.as_deref())]) {
         Ok(params) => call.call(&params).await,
         Err(error) => Err(CallError::Protocol { reason: error.to_string() }),
     })

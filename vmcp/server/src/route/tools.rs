@@ -6,32 +6,33 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use vmcp_model::catalog::CatalogTool;
+use vmcp_wire::owned::OwnedParams;
 
 use super::answer::Answer;
 use super::call::{self, Denied};
 use super::caller::CallContext;
 use super::own_tools;
 use super::router::{self, Target};
-use super::subject::{Subject, shown};
+use super::subject::{self, shown};
 use crate::telemetry::calls::Origin;
 
 pub use in_process::{ToolResult, Tools};
 
 /// Handles `tools/call`. `params` as the client sent them.
-pub async fn call_tool(context: CallContext<'_>, params: &RawValue) -> Answer {
-    let Subject { object, subject } = match Subject::parse(params, "name") {
-        Ok(parsed) => parsed,
+pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer {
+    let subject = match subject::subject(params, "name") {
+        Ok(subject) => subject,
         Err(error) => return Answer::error(&error),
     };
     let unknown = || Answer::invalid(format!("Unknown tool: {}", shown(&subject)));
     let target = match router::tool(context, &subject) {
-        Some(Target::Optim(tool)) => return own_tools::run(context, tool, &object).await,
+        Some(Target::Optim(tool)) => return own_tools::run(context, tool, params).await,
         Some(Target::Backend(target)) => target,
         None => return unknown(),
     };
     let (backend, tool) = (target.backend, target.item.tool());
     let record = context.start_record(Origin::Client);
-    let call = match call::authorize(context, record, target, object.text("arguments")) {
+    let call = match call::authorize(context, record, target, params.get("arguments")) {
         Ok(call) => call,
         Err(Denied) => return unknown(),
     };

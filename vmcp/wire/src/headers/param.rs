@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
 use vmcp_json::object::{Object, ObjectError};
 use vmcp_json::text;
 
@@ -36,7 +35,7 @@ impl ParamHeader {
 pub fn check_param_headers<H>(
     headers: &H,
     annotations: &[ParamHeader],
-    arguments: Option<&RawValue>,
+    arguments: Option<&str>,
 ) -> Result<(), Refusal>
 where
     H: HeaderSource + ?Sized,
@@ -65,10 +64,7 @@ where
 /// Builds the `Mcp-Param-*` headers of a call to a modern backend. An argument that is absent, null or of a
 /// type that cannot be repeated has none.
 #[must_use]
-pub fn build_param_headers(
-    annotations: &[ParamHeader],
-    arguments: Option<&RawValue>,
-) -> Vec<(String, String)> {
+pub fn build_param_headers(annotations: &[ParamHeader], arguments: Option<&str>) -> Vec<(String, String)> {
     let header = |annotation: &ParamHeader| {
         let text = as_text(argument(arguments, &annotation.path).ok()??)?;
         Some((annotation.header(), encode(&text).into_owned()))
@@ -78,10 +74,10 @@ pub fn build_param_headers(
 
 /// Returns the argument at `path`, as JSON. An object with a repeated key is an error: it has no single
 /// answer.
-fn argument<'a>(arguments: Option<&'a RawValue>, path: &[String]) -> Result<Option<&'a str>, ObjectError> {
+fn argument<'a>(arguments: Option<&'a str>, path: &[String]) -> Result<Option<&'a str>, ObjectError> {
     let (Some(mut value), Some((last, parents))) = (arguments, path.split_last()) else { return Ok(None) };
     for key in parents {
-        match object(value)?.and_then(|object| object.get(key)) {
+        match object(value)?.and_then(|object| object.text(key)) {
             Some(inner) => value = inner,
             None => return Ok(None),
         }
@@ -90,8 +86,8 @@ fn argument<'a>(arguments: Option<&'a RawValue>, path: &[String]) -> Result<Opti
 }
 
 /// Reads an object; any other value has no properties. The check against the schema is done elsewhere.
-fn object(value: &RawValue) -> Result<Option<Object<'_>>, ObjectError> {
-    if text::is_object(value.get()) { Object::parse(value).map(Some) } else { Ok(None) }
+fn object(value: &str) -> Result<Option<Object<'_>>, ObjectError> {
+    if text::is_object(value) { Object::parse_valid(value).map(Some) } else { Ok(None) }
 }
 
 /// Returns the text of a string, an integer in decimal, a boolean; `None` for any other value.

@@ -40,15 +40,15 @@ fn the_examples_of_the_specification() {
 fn arguments_are_repeated_and_checked() {
     let annotations = annotations();
     let arguments = raw(r#"{"region":"日","page":{"size":42},"dry":true,"other":1}"#);
-    let built = build_param_headers(&annotations, Some(&arguments));
+    let built = build_param_headers(&annotations, Some(arguments.get()));
     let expected =
         [("mcp-param-region", "=?base64?5pel?="), ("mcp-param-page-size", "42"), ("mcp-param-dry", "true")];
     assert_eq!(built, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let check = |headers: &[(&str, &str)], arguments: &str| {
-        check_param_headers(headers, &annotations, Some(&raw(arguments)))
+        check_param_headers(headers, &annotations, Some(raw(arguments).get()))
             .map_err(|refusal| refusal.error.message)
     };
-    assert!(check_param_headers(built.as_slice(), &annotations, Some(&arguments)).is_ok());
+    assert!(check_param_headers(built.as_slice(), &annotations, Some(arguments.get())).is_ok());
     assert!(
         check(&[("Mcp-Param-Page-Size", "42.0"), ("Mcp-Param-Unknown", "x")], r#"{"page":{"size":42}}"#)
             .is_ok()

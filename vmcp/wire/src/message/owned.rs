@@ -11,9 +11,11 @@ mod read;
 mod splice;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use serde_json::value::RawValue;
 use vmcp_json::text;
 
 use crate::message::envelope::{EnvelopeError, MAX_DEPTH, Message, Reason};
@@ -30,7 +32,7 @@ pub(crate) use splice::Splice;
 ///
 /// let body = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","_meta":{"progressToken":1}}}"#;
 /// let OwnedMessage::Request(request) = OwnedMessage::parse(body.into())? else { unreachable!() };
-/// assert_eq!((request.id(), request.method()), ("7", "tools/call"));
+/// assert_eq!((request.id().get(), request.method()), ("7", "tools/call"));
 /// assert_eq!(request.subject().as_deref(), Some("echo"));
 /// assert_eq!(request.params().meta().progress_token(), Some("1"));
 /// # Ok::<(), vmcp_wire::envelope::EnvelopeError>(())
@@ -50,7 +52,7 @@ pub enum OwnedMessage {
 /// A request.
 #[derive(Debug, Clone)]
 pub struct OwnedRequest {
-    id: Span,
+    id: Arc<RawValue>,
     method: Method,
     params: OwnedParams,
 }
@@ -65,17 +67,15 @@ pub struct OwnedNotification {
 /// The result of a request.
 #[derive(Debug, Clone)]
 pub struct OwnedResponse {
-    text: ByteString,
-    id: Span,
-    result: Span,
+    id: Box<RawValue>,
+    result: Box<RawValue>,
 }
 
 /// The error that answers a request.
 #[derive(Debug, Clone)]
 pub struct OwnedErrorResponse {
-    text: ByteString,
-    id: Option<Span>,
-    error: Span,
+    id: Option<Box<RawValue>>,
+    error: Box<RawValue>,
 }
 
 /// A method's name: a slice of the message, unless it was written with escapes.
@@ -105,9 +105,9 @@ impl OwnedMessage {
         }
     }
 
-    /// Returns the id as JSON, if there is one.
+    /// Returns the id, if there is one.
     #[must_use]
-    pub fn id(&self) -> Option<&str> {
+    pub fn id(&self) -> Option<&RawValue> {
         match self {
             Self::Request(request) => Some(request.id()),
             Self::Notification(_) => None,
@@ -118,10 +118,10 @@ impl OwnedMessage {
 }
 
 impl OwnedRequest {
-    /// Returns the id as JSON: a string or an integer, as written; echo it as it is.
+    /// Returns the id: a string or an integer, as written; echo it as it is.
     #[must_use]
-    pub fn id(&self) -> &str {
-        self.id.of(&self.params.message)
+    pub fn id(&self) -> &RawValue {
+        &self.id
     }
 
     /// Returns the method.
@@ -158,30 +158,30 @@ impl OwnedNotification {
 }
 
 impl OwnedResponse {
-    /// Returns the id of the request, as JSON.
+    /// Returns the id of the request.
     #[must_use]
-    pub fn id(&self) -> &str {
-        self.id.of(&self.text)
+    pub fn id(&self) -> &RawValue {
+        &self.id
     }
 
-    /// Returns the result: the text of an object.
+    /// Returns the result, an object.
     #[must_use]
-    pub fn result(&self) -> &str {
-        self.result.of(&self.text)
+    pub fn result(&self) -> &RawValue {
+        &self.result
     }
 }
 
 impl OwnedErrorResponse {
-    /// Returns the id of the request, as JSON; `None` if its receiver could not read one.
+    /// Returns the id of the request; `None` if its receiver could not read one.
     #[must_use]
-    pub fn id(&self) -> Option<&str> {
-        self.id.map(|id| id.of(&self.text))
+    pub fn id(&self) -> Option<&RawValue> {
+        self.id.as_deref()
     }
 
-    /// Returns the error: the text of an object.
+    /// Returns the error, an object.
     #[must_use]
-    pub fn error(&self) -> &str {
-        self.error.of(&self.text)
+    pub fn error(&self) -> &RawValue {
+        &self.error
     }
 }
 
@@ -197,9 +197,8 @@ impl Method {
 impl Envelope {
     /// Sorts the parts into one of the four kinds of message.
     fn message(self, text: ByteString) -> Result<OwnedMessage, EnvelopeError> {
-        let valid = |id: Option<Span>| id.filter(|id| text::is_id(id.of(&text)));
-        let id = valid(self.id);
-        let refuse = |reason| Err(EnvelopeError { reason, id: id.and_then(|id| id.raw(&text)) });
+        let id = self.id.filter(|id| text::is_id(id.of(&text))).map(|id| id.raw(&text));
+        let refuse = |reason| Err(EnvelopeError { reason, id: id.clone() });
         let shape = |problem: &str| refuse(Reason::Shape(problem.to_owned()));
         let is_object = |span: &Span| text::is_object(span.of(&text));
         let version = self.version.and_then(|version| text::unquoted(version.of(&text)));
@@ -228,12 +227,12 @@ impl Envelope {
                 }
                 let params = OwnedParams::new(text, self.params, self.keys);
                 Ok(match id {
-                    Some(id) => OwnedMessage::Request(OwnedRequest { id, method, params }),
+                    Some(id) => OwnedMessage::Request(OwnedRequest { id: id.into(), method, params }),
                     None => OwnedMessage::Notification(OwnedNotification { method, params }),
                 })
             }
             (None, Some(result), None) if is_object(&result) => match id {
-                Some(id) => Ok(OwnedMessage::Response(OwnedResponse { text, id, result })),
+                Some(id) => Ok(OwnedMessage::Response(OwnedResponse { id, result: result.raw(&text) })),
                 None => refuse(Reason::Id),
             },
             (None, Some(_), None) => shape("`result` must be an object"),
@@ -242,7 +241,7 @@ impl Envelope {
                 if id.is_none() && !is_null {
                     return refuse(Reason::Id);
                 }
-                Ok(OwnedMessage::Error(OwnedErrorResponse { text, id, error }))
+                Ok(OwnedMessage::Error(OwnedErrorResponse { id, error: error.raw(&text) }))
             }
             (None, None, Some(_)) => shape("`error` must be an object"),
             _ => shape("exactly one of `method`, `result` and `error` must be present"),

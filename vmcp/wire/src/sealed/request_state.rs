@@ -1,10 +1,9 @@
 //! [`Continuation`]: the state that a modern client carries between two rounds of a request, sealed into
 //! `requestState`. It is good for a repeat of the same request by the same identity only, until it expires.
 
-use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
-use vmcp_json::object::Object;
 
+use crate::message::owned::OwnedParams;
 use crate::message::subject;
 use crate::sealed::{KeyRing, Nonce, OpenError};
 
@@ -134,9 +133,9 @@ fn decode(content: &[u8]) -> Option<(Binding, Continuation)> {
 /// Returns the SHA-256 of the things that a request asks for: method, subject and arguments, in a canonical
 /// form. Other keys, other space or another order of keys make no difference.
 #[must_use]
-pub fn digest(method: &str, params: &Object<'_>) -> [u8; 32] {
+pub fn digest(method: &str, params: &OwnedParams) -> [u8; 32] {
     let mut hash = Sha256::new();
-    let subject = subject::get(method, params).unwrap_or_default();
+    let subject = subject::of(method, params).unwrap_or_default();
     for part in [method, &subject] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());
@@ -147,11 +146,11 @@ pub fn digest(method: &str, params: &Object<'_>) -> [u8; 32] {
     hash.finalize().into()
 }
 
-fn absorb(hash: &mut Sha256, raw: &RawValue) {
-    match serde_json::from_str::<serde_json::Value>(raw.get()) {
+fn absorb(hash: &mut Sha256, json: &str) {
+    match serde_json::from_str::<serde_json::Value>(json) {
         Ok(value) => canonical(hash, &value),
         // A number that no type can hold, such as 1e400, is compared as it is written.
-        Err(_) => hash.update(raw.get().as_bytes()),
+        Err(_) => hash.update(json.as_bytes()),
     }
 }
 
@@ -219,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_digest_is_of_what_is_asked_and_not_of_how_it_is_written() {
-        let of = |params: &str| digest("tools/call", &Object::parse_str(params).unwrap());
+        let of = |params: &str| digest("tools/call", &OwnedParams::from_text(params).unwrap());
         let first = of(r#"{"name":"t","arguments":{"a":[1,{}],"b":"é"}}"#);
         let same =
             r#"{"_meta":{}, "arguments": {"b":"\u00e9", "a":[ 1, {} ]}, "name":"t","requestState":"x"}"#;

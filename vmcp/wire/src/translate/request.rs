@@ -56,7 +56,7 @@ pub fn request<'a>(method: &str, params: &Params<'a>, plan: &RequestPlan<'a>) ->
     (params.present || !edit.is_unchanged()).then(|| edit.finish())
 }
 
-/// Writes the whole request for the backend into one buffer: [`request`] of the parameters, in a new envelope.
+/// Writes the whole request for the backend into one buffer: what [`request`] makes, in a new envelope.
 ///
 /// ```
 /// use vmcp_wire::owned::OwnedParams;

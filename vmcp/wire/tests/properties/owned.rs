@@ -56,7 +56,10 @@ fn compare(text: &[u8]) {
         (Err(expected), Ok(owned)) => unreachable!("{owned:?} was refused: {expected}"),
     };
     let owned = owned.unwrap();
-    assert_eq!((owned.id(), owned.method()), (message.id().map(RawValue::get), message.method()));
+    assert_eq!(
+        (owned.id().map(RawValue::get), owned.method()),
+        (message.id().map(RawValue::get), message.method())
+    );
     match (&owned, &message) {
         (OwnedMessage::Request(owned), Message::Request(_)) => {
             same_params(owned.method(), owned.params(), &params);
@@ -65,9 +68,11 @@ fn compare(text: &[u8]) {
             same_params(owned.method(), owned.params(), &params);
         }
         (OwnedMessage::Response(owned), Message::Response(response)) => {
-            assert_eq!(owned.result(), response.result.get());
+            assert_eq!(owned.result().get(), response.result.get());
         }
-        (OwnedMessage::Error(owned), Message::Error(error)) => assert_eq!(owned.error(), error.error.get()),
+        (OwnedMessage::Error(owned), Message::Error(error)) => {
+            assert_eq!(owned.error().get(), error.error.get());
+        }
         (owned, message) => unreachable!("{owned:?} is no {message:?}"),
     }
 }

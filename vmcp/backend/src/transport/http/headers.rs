@@ -104,8 +104,8 @@ fn unsendable(name: impl Display, part: &str) -> LinkError {
 mod tests {
     use std::borrow::Cow;
 
-    use serde_json::value::RawValue;
     use vmcp_wire::meta::Trace;
+    use vmcp_wire::owned::OwnedParams;
 
     use super::*;
 
@@ -115,8 +115,9 @@ mod tests {
 
     #[test]
     fn a_subject_beyond_the_limit_is_named_before_anything_is_sent() {
+        let params = OwnedParams::empty();
         let uri = format!("file:///{}", "a".repeat(MAX_GENERATED_BYTES));
-        let request = Request { subject: Some(&uri), ..Request::new("resources/read", RawValue::NULL) };
+        let request = Request { subject: Some(&uri), ..Request::new("resources/read", &params) };
         let error = build(&request, Revision::MODERN).unwrap_err();
         assert!(matches!(error, LinkError::Unsendable(_)), "{error:?}");
         let message = error.to_string();
@@ -126,11 +127,12 @@ mod tests {
 
     #[test]
     fn parameters_share_the_limit() {
+        let params = OwnedParams::empty();
         let half = "v".repeat(MAX_GENERATED_BYTES / 2);
         let param = |name: &str| (format!("mcp-param-{name}"), half.clone());
         let request = |names: &[&str]| Request {
             param_headers: names.iter().map(|name| param(name)).collect(),
-            ..Request::new("tools/call", RawValue::NULL)
+            ..Request::new("tools/call", &params)
         };
         assert_eq!(build(&request(&["a"]), Revision::MODERN).unwrap().len(), 3);
         let message = build(&request(&["a", "b"]), Revision::MODERN).unwrap_err().to_string();
@@ -139,13 +141,14 @@ mod tests {
 
     #[test]
     fn trace_context_beyond_the_limit_is_left_out() {
+        let params = OwnedParams::empty();
         let baggage = "k=v,".repeat(MAX_GENERATED_BYTES);
         let trace = Trace {
             traceparent: Some(Cow::Borrowed("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")),
             baggage: Some(Cow::Borrowed(&baggage)),
             ..Trace::default()
         };
-        let request = Request { trace, ..Request::new("tools/call", RawValue::NULL) };
+        let request = Request { trace, ..Request::new("tools/call", &params) };
         for revision in [Revision::MODERN, Revision::LATEST_LEGACY] {
             let headers = build(&request, revision).unwrap();
             assert!(headers.contains_key("traceparent") && !headers.contains_key("baggage"));

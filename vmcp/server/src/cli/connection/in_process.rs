@@ -13,6 +13,7 @@ use tower::ServiceExt as _;
 use vmcp_backend::BackendState;
 use vmcp_config::Config;
 use vmcp_config::status::EmbeddingState;
+use vmcp_wire::owned::OwnedParams;
 
 use super::call_failure::CallFailure;
 use crate::access::identity::Identity;
@@ -122,7 +123,7 @@ impl InProcessEngine {
 
     /// Calls a tool; returns its `CallToolResult`.
     pub(super) async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
-        let params = serde_json::value::to_raw_value(&json!({ "name": tool, "arguments": arguments }))?;
+        let params = OwnedParams::from_text(json!({ "name": tool, "arguments": arguments }).to_string())?;
         let (snapshot, caller) = (self.engine.snapshot(), Caller::default());
         let context = CallContext { engine: &self.engine, snapshot: &snapshot, caller: &caller };
         match route::call_tool(context, &params).await.outcome {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use vmcp_backend::RpcOutcome;
-use vmcp_json::object::Object;
 use vmcp_json::text::empty_object;
 use vmcp_wire::codes;
 use vmcp_wire::era::Era;
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
 
 use super::server_push::ServerPush;
@@ -22,7 +22,7 @@ pub(crate) async fn subscribe(
     push: &ServerPush,
     peer: &Peer,
     context: CallContext<'_>,
-    params: &Object<'_>,
+    params: &OwnedParams,
 ) -> Answer {
     let (Some(session), Some(uri)) = (peer.session, params.get_str("uri")) else { return no_uri() };
     let Some((backend, call)) = route::subscriptions::resource(context, &uri) else {
@@ -58,7 +58,7 @@ pub(crate) async fn subscribe(
 }
 
 /// Handles `resources/unsubscribe`. A subscription that does not exist is no error.
-pub(crate) fn unsubscribe(push: &ServerPush, peer: &Peer, params: &Object<'_>) -> Answer {
+pub(crate) fn unsubscribe(push: &ServerPush, peer: &Peer, params: &OwnedParams) -> Answer {
     let (Some(session), Some(uri)) = (peer.session, params.get_str("uri")) else { return no_uri() };
     if let Some(registered) = push.router.sessions.get(session) {
         let topics = &push.router.topics;

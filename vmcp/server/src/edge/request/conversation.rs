@@ -11,8 +11,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use futures::Stream;
+use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -20,10 +20,9 @@ use vmcp_backend::{Event, RpcOutcome};
 use vmcp_json::json_rope::JsonRope;
 use vmcp_json::object::Object;
 use vmcp_wire::codes;
-use vmcp_wire::envelope::Request;
 use vmcp_wire::era::Era;
 use vmcp_wire::keys::INPUT_RESPONSES;
-use vmcp_wire::params::Params;
+use vmcp_wire::owned::OwnedRequest;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::sealed::request_state::Continuation;
 
@@ -66,14 +65,13 @@ struct OpenQuestion {
 }
 
 impl Conversation {
-    /// Begins to serve `request`, which came as `message` from `peer`. With `streams` the client accepts
+    /// Begins to serve `request`, which came from `peer`. With `streams` the client accepts
     /// messages before the answer.
     pub(crate) async fn begin(
         edge: &Arc<Edge>,
         peer: Peer,
         trace: TraceContext,
-        (request, params): (&Request<'_>, &Params<'_>),
-        message: Bytes,
+        request: OwnedRequest,
         streams: bool,
     ) -> Self {
         let client = Client {
@@ -82,21 +80,21 @@ impl Conversation {
             era: peer.era,
             session: peer.session,
             capabilities: peer.client.capabilities.clone(),
-            message: message.clone(),
+            request: request.clone(),
             resumed: None,
         };
-        let continues = match client.continuation(request, params) {
+        let continues = match client.continuation() {
             Ok(None) => None,
             Ok(Some(Continuation::Relayed { backend, state })) => {
                 Some(RelayedState { backend: backend.into(), state })
             }
             Ok(Some(Continuation::Parked { process, call })) => {
                 return match edge.parked.take(process, call).await {
-                    Ok(call) => Self::resume(client, call, request, params),
-                    Err(error) => Self::refused(client, request, error.to_string()),
+                    Ok(call) => Self::resume(client, call),
+                    Err(error) => Self::refused(client, error.to_string()),
                 };
             }
-            Err(error) => return Self::refused(client, request, error.to_string()),
+            Err(error) => return Self::refused(client, error.to_string()),
         };
         let (sender, events) = mpsc::channel(EVENT_QUEUE);
         let cancel = CancellationToken::new();
@@ -118,28 +116,33 @@ impl Conversation {
             continues: continues.as_ref().map(|relayed| Arc::clone(&relayed.backend)),
         };
         let edge = Arc::clone(edge);
-        let work = async move { dispatch::run(&edge, &peer, caller, continues, &message).await };
+        let work = async move { dispatch::run(&edge, &peer, caller, continues, &request).await };
         Self { client, call: RunningCall::new(Box::pin(work), events, cancel), open: Vec::new() }
     }
 
     /// Answers a request whose `requestState` cannot be used.
-    fn refused(client: Client, request: &Request<'_>, message: String) -> Self {
-        let answer =
-            EncodedResponse::error(client.era, request.id, &RpcError::new(codes::INVALID_PARAMS, message));
+    fn refused(client: Client, message: String) -> Self {
+        let answer = EncodedResponse::error(
+            client.era,
+            client.request.id(),
+            &RpcError::new(codes::INVALID_PARAMS, message),
+        );
         Self { client, call: RunningCall::answered(Some(answer)), open: Vec::new() }
     }
 
     /// Resumes a parked call with the answers that this request carries.
-    fn resume(mut client: Client, mut call: RunningCall, request: &Request<'_>, params: &Params<'_>) -> Self {
-        let responses =
-            params.object.get(INPUT_RESPONSES).and_then(|responses| Object::parse(responses).ok());
+    fn resume(mut client: Client, mut call: RunningCall) -> Self {
+        let (id, params) = (client.request.id(), client.request.params());
+        let responses = params.get(INPUT_RESPONSES).and_then(|responses| Object::parse_valid(responses).ok());
         call.input_requests.answer(&responses.unwrap_or_default());
         client.resumed = Some(ResumedRequest {
-            id: request.id.to_owned(),
-            token: params.meta.progress_token().map(ToOwned::to_owned),
+            token: params
+                .meta()
+                .progress_token()
+                .and_then(|token| RawValue::from_string(token.to_owned()).ok()),
             _entered: client
                 .session
-                .and_then(|session| client.edge.in_flight.enter(session, request.id, &call.cancel)),
+                .and_then(|session| client.edge.in_flight.enter(session, id, &call.cancel)),
         });
         Self { client, call, open: Vec::new() }
     }

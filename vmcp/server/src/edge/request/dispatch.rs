@@ -7,17 +7,16 @@ use tracing::Instrument as _;
 use vmcp_json::json_rope::JsonRope;
 use vmcp_json::object::Object;
 use vmcp_json::text;
-use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::handshake::client_capabilities::{self, AnswerableQuestions};
 use vmcp_wire::keys::{INPUT_REQUESTS, REQUEST_STATE};
 use vmcp_wire::lists::pages::List;
-use vmcp_wire::params::Params;
+use vmcp_wire::owned::OwnedRequest;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::sealed::{request_state, request_state::Binding, request_state::Continuation};
 use vmcp_wire::translate::{self, ResultPlan, ResultType, TranslateError};
-use vmcp_wire::{codes, methods, subject};
+use vmcp_wire::{codes, methods};
 
 use super::edge::Edge;
 use super::encoded_response::EncodedResponse;
@@ -27,6 +26,7 @@ use crate::access::identity::Identity;
 use crate::edge::push::subscriptions;
 use crate::edge::session::peer::Peer;
 use crate::edge::session::random::{now, random};
+use crate::engine::Snapshot;
 use crate::route::{self, Answer, CallContext, Caller};
 use crate::telemetry::traces;
 
@@ -41,8 +41,9 @@ pub(crate) struct RelayedState {
 }
 
 /// Returns the identity and request that a state is bound to: it opens for the same caller and call only.
-pub(crate) fn binding(identity: Identity, request: &Request<'_>, params: &Params<'_>) -> Binding {
-    Binding { identity: identity.digest(), request: request_state::digest(&request.method, &params.object) }
+pub(crate) fn binding(identity: Identity, request: &OwnedRequest) -> Binding {
+    let request = request_state::digest(request.method(), request.params());
+    Binding { identity: identity.digest(), request }
 }
 
 /// Runs one request to its end, in a span of its own and cancellable by `notifications/cancelled`.
@@ -51,71 +52,68 @@ pub(crate) async fn run(
     peer: &Peer,
     caller: Caller,
     continues: Option<RelayedState>,
-    message: &[u8],
+    request: &OwnedRequest,
 ) -> EncodedResponse {
-    let Ok(Message::Request(request)) = Message::parse(message) else {
-        return EncodedResponse::internal_error();
-    };
-    let Ok(params) = Params::parse(request.params) else { return EncodedResponse::internal_error() };
-    let name = subject::get(&request.method, &params.object).unwrap_or_default();
+    let name = request.subject().unwrap_or_default();
     let span = tracing::info_span!(
         "request",
-        otel.name = %format_args!("{} {name}", request.method),
+        otel.name = %format_args!("{} {name}", request.method()),
         otel.kind = "server",
-        mcp.method = %request.method,
+        mcp.method = %request.method(),
         mcp.protocol_version = peer.revision.as_str(),
     );
     traces::continue_trace(&span, &caller.trace);
     let caller = Caller { trace: traces::outgoing(&span, &caller.trace), ..caller };
     // A client that closes its connection drops this future; the guard then cancels the call at the backend.
     let _cancelled_when_dropped = caller.cancel.clone().drop_guard();
-    let entered = peer.session.map(|session| edge.in_flight.enter(session, request.id, &caller.cancel));
+    let entered = peer.session.map(|session| edge.in_flight.enter(session, request.id(), &caller.cancel));
     if let Some(None) = entered {
-        return EncodedResponse::error(peer.era, request.id, &too_many_requests());
+        return EncodedResponse::error(peer.era, request.id(), &too_many_requests());
     }
-    handle(edge, peer, &request, &params, &caller, continues).instrument(span).await
+    handle(edge, peer, request, &caller, continues).instrument(span).await
 }
 
 /// Answers any request except `initialize` and `subscriptions/listen`, which their transports handle.
 async fn handle(
     edge: &Edge,
     peer: &Peer,
-    request: &Request<'_>,
-    params: &Params<'_>,
+    request: &OwnedRequest,
     caller: &Caller,
     continues: Option<RelayedState>,
 ) -> EncodedResponse {
-    let method = request.method.as_ref();
-    let refuse = |error: RpcError| EncodedResponse::error(peer.era, request.id, &error);
+    let (method, params) = (request.method(), request.params());
+    let refuse = |error: RpcError| EncodedResponse::error(peer.era, request.id(), &error);
     if !methods::exists(method, peer.era) {
         return refuse(RpcError::method_not_found(method));
     }
+    // One snapshot for the whole request: lists, routing and the answer see the same catalog.
+    let snapshot = edge.engine.snapshot();
     if let Some(list) = List::of_method(method) {
-        return match lists::page(&edge.engine.snapshot(), peer, list, &params.object) {
-            Ok(page) => EncodedResponse::ok(rpc::response_around(request.id, page)),
+        return match lists::page(&snapshot, peer, list, params) {
+            Ok(page) => EncodedResponse::ok(rpc::response_around(request.id(), page)),
             Err(error) => refuse(error),
         };
     }
-    let none = RawValue::from_string("{}".to_owned()).unwrap_or_default();
-    let carried = continues.as_ref().and_then(|relayed| with_backend_state(params, relayed));
-    let raw = carried.as_deref().or(request.params).unwrap_or(&none);
+    // Replaces the sealed state by the backend's own.
+    let state = continues.as_ref().map(|relayed| text::quoted(&relayed.state));
+    let carried = state.and_then(|state| params.with(&[(REQUEST_STATE, Some(&state))]).ok());
+    let raw = carried.as_ref().unwrap_or(params);
     let has_tasks = peer.revision >= Revision::V2025_11_25;
-    let snapshot = edge.engine.snapshot();
     let context = CallContext { engine: &edge.engine, snapshot: &snapshot, caller };
     let answer = match method {
-        methods::PING => return EncodedResponse::ok(rpc::response(request.id, "{}")),
+        methods::PING => return EncodedResponse::ok(rpc::response(request.id(), "{}")),
         methods::DISCOVER => {
             return EncodedResponse::ok(rpc::response(
-                request.id,
-                JsonRope::from(handshake::discover(edge, peer.identity)),
+                request.id(),
+                JsonRope::from(handshake::discover(&snapshot, peer.identity)),
             ));
         }
         methods::TOOLS_CALL => route::call_tool(context, raw).await,
         methods::RESOURCES_READ => route::read_resource(context, raw).await,
         methods::PROMPTS_GET => route::get_prompt(context, raw).await,
-        methods::SUBSCRIBE => subscriptions::subscribe(&edge.push, peer, context, &params.object).await,
-        methods::UNSUBSCRIBE => subscriptions::unsubscribe(&edge.push, peer, &params.object),
-        methods::SET_LEVEL => log_level::set_level(edge, peer, &params.object),
+        methods::SUBSCRIBE => subscriptions::subscribe(&edge.push, peer, context, params).await,
+        methods::UNSUBSCRIBE => subscriptions::unsubscribe(&edge.push, peer, params),
+        methods::SET_LEVEL => log_level::set_level(edge, peer, params),
         methods::COMPLETE => route::complete(context, raw).await,
         methods::TASKS_GET if has_tasks => route::tasks::relay(context, methods::TASKS_GET, raw).await,
         methods::TASKS_RESULT if has_tasks => route::tasks::relay(context, methods::TASKS_RESULT, raw).await,
@@ -124,45 +122,36 @@ async fn handle(
         methods::TASKS_LIST if has_tasks => route::tasks::list(context, raw).await,
         _ => route::extensions::relay(context, method, raw).await,
     };
-    encode(edge, peer, request, params, &answer)
-}
-
-/// Replaces the sealed state in the parameters by the backend's own.
-fn with_backend_state(params: &Params<'_>, relayed: &RelayedState) -> Option<Box<RawValue>> {
-    let mut edit = params.object.edit();
-    edit.set(REQUEST_STATE, text::quoted(&relayed.state));
-    edit.finish().into_raw().ok()
+    encode(edge, &snapshot, peer, request, &answer)
 }
 
 /// Encodes an answer in the terms of the client's era. A result that needs no change is forwarded as the
 /// bytes that came.
 fn encode(
     edge: &Edge,
+    snapshot: &Snapshot,
     peer: &Peer,
-    request: &Request<'_>,
-    params: &Params<'_>,
+    request: &OwnedRequest,
     answer: &Answer,
 ) -> EncodedResponse {
-    let method = request.method.as_ref();
-    let refuse = |error: RpcError| EncodedResponse::error(peer.era, request.id, &error);
+    let method = request.method();
+    let refuse = |error: RpcError| EncodedResponse::error(peer.era, request.id(), &error);
     let result = match &answer.outcome {
         Ok(result) => result,
         Err(error) => {
-            let uri = subject::get(method, &params.object);
+            let uri = request.subject();
             let status = codes::http_status(code(error), peer.era);
             return match translate::error(method, error, answer.era, peer.era, uri.as_deref()) {
-                Ok(error) => EncodedResponse { status, body: rpc::error(Some(request.id), error).into() },
+                Ok(error) => EncodedResponse { status, body: rpc::error(Some(request.id()), error).into() },
                 Err(problem) => refuse(untranslatable(&problem)),
             };
         }
     };
-    let state =
-        answer.pending.as_deref().map(|backend| sealed_state(edge, peer, request, params, backend, result));
+    let state = answer.pending.as_deref().map(|backend| sealed_state(edge, peer, request, backend, result));
     let state = match state.transpose() {
         Ok(state) => state.flatten(),
         Err(error) => return refuse(error),
     };
-    let snapshot = edge.engine.snapshot();
     let plan = ResultPlan {
         from: answer.era,
         to: peer.era,
@@ -173,10 +162,10 @@ fn encode(
     if let Some(received) = result.received()
         && let Some(result) = translate::forward(method, received, &plan)
     {
-        return EncodedResponse::ok(rpc::response_around(request.id, result));
+        return EncodedResponse::ok(rpc::response_around(request.id(), result));
     }
     match translate::result(method, result, &plan) {
-        Ok(result) => EncodedResponse::ok(rpc::response(request.id, result)),
+        Ok(result) => EncodedResponse::ok(rpc::response(request.id(), result)),
         Err(problem) => refuse(untranslatable(&problem)),
     }
 }
@@ -186,8 +175,7 @@ fn encode(
 fn sealed_state(
     edge: &Edge,
     peer: &Peer,
-    request: &Request<'_>,
-    params: &Params<'_>,
+    request: &OwnedRequest,
     backend: &str,
     result: &Payload,
 ) -> Result<Option<String>, RpcError> {
@@ -200,7 +188,7 @@ fn sealed_state(
             let Some(state) = object.get_str(REQUEST_STATE) else { return Ok(None) };
             let continuation =
                 Continuation::Relayed { backend: backend.to_owned(), state: state.into_owned() };
-            let binding = binding(peer.identity, request, params);
+            let binding = binding(peer.identity, request);
             let until = now().saturating_add(STATE_LIFETIME_SECS);
             let sealed = continuation.seal(&edge.ring(), &random(), &binding, until);
             sealed.map(Some).map_err(|error| RpcError::new(codes::INTERNAL_ERROR, error.to_string()))

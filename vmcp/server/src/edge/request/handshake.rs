@@ -40,9 +40,8 @@ pub(crate) fn initialize(edge: &Edge, params: &Params<'_>) -> Result<(Session, S
 }
 
 /// Returns the result of `server/discover`.
-pub(crate) fn discover(edge: &Edge, identity: Identity) -> String {
-    let snapshot = edge.engine.snapshot();
-    introduction(&snapshot, identity, Revision::MODERN).discover_result(&Revision::ALL, DISCOVER_HINTS)
+pub(crate) fn discover(snapshot: &Snapshot, identity: Identity) -> String {
+    introduction(snapshot, identity, Revision::MODERN).discover_result(&Revision::ALL, DISCOVER_HINTS)
 }
 
 /// Gathers the parts of the introduction from the snapshot.

@@ -1,10 +1,10 @@
 //! Pages of the list methods, cut from the view of the caller.
 
 use vmcp_json::byte_rope::ByteRope;
-use vmcp_json::object::Object;
 use vmcp_wire::codes;
 use vmcp_wire::lists::cursor::Cursor;
 use vmcp_wire::lists::pages::List;
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
 
 use crate::edge::session::peer::Peer;
@@ -15,7 +15,7 @@ pub(super) fn page(
     snapshot: &Snapshot,
     peer: &Peer,
     list: List,
-    params: &Object<'_>,
+    params: &OwnedParams,
 ) -> Result<ByteRope, RpcError> {
     let after = after(list, params)?;
     let list = snapshot.view(peer.identity).list(list, peer.style);
@@ -23,8 +23,8 @@ pub(super) fn page(
 }
 
 /// Returns the key after which the page begins; `None` for the first page.
-fn after(list: List, params: &Object<'_>) -> Result<Option<String>, RpcError> {
-    if params.get("cursor").is_none_or(|cursor| cursor.get() == "null") {
+fn after(list: List, params: &OwnedParams) -> Result<Option<String>, RpcError> {
+    if params.get("cursor").is_none_or(|cursor| cursor == "null") {
         return Ok(None);
     }
     // A cursor that is no string is not one of vmcp's either.

@@ -1,9 +1,9 @@
 //! Handler of `logging/setLevel`, which only legacy sessions have.
 
-use vmcp_json::object::Object;
 use vmcp_json::text::empty_object;
 use vmcp_wire::codes;
 use vmcp_wire::level::Level;
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
 
 use super::edge::Edge;
@@ -11,7 +11,7 @@ use crate::edge::session::peer::Peer;
 use crate::route::Answer;
 
 /// Stores the level for the session's later requests, and tells the backends that already serve the session.
-pub(super) fn set_level(edge: &Edge, peer: &Peer, params: &Object<'_>) -> Answer {
+pub(super) fn set_level(edge: &Edge, peer: &Peer, params: &OwnedParams) -> Answer {
     let level = params.get_str("level").and_then(|level| Level::parse(&level));
     let (Some(session), Some(level)) = (peer.session, level) else {
         let levels = Level::ALL.map(Level::as_str).join(", ");

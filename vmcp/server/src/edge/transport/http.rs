@@ -24,6 +24,7 @@ use vmcp_wire::envelope::{Message, Notification, Request};
 use vmcp_wire::era::Era;
 use vmcp_wire::headers::RequestEra;
 use vmcp_wire::headers::{self, Field, HeaderSource};
+use vmcp_wire::owned::OwnedMessage;
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc;
 use vmcp_wire::sealed::session::Session;
@@ -187,7 +188,13 @@ async fn answer(
         }
     }
     let (trace, streams) = (trace::of_http(&params.meta, headers), refuse::accepts_streams(headers));
-    let conversation = Conversation::begin(edge, peer, trace, (request, params), bytes, streams).await;
+    // The owned form of the same message, for the way to its answer.
+    let request = match OwnedMessage::parse(bytes) {
+        Ok(OwnedMessage::Request(request)) => request,
+        Ok(_) => return respond::empty(StatusCode::BAD_REQUEST),
+        Err(error) => return refuse::envelope(&error),
+    };
+    let conversation = Conversation::begin(edge, peer, trace, request, streams).await;
     respond::json_or_stream(conversation).await
 }
 
@@ -204,7 +211,7 @@ fn check_param_headers(
         return Ok(());
     };
     let annotations = &tool.definition.param_headers;
-    headers::check_param_headers(&HttpHeaders(headers), annotations, params.object.get("arguments"))
+    headers::check_param_headers(&HttpHeaders(headers), annotations, params.object.text("arguments"))
 }
 
 /// Handles GET: opens the push stream of a legacy session. Modern clients use `subscriptions/listen`.

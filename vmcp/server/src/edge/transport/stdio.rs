@@ -18,6 +18,7 @@ use vmcp_config::ToolNameStyle;
 use vmcp_json::json_rope::JsonRope;
 use vmcp_wire::envelope::{Message, Request};
 use vmcp_wire::headers::{self, Modern, RequestEra};
+use vmcp_wire::owned::OwnedMessage;
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::{codes, methods};
@@ -163,7 +164,9 @@ impl Connection {
             return self.refuse(Some(request.id), &dispatch::too_many_requests()).await;
         };
         let trace = trace::of_message(&params.meta);
-        let begin = Conversation::begin(&self.edge, peer, trace, (request, params), line.clone(), true);
+        // The owned form of the same message, for the way to its answer.
+        let Ok(OwnedMessage::Request(request)) = OwnedMessage::parse(line) else { return };
+        let begin = Conversation::begin(&self.edge, peer, trace, request, true);
         let mut conversation = begin.await;
         let sender = self.sender.clone();
         self.tasks.spawn(async move {

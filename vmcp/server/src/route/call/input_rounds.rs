@@ -17,6 +17,7 @@ use vmcp_wire::codes;
 use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::keys::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::RpcError;
 use vmcp_wire::translate::{ResultType, payload_type};
@@ -34,7 +35,7 @@ const STATE_ONLY_PAUSE: Duration = Duration::from_millis(100);
 /// The rounds of one request.
 pub(super) struct InputRounds<'a> {
     caller: &'a Caller,
-    params: &'a RawValue,
+    params: &'a OwnedParams,
     answer_timeout: Duration,
     round: usize,
 }
@@ -43,7 +44,7 @@ pub(super) struct InputRounds<'a> {
 #[derive(Debug)]
 pub(super) enum Next {
     /// The request is repeated with these parameters.
-    Repeat(Box<RawValue>),
+    Repeat(OwnedParams),
     /// The response asks for nothing: it is the answer.
     Complete,
     /// The request ends with this error object.
@@ -52,7 +53,7 @@ pub(super) enum Next {
 
 impl<'a> InputRounds<'a> {
     /// Begins with the parameters of the first request. The client has `answer_timeout` for each round.
-    pub(super) fn new(caller: &'a Caller, params: &'a RawValue, answer_timeout: Duration) -> Self {
+    pub(super) fn new(caller: &'a Caller, params: &'a OwnedParams, answer_timeout: Duration) -> Self {
         InputRounds { caller, params, answer_timeout, round: 0 }
     }
 
@@ -92,10 +93,10 @@ fn question(response: &Response) -> Option<&Payload> {
 /// own state. The error object says why the client gave no answer.
 async fn answer(
     caller: &Caller,
-    params: &RawValue,
+    params: &OwnedParams,
     question: &RawValue,
     round: usize,
-) -> Result<Box<RawValue>, Box<RawValue>> {
+) -> Result<OwnedParams, Box<RawValue>> {
     let unreadable =
         |what: &str| refused(format!("the backend asked for input in a way that cannot be read: {what}"));
     let question = Object::parse(question).map_err(|error| unreadable(&error.to_string()))?;
@@ -127,16 +128,10 @@ async fn answer(
         }
     }));
     let answers = answers.await?;
-    let params = Object::parse(params).map_err(|error| refused(error.to_string()))?;
-    let mut edit = params.edit();
-    edit.remove(INPUT_RESPONSES).remove(REQUEST_STATE);
-    if !answers.is_empty() {
-        edit.set(INPUT_RESPONSES, format!("{{{}}}", answers.join(",")));
-    }
-    if let Some(state) = question.text(REQUEST_STATE) {
-        edit.set(REQUEST_STATE, state.to_owned());
-    }
-    edit.finish().into_raw().map_err(|error| refused(error.to_string()))
+    let answers = (!answers.is_empty()).then(|| format!("{{{}}}", answers.join(",")));
+    let state = question.text(REQUEST_STATE);
+    let repeated = params.with(&[(INPUT_RESPONSES, answers.as_deref()), (REQUEST_STATE, state)]);
+    repeated.map_err(|error| refused(error.to_string()))
 }
 
 /// Puts one question to the client; returns the receiver of its answer.
@@ -196,12 +191,12 @@ mod tests {
                 }
             }
         });
-        let params = raw(r#"{"name":"t","arguments":{}}"#);
+        let params = OwnedParams::from_text(r#"{"name":"t","arguments":{}}"#).unwrap();
         let mut rounds = InputRounds::new(&caller, &params, Duration::from_secs(9));
         let (mut sent, mut response) = (Vec::new(), modern(results[0]));
         let text = loop {
             match rounds.next(&response).await.unwrap() {
-                Next::Repeat(params) => sent.push(params.get().to_owned()),
+                Next::Repeat(params) => sent.push(params.text().to_owned()),
                 Next::Error(error) => break error,
                 Next::Complete => {
                     let (Ok(text) | Err(text)) = response.outcome.settled();

@@ -6,6 +6,7 @@ use tracing::Span;
 use vmcp_backend::{Backend, CallError, Request, Response, RpcOutcome, Transmission};
 use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::{methods, translate};
 
 use super::input_rounds::{InputRounds, Next};
@@ -21,7 +22,7 @@ use crate::telemetry::traces;
 pub(super) async fn run(
     context: CallContext<'_>,
     target: &BackendTarget<'_>,
-    params: &RawValue,
+    params: &OwnedParams,
     recorder: &mut CallRecorder,
     span: &Span,
 ) -> Result<Response, CallError> {
@@ -68,13 +69,13 @@ pub(super) fn backend<'a>(
 struct Exchange<'a> {
     context: CallContext<'a>,
     target: &'a BackendTarget<'a>,
-    outgoing: &'a Outgoing<'a>,
+    outgoing: &'a Outgoing,
     recorder: &'a mut CallRecorder,
     span: &'a Span,
 }
 
 impl Exchange<'_> {
-    async fn send(&mut self, params: &RawValue) -> Result<Response, CallError> {
+    async fn send(&mut self, params: &OwnedParams) -> Result<Response, CallError> {
         let backend = backend(self.context, self.target)?;
         let caller = self.context.caller;
         let request = Request {
@@ -90,7 +91,7 @@ impl Exchange<'_> {
             idempotent: self.target.idempotent,
             ..Request::new(&self.target.method, params)
         };
-        self.recorder.asks(params.get().len());
+        self.recorder.asks(params.text().len());
         let answer = backend.request(request).await;
         match &answer {
             Ok(response) => {

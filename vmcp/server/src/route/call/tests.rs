@@ -7,6 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use vmcp_backend::{ClientFacts, Transmission};
+use vmcp_wire::owned::OwnedParams;
 
 use crate::access::policy::{AccessRequest, Decision, Policy, PolicyId};
 use crate::engine::{Engine, Options};
@@ -78,19 +79,20 @@ fn ways() -> Vec<(&'static str, Value, &'static str, &'static str)> {
 
 /// Goes a way as the edge does; the answer as text.
 async fn go(engine: &Engine, way: &str, params: &Value) -> String {
-    let (snapshot, caller, raw) = (engine.snapshot(), caller(), to_raw_value(params).unwrap());
+    let (snapshot, caller) = (engine.snapshot(), caller());
+    let params = OwnedParams::from_text(params.to_string()).unwrap();
     let context = CallContext { engine, snapshot: &snapshot, caller: &caller };
-    let text = |key: &str| params[key].as_str().unwrap_or_default().to_owned();
+    let text = |key: &str| params.get_str(key).unwrap_or_default().into_owned();
     let answer = match way {
-        "tools/call" => route::call_tool(context, &raw).await,
-        "prompts/get" => route::get_prompt(context, &raw).await,
-        "resources/read" => route::read_resource(context, &raw).await,
-        "completion/complete" => route::complete(context, &raw).await,
-        "tasks/get" => route::tasks::relay(context, "tasks/get", &raw).await,
-        "tasks/result" => route::tasks::relay(context, "tasks/result", &raw).await,
-        "tasks/update" => route::tasks::relay(context, "tasks/update", &raw).await,
-        "tasks/cancel" => route::tasks::relay(context, "tasks/cancel", &raw).await,
-        "tasks/list" => route::tasks::list(context, &raw).await,
+        "tools/call" => route::call_tool(context, &params).await,
+        "prompts/get" => route::get_prompt(context, &params).await,
+        "resources/read" => route::read_resource(context, &params).await,
+        "completion/complete" => route::complete(context, &params).await,
+        "tasks/get" => route::tasks::relay(context, "tasks/get", &params).await,
+        "tasks/result" => route::tasks::relay(context, "tasks/result", &params).await,
+        "tasks/update" => route::tasks::relay(context, "tasks/update", &params).await,
+        "tasks/cancel" => route::tasks::relay(context, "tasks/cancel", &params).await,
+        "tasks/list" => route::tasks::list(context, &params).await,
         "Tools::call" => {
             let arguments = RawValue::from_string("{}".to_owned()).unwrap();
             let result = Tools::new(engine.clone()).call(&caller, &text("name"), &arguments).await;
@@ -121,7 +123,7 @@ async fn go(engine: &Engine, way: &str, params: &Value) -> String {
                 None => "unknown".to_owned(),
             };
         }
-        extension => route::extensions::relay(context, extension, &raw).await,
+        extension => route::extensions::relay(context, extension, &params).await,
     };
     match answer.outcome {
         Ok(result) => format!("result {}", result.get()),

@@ -12,6 +12,7 @@ use tracing::{Instrument, info_span};
 use vmcp_backend::Response;
 use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 
 use super::response_limit;
@@ -28,7 +29,7 @@ use crate::telemetry::calls::{CallRecorder, Origin, Outcome};
 
 /// Calls the tool that the arguments name. `params` are those of the call of call_tool itself: its other keys
 /// (answers to a question of the backend, metadata) go on to the tool.
-pub(super) async fn run(context: CallContext<'_>, params: &Object<'_>, arguments: &RawValue) -> Answer {
+pub(super) async fn run(context: CallContext<'_>, params: &OwnedParams, arguments: &RawValue) -> Answer {
     let mut recorder = context.start_record(Origin::CallTool);
     let span = info_span!(
         "optimizer.call_tool",
@@ -42,7 +43,7 @@ pub(super) async fn run(context: CallContext<'_>, params: &Object<'_>, arguments
 
 async fn call(
     context: CallContext<'_>,
-    params: &Object<'_>,
+    params: &OwnedParams,
     arguments: &RawValue,
     recorder: CallRecorder,
 ) -> Answer {
@@ -84,9 +85,7 @@ async fn call(
         return Answer::own(failure(tool, ErrorType::InvalidInput, message).to_result());
     }
 
-    let mut edit = params.edit();
-    edit.set("arguments", &*call.parameters);
-    let Ok(params) = edit.finish().into_raw() else {
+    let Ok(params) = params.with(&[("arguments", Some(call.parameters.get()))]) else {
         authorized.settle(Outcome::ToolError);
         return Answer::own(tool_result::error("unreadable parameters"));
     };

@@ -2,8 +2,8 @@
 
 use serde_json::value::RawValue;
 use vmcp_backend::{CallError, Transmission};
-use vmcp_json::object::Object;
 use vmcp_json::text;
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 
 use crate::engine::Engine;
@@ -81,13 +81,12 @@ impl Tools {
         let snapshot = self.engine.snapshot();
         let context = CallContext { engine: &self.engine, snapshot: &snapshot, caller };
         let params = format!(r#"{{"name":{},"arguments":{}}}"#, text::quoted(tool), arguments.get());
-        let params = match RawValue::from_string(params) {
+        let params = match OwnedParams::from_text(params) {
             Ok(params) => params,
             Err(error) => return ToolResult::InvalidArguments(error.to_string()),
         };
         let target = match router::tool(context, tool) {
             Some(Target::Optim(own)) => {
-                let params = Object::parse(&params).unwrap_or_default();
                 return ToolResult::of_own(own_tools::run(context, own, &params).await);
             }
             Some(Target::Backend(target)) => target,

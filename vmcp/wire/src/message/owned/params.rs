@@ -34,6 +34,12 @@ impl OwnedParams {
         Self { message, span, keys: Arc::new(keys) }
     }
 
+    /// Returns `{}`, which a message has and which holds nothing.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::from_text("{}").unwrap_or_default()
+    }
+
     /// Reads parameters that no message surrounds: the text of an object.
     ///
     /// ```

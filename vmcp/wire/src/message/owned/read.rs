@@ -75,8 +75,9 @@ impl Span {
         Self { start: self.start + 1, end: self.end.saturating_sub(1) }
     }
 
-    pub(super) fn raw(self, text: &str) -> Option<Box<RawValue>> {
-        RawValue::from_string(self.of(text).to_owned()).ok()
+    /// Returns a copy of a value that the reader has checked.
+    pub(super) fn raw(self, text: &str) -> Box<RawValue> {
+        RawValue::from_string(self.of(text).to_owned()).unwrap_or_default()
     }
 }
 

@@ -16,7 +16,7 @@ fn parts_are_slices_of_the_received_bytes() {
         br#" {"params" : {"name":"a\u0062","_meta" : {"progressToken":"t", "x":[{}]},"arguments": {"k":1e400}}, "method":"tools\/call","id":"7","jsonrpc":"2.0"}"#,
     );
     let Ok(OwnedMessage::Request(request)) = OwnedMessage::parse(body.clone()) else { panic!("a request") };
-    assert_eq!((request.id(), request.method()), ("\"7\"", "tools/call"));
+    assert_eq!((request.id().get(), request.method()), ("\"7\"", "tools/call"));
     assert_eq!(request.subject().as_deref(), Some("ab"));
     let params = request.params();
     assert_eq!(params.get("arguments"), Some(r#"{"k":1e400}"#));
@@ -44,7 +44,7 @@ fn keys_are_recognized_in_any_spelling() {
         let text = format!(r#"{{"jsonrpc":"2.0","id":3,"method":"m","params":{params}}}"#);
         let error = read(&text).unwrap_err();
         assert_eq!((error.code(), error.to_string().as_str()), (codes::INVALID_PARAMS, message));
-        assert_eq!(error.id.as_deref().map(serde_json::value::RawValue::get), Some("3"));
+        assert_eq!(error.id.as_deref().map(RawValue::get), Some("3"));
     }
 }
 

@@ -3,16 +3,15 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::value::RawValue;
 use vmcp_backend::{Question, SessionId};
 use vmcp_json::json_rope::JsonRope;
 use vmcp_json::text;
-use vmcp_wire::envelope::{Message, Request};
+use vmcp_wire::envelope::Message;
 use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::keys::REQUEST_STATE;
-use vmcp_wire::params::Params;
+use vmcp_wire::owned::OwnedRequest;
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::sealed::{request_state::Continuation, request_state::StateError};
 use vmcp_wire::translate::{self, NotificationPlan, ResultPlan, Translated};
@@ -32,16 +31,14 @@ pub(super) struct Client {
     pub(super) era: Era,
     pub(super) session: Option<SessionId>,
     pub(super) capabilities: Option<Arc<RawValue>>,
-    /// The message that began this conversation.
-    pub(super) message: Bytes,
+    /// The request that began this conversation.
+    pub(super) request: OwnedRequest,
     /// Set if this request resumed a parked call.
     pub(super) resumed: Option<ResumedRequest>,
 }
 
 /// The request that resumed a call which began with another request.
 pub(super) struct ResumedRequest {
-    /// The id of the present request.
-    pub(super) id: Box<RawValue>,
     /// The progress token of the present request; progress of the call is reported under it.
     pub(super) token: Option<Box<RawValue>>,
     /// Keeps the request cancellable while it runs.
@@ -51,28 +48,21 @@ pub(super) struct ResumedRequest {
 impl Client {
     /// Opens the `requestState` that a modern client carried back; `None` if this is no repetition of a
     /// request.
-    pub(super) fn continuation(
-        &self,
-        request: &Request<'_>,
-        params: &Params<'_>,
-    ) -> Result<Option<Continuation>, StateError> {
-        if self.era == Era::Legacy || !methods::may_require_input(&request.method) {
+    pub(super) fn continuation(&self) -> Result<Option<Continuation>, StateError> {
+        let request = &self.request;
+        if self.era == Era::Legacy || !methods::may_require_input(request.method()) {
             return Ok(None);
         }
-        let Some(state) = params.object.text(REQUEST_STATE) else { return Ok(None) };
+        let Some(state) = request.params().get(REQUEST_STATE) else { return Ok(None) };
         // A state that is no string is not one of vmcp's either.
         let state = text::unquoted(state).unwrap_or_default();
-        let binding = dispatch::binding(self.identity, request, params);
+        let binding = dispatch::binding(self.identity, request);
         Continuation::open(&self.edge.ring(), &state, &binding, now()).map(Some)
     }
 
     /// Seals a continuation, bound to this client and request, valid until `until` (seconds since 1970).
     pub(super) fn seal(&self, continuation: &Continuation, until: u64) -> Result<String, StateError> {
-        let Ok(Message::Request(request)) = Message::parse(&self.message) else {
-            return Err(StateError::Content);
-        };
-        let Ok(params) = Params::parse(request.params) else { return Err(StateError::Content) };
-        let binding = dispatch::binding(self.identity, &request, &params);
+        let binding = dispatch::binding(self.identity, &self.request);
         continuation.seal(&self.edge.ring(), &random(), &binding, until)
     }
 
@@ -83,9 +73,7 @@ impl Client {
         result: JsonRope<'_>,
         sealed: Result<String, Option<StateError>>,
     ) -> EncodedResponse {
-        let Ok(Message::Request(request)) = Message::parse(&self.message) else {
-            return EncodedResponse::internal_error();
-        };
+        let request = &self.request;
         let state = match sealed {
             Ok(state) => state,
             Err(problem) => {
@@ -95,7 +83,7 @@ impl Client {
                 );
                 return EncodedResponse::error(
                     self.era,
-                    request.id,
+                    request.id(),
                     &RpcError::new(codes::INTERNAL_ERROR, message),
                 );
             }
@@ -109,8 +97,8 @@ impl Client {
             request_state: Some(&state),
             ..ResultPlan::default()
         };
-        match translate::result(&request.method, &result, &plan) {
-            Ok(result) => EncodedResponse::ok(rpc::response(request.id, result)),
+        match translate::result(request.method(), &result, &plan) {
+            Ok(result) => EncodedResponse::ok(rpc::response(request.id(), result)),
             Err(_) => EncodedResponse::internal_error(),
         }
     }
@@ -140,12 +128,15 @@ impl Client {
 
     /// Replaces the id of a resumed call's answer by that of the present request.
     pub(super) fn under_present_id(&self, response: EncodedResponse) -> EncodedResponse {
-        let Some(resumed) = &self.resumed else { return response };
+        if self.resumed.is_none() {
+            return response;
+        }
+        let id = self.request.id();
         let EncodedResponse { status, body } = response;
         let body = body.into_bytes();
         let body = match Message::parse(&body) {
-            Ok(Message::Response(response)) => rpc::response(&resumed.id, response.result),
-            Ok(Message::Error(error)) => rpc::error(Some(&resumed.id), error.error),
+            Ok(Message::Response(response)) => rpc::response(id, response.result),
+            Ok(Message::Error(error)) => rpc::error(Some(id), error.error),
             _ => return EncodedResponse::internal_error(),
         };
         EncodedResponse { status, body: body.into() }
