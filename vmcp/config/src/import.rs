@@ -24,6 +24,10 @@ use crate::values::secret::Secret;
 pub struct Imported {
     /// Text of `vmcp.yaml`, commented.
     pub yaml: String,
+    /// Lines of the list of backends alone, without indentation, for [`edit::append`](crate::edit::append).
+    pub entries: String,
+    /// True if the text restricts tools by `aggregation`, which the entries alone do not.
+    pub restricts_tools: bool,
     /// Names of the backends, after normalization.
     pub backends: Vec<String>,
     /// Changes that a person should know of: settings renamed, left out or moved. They are comments in the
@@ -133,7 +137,10 @@ pub fn import_files(files: &[(&str, &str)]) -> Result<Imported, ImportError> {
     );
     let list =
         if names.is_empty() { format!("backends: []\n{backends}") } else { format!("backends:\n{backends}") };
+    let unindented = |line: &str| format!("{}\n", line.strip_prefix("  ").unwrap_or(line));
     Ok(Imported {
+        entries: backends.lines().map(unindented).collect(),
+        restricts_tools: !rules.is_empty(),
         yaml: title + &list + &aggregation(&rules),
         backends: names.into_iter().collect(),
         notes: all_notes,

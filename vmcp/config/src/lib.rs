@@ -12,12 +12,13 @@
 //! No step stops at the first mistake: each reports all of its own to `problems`, by path and line, with the
 //! remedy, and [`load`] fails with the whole list. Nothing after `load` sees a raw type.
 //!
-//! Besides: [`import`] converts other clients' files, `writing` renders schema, reference page, starter file
-//! and the configuration in force, [`rules`] are the validated rules for tools, [`status`] is the report that
+//! Besides: [`import`] converts other clients' files, [`edit`] changes single backends in a text, `writing`
+//! renders schema, reference page, starter file and the configuration in force, [`rules`] are the validated rules for tools, [`status`] is the report that
 //! a running server gives about itself, and [`sanitize`] cleans text that backends wrote.
 
 mod checker;
 mod document;
+pub mod edit;
 pub mod import;
 mod problems;
 pub mod raw;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `serve`, `bridge` | servers, which run until a signal |
 //! | `tools`, `find`, `call`, `backends`, `doctor` | commands that ask a server through `connection` |
+//! | `add`, `remove` (also `enable` and `disable`) | commands that edit the configuration file |
 //! | `validate`, `init`, `secret`, `schema`, `model`, `eval`, `completions` | commands that work alone |
 //! | `connection` | a running server, or an engine in this process |
 //! | `console` | results on standard output, notes on standard error, exit codes |
@@ -11,10 +12,12 @@
 //! | `options` | options of every command, the configuration file |
 //! | `running_server` | the state file by which commands find a server |
 
+mod add;
 mod backends;
 mod bridge;
 mod call;
 mod completions;
+mod config_edit;
 mod connection;
 mod console;
 mod doctor;
@@ -24,6 +27,7 @@ mod init;
 mod model;
 mod options;
 mod process;
+mod remove;
 mod running_server;
 mod schema;
 mod secret;
@@ -36,6 +40,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use options::GlobalOptions;
+use remove::Change;
 
 /// Many MCP servers behind one endpoint, found by search.
 ///
@@ -66,6 +71,13 @@ enum Command {
     Serve(serve::Arguments),
     Bridge(bridge::Arguments),
     Init(init::Arguments),
+    Add(add::Arguments),
+    /// Remove a backend from the configuration file
+    Remove(remove::Arguments),
+    /// Use a backend again that `vmcp disable` switched off
+    Enable(remove::Arguments),
+    /// Switch a backend off and keep it in the configuration file
+    Disable(remove::Arguments),
     Validate(validate::Arguments),
     Tools(tools::Arguments),
     Find(find::Arguments),
@@ -88,6 +100,10 @@ pub fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments, &global),
         Command::Bridge(arguments) => bridge::run(arguments, &global),
         Command::Init(arguments) => init::run(arguments, &global),
+        Command::Add(arguments) => add::run(arguments, &global),
+        Command::Remove(arguments) => remove::run(Change::Remove, &arguments, &global),
+        Command::Enable(arguments) => remove::run(Change::Enable, &arguments, &global),
+        Command::Disable(arguments) => remove::run(Change::Disable, &arguments, &global),
         Command::Validate(arguments) => validate::run(arguments, &global),
         Command::Tools(arguments) => tools::run(arguments, &global),
         Command::Find(arguments) => find::run(arguments, &global),

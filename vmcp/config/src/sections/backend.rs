@@ -87,6 +87,11 @@ impl Transport {
 }
 
 impl Backend {
+    /// Returns true if the backend is a program that is started here.
+    pub fn starts_process(&self) -> bool {
+        matches!(self.transport, Transport::Stdio { .. })
+    }
+
     /// Returns the SHA-256, in hexadecimal digits, of everything that decides which definitions the backend
     /// offers: the transport, its address or command line, and the names of headers and variables. Their
     /// values do not count, so that a rotated token keeps the cached definitions.

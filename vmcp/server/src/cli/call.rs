@@ -135,7 +135,9 @@ fn explain(name: &str, result: &Value) -> CommandFailure {
     let own = result.get("structuredContent");
     let of = |key: &str| own.and_then(|own| own.get(key)).and_then(Value::as_str);
     match (of("error_type"), of("error")) {
-        (Some("NotFound"), _) => unknown(name),
+        (Some("NotFound"), Some(error)) => CommandFailure::new(error)
+            .exit(Exit::NothingFound)
+            .remedy("`vmcp tools` lists the names, `vmcp find \"…\"` searches"),
         (Some(kind), Some(error)) => {
             let exit = if kind == "CircuitOpen" { Exit::Unreachable } else { Exit::Failed };
             let failure = CommandFailure::new(error).exit(exit);

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use vmcp_config::import::{self, Imported};
 
+use super::config_edit;
 use super::console::failure::{CommandFailure, Exit};
 use super::console::{notes, output};
 use super::options::{DEFAULT_FILE_NAME, GlobalOptions};
-use crate::config_file::env_file;
 use crate::config_file::secret_store::private;
 
 /// Write a commented configuration file
@@ -28,6 +28,9 @@ pub(super) struct Arguments {
     /// variables, which are written to `.env` beside the new file
     #[arg(long, value_name = "CLIENT|FILE")]
     from: Option<String>,
+    /// Add the imported servers to an existing file, whose comments stay
+    #[arg(long, requires = "from", conflicts_with = "force")]
+    merge: bool,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
@@ -37,7 +40,7 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { from, force, file } = arguments;
+    let Arguments { from, merge, force, file } = arguments;
     let imported = from.as_deref().map(imported).transpose()?;
     let yaml = imported.as_ref().map_or(vmcp_config::STARTER, |imported| &imported.yaml);
     let path = file.or_else(|| global.config.clone()).unwrap_or_else(|| PathBuf::from(DEFAULT_FILE_NAME));
@@ -45,9 +48,12 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         output::result(yaml)?;
         return Ok(Exit::Done);
     }
-    write(&path, yaml, force)?;
+    match imported.as_ref().filter(|_| merge && path.exists()) {
+        Some(imported) => config_edit::append(&path, imported)?,
+        None => write(&path, yaml, force)?,
+    }
     if let Some(imported) = &imported {
-        keep_secrets(&path, imported)?;
+        config_edit::keep_secrets(&path, imported)?;
     }
     notes::note(&format!("wrote {}; edit it, then `vmcp validate` and `vmcp serve`", path.display()));
     Ok(Exit::Done)
@@ -78,31 +84,6 @@ fn imported(from: &str) -> Result<Imported, CommandFailure> {
         ));
     }
     Ok(imported)
-}
-
-/// Writes the secrets of the imported file to `.env` beside `path`, readable by its owner only.
-fn keep_secrets(path: &Path, imported: &Imported) -> Result<(), CommandFailure> {
-    if imported.variables.is_empty() {
-        return Ok(());
-    }
-    let env_file = path.with_file_name(env_file::NAME);
-    let differ = env_file::add(&env_file, &imported.variables)
-        .map_err(|error| CommandFailure::new(format!("{}: {error}", env_file.display())))?;
-    // Only names are printed: secrets do not belong on a terminal.
-    let names: Vec<_> = imported.variables.keys().map(String::as_str).collect();
-    notes::note(&format!(
-        "{} secrets are in {}, which only you can read (keep it out of version control): {}",
-        names.len(),
-        env_file.display(),
-        names.join(", ")
-    ));
-    if !differ.is_empty() {
-        notes::note(&format!(
-            "note: {} had other values there already, which stay; check them",
-            differ.join(", ")
-        ));
-    }
-    Ok(())
 }
 
 fn write(path: &Path, text: &str, force: bool) -> Result<(), CommandFailure> {

@@ -1,14 +1,15 @@
-//! SIGTERM and SIGINT, the signals that stop a server.
+//! SIGTERM, SIGINT and SIGHUP, the signals that stop a server. The last one comes from a terminal that closes.
 
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Exit code of a process that received a second signal while it was stopping: 128 + SIGINT, as in shells.
 const INTERRUPTED: i32 = 130;
 
-/// Receiver of SIGTERM and SIGINT.
+/// Receiver of SIGTERM, SIGINT and SIGHUP.
 pub(in crate::cli) struct StopSignals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
+    hangup: tokio::signal::unix::Signal,
 }
 
 impl StopSignals {
@@ -16,6 +17,7 @@ impl StopSignals {
         Ok(StopSignals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
         })
     }
 
@@ -23,6 +25,7 @@ impl StopSignals {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            _ = self.hangup.recv() => {}
         }
     }
 

@@ -1,0 +1,41 @@
+//! `vmcp remove`, `vmcp enable`, `vmcp disable`: change a backend of the configuration file.
+
+use clap::Args;
+use vmcp_config::edit;
+
+use super::config_edit;
+use super::console::failure::{CommandFailure, Exit};
+use super::options::GlobalOptions;
+
+/// The backend to change.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Name of the backend
+    name: String,
+}
+
+/// Change to a backend.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Change {
+    /// Deletes the entry, with the comments directly above it.
+    Remove,
+    /// Takes `enabled: false` away.
+    Enable,
+    /// Writes `enabled: false`.
+    Disable,
+}
+
+/// Runs the command.
+pub(super) fn run(
+    change: Change,
+    arguments: &Arguments,
+    global: &GlobalOptions,
+) -> Result<Exit, CommandFailure> {
+    let name = &arguments.name;
+    config_edit::edit(&global.config_path()?, |text| match change {
+        Change::Remove => edit::remove(text, name),
+        Change::Enable => edit::set_enabled(text, name, true),
+        Change::Disable => edit::set_enabled(text, name, false),
+    })?;
+    Ok(Exit::Done)
+}
