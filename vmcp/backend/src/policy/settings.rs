@@ -1,7 +1,10 @@
 //! Limits and intervals of a backend's connection, each with its default.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::Semaphore;
 
 use crate::http_client::HttpClient;
 use crate::policy::breaker::BreakerSettings;
@@ -20,8 +23,12 @@ pub struct BackendSettings {
     /// The pause after a first failure: the base of the exponential [`backoff`](crate::backoff), which ends
     /// at 16 times this.
     pub first_pause: Duration,
-    /// Interval at which a failed backend is tried again; a call tries at once.
+    /// Pause before a failed backend is tried again, for a program doubled with each failure in a row, up to
+    /// 16 times this; a call tries at once.
     pub retry_failed_every: Duration,
+    /// Slots for child processes that are being started, handshake included; a start beyond them waits, and its
+    /// `connection_timeout` runs from its own slot on.
+    pub starts: Arc<Semaphore>,
     /// True if nothing connects before the first use, as long as cached definitions exist.
     pub lazy_connect: bool,
     /// Limits of the circuit breaker, which refuses calls without trying.
@@ -66,6 +73,11 @@ pub struct BackendSettings {
     pub http: HttpClient,
 }
 
+/// Returns the number of processes that may start at the same time: one more than there are cores.
+fn default_starts() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get) + 1
+}
+
 impl Default for BackendSettings {
     fn default() -> Self {
         Self {
@@ -73,6 +85,7 @@ impl Default for BackendSettings {
             max_connection_retries: 3,
             first_pause: Duration::from_secs(1),
             retry_failed_every: Duration::from_secs(30),
+            starts: Arc::new(Semaphore::new(default_starts())),
             lazy_connect: true,
             breaker: BreakerSettings::default(),
             fail_fast: false,

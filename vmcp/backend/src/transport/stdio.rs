@@ -23,9 +23,9 @@ use crate::transport::link_error::LinkError;
 use crate::transport::mux::{Mux, QueuedMessage};
 
 /// Environment variables that a child inherits; everything else, secrets above all, must be configured. The
-/// first six are those that the MCP SDKs pass on; the others are needed for text, time, temporary files and
-/// private networks.
-const INHERITED_VARIABLES: [&str; 22] = [
+/// first six are those that the MCP SDKs pass on; the others are needed for text, time, temporary files,
+/// private networks, a desktop's windows, and the usual tools' choice of an agent, a daemon or a profile.
+const INHERITED_VARIABLES: [&str; 37] = [
     "HOME",
     "LOGNAME",
     "PATH",
@@ -48,6 +48,21 @@ const INHERITED_VARIABLES: [&str; 22] = [
     "no_proxy",
     "SSL_CERT_FILE",
     "NODE_EXTRA_CA_CERTS",
+    "SSL_CERT_DIR",
+    "ALL_PROXY",
+    "all_proxy",
+    "XDG_STATE_HOME",
+    "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "SSH_AUTH_SOCK",
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "KUBECONFIG",
+    "AWS_PROFILE",
+    "AWS_REGION",
 ];
 /// Lines of standard error kept to explain an exit; a line of more bytes continues as the next one.
 const MAX_STDERR_LINES: usize = 5;
@@ -86,9 +101,8 @@ pub(crate) fn start(
     to_write: mpsc::Receiver<QueuedMessage>,
     closed: CancellationToken,
 ) -> Result<tokio::task::JoinHandle<()>, LinkError> {
-    let mut child = spawn(program).map_err(|error| LinkError::Connect {
-        detail: format!("cannot start `{}`: {error}", program.command),
-    })?;
+    let mut child =
+        spawn(program).map_err(|error| LinkError::Connect { detail: not_started(program, &error) })?;
     let (stdin, stdout, stderr) = (child.0.stdin().take(), child.0.stdout().take(), child.0.stderr().take());
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return Err(LinkError::Connect { detail: "the child has no standard streams".to_owned() });
@@ -117,6 +131,21 @@ pub(crate) fn start(
         child.leave(limits.kill_grace).await;
     };
     Ok(tokio::spawn(supervise.in_current_span()))
+}
+
+/// Returns why a program did not start. The operating system reports a missing working directory like a
+/// missing program.
+fn not_started(program: &Program<'_>, error: &std::io::Error) -> String {
+    match program.cwd.filter(|cwd| !cwd.is_dir()) {
+        Some(cwd) => {
+            format!(
+                "cannot start `{}`: its working directory {} does not exist",
+                program.command,
+                cwd.display()
+            )
+        }
+        None => format!("cannot start `{}`: {error}", program.command),
+    }
 }
 
 /// A process group that does not outlive this value.

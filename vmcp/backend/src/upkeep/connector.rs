@@ -1,10 +1,12 @@
 //! The connector: a task that makes and replaces the connection of one backend. States: configured →
 //! connecting → connected or failed; failed backends are tried again on use and on a timer.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::time::{sleep, timeout};
+use vmcp_config::Transport;
 use vmcp_config::status::BackendState;
 
 use crate::connection::Connection;
@@ -18,6 +20,18 @@ use crate::upkeep::notification_stream;
 /// Lifetime from which a connection counts as stable. One that ends sooner is a crash, and crashes in a row
 /// are answered with exponential backoff.
 const MIN_STABLE_LIFETIME: Duration = Duration::from_secs(30);
+
+/// Longest time for which one start keeps its slot; a slower one goes on without.
+const MAX_SLOT_TIME: Duration = Duration::from_secs(10);
+/// Times that the time limit of an attempt is longer while a package runner's server was never listed.
+const FIRST_RUN_FACTOR: u32 = 4;
+/// Programs that download a server before they run it.
+const PACKAGE_RUNNERS: [&str; 9] = ["npx", "uvx", "uv", "bunx", "bun", "pnpm", "yarn", "pipx", "docker"];
+
+fn is_package_runner(command: &str) -> bool {
+    let file = command.rsplit(['/', '\\']).next().unwrap_or_default();
+    PACKAGE_RUNNERS.contains(&file.split('.').next().unwrap_or_default())
+}
 
 pub(crate) struct Connector {
     shared: Arc<BackendCore>,
@@ -45,11 +59,15 @@ impl Connector {
 
     async fn keep_connected(&mut self) {
         let retries = self.shared.facts.settings.max_connection_retries;
-        let mut given_up = false;
+        // Rounds in a row that failed.
+        let mut given_up = 0;
         loop {
             self.wait_for_demand(given_up).await;
             // A backend that was given up gets one attempt at a time.
-            let mut round = self.round(if given_up { 0 } else { retries }).await;
+            let mut round = self.round(if given_up > 0 { 0 } else { retries }).await;
+            if round.is_some() {
+                given_up = 0;
+            }
             while let Some(connection) = round {
                 let since = Instant::now();
                 connection.channel.closed.cancelled().await;
@@ -67,17 +85,21 @@ impl Connector {
                 }
                 round = self.round(retries).await;
             }
-            given_up = true;
+            given_up += 1;
         }
     }
 
     /// Waits until a call needs the backend or, if it was given up, until it is time to try again.
-    async fn wait_for_demand(&self, given_up: bool) {
+    async fn wait_for_demand(&self, given_up: u32) {
         let ended = self.shared.rounds.borrow().ended;
         let mut wanted = self.shared.wanted.subscribe();
         let demand = wanted.wait_for(|wanted| *wanted > ended);
-        if given_up {
-            let _ = timeout(self.shared.facts.settings.retry_failed_every, demand).await;
+        if given_up > 0 {
+            let facts = &self.shared.facts;
+            // Trying a remote server costs little; starting a broken program again and again does not.
+            let failures = if facts.spec.starts_process() { given_up } else { 1 };
+            let pause = backoff::delay(facts.settings.retry_failed_every, failures);
+            let _ = timeout(pause, demand).await;
         } else {
             let _ = demand.await;
         }
@@ -112,9 +134,30 @@ impl Connector {
     }
 
     async fn attempt(&self) -> Result<Arc<Connection>, LinkError> {
-        let after = self.shared.facts.settings.connection_timeout;
-        let connect = era::connect(&self.shared.facts, self.hint);
-        timeout(after, connect).await.unwrap_or(Err(LinkError::ConnectTimeout { after })).map(Arc::new)
+        let facts = &self.shared.facts;
+        // A closed semaphore is no reason not to start; nothing closes it.
+        let slot =
+            if facts.spec.starts_process() { facts.settings.starts.acquire().await.ok() } else { None };
+        let after = facts.settings.connection_timeout * self.first_run_factor();
+        let mut connect = pin!(timeout(after, era::connect(facts, self.hint)));
+        let connected = tokio::select! {
+            connected = connect.as_mut() => connected,
+            // A program that hangs must not keep the others from starting.
+            () = sleep(MAX_SLOT_TIME) => {
+                drop(slot);
+                connect.await
+            }
+        };
+        connected.unwrap_or(Err(LinkError::ConnectTimeout { after })).map(Arc::new)
+    }
+
+    /// Returns how many times longer this attempt may take: a package runner downloads on its first run.
+    fn first_run_factor(&self) -> u32 {
+        let facts = &self.shared.facts;
+        let Transport::Stdio { command, .. } = &facts.spec.transport else { return 1 };
+        let configured = facts.spec.connection_timeout.is_some();
+        let known = self.shared.discovered.borrow().is_some();
+        if configured || known || !is_package_runner(command) { 1 } else { FIRST_RUN_FACTOR }
     }
 
     fn adopt(&mut self, connection: &Arc<Connection>) {

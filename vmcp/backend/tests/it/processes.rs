@@ -1,9 +1,10 @@
 //! Child processes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use vmcp_backend::{Backend, BackendSettings, BackendState, CallError, Event, Request};
 use vmcp_config::Transport;
 use vmcp_wire::era::Era;
@@ -107,13 +108,43 @@ async fn a_program_that_cannot_run_or_gives_up_says_why() {
         cwd: None,
     };
     let quitter = shell("echo 'no database' >&2; exit 4");
-    for (transport, parts) in
-        [(nowhere, &["vmcp-no-such-program"][..]), (quitter, &["exit status: 4", "no database"])]
-    {
+    let astray = Transport::Stdio {
+        command: "sh".to_owned(),
+        args: Vec::new(),
+        env: BTreeMap::new(),
+        cwd: Some("/nonexistent/folder".into()),
+    };
+    for (transport, parts) in [
+        (nowhere, &["vmcp-no-such-program"][..]),
+        (quitter, &["exit status: 4", "no database"]),
+        (astray, &["its working directory /nonexistent/folder does not exist"]),
+    ] {
         let settings = BackendSettings { max_connection_retries: 0, ..settings() };
         let backend = Backend::start(spec("b", transport), settings, None);
         let reason = wait_for_state(&backend, BackendState::Failed).await.last_error.unwrap();
         assert!(parts.iter().all(|part| reason.contains(part)), "{reason}");
+        backend.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_start_beyond_the_slots_waits_for_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let handler = "case $method in server/discover) echo begin >> \"$LOG\"; refuse;; \
+                   initialize) echo end >> \"$LOG\"; reply \"$initialized\";; tools/list) reply \"$tools\";; esac";
+    let settings = BackendSettings { starts: Arc::new(Semaphore::new(1)), ..settings() };
+    let start = |name: &str| {
+        let transport = shell_with(handler, &[("LOG", log.to_str().unwrap())]);
+        Backend::start(spec(name, transport), settings.clone(), None)
+    };
+    let backends = ["a", "b", "c"].map(start);
+    for backend in &backends {
+        wait_for_definitions(backend).await;
+    }
+    let order = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(order.lines().collect::<Vec<_>>(), ["begin", "end"].repeat(3), "one at a time");
+    for backend in backends {
         backend.stop().await;
     }
 }

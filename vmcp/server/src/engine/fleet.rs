@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde::Serialize;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 use vmcp_backend::{Backend, BackendSettings, ByteBudget, Downstream, HttpClient, breaker};
 use vmcp_config::Config;
@@ -29,6 +29,8 @@ pub(super) struct Fleet {
     downstream: Option<Arc<dyn Downstream>>,
     /// [`super::Options::bridge`].
     bridge: bool,
+    /// Slots for programs that are being started, shared by all backends.
+    starts: Arc<Semaphore>,
 }
 
 struct RunningBackend {
@@ -70,7 +72,16 @@ impl Fleet {
         byte_budget: ByteBudget,
     ) -> Fleet {
         let http = HttpClient::default();
-        Fleet { running: BTreeMap::new(), news: Arc::default(), http, byte_budget, downstream, bridge }
+        let starts = BackendSettings::default().starts;
+        Fleet {
+            running: BTreeMap::new(),
+            news: Arc::default(),
+            http,
+            byte_budget,
+            downstream,
+            bridge,
+            starts,
+        }
     }
 
     /// Notified when a backend has another listing than before.
@@ -188,6 +199,7 @@ impl Fleet {
             in_our_place: self.bridge,
             http: self.http.clone(),
             byte_budget: self.byte_budget.clone(),
+            starts: Arc::clone(&self.starts),
             ..BackendSettings::default()
         };
         if let Some(downstream) = &self.downstream {
