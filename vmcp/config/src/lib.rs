@@ -13,8 +13,9 @@
 //! remedy, and [`load`] fails with the whole list. Nothing after `load` sees a raw type.
 //!
 //! Besides: [`import`] converts other clients' files, [`edit`] changes single backends in a text, `writing`
-//! renders schema, reference page, starter file and the configuration in force, [`rules`] are the validated rules for tools, [`status`] is the report that
-//! a running server gives about itself, and [`sanitize`] cleans text that backends wrote.
+//! renders schema, reference page, starter file and the configuration in force, [`rules`] are the validated
+//! rules for tools, [`status`] is the report that a running server gives about itself, and [`sanitize`]
+//! cleans text that backends wrote.
 
 mod checker;
 mod document;

@@ -3,6 +3,8 @@
 
 mod blocking;
 mod check;
+mod coercion;
 mod cost;
 
 pub(crate) use check::ArgumentCheck;
+pub(crate) use coercion::repaired;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tokio::process::Command;
-use vmcp_integration::{Fixture, Process, Vmcp, eventually, free_port, vmcp_command};
+use vmcp_integration::{Fixture, Process, Vmcp, children, eventually, free_port, vmcp_command};
 
 /// A home of its own, and a folder with a configuration.
 struct Laptop {
@@ -158,4 +158,51 @@ async fn a_clients_servers_are_imported_without_their_passwords() {
     }
     let valid = laptop.run(&["validate"]).await;
     assert!(valid.stdout.contains("1 backend, 0 warnings"), "{}{}", valid.stdout, valid.stderr);
+}
+
+#[tokio::test]
+async fn backends_are_added_switched_and_removed_while_a_server_runs_and_comments_stay() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let laptop = Laptop::new(&json!({}));
+    laptop.write("vmcp.yaml", "# mine\noptimizer: { embeddings: { provider: none } }\n");
+    let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    let mut serve = laptop.command(&["serve", "--listen", &ports[0], "--admin-listen", &ports[1]]);
+    let _server = Process::start("vmcp", &mut serve);
+    let is_up = || std::fs::read_dir(laptop.path(".cache/vmcp/run")).ok()?.next();
+    eventually("the server", async || is_up().map(drop)).await;
+    let url = echo.backend["url"].as_str().expect("a URL");
+    let added = laptop.run(&["add", "echo", url, "--header", "Authorization: Bearer t0ken"]).await;
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    let connected = async || Some(backend(&laptop, &[], "echo").await?.0 == "connected");
+    eventually("the backend to connect", async || connected().await.filter(|is| *is)).await;
+    let text = std::fs::read_to_string(laptop.path("vmcp.yaml")).expect("the file");
+    assert!(text.starts_with("# mine\n") && text.contains("Bearer ${ECHO_TOKEN}"), "{text}");
+    assert_eq!(laptop.run(&["add", "echo", url]).await.code, Some(1), "the name is taken");
+    assert_eq!(laptop.run(&["disable", "echo"]).await.code, Some(0));
+    eventually("the backend to stop", async || connected().await.filter(|is| !*is)).await;
+    assert_eq!(laptop.run(&["enable", "echo"]).await.code, Some(0));
+    eventually("the backend to connect again", async || connected().await.filter(|is| *is)).await;
+    assert_eq!(laptop.run(&["remove", "echo"]).await.code, Some(0));
+    eventually("the backend to go", async || backend(&laptop, &[], "echo").await.is_none().then_some(()))
+        .await;
+    assert_eq!(laptop.run(&["remove", "echo"]).await.code, Some(3));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_closed_terminal_leaves_no_backend_behind() {
+    let echo = Fixture::stdio("echo", "echo").start().await;
+    let stubborn = json!({"name": "stubborn", "command": ["sleep", "7771"], "connectionTimeout": "60s"});
+    let mut vmcp = Vmcp::new().backend(&echo).backend_entry(stubborn).start().await;
+    vmcp.with_tool("echo_add").await;
+    let started = eventually("both programs", async || {
+        Some(children(vmcp.process.id())).filter(|children| children.len() >= 2)
+    })
+    .await;
+    vmcp.process.signal("HUP").await;
+    assert!(vmcp.process.ended().await.success(), "a graceful end");
+    eventually("the programs to end", async || {
+        started.iter().all(|child| !Path::new(&format!("/proc/{child}")).exists()).then_some(())
+    })
+    .await;
 }

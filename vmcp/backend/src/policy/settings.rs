@@ -26,8 +26,8 @@ pub struct BackendSettings {
     /// Pause before a failed backend is tried again, for a program doubled with each failure in a row, up to
     /// 16 times this; a call tries at once.
     pub retry_failed_every: Duration,
-    /// Slots for child processes that are being started, handshake included; a start beyond them waits, and its
-    /// `connection_timeout` runs from its own slot on.
+    /// Slots for child processes that are being started, handshake included; a start beyond them waits, and
+    /// its `connection_timeout` runs from its own slot on.
     pub starts: Arc<Semaphore>,
     /// True if nothing connects before the first use, as long as cached definitions exist.
     pub lazy_connect: bool,

@@ -11,8 +11,8 @@ use super::options::GlobalOptions;
 
 /// Add a backend to the configuration file
 ///
-/// Comments in the file stay. Secrets in the arguments go to `.env` beside the file. A running server takes the
-/// backend at once.
+/// Comments in the file stay. Secrets in the arguments go to `.env` beside the file. A running server takes
+/// the backend at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -1,15 +1,15 @@
 //! Arguments of call_tool: parses and checks them. One signature accepts every name of a field that clients
-//! use: `server_name` or `backend_id`, `parameters` or `arguments`.
+//! use (`server_name` or `backend_id`, `parameters` or `arguments`, `tool_name` or `name`), and the forms
+//! that models send: parameters as a JSON string, or beside the tool's name.
+
+mod parameters;
 
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use vmcp_config::Limits;
-use vmcp_json::nesting;
 use vmcp_json::object::Object;
-use vmcp_json::text::empty_object;
 
 use super::input::{InputError, at_most_chars, string};
 
@@ -39,10 +39,16 @@ pub enum ResponseFormat {
     Envelope,
 }
 
+/// Names of all fields; every other one is a parameter of the tool, if nothing else gives any.
+const FIELDS: [&str; 7] =
+    ["tool_name", "server_name", "backend_id", "parameters", "arguments", "timeout", "response_format"];
+
 #[derive(Deserialize)]
 struct Fields<'a> {
     #[serde(borrow)]
     tool_name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
     #[serde(borrow)]
     server_name: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -58,7 +64,8 @@ struct Fields<'a> {
 }
 
 impl CallArguments {
-    /// Reads and checks the arguments; unknown fields are ignored. `max_timeout` bounds `timeout`.
+    /// Reads and checks the arguments. `max_timeout` bounds `timeout`. Unknown fields are the tool's
+    /// parameters if no field gives any, else they are ignored.
     pub fn parse(
         arguments: &RawValue,
         limits: &Limits,
@@ -67,11 +74,24 @@ impl CallArguments {
         let name = |field, value| name(field, value, limits.tool_name_chars);
         let fields: Fields<'_> = serde_json::from_str(arguments.get())
             .map_err(|error| InputError::Unreadable(error.to_string()))?;
-        let parameters = parameters(fields.parameters, fields.arguments, limits)?;
-        let given = || parameters.unwrap_or(empty_object()).to_owned();
-        let (tool, parameters) = match name("tool_name", fields.tool_name)? {
-            Some(tool) => (tool, given()),
-            None => hoist(parameters, limits.tool_name_chars)?.ok_or(InputError::Missing("tool_name"))?,
+        let parameters = parameters::of_fields(fields.parameters, fields.arguments, limits)?;
+        let named = match name("tool_name", fields.tool_name)? {
+            Some(tool) => Some(tool),
+            None if hoist(parameters.as_deref(), limits.tool_name_chars)?.is_some() => None,
+            None => name("name", fields.name)?,
+        };
+        let (tool, parameters) = match (named, parameters) {
+            (Some(tool), Some(parameters)) => (tool, parameters),
+            (Some(tool), None) => {
+                // Beside `tool_name`, a `name` is a parameter of the tool.
+                let alias = fields.name.filter(|_| fields.tool_name.is_none()).map(|_| "name");
+                let own: Vec<&str> = FIELDS.into_iter().chain(alias).collect();
+                (tool, parameters::beside(arguments, &own, limits)?)
+            }
+            (None, parameters) => {
+                let hoisted = hoist(parameters.as_deref(), limits.tool_name_chars)?;
+                hoisted.ok_or(InputError::Missing("tool_name"))?
+            }
         };
         let server = match (name("server_name", fields.server_name)?, name("backend_id", fields.backend_id)?)
         {
@@ -107,39 +127,6 @@ fn name(
     Ok((!name.trim().is_empty()).then_some(name))
 }
 
-fn parameters<'a>(
-    parameters: Option<&'a RawValue>,
-    arguments: Option<&'a RawValue>,
-    limits: &Limits,
-) -> Result<Option<&'a RawValue>, InputError> {
-    for (field, value) in [("parameters", parameters), ("arguments", arguments)] {
-        let Some(value) = value else { continue };
-        let json = value.get();
-        let too_long = |actual, limit, unit| InputError::TooLong { field, actual, limit, unit };
-        if json.len() > limits.parameters_bytes {
-            return Err(too_long(json.len(), limits.parameters_bytes, "bytes"));
-        }
-        match nesting::depth(json.as_bytes()) {
-            levels if levels > limits.parameters_depth => {
-                return Err(too_long(levels, limits.parameters_depth, "levels of nesting"));
-            }
-            _ if !json.starts_with('{') => return Err(InputError::invalid(field, "an object")),
-            _ => {}
-        }
-    }
-    match (parameters, arguments) {
-        (Some(first), Some(second)) if !same(first, second) => {
-            Err(InputError::Contradiction { first: "parameters", second: "arguments" })
-        }
-        (first, second) => Ok(first.or(second)),
-    }
-}
-
-fn same(first: &RawValue, second: &RawValue) -> bool {
-    let value = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).ok();
-    first.get() == second.get() || value(first) == value(second)
-}
-
 /// Takes `tool_name` out of `parameters`, where models sometimes put it. Called only if `tool_name` is absent
 /// where it belongs; removed from there, so that a single name decides which tool is authorized and run.
 fn hoist(
@@ -171,6 +158,8 @@ fn timeout(value: &RawValue, max: Duration) -> Result<Duration, InputError> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     const MAX: Duration = Duration::from_mins(5);
@@ -211,6 +200,26 @@ mod tests {
     }
 
     #[test]
+    fn parameters_may_be_a_string_or_stand_beside_the_name() {
+        for json in [
+            r#"{"tool_name":"t","parameters":"{\"a\":1}"}"#,
+            r#"{"tool_name":"t","a":1}"#,
+            r#"{"tool_name":"t","a":1,"parameters":null,"server_name":"s"}"#,
+            r#"{"name":"t","arguments":{"a":1}}"#,
+            r#"{"tool_name":"t","name":"x","parameters":{"a":1}}"#,
+            r#"{"name":"t","a":1}"#,
+        ] {
+            let call = parse(json).unwrap();
+            assert_eq!((call.tool.as_str(), call.parameters.get()), ("t", r#"{"a":1}"#), "{json}");
+        }
+        let named = parse(r#"{"tool_name":"t","name":"x"}"#).unwrap();
+        assert_eq!(named.parameters.get(), r#"{"name":"x"}"#);
+        assert_eq!(parse(r#"{"tool_name":"t","parameters":""}"#).unwrap().parameters.get(), "{}");
+        let both = parse(r#"{"tool_name":"t","parameters":{},"a":1}"#).unwrap();
+        assert_eq!(both.parameters.get(), "{}", "parameters that are given count, empty ones too");
+    }
+
+    #[test]
     fn timeout_and_format() {
         let call = parse(r#"{"tool_name":"t","timeout":1.5,"response_format":"envelope"}"#).unwrap();
         assert_eq!(
@@ -233,6 +242,7 @@ mod tests {
             ),
             (r#"{"tool_name":"t","parameters":[]}"#.to_owned(), "parameters must be an object"),
             (r#"{"tool_name":"t","arguments":"x"}"#.to_owned(), "arguments must be an object"),
+            (r#"{"tool_name":"t","arguments":"[1]"}"#.to_owned(), "arguments must be an object"),
             (
                 r#"{"tool_name":"t","arguments":{"a":1},"parameters":{"a":2}}"#.to_owned(),
                 "parameters and arguments are two names of one field",

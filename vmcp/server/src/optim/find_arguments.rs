@@ -26,6 +26,9 @@ pub struct FindArguments {
 struct Fields<'a> {
     #[serde(borrow)]
     tool_description: Option<&'a RawValue>,
+    /// Name of the description in the tools of others.
+    #[serde(borrow)]
+    query: Option<&'a RawValue>,
     #[serde(borrow)]
     tool_keywords: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -46,7 +49,7 @@ impl FindArguments {
     pub fn parse(arguments: &RawValue, limits: &Limits) -> Result<FindArguments, InputError> {
         let fields: Fields<'_> = serde_json::from_str(arguments.get())
             .map_err(|error| InputError::Unreadable(error.to_string()))?;
-        let description = match fields.tool_description {
+        let description = match fields.tool_description.or(fields.query) {
             Some(value) => string("tool_description", value)?,
             None => String::new(),
         };
@@ -58,7 +61,7 @@ impl FindArguments {
             fields.tool_keywords.map(|value| keywords(value, limits)).transpose()?.unwrap_or_default();
         let limit = match fields.limit {
             None => None,
-            Some(value) => match serde_json::from_str(value.get()) {
+            Some(value) => match serde_json::from_str(unquoted(value)) {
                 Ok(limit @ 1..=MAX_LIMIT) => Some(limit),
                 _ => {
                     return Err(InputError::invalid(
@@ -70,11 +73,17 @@ impl FindArguments {
         };
         let explain = match fields.explain {
             None => false,
-            Some(value) => serde_json::from_str(value.get())
+            Some(value) => serde_json::from_str(unquoted(value))
                 .map_err(|_| InputError::invalid("explain", "true or false"))?,
         };
         Ok(FindArguments { description, keywords, limit, explain })
     }
+}
+
+/// Returns a number or a boolean without the quotes in which some models send it.
+fn unquoted(value: &RawValue) -> &str {
+    let json = value.get();
+    json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(json)
 }
 
 fn keywords(value: &RawValue, limits: &Limits) -> Result<String, InputError> {
@@ -110,6 +119,12 @@ mod tests {
         let list = parse(r#"{"tool_description":"d","tool_keywords":["sprint","agile"]}"#).unwrap();
         assert_eq!(joined, list);
         assert_eq!(joined.keywords, "sprint agile");
+    }
+
+    #[test]
+    fn what_models_send_is_understood() {
+        let plain = parse(r#"{"tool_description":"d","limit":3,"explain":true}"#);
+        assert_eq!(parse(r#"{"query":"d","limit":"3","explain":"true"}"#), plain);
     }
 
     #[test]

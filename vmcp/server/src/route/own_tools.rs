@@ -4,7 +4,9 @@
 mod call_tool;
 mod find_tool;
 mod response_limit;
+mod tool_lookup;
 mod tool_result;
+mod unavailable;
 
 use vmcp_json::text::empty_object;
 use vmcp_wire::owned::OwnedParams;

@@ -1,4 +1,4 @@
-//! SIGTERM, SIGINT and SIGHUP, the signals that stop a server. The last one comes from a terminal that closes.
+//! SIGTERM, SIGINT and SIGHUP (a terminal that closes), the signals that stop a server.
 
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -162,6 +162,11 @@ impl View {
         self.catalog.tool(name).filter(|tool| self.sees(CatalogItem::Tool(tool)))
     }
 
+    /// Returns all tools of this identity, sorted by name.
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<CatalogTool>> {
+        self.catalog.tools.iter().filter(|tool| self.sees(CatalogItem::Tool(tool)))
+    }
+
     /// Returns the tools whose name is this one but for letter case.
     pub fn tools_like(&self, name: &str) -> Vec<&Arc<CatalogTool>> {
         let like = self.catalog.tools.iter().filter(|tool| tool.name.eq_ignore_ascii_case(name));

@@ -16,7 +16,9 @@ use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 
 use super::response_limit;
+use super::tool_lookup;
 use super::tool_result::{self, CallFailure, Envelope, ErrorType};
+use super::unavailable::{self, UnavailableServer};
 use crate::engine::{Snapshot, View};
 use crate::optim::call_arguments::{CallArguments, ResponseFormat};
 use crate::optim::names::{CALL_TOOL, NameStyle, OwnName, own_name};
@@ -25,6 +27,7 @@ use crate::route::call::{self, Denied};
 use crate::route::caller::CallContext;
 use crate::route::router::BackendTarget;
 use crate::route::tools::check_arguments;
+use crate::schema;
 use crate::telemetry::calls::{CallRecorder, Origin, Outcome};
 
 /// Calls the tool that the arguments name. `params` are those of the call of call_tool itself: its other keys
@@ -59,33 +62,39 @@ async fn call(
             return Answer::own(failure.to_result());
         }
     };
-    let refuse = |failure: CallFailure<'_>| {
+    let view = context.view();
+    let refuse = |mut failure: CallFailure<'_>, call: &CallArguments| {
         if failure.error_type == ErrorType::NotFound {
             context.engine.metrics().call_tool_not_found.inc();
+            explain_absence(snapshot, view, call, &mut failure);
         }
         Answer::own(failure.to_result())
     };
-    let tool = match resolve(snapshot, context.view(), &call) {
+    let tool = match resolve(snapshot, view, &call) {
         Ok(tool) => tool,
         Err(failure) => {
             recorder.settle(Outcome::ToolError);
-            return refuse(failure);
+            return refuse(failure, &call);
         }
     };
     tracing::Span::current().record("tool", tool.name.as_str());
     let mut target = BackendTarget::tool(snapshot, tool);
     target.deadline = call.timeout.unwrap_or(target.deadline);
-    // Before the schema is looked at: a denied tool must not be told from an unknown one by its violations.
-    let authorized = match call::authorize(context, recorder, target, Some(call.parameters.get())) {
+    // Repaired before the policy is asked: it must judge the arguments that the backend will get.
+    let checked = check_or_repair(context, tool, &call.parameters).await;
+    let repaired = checked.as_ref().ok().and_then(Option::as_deref);
+    let parameters = repaired.unwrap_or(&call.parameters);
+    // Before violations are told: a denied tool must not be told from an unknown one by them.
+    let authorized = match call::authorize(context, recorder, target, Some(parameters.get())) {
         Ok(authorized) => authorized,
-        Err(Denied) => return refuse(not_found(&call)),
+        Err(Denied) => return refuse(not_found(&call), &call),
     };
-    if let Err(message) = check_arguments(context, tool, &call.parameters).await {
+    if let Err(message) = &checked {
         authorized.settle(Outcome::ToolError);
-        return Answer::own(failure(tool, ErrorType::InvalidInput, message).to_result());
+        return Answer::own(failure(tool, ErrorType::InvalidInput, message.clone()).to_result());
     }
 
-    let Ok(params) = params.with(&[("arguments", Some(call.parameters.get()))]) else {
+    let Ok(params) = params.with(&[("arguments", Some(parameters.get()))]) else {
         authorized.settle(Outcome::ToolError);
         return Answer::own(tool_result::error("unreadable parameters"));
     };
@@ -93,6 +102,26 @@ async fn call(
         Ok(response) => shaped(snapshot, tool, call.format, response),
         Err(error) => Answer::own(tool_result::failed_call(tool, &error)),
     }
+}
+
+/// Checks arguments against the tool's schema; returns them repaired if they fit only with values of another
+/// type, such as a number for a string of digits.
+async fn check_or_repair(
+    context: CallContext<'_>,
+    tool: &Arc<CatalogTool>,
+    arguments: &RawValue,
+) -> Result<Option<Box<RawValue>>, String> {
+    let check = context.snapshot.check(tool);
+    if check.check(tool, arguments).await.is_ok() {
+        return Ok(None);
+    }
+    let schema = tool.definition.input_schema.as_deref();
+    if let Some(repaired) = schema.and_then(|schema| schema::repaired(schema, arguments))
+        && check.check(tool, &repaired).await.is_ok()
+    {
+        return Ok(Some(repaired));
+    }
+    check_arguments(context, tool, arguments).await.map(|()| None)
 }
 
 /// Returns the answer for a missing tool, and for one that the caller may not see or call: the text must not
@@ -127,6 +156,10 @@ fn resolve<'a>(
         }
         None => view.tool(&call.tool).map_or_else(|| view.tools_like(&call.tool), |tool| vec![tool]),
     };
+    let fits = match (fits.is_empty(), server) {
+        (true, None) if meant.is_none() => tool_lookup::alike(view, &call.tool),
+        _ => fits,
+    };
     match fits.as_slice() {
         [tool] => Ok(tool),
         [] if meant.is_some() => {
@@ -139,6 +172,23 @@ fn resolve<'a>(
             let error = format!("{} could be {}; use the exact name", call.tool, names.join(" or "));
             Err(fail(ErrorType::InvalidInput, error))
         }
+    }
+}
+
+/// Adds to the failure of a tool that is not there: its server is down, or the nearest names.
+fn explain_absence(snapshot: &Snapshot, view: &View, call: &CallArguments, failure: &mut CallFailure<'_>) {
+    let down = unavailable::servers(snapshot, view);
+    let named = |server: &&UnavailableServer| {
+        call.server.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(&server.server))
+    };
+    if let Some(server) = down.iter().find(named).or_else(|| unavailable::owner(&down, &call.tool)) {
+        failure.error = format!("{}; {}", failure.error, server.sentence());
+        failure.error_type = ErrorType::BackendError;
+        return;
+    }
+    match tool_lookup::nearest(view, &call.tool).as_slice() {
+        [] => failure.error.push_str("; find_tool searches all tools"),
+        names => failure.error = format!("{}; did you mean {}?", failure.error, names.join(" or ")),
     }
 }
 

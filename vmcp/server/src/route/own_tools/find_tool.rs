@@ -14,6 +14,7 @@ use vmcp_model::tokens;
 use vmcp_search::{Explanation, QueryTerm, Ranking, SearchMode};
 
 use super::tool_result;
+use super::unavailable::{self, UnavailableServer};
 use crate::engine::{Engine, Snapshot, View};
 use crate::optim::find_arguments::FindArguments;
 use crate::route::answer::Answer;
@@ -69,7 +70,9 @@ async fn find(
             return Err(format!("the search is not available: {degraded}"));
         }
     }
-    answer(&config.search, view, &found, arguments.explain, metrics).map_err(|error| error.to_string())
+    let unavailable = unavailable::servers(snapshot, view);
+    answer(&config.search, view, &found, arguments.explain, unavailable, metrics)
+        .map_err(|error| error.to_string())
 }
 
 /// Reports a failed query embedding to the engine, so that the next searches do not wait for the same
@@ -98,6 +101,9 @@ struct FindToolAnswer<'a> {
     degraded: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     degraded_reason: Option<String>,
+    /// Servers that do not answer: what is not found may be theirs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unavailable: Vec<UnavailableServer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     explain: Option<SearchExplanation<'a>>,
 }
@@ -165,6 +171,7 @@ fn answer(
     view: &View,
     found: &SearchResult,
     explain: bool,
+    unavailable: Vec<UnavailableServer>,
     metrics: &Metrics,
 ) -> Result<Box<RawValue>, serde_json::Error> {
     let ranking = &found.ranking;
@@ -192,6 +199,7 @@ fn answer(
         search_mode: ranking.mode,
         degraded: found.degraded.as_ref().map(|_| true),
         degraded_reason: found.degraded.as_ref().map(ToString::to_string),
+        unavailable,
         explain: explain.then(|| explanation(ranking, settings)),
     })
 }

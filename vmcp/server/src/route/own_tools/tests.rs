@@ -188,8 +188,11 @@ async fn unknown_and_hidden_tools_read_the_same() {
         let engine = engine.clone();
         async move { error_text(&call(&engine, "call_tool", json!({"tool_name": name})).await).replace(name, "X") }
     };
-    assert_eq!(text("jira_get_jira_issue_sprints").await, "tool not found: X");
-    assert_eq!(text("jira_nosuch").await, "tool not found: X");
+    // Both are answered from what the caller sees: the hidden name is neither confirmed nor suggested.
+    let expected = "tool not found: X; did you mean jira_get_jira_issue?";
+    assert_eq!(text("jira_get_jira_issue_sprints").await, expected);
+    assert_eq!(text("jira_get_jira_issue_nosuch1").await, expected);
+    assert_eq!(text("jira_nosuch").await, "tool not found: X; find_tool searches all tools");
     let with_server = json!({"tool_name": "get_jira_issue_sprints", "server_name": "jira"});
     let result = call(&engine, "call_tool", with_server).await.unwrap();
     assert_eq!(structured(&result)["error_type"], "NotFound");
@@ -203,7 +206,56 @@ async fn unknown_and_hidden_tools_read_the_same() {
     let found = call(&engine, "find_tool", json!({"tool_description": "sprints of a ticket"})).await.unwrap();
     assert!(!found.to_string().contains("jira_get_jira_issue_sprints"));
     assert_eq!(jira.calls(), Vec::<Value>::new());
-    assert!(engine.metrics().encode().contains("vmcp_optimizer_call_tool_not_found_total 3"));
+    assert!(engine.metrics().encode().contains("vmcp_optimizer_call_tool_not_found_total 4"));
+}
+
+#[tokio::test]
+async fn names_as_models_write_them_reach_their_tool() {
+    let (engine, jira) = setup(KEYWORDS).await;
+    let names = [
+        "mcp__vmcp__jira_get_jira_issue",
+        "mcp_vmcp_jira_get_jira_issue",
+        "vmcp__jira_get_jira_issue",
+        "jira.get_jira_issue",
+        "jira/get-jira-issue",
+        "get_jira_issue",
+        "functions.jira_get_jira_issue",
+    ];
+    for name in names {
+        let sent = json!({"tool_name": name, "issueKey": "P-1"});
+        let result = call(&engine, "call_tool", sent).await.unwrap();
+        assert!(result.get("isError").is_none(), "{name}: {result}");
+    }
+    let text = json!({"name": "jira_get_jira_issue", "arguments": "{\"issueKey\": \"P-2\"}"});
+    call(&engine, "call_tool", text).await.unwrap();
+    let keys: Vec<_> = jira.calls().iter().map(|call| call["arguments"]["issueKey"].clone()).collect();
+    assert_eq!(keys.last(), Some(&json!("P-2")), "{keys:?}");
+    assert_eq!(keys.len(), names.len() + 1);
+    let typo = json!({"tool_name": "jira_get_jira_isue"});
+    let text = error_text(&call(&engine, "call_tool", typo).await);
+    assert!(text.contains("did you mean jira_get_jira_issue"), "{text}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_is_said_to_be_down() {
+    let jira = jira().await;
+    let down = [("jira", jira.url.as_str()), ("stripe", "http://127.0.0.1:1/mcp")];
+    let engine = engine(&backends(&down, &format!("{KEYWORDS}proxy: {{ maxConnectionRetries: 0 }}\n"))).await;
+    for arguments in [
+        json!({"tool_name": "stripe_create_customer"}),
+        json!({"tool_name": "create_customer", "server_name": "stripe"}),
+        json!({"tool_name": "mcp__vmcp__stripe_create_customer"}),
+    ] {
+        let result = call(&engine, "call_tool", arguments.clone()).await;
+        let text = error_text(&result);
+        assert!(text.contains("the server stripe is not available: "), "{arguments}: {text}");
+        assert!(text.contains("Connection refused"), "{arguments}: {text}");
+        assert_eq!(structured(&result.unwrap())["error_type"], "BackendError");
+    }
+    let found = call(&engine, "find_tool", json!({"query": "create a customer"})).await.unwrap();
+    let found = structured(&found);
+    assert_eq!(found["unavailable"][0]["server"], "stripe", "{found}");
+    assert_eq!(found["unavailable"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]
