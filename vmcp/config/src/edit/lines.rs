@@ -129,5 +129,7 @@ fn blanks(line: &str) -> usize {
 }
 
 fn joined(lines: &[String]) -> String {
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    let mut text = lines.join("\n");
+    text.push('\n');
+    text
 }
