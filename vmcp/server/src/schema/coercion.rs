@@ -61,7 +61,11 @@ fn coerce_at(schema: &Value, value: &mut Value, depth: usize) -> bool {
         }
         Value::Array(items) => {
             let Some(schema) = schema.get("items") else { return false };
-            items.iter_mut().fold(false, |changed, item| coerce_at(schema, item, depth + 1) || changed)
+            let mut changed = false;
+            for item in items {
+                changed |= coerce_at(schema, item, depth + 1);
+            }
+            changed
         }
         _ => false,
     }

@@ -178,10 +178,10 @@ fn resolve<'a>(
 /// Adds to the failure of a tool that is not there: its server is down, or the nearest names.
 fn explain_absence(snapshot: &Snapshot, view: &View, call: &CallArguments, failure: &mut CallFailure<'_>) {
     let down = unavailable::servers(snapshot, view);
-    let named = |server: &&UnavailableServer| {
+    let is_meant = |server: &&UnavailableServer| {
         call.server.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(&server.server))
     };
-    if let Some(server) = down.iter().find(named).or_else(|| unavailable::owner(&down, &call.tool)) {
+    if let Some(server) = down.iter().find(is_meant).or_else(|| unavailable::owner(&down, &call.tool)) {
         failure.error = format!("{}; {}", failure.error, server.sentence());
         failure.error_type = ErrorType::BackendError;
         return;
