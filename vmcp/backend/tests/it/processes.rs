@@ -140,7 +140,7 @@ async fn a_start_beyond_the_slots_waits_for_one() {
     };
     let backends = ["a", "b", "c"].map(start);
     for backend in &backends {
-        wait_for_definitions(backend).await;
+        wait_for_state(backend, BackendState::Connected).await;
     }
     let order = std::fs::read_to_string(&log).unwrap();
     assert_eq!(order.lines().collect::<Vec<_>>(), ["begin", "end"].repeat(3), "one at a time");
