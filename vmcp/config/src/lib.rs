@@ -19,7 +19,6 @@
 
 mod checker;
 mod document;
-pub mod edit;
 pub mod import;
 mod problems;
 pub mod raw;
@@ -57,6 +56,7 @@ pub use self::values::duration::{
 };
 pub use self::values::headers::{Headers, is_token_char};
 pub use self::values::secret::{MASK, Secret};
+pub use self::writing::edit;
 pub use self::writing::schema::json_schema;
 pub use self::writing::schema_table::{SchemaTable, range_of_rule};
 pub use self::writing::settings_page::reference_markdown;

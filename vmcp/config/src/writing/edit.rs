@@ -90,9 +90,12 @@ fn checked(edited: String, expected: &[String]) -> Result<String, EditError> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "# head\nserver: { listen: '127.0.0.1:1' }\nbackends:\n  # the first\n  - name: a\n    \
-                        url: https://a   # here\n    headers:\n      X: y\n\n  # the second\n  - name: b\n    \
-                        command: [b]\n    enabled: false\n\n# tail\nproxy: {}\n";
+    const TEXT: &str = concat!(
+        "# head\nserver: { listen: '127.0.0.1:1' }\nbackends:\n",
+        "  # the first\n  - name: a\n    url: https://a   # here\n    headers:\n      X: y\n\n",
+        "  # the second\n  - name: b\n    command: [b]\n    enabled: false\n\n",
+        "# tail\nproxy: {}\n",
+    );
 
     fn add(text: &str, name: &str) -> Result<String, EditError> {
         append(text, &format!("# a note\n- name: {name}\n  url: https://t\n"), &[name.to_owned()])
