@@ -6,6 +6,7 @@
 //! kind of request; `own_tools` are find_tool and call_tool.
 
 pub(crate) mod answer;
+mod arriving_answer;
 mod call;
 pub(crate) mod caller;
 mod completion;
@@ -19,7 +20,8 @@ pub(crate) mod subscriptions;
 pub mod tasks;
 mod tools;
 
-pub use answer::Answer;
+pub use answer::{Answer, Content};
+pub use arriving_answer::ArrivingAnswer;
 pub use caller::{CallContext, Caller};
 pub use completion::complete;
 pub use prompts::get_prompt;

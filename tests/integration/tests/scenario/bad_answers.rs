@@ -99,7 +99,7 @@ async fn a_result_that_nests_ten_thousand_deep_is_relayed_unread() {
 async fn a_million_notifications_end_with_the_answer_or_the_deadline() {
     for fixture in [Fixture::http("bad", "echo").args(["--stream"]), Fixture::stdio("bad", "echo")] {
         let bad = fixture.start().await;
-        let settings = json!({"proxy": {"toolTimeout": "20s"}});
+        let settings = json!({"proxy": {"toolTimeout": "20s", "maxToolTimeout": "20s"}});
         let vmcp = Vmcp::new().backend(&bad).config(settings).start().await;
         let client = vmcp.with_tool("bad_echo").await;
         bad.control(json!({"do": "flood", "count": 1_000_000, "method": "tools/call", "times": 1})).await;

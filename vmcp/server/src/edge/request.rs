@@ -7,6 +7,7 @@
 //!      └─ ParkedCalls  a call of a modern client that waits for input
 //! ```
 
+pub(super) mod arriving_response;
 pub(super) mod conversation;
 pub(super) mod dispatch;
 pub(super) mod edge;

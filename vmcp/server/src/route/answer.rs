@@ -2,12 +2,13 @@
 
 use serde_json::json;
 use serde_json::value::RawValue;
-use vmcp_backend::{CallError, Response};
+use vmcp_backend::{CallError, Response, RpcOutcome};
 use vmcp_wire::codes;
 use vmcp_wire::era::Era;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::RpcError;
 
+use super::arriving_answer::ArrivingAnswer;
 use super::call::is_pending;
 use super::subject::shown;
 
@@ -15,24 +16,43 @@ use super::subject::shown;
 #[derive(Debug)]
 pub struct Answer {
     /// The `result` or the `error` object; a backend's are as the backend wrote them.
-    pub outcome: Result<Payload, Payload>,
+    pub content: Content,
     /// Era of the answer's format; the edge translates.
     pub era: Era,
     /// The backend, if its answer is a question or a task and no complete result.
     pub pending: Option<Box<str>>,
 }
 
+/// The content of an answer.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "the large ones are what every relayed answer is, moved once")]
+pub enum Content {
+    /// A whole `result`.
+    Result(Payload),
+    /// An `error`.
+    Error(Payload),
+    /// A complete `result` of which only the beginning has arrived.
+    Arriving(ArrivingAnswer),
+}
+
+impl From<RpcOutcome> for Content {
+    /// An outcome that was asked for as a whole.
+    fn from(outcome: RpcOutcome) -> Self {
+        outcome.settled().map_or_else(Content::Error, Content::Result)
+    }
+}
+
 impl Answer {
     /// Makes a result of vmcp's own. It has no key that differs between the eras, and counts as legacy, so
     /// that translation adds the keys that a modern client wants.
     pub fn own(result: Box<RawValue>) -> Answer {
-        Answer { outcome: Ok(result.into()), era: Era::Legacy, pending: None }
+        Answer { content: Content::Result(result.into()), era: Era::Legacy, pending: None }
     }
 
     /// Makes an error of vmcp's own.
     pub fn error(error: &RpcError) -> Answer {
         let error = RawValue::from_string(error.to_json()).unwrap_or_default();
-        Answer { outcome: Err(error.into()), era: Era::Modern, pending: None }
+        Answer { content: Content::Error(error.into()), era: Era::Modern, pending: None }
     }
 
     pub(super) fn invalid(message: impl Into<String>) -> Answer {
@@ -49,7 +69,7 @@ impl Answer {
     /// Relays a backend's response.
     pub(super) fn relayed(backend: &str, response: Response) -> Answer {
         let pending = is_pending(&response).then(|| backend.into());
-        Answer { outcome: response.outcome.settled(), era: response.era, pending }
+        Answer { content: response.outcome.into(), era: response.era, pending }
     }
 
     /// Makes the error for a request that its backend did not answer.

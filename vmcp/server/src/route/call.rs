@@ -30,7 +30,8 @@ use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 
-use super::answer::Answer;
+use super::answer::{Answer, Content};
+use super::arriving_answer::ArrivingAnswer;
 use super::caller::CallContext;
 use super::router::BackendTarget;
 use crate::access::policy::{AccessRequest, Decision, Item};
@@ -88,7 +89,35 @@ pub(crate) fn authorize<'a>(
 impl<'a> Authorized<'a> {
     /// Sends the request and waits for its end; `params` are the client's. For a legacy client, questions of
     /// a modern backend are answered on the way; a modern client gets them as the result.
-    pub(crate) async fn call(mut self, params: &OwnedParams) -> Result<Response, CallError> {
+    pub(crate) async fn call(self, params: &OwnedParams) -> Result<Response, CallError> {
+        let (answer, recorder) = self.send(params, false).await;
+        recorder.settle(outcome(&answer));
+        answer
+    }
+
+    /// Sends the request and waits for its end; returns the backend's answer as it came. A large result is
+    /// returned while it arrives, if the caller can take it so; its record ends with it.
+    pub(crate) async fn answer(self, params: &OwnedParams) -> Result<Answer, CallError> {
+        let (backend, stream) = (self.target.backend, self.context.caller.takes_arriving);
+        let (answer, recorder) = self.send(params, stream).await;
+        match answer {
+            Ok(Response { outcome: RpcOutcome::Arriving(result), era }) => {
+                let content = Content::Arriving(ArrivingAnswer::new(result, recorder));
+                Ok(Answer { content, era, pending: None })
+            }
+            answer => {
+                recorder.settle(outcome(&answer));
+                answer.map(|response| Answer::relayed(backend, response))
+            }
+        }
+    }
+
+    /// Sends the request, and hands back the record that is to be settled.
+    async fn send(
+        mut self,
+        params: &OwnedParams,
+        stream: bool,
+    ) -> (Result<Response, CallError>, CallRecorder) {
         let span = info_span!(
             "backend.call",
             backend = &**self.target.backend,
@@ -98,20 +127,16 @@ impl<'a> Authorized<'a> {
             otel.status_code = tracing::field::Empty,
         );
         self.recorder.record().span = span.clone();
-        let answer = send::run(self.context, &self.target, params, &mut self.recorder, &span);
-        let answer = answer.instrument(span.clone()).await;
+        let way = send::Way { context: self.context, target: &self.target, span: &span, stream };
+        let answer = send::run(way, params, &mut self.recorder).instrument(span.clone()).await;
         self.recorder.record().pending = answer.as_ref().is_ok_and(is_pending);
-        self.recorder.settle(outcome(&answer));
-        answer
+        (answer, self.recorder)
     }
 
     /// Sends the request; returns the backend's answer as it came, or why there is none.
     pub(crate) async fn relay(self, params: &OwnedParams) -> Answer {
         let backend = self.target.backend;
-        match self.call(params).await {
-            Ok(response) => Answer::relayed(backend, response),
-            Err(error) => Answer::unanswered(backend, &error),
-        }
+        self.answer(params).await.unwrap_or_else(|error| Answer::unanswered(backend, &error))
     }
 
     /// Subscribes to the resource at its backend.

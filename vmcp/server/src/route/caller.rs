@@ -28,6 +28,8 @@ pub struct Caller {
     pub session: Option<SessionId>,
     /// Receives a backend's messages before its answer; `None`: the client cannot take any.
     pub events: Option<mpsc::Sender<Event>>,
+    /// True if the client can take a large result while it arrives.
+    pub takes_arriving: bool,
     /// Cancels the request.
     pub cancel: CancellationToken,
     /// The backend whose sealed state this request carries; the request may go to no other one.

@@ -18,7 +18,7 @@ use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc::RpcError;
 use vmcp_wire::{codes, methods};
 
-use super::answer::Answer;
+use super::answer::{Answer, Content};
 pub(crate) use super::call::task_calls::takes_tasks;
 use super::call::{self, Denied};
 use super::caller::{CallContext, Caller};
@@ -173,7 +173,11 @@ pub async fn list(context: CallContext<'_>, params: &OwnedParams) -> Answer {
         match answer {
             Ok(Response { outcome: RpcOutcome::Result(page), era }) => {
                 let next = left.first().map(|next| &***next);
-                return Answer { outcome: Ok(paged(context, backend, page, next)), era, pending: None };
+                return Answer {
+                    content: Content::Result(paged(context, backend, page, next)),
+                    era,
+                    pending: None,
+                };
             }
             // The backend refuses its own cursor, which may have expired.
             Ok(answer) if own.is_some() => return Answer::relayed(backend, answer),

@@ -36,8 +36,8 @@ pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer
         Ok(call) => call,
         Err(Denied) => return unknown(),
     };
-    match call.call(params).await {
-        Ok(response) => Answer::relayed(backend, response),
+    match call.answer(params).await {
+        Ok(answer) => answer,
         Err(error) => match tool {
             Some(tool) => Answer::own(own_tools::failed_call(tool, &error)),
             None => Answer::unanswered(backend, &error),

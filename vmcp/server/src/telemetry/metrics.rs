@@ -150,6 +150,8 @@ metrics! {
     buffered_bytes: Gauge = "vmcp_buffered_bytes", Gauge::default();
     /// Connections closed because the client left its answers unread.
     client_stalls: Counter = "vmcp_client_stalls", Counter::default();
+    /// Answers that broke off after their beginning was sent to the client.
+    answers_broken_off: Counter = "vmcp_answers_broken_off", Counter::default();
     /// Streams of messages that were ended because the client did not read them.
     listeners_cut_off: Counter = "vmcp_listeners_cut_off", Counter::default();
     /// Changes of the configuration file, by how they ended.

@@ -138,7 +138,8 @@ pub fn response_around(id: &RawValue, result: impl Into<ByteRope>) -> ByteRope {
 }
 
 /// Writes the beginning of a response, up to its result. `id` is JSON.
-pub(crate) fn response_head(id: &str) -> String {
+#[must_use]
+pub fn response_head(id: &str) -> String {
     [HEAD, ",\"id\":", id, ",\"result\":"].concat()
 }
 

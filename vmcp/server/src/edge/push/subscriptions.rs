@@ -13,7 +13,7 @@ use vmcp_wire::rpc::RpcError;
 use super::server_push::ServerPush;
 use super::topics::{Topic, TopicKind};
 use crate::edge::session::peer::Peer;
-use crate::route::{self, Answer, CallContext};
+use crate::route::{self, Answer, CallContext, Content};
 use crate::telemetry::calls::Outcome;
 
 /// Handles `resources/subscribe`: subscribes the session at the backend and registers it. A second
@@ -28,7 +28,7 @@ pub(crate) async fn subscribe(
     let Some((backend, call)) = route::subscriptions::resource(context, &uri) else {
         let error = RpcError::resource_not_found(&uri, Era::Legacy).to_json();
         let error = RawValue::from_string(error).unwrap_or_default();
-        return Answer { outcome: Err(error.into()), era: Era::Legacy, pending: None };
+        return Answer { content: Content::Error(error.into()), era: Era::Legacy, pending: None };
     };
     let topic = Topic { kind: TopicKind::Resource, backend: Arc::clone(backend), name: (&*uri).into() };
     let registered = push.router.register(session, peer.expires, *push.engine.generations().borrow());
@@ -43,7 +43,7 @@ pub(crate) async fn subscribe(
                 // An empty result is the same in both eras; an own one needs no translation.
                 Answer::own(empty_object().to_owned())
             }
-            Ok((_, refused)) => Answer { outcome: refused.settled(), era: Era::Legacy, pending: None },
+            Ok((_, refused)) => Answer { content: refused.into(), era: Era::Legacy, pending: None },
             Err(error) => Answer::unanswered(backend, &error),
         },
         Err(full) => {

@@ -50,6 +50,15 @@ pub(crate) enum ConversationItem {
     Answer(EncodedResponse),
 }
 
+/// The kinds of answers that a client, and the transport to it, can take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Takes {
+    /// Messages before the answer.
+    pub(crate) messages: bool,
+    /// A large answer while it arrives.
+    pub(crate) arriving: bool,
+}
+
 /// A request in flight; a stream of [`ConversationItem`]s.
 pub(crate) struct Conversation {
     client: Client,
@@ -65,14 +74,13 @@ struct OpenQuestion {
 }
 
 impl Conversation {
-    /// Begins to serve `request`, which came from `peer`. With `streams` the client accepts
-    /// messages before the answer.
+    /// Begins to serve `request`, which came from `peer`.
     pub(crate) async fn begin(
         edge: &Arc<Edge>,
         peer: Peer,
         trace: TraceContext,
         request: OwnedRequest,
-        streams: bool,
+        takes: Takes,
     ) -> Self {
         let client = Client {
             edge: Arc::clone(edge),
@@ -99,7 +107,7 @@ impl Conversation {
         let (sender, events) = mpsc::channel(EVENT_QUEUE);
         let cancel = CancellationToken::new();
         let mut facts = peer.client.clone();
-        if peer.era == Era::Legacy && !streams {
+        if peer.era == Era::Legacy && !takes.messages {
             // A client that accepts no stream cannot be asked on one, whatever capabilities it declared.
             facts.capabilities = None;
         }
@@ -111,7 +119,8 @@ impl Conversation {
             // On stdio a modern client has a session too, for cancellation; to backends a session would mean
             // state.
             session: peer.session.filter(|_| peer.era == Era::Legacy),
-            events: streams.then_some(sender),
+            events: takes.messages.then_some(sender),
+            takes_arriving: takes.arriving,
             cancel: cancel.clone(),
             continues: continues.as_ref().map(|relayed| Arc::clone(&relayed.backend)),
         };

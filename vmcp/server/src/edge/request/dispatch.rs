@@ -18,6 +18,7 @@ use vmcp_wire::sealed::{request_state, request_state::Binding, request_state::Co
 use vmcp_wire::translate::{self, ResultPlan, ResultType, TranslateError};
 use vmcp_wire::{codes, methods};
 
+use super::arriving_response::ArrivingResponse;
 use super::edge::Edge;
 use super::encoded_response::EncodedResponse;
 use super::in_flight::MAX_REQUESTS_PER_SESSION;
@@ -27,7 +28,7 @@ use crate::edge::push::subscriptions;
 use crate::edge::session::peer::Peer;
 use crate::edge::session::random::{now, random};
 use crate::engine::Snapshot;
-use crate::route::{self, Answer, CallContext, Caller};
+use crate::route::{self, Answer, CallContext, Caller, Content};
 use crate::telemetry::traces;
 
 /// Lifetime of a sealed `requestState`, in seconds: the time a client has to answer the backend's questions.
@@ -65,12 +66,15 @@ pub(crate) async fn run(
     traces::continue_trace(&span, &caller.trace);
     let caller = Caller { trace: traces::outgoing(&span, &caller.trace), ..caller };
     // A client that closes its connection drops this future; the guard then cancels the call at the backend.
-    let _cancelled_when_dropped = caller.cancel.clone().drop_guard();
+    let cancelled_when_dropped = caller.cancel.clone().drop_guard();
     let entered = peer.session.map(|session| edge.in_flight.enter(session, request.id(), &caller.cancel));
     if let Some(None) = entered {
         return EncodedResponse::error(peer.era, request.id(), &too_many_requests());
     }
-    handle(edge, peer, request, &caller, continues).instrument(span).await
+    let mut response = handle(edge, peer, request, &caller, continues).instrument(span).await;
+    // A response on the way stays cancellable until it has ended.
+    response.rest = response.rest.map(|rest| rest.keep((entered, cancelled_when_dropped)));
+    response
 }
 
 /// Answers any request except `initialize` and `subscriptions/listen`, which their transports handle.
@@ -122,7 +126,7 @@ async fn handle(
         methods::TASKS_LIST if has_tasks => route::tasks::list(context, raw).await,
         _ => route::extensions::relay(context, method, raw).await,
     };
-    encode(edge, &snapshot, peer, request, &answer)
+    encode(edge, &snapshot, peer, request, answer)
 }
 
 /// Encodes an answer in the terms of the client's era. A result that needs no change is forwarded as the
@@ -132,39 +136,49 @@ fn encode(
     snapshot: &Snapshot,
     peer: &Peer,
     request: &OwnedRequest,
-    answer: &Answer,
+    answer: Answer,
 ) -> EncodedResponse {
     let method = request.method();
     let refuse = |error: RpcError| EncodedResponse::error(peer.era, request.id(), &error);
-    let result = match &answer.outcome {
-        Ok(result) => result,
-        Err(error) => {
-            let uri = request.subject();
-            let status = codes::http_status(code(error), peer.era);
-            return match translate::error(method, error, answer.era, peer.era, uri.as_deref()) {
-                Ok(error) => EncodedResponse { status, body: rpc::error(Some(request.id()), error).into() },
-                Err(problem) => refuse(untranslatable(&problem)),
-            };
-        }
-    };
-    let state = answer.pending.as_deref().map(|backend| sealed_state(edge, peer, request, backend, result));
-    let state = match state.transpose() {
-        Ok(state) => state.flatten(),
-        Err(error) => return refuse(error),
-    };
     let plan = ResultPlan {
         from: answer.era,
         to: peer.era,
         server_info: (peer.era == Era::Modern).then(|| snapshot.server_info()),
-        request_state: state.as_deref(),
         ..ResultPlan::default()
     };
+    let result = match answer.content {
+        Content::Result(result) => result,
+        Content::Error(error) => {
+            let uri = request.subject();
+            let status = codes::http_status(code(&error), peer.era);
+            return match translate::error(method, &error, answer.era, peer.era, uri.as_deref()) {
+                Ok(error) => {
+                    let body = rpc::error(Some(request.id()), error).into();
+                    EncodedResponse { status, body, rest: None }
+                }
+                Err(problem) => refuse(untranslatable(&problem)),
+            };
+        }
+        Content::Arriving(answer) => {
+            let (id, metrics) = (request.id().get(), edge.engine.metrics());
+            return match ArrivingResponse::begin(method, id, &plan, answer, metrics) {
+                Ok((body, rest)) => EncodedResponse { status: 200, body, rest: Some(rest) },
+                Err(problem) => refuse(RpcError::new(codes::INTERNAL_ERROR, problem.to_string())),
+            };
+        }
+    };
+    let state = answer.pending.as_deref().map(|backend| sealed_state(edge, peer, request, backend, &result));
+    let state = match state.transpose() {
+        Ok(state) => state.flatten(),
+        Err(error) => return refuse(error),
+    };
+    let plan = ResultPlan { request_state: state.as_deref(), ..plan };
     if let Some(received) = result.received()
         && let Some(result) = translate::forward(method, received, &plan)
     {
         return EncodedResponse::ok(rpc::response_around(request.id(), result));
     }
-    match translate::result(method, result, &plan) {
+    match translate::result(method, &result, &plan) {
         Ok(result) => EncodedResponse::ok(rpc::response(request.id(), result)),
         Err(problem) => refuse(untranslatable(&problem)),
     }

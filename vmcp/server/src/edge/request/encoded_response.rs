@@ -1,5 +1,6 @@
 //! [`EncodedResponse`]: the JSON-RPC response to one request, as bytes, with its HTTP status.
 
+use futures::StreamExt as _;
 use serde_json::value::RawValue;
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_json::json_rope::JsonRope;
@@ -7,19 +8,24 @@ use vmcp_wire::codes;
 use vmcp_wire::era::Era;
 use vmcp_wire::rpc::{self, RpcError};
 
+use super::arriving_response::ArrivingResponse;
+
 /// A response as it goes to the client; the last form of an answer.
 #[derive(Debug)]
 pub(crate) struct EncodedResponse {
     /// The HTTP status; stdio has none.
     pub(crate) status: u16,
-    /// The JSON-RPC message. In pieces, so that a large body of a backend is forwarded without a copy.
+    /// The JSON-RPC message, or its beginning. In pieces, so that a large body of a backend is forwarded
+    /// without a copy.
     pub(crate) body: ByteRope,
+    /// The rest of a message that is relayed while it arrives.
+    pub(crate) rest: Option<ArrivingResponse>,
 }
 
 impl EncodedResponse {
     /// Wraps a complete JSON-RPC message, with HTTP status 200.
     pub(crate) fn ok(body: impl Into<ByteRope>) -> Self {
-        Self { status: 200, body: body.into() }
+        Self { status: 200, body: body.into(), rest: None }
     }
 
     /// Encodes an error of vmcp itself. The modern era has HTTP statuses for some codes.
@@ -27,13 +33,31 @@ impl EncodedResponse {
         Self {
             status: codes::http_status(error.code, era),
             body: rpc::error(Some(id), JsonRope::from(error.to_json())).into(),
+            rest: None,
         }
+    }
+
+    /// Waits until all of the message has arrived. One that broke off becomes an error without an id.
+    pub(crate) async fn collect(mut self) -> Self {
+        let Some(rest) = self.rest.take() else { return self };
+        let mut pieces = rest.into_pieces();
+        while let Some(piece) = pieces.next().await {
+            match piece {
+                Ok(piece) => self.body.append(piece),
+                Err(error) => {
+                    let error = RpcError::new(codes::INTERNAL_ERROR, error.to_string());
+                    self.body = rpc::error(None, JsonRope::from(error.to_json())).into();
+                    break;
+                }
+            }
+        }
+        self
     }
 
     /// Returns the answer to a violated internal invariant, and logs it.
     pub(crate) fn internal_error() -> Self {
         tracing::error!("a request ended without an answer");
         let error = RpcError::new(codes::INTERNAL_ERROR, "internal error; see the server's log");
-        Self { status: 500, body: rpc::error(None, JsonRope::from(error.to_json())).into() }
+        Self { status: 500, body: rpc::error(None, JsonRope::from(error.to_json())).into(), rest: None }
     }
 }

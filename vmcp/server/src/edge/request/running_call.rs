@@ -43,7 +43,8 @@ impl RunningCall {
     /// question does.
     pub(super) async fn run(&mut self) {
         if let Some(work) = &mut self.work {
-            let response = work.await;
+            // Nobody reads a response on the way while its client is away.
+            let response = work.await.collect().await;
             (self.work, self.answer) = (None, Some(response));
         }
         std::future::pending::<()>().await;

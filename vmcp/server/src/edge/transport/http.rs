@@ -5,7 +5,8 @@
 //! status that the protocol asks for.
 
 pub(crate) mod activity;
-pub(crate) mod client_body;
+pub(crate) mod arriving_event;
+mod client_body;
 pub(crate) mod exchange;
 pub(crate) mod refuse;
 pub(crate) mod request_permit;
@@ -33,7 +34,7 @@ use vmcp_wire::{codes, methods};
 use super::trace;
 use crate::access::identity::Identity;
 use crate::edge::push::streams;
-use crate::edge::request::conversation::Conversation;
+use crate::edge::request::conversation::{Conversation, Takes};
 use crate::edge::request::edge::Edge;
 use crate::edge::request::encoded_response::EncodedResponse;
 use crate::edge::request::handshake;
@@ -187,14 +188,15 @@ async fn answer(
             return respond::stream(stream);
         }
     }
-    let (trace, streams) = (trace::of_http(&params.meta, headers), refuse::accepts_streams(headers));
+    let trace = trace::of_http(&params.meta, headers);
+    let takes = Takes { messages: refuse::accepts_streams(headers), arriving: true };
     // The owned form of the same message, for the way to its answer.
     let request = match OwnedMessage::parse(bytes) {
         Ok(OwnedMessage::Request(request)) => request,
         Ok(_) => return respond::empty(StatusCode::BAD_REQUEST),
         Err(error) => return refuse::envelope(&error),
     };
-    let conversation = Conversation::begin(edge, peer, trace, request, streams).await;
+    let conversation = Conversation::begin(edge, peer, trace, request, takes).await;
     respond::json_or_stream(conversation).await
 }
 

@@ -26,7 +26,7 @@ use vmcp_wire::{codes, methods};
 use super::line_reader::{Line, LineReader};
 use super::trace;
 use crate::edge::push::streams;
-use crate::edge::request::conversation::{Conversation, ConversationItem};
+use crate::edge::request::conversation::{Conversation, ConversationItem, Takes};
 use crate::edge::request::edge::Edge;
 use crate::edge::request::in_flight::MAX_REQUESTS_PER_SESSION;
 use crate::edge::request::{dispatch, handshake};
@@ -35,6 +35,8 @@ use crate::edge::session::sessions::OpenedSession;
 
 /// Messages that wait for a client that does not read; beyond them their senders wait (backpressure).
 const OUTGOING_QUEUE: usize = 256;
+/// Other messages may not come between the bytes of a line, so an answer is written when all of it is there.
+const TAKES: Takes = Takes { messages: true, arriving: false };
 /// Session id of the only client, where other transports have one for each.
 const ONLY_SESSION: [u8; 16] = [0; 16];
 
@@ -166,14 +168,14 @@ impl Connection {
         let trace = trace::of_message(&params.meta);
         // The owned form of the same message, for the way to its answer.
         let Ok(OwnedMessage::Request(request)) = OwnedMessage::parse(line) else { return };
-        let begin = Conversation::begin(&self.edge, peer, trace, request, true);
+        let begin = Conversation::begin(&self.edge, peer, trace, request, TAKES);
         let mut conversation = begin.await;
         let sender = self.sender.clone();
         self.tasks.spawn(async move {
             while let Some(step) = conversation.next().await {
                 let message = match step {
                     ConversationItem::Message(message) => message,
-                    ConversationItem::Answer(response) => response.body.into_bytes().into(),
+                    ConversationItem::Answer(response) => response.collect().await.body.into_bytes().into(),
                 };
                 // A failure means that the client is gone; its requests in flight go on.
                 let _ = sender.send(message).await;

@@ -18,20 +18,30 @@ use crate::route::router::BackendTarget;
 use crate::telemetry::calls::CallRecorder;
 use crate::telemetry::traces;
 
+/// An authorized way to a backend, the same for all rounds of input.
+#[derive(Clone, Copy)]
+pub(super) struct Way<'a> {
+    pub(super) context: CallContext<'a>,
+    pub(super) target: &'a BackendTarget<'a>,
+    /// The span of the call.
+    pub(super) span: &'a Span,
+    /// True if a large result may be returned while it arrives.
+    pub(super) stream: bool,
+}
+
 /// Sends a request, and repeats it with the client's input while a modern backend asks a legacy client.
 pub(super) async fn run(
-    context: CallContext<'_>,
-    target: &BackendTarget<'_>,
+    way: Way<'_>,
     params: &OwnedParams,
     recorder: &mut CallRecorder,
-    span: &Span,
 ) -> Result<Response, CallError> {
+    let Way { context, target, .. } = way;
     if context.caller.continues.as_ref().is_some_and(|backend| backend != target.backend) {
         let reason = "`requestState` belongs to another backend; repeat the request without it".to_owned();
         return Err(CallError::InvalidRequest { reason });
     }
     let outgoing = Outgoing::new(context, target, params)?;
-    let mut exchange = Exchange { context, target, outgoing: &outgoing, recorder, span };
+    let mut exchange = Exchange { way, outgoing: &outgoing, recorder };
     let mut response = exchange.send(&outgoing.params).await?;
     match context.caller.era {
         Era::Legacy => {
@@ -67,39 +77,39 @@ pub(super) fn backend<'a>(
 
 /// One request to a backend and its answer; repeated in rounds of input.
 struct Exchange<'a> {
-    context: CallContext<'a>,
-    target: &'a BackendTarget<'a>,
+    way: Way<'a>,
     outgoing: &'a Outgoing,
     recorder: &'a mut CallRecorder,
-    span: &'a Span,
 }
 
 impl Exchange<'_> {
     async fn send(&mut self, params: &OwnedParams) -> Result<Response, CallError> {
-        let backend = backend(self.context, self.target)?;
-        let caller = self.context.caller;
+        let Way { context, target, span, stream } = self.way;
+        let backend = backend(context, target)?;
+        let caller = context.caller;
         let request = Request {
-            subject: self.target.subject(),
+            subject: target.subject(),
             param_headers: self.outgoing.param_headers.clone(),
-            deadline: self.target.deadline,
-            hasty: self.target.deadline < self.context.snapshot.tool_timeout(self.target.backend),
-            trace: traces::outgoing(self.span, &caller.trace),
+            deadline: target.deadline,
+            hasty: target.deadline < context.snapshot.tool_timeout(target.backend),
+            trace: traces::outgoing(span, &caller.trace),
             client: caller.client.clone(),
             session: caller.session,
             events: caller.events.clone(),
             cancel: caller.cancel.clone(),
-            idempotent: self.target.idempotent,
-            ..Request::new(&self.target.method, params)
+            idempotent: target.idempotent,
+            stream,
+            ..Request::new(&target.method, params)
         };
         self.recorder.asks(params.text().len());
         let answer = backend.request(request).await;
         match &answer {
-            Ok(response) => {
-                if let RpcOutcome::Result(payload) | RpcOutcome::Error(payload) = &response.outcome {
-                    self.recorder.receives(payload.size());
-                }
+            Ok(Response { outcome: RpcOutcome::Result(payload) | RpcOutcome::Error(payload), .. }) => {
+                self.recorder.receives(payload.size());
                 self.recorder.answered(Transmission::Sent);
             }
+            // Answered only when its last byte has arrived.
+            Ok(Response { outcome: RpcOutcome::Arriving(_), .. }) => {}
             Err(error) => self.recorder.answered(error.transmission()),
         }
         answer

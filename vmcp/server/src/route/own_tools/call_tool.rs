@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use tracing::{Instrument, info_span};
-use vmcp_backend::Response;
 use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::owned::OwnedParams;
@@ -22,7 +21,7 @@ use super::unavailable::{self, UnavailableServer};
 use crate::engine::{Snapshot, View};
 use crate::optim::call_arguments::{CallArguments, ResponseFormat};
 use crate::optim::names::{CALL_TOOL, NameStyle, OwnName, own_name};
-use crate::route::answer::Answer;
+use crate::route::answer::{Answer, Content};
 use crate::route::call::{self, Denied};
 use crate::route::caller::CallContext;
 use crate::route::router::BackendTarget;
@@ -98,8 +97,14 @@ async fn call(
         authorized.settle(Outcome::ToolError);
         return Answer::own(tool_result::error("unreadable parameters"));
     };
-    match authorized.call(&params).await {
-        Ok(response) => shaped(snapshot, tool, call.format, response),
+    // What is cut or wrapped must have arrived.
+    let limit = snapshot.config.optimizer.max_tool_response_tokens;
+    let answer = match call.format {
+        ResponseFormat::Mcp if limit.is_none() => authorized.answer(&params).await,
+        _ => authorized.call(&params).await.map(|response| Answer::relayed(&tool.backend, response)),
+    };
+    match answer {
+        Ok(answer) => shaped(limit, tool, call.format, answer),
         Err(error) => Answer::own(tool_result::failed_call(tool, &error)),
     }
 }
@@ -196,26 +201,23 @@ fn failure(tool: &CatalogTool, kind: ErrorType, error: String) -> CallFailure<'_
     CallFailure::new(Some(&tool.backend), &tool.definition.name, kind, error)
 }
 
-/// Shapes a response: cuts it to the token limit, and wraps it if the caller asked for an envelope.
-fn shaped(snapshot: &Snapshot, tool: &CatalogTool, format: ResponseFormat, response: Response) -> Answer {
-    // A question to the client is no result yet; it must reach the client unchanged.
-    let answer = Answer::relayed(&tool.backend, response);
-    if answer.pending.is_some() {
-        return answer;
-    }
+/// Shapes an answer: cuts it to `limit` tokens, and wraps it if the caller asked for an envelope.
+fn shaped(limit: Option<u32>, tool: &CatalogTool, format: ResponseFormat, answer: Answer) -> Answer {
     let era = answer.era;
-    let result = match answer.outcome {
-        Ok(result) => result,
+    let result = match answer.content {
+        // A question to the client is no result yet; it must reach the client unchanged.
+        _ if answer.pending.is_some() => return answer,
+        Content::Arriving(_) => return answer,
+        Content::Result(result) => result,
         // A JSON-RPC error of the inner call becomes a result, where the model reads it.
-        Err(error) => {
+        Content::Error(error) => {
             return Answer::own(failure(tool, ErrorType::BackendError, message_of(&error)).to_result());
         }
     };
-    let limit = snapshot.config.optimizer.max_tool_response_tokens;
     let cut = limit.and_then(|limit| response_limit::cut(&result, u64::from(limit)));
     let result = cut.map_or(result, Payload::from);
     match format {
-        ResponseFormat::Mcp => Answer { outcome: Ok(result), era, pending: None },
+        ResponseFormat::Mcp => Answer { content: Content::Result(result), era, pending: None },
         ResponseFormat::Envelope if result.is_tool_error() => {
             Answer::own(failure(tool, ErrorType::BackendError, first_text(&result)).to_result())
         }

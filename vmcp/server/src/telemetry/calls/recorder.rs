@@ -32,6 +32,11 @@ impl CallRecorder {
         &mut self.record
     }
 
+    /// Returns the record so far, to be read.
+    pub fn seen(&self) -> &CallRecord {
+        &self.record
+    }
+
     /// Records that a request of `bytes` goes to the backend.
     pub fn asks(&mut self, bytes: usize) {
         self.record.requests += 1;

@@ -132,13 +132,17 @@ impl Client {
             return response;
         }
         let id = self.request.id();
-        let EncodedResponse { status, body } = response;
+        let EncodedResponse { status, body, rest } = response;
+        if let Some(rest) = rest {
+            let (body, rest) = rest.under_id(body, id.get());
+            return EncodedResponse { status, body, rest: Some(rest) };
+        }
         let body = body.into_bytes();
         let body = match Message::parse(&body) {
             Ok(Message::Response(response)) => rpc::response(id, response.result),
             Ok(Message::Error(error)) => rpc::error(Some(id), error.error),
             _ => return EncodedResponse::internal_error(),
         };
-        EncodedResponse { status, body: body.into() }
+        EncodedResponse { status, body: body.into(), rest: None }
     }
 }

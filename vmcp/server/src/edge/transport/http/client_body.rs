@@ -1,9 +1,8 @@
 //! [`ClientBody`]: the body of a response, handed to hyper as it is.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures::stream::{Stream, StreamExt as _};
@@ -13,6 +12,7 @@ use vmcp_json::byte_rope::ByteRope;
 use super::activity::ActiveRequest;
 use super::request_permit::RequestPermit;
 use super::stream_clock::StreamClock;
+use crate::edge::request::arriving_response::{ArrivingResponse, BrokenOff, Pieces};
 
 /// Largest piece handed to an HTTP/2 stream, in bytes. The stream takes a whole piece as soon as the client
 /// grants it a single byte, and what it took is beyond every clock.
@@ -34,13 +34,15 @@ enum Content {
     Empty,
     /// Bytes of known length.
     Pieces { next: Bytes, rest: ByteRope },
+    /// Bytes that arrive from a backend while they are sent.
+    Arriving { next: Bytes, ready: ByteRope, rest: Pieces },
     /// Server-sent events of the answer to a request.
     Events(EventStream),
     /// Server-sent events that belong to no call: the GET stream, `subscriptions/listen`.
     PushedEvents(EventStream),
 }
 
-type EventStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+type EventStream = Pin<Box<dyn Stream<Item = Result<Bytes, BrokenOff>> + Send>>;
 
 impl ClientBody {
     /// Returns a body of known length.
@@ -53,14 +55,20 @@ impl ClientBody {
         Self { content, ..Self::default() }
     }
 
+    /// Returns a body that begins with `ready`.
+    pub(crate) fn arriving(ready: ByteRope, rest: ArrivingResponse) -> Self {
+        let content = Content::Arriving { next: Bytes::new(), ready, rest: rest.into_pieces() };
+        Self { content, ..Self::default() }
+    }
+
     /// Returns a body of server-sent events that ends with the answer to a request.
-    pub(crate) fn events(events: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+    pub(crate) fn events(events: impl Stream<Item = Result<Bytes, BrokenOff>> + Send + 'static) -> Self {
         Self { content: Content::Events(Box::pin(events)), ..Self::default() }
     }
 
     /// Returns a body of server-sent events that lasts until one side closes it.
     pub(crate) fn pushed_events(events: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        Self { content: Content::PushedEvents(Box::pin(events)), ..Self::default() }
+        Self { content: Content::PushedEvents(Box::pin(events.map(Ok))), ..Self::default() }
     }
 
     /// Keeps the request's permit until the answer is sent, and counts the bytes of the answer in it. A
@@ -90,17 +98,34 @@ impl ClientBody {
         }
     }
 
-    fn poll_content(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_content(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenOff>>> {
+        let is_too_large = |piece: &Bytes| self.clock.is_some() && piece.len() > MAX_HTTP2_PIECE;
         match &mut self.content {
             Content::Empty => Poll::Ready(None),
             Content::Pieces { next, rest } => {
-                if self.clock.is_some() && next.len() > MAX_HTTP2_PIECE {
-                    return Poll::Ready(Some(next.split_to(MAX_HTTP2_PIECE)));
+                if is_too_large(next) {
+                    return Poll::Ready(Some(Ok(next.split_to(MAX_HTTP2_PIECE))));
                 }
                 let following = rest.pop().unwrap_or_default();
                 let piece = std::mem::replace(next, following);
-                Poll::Ready(Some(piece).filter(|piece| !piece.is_empty()))
+                Poll::Ready(Some(piece).filter(|piece| !piece.is_empty()).map(Ok))
             }
+            Content::Arriving { next, ready, rest } => loop {
+                if is_too_large(next) {
+                    return Poll::Ready(Some(Ok(next.split_to(MAX_HTTP2_PIECE))));
+                }
+                if !next.is_empty() {
+                    return Poll::Ready(Some(Ok(std::mem::take(next))));
+                }
+                match ready.pop() {
+                    Some(piece) => *next = piece,
+                    None => match ready!(rest.poll_next_unpin(context)) {
+                        Some(Ok(pieces)) => *ready = pieces,
+                        Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                        None => return Poll::Ready(None),
+                    },
+                }
+            },
             Content::Events(events) | Content::PushedEvents(events) => events.poll_next_unpin(context),
         }
     }
@@ -108,31 +133,31 @@ impl ClientBody {
 
 impl Body for ClientBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = BrokenOff;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         let polled = self.poll_content(context);
         if let Some(clock) = &self.clock {
             clock.polled(matches!(polled, Poll::Ready(Some(_))));
         }
-        polled.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+        polled.map(|piece| piece.map(|piece| piece.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Empty => true,
             Content::Pieces { next, .. } => next.is_empty(),
-            Content::Events(_) | Content::PushedEvents(_) => false,
+            Content::Arriving { .. } | Content::Events(_) | Content::PushedEvents(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
             Content::Empty | Content::Pieces { .. } => SizeHint::with_exact(self.remaining() as u64),
-            Content::Events(_) | Content::PushedEvents(_) => SizeHint::default(),
+            Content::Arriving { .. } | Content::Events(_) | Content::PushedEvents(_) => SizeHint::default(),
         }
     }
 }

@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
+use futures::future::Either;
 use futures::stream::{self, Stream};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use tokio::time::timeout;
 use vmcp_json::byte_rope::ByteRope;
 use vmcp_wire::sse;
 
+use super::arriving_event;
 use super::client_body::ClientBody;
 use super::exchange::Response;
+use crate::edge::request::arriving_response::BrokenOff;
 use crate::edge::request::conversation::{Conversation, ConversationItem};
 use crate::edge::request::encoded_response::EncodedResponse;
 
@@ -51,7 +54,11 @@ pub(crate) fn text(status: StatusCode, words: &'static str) -> Response {
 
 /// Responds with one JSON document.
 pub(crate) fn json(response: EncodedResponse) -> Response {
-    json_text(StatusCode::from_u16(response.status).unwrap_or(StatusCode::OK), response.body)
+    let status = StatusCode::from_u16(response.status).unwrap_or(StatusCode::OK);
+    match response.rest {
+        None => json_text(status, response.body),
+        Some(rest) => with_content(status, JSON, ClientBody::arriving(response.body, rest)),
+    }
 }
 
 /// Responds with the text of a JSON document.
@@ -75,17 +82,31 @@ pub(crate) async fn json_or_stream(mut conversation: Conversation) -> Response {
         None => return json(EncodedResponse::internal_error()),
     };
     let steps = stream::once(ready(first)).chain(conversation);
-    let events = steps.map(|step| match step {
-        ConversationItem::Message(message) => event(&message),
-        ConversationItem::Answer(response) => event(&response.body.into_bytes()),
+    // Keep-alives come between events, never within one.
+    let events = with_keep_alive(steps, KEEP_ALIVE_INTERVAL).flat_map(|step| match step {
+        None => Either::Left(one(Bytes::from_static(sse::KEEP_ALIVE))),
+        Some(ConversationItem::Message(message)) => Either::Left(one(event(&message))),
+        Some(ConversationItem::Answer(EncodedResponse { body, rest: None, .. })) => {
+            Either::Left(one(event(&body.into_bytes())))
+        }
+        Some(ConversationItem::Answer(EncodedResponse { body, rest: Some(rest), .. })) => {
+            Either::Right(arriving_event::arriving_event(body, rest.into_pieces()))
+        }
     });
-    event_stream(ClientBody::events(with_keep_alive(events, KEEP_ALIVE_INTERVAL)))
+    event_stream(ClientBody::events(events))
+}
+
+fn one(event: Bytes) -> impl Stream<Item = Result<Bytes, BrokenOff>> {
+    stream::once(ready(Ok(event)))
 }
 
 /// Responds with a stream of messages that belong to no call.
 pub(crate) fn stream(messages: impl Stream<Item = Bytes> + Send + 'static) -> Response {
-    let events = messages.map(|message| event(&message));
-    event_stream(ClientBody::pushed_events(with_keep_alive(events, KEEP_ALIVE_INTERVAL)))
+    let events = with_keep_alive(messages, KEEP_ALIVE_INTERVAL).map(|message| match message {
+        Some(message) => event(&message),
+        None => Bytes::from_static(sse::KEEP_ALIVE),
+    });
+    event_stream(ClientBody::pushed_events(events))
 }
 
 /// Responds with server-sent events.
@@ -98,15 +119,15 @@ fn event_stream(events: ClientBody) -> Response {
     response
 }
 
-/// Yields the events, and a comment after each `interval` without one.
-fn with_keep_alive(
-    events: impl Stream<Item = Bytes> + Send + 'static,
+/// Yields the items, and `None` after each `interval` without one.
+fn with_keep_alive<T>(
+    items: impl Stream<Item = T> + Send + 'static,
     interval: Duration,
-) -> impl Stream<Item = Bytes> + Send {
-    stream::unfold(Box::pin(events), move |mut events| async move {
-        match timeout(interval, events.next()).await {
-            Ok(event) => event.map(|event| (event, events)),
-            Err(_) => Some((Bytes::from_static(sse::KEEP_ALIVE), events)),
+) -> impl Stream<Item = Option<T>> + Send {
+    stream::unfold(Box::pin(items), move |mut items| async move {
+        match timeout(interval, items.next()).await {
+            Ok(item) => item.map(|item| (Some(item), items)),
+            Err(_) => Some((None, items)),
         }
     })
 }
@@ -129,7 +150,7 @@ mod tests {
         });
         let sent: Vec<_> = with_keep_alive(late, Duration::from_millis(20)).collect().await;
         let (event, comments) = sent.split_last().unwrap();
-        assert_eq!(event, "event");
-        assert!(!comments.is_empty() && comments.iter().all(|comment| comment == sse::KEEP_ALIVE));
+        assert_eq!(event.as_deref(), Some("event".as_bytes()));
+        assert!(!comments.is_empty() && comments.iter().all(Option::is_none));
     }
 }
