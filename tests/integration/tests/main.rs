@@ -21,6 +21,7 @@ mod scenario {
     mod fixture;
     mod hot_reload;
     mod laptop;
+    mod large_answers;
     mod lifecycle;
     mod listeners;
     mod lists_and_calls;

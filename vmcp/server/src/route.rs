@@ -6,7 +6,6 @@
 //! kind of request; `own_tools` are find_tool and call_tool.
 
 pub(crate) mod answer;
-mod arriving_answer;
 mod call;
 pub(crate) mod caller;
 mod completion;
@@ -20,8 +19,7 @@ pub(crate) mod subscriptions;
 pub mod tasks;
 mod tools;
 
-pub use answer::{Answer, Content};
-pub use arriving_answer::ArrivingAnswer;
+pub use answer::{Answer, ArrivingAnswer, Content};
 pub use caller::{CallContext, Caller};
 pub use completion::complete;
 pub use prompts::get_prompt;

@@ -1,5 +1,7 @@
 //! Answers of routes, in the era that wrote them; the edge translates them for the client.
 
+mod arriving;
+
 use serde_json::json;
 use serde_json::value::RawValue;
 use vmcp_backend::{CallError, Response, RpcOutcome};
@@ -8,9 +10,9 @@ use vmcp_wire::era::Era;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::RpcError;
 
-use super::arriving_answer::ArrivingAnswer;
 use super::call::is_pending;
 use super::subject::shown;
+pub use arriving::ArrivingAnswer;
 
 /// The answer to a request: a result or an error, from vmcp or from a backend.
 #[derive(Debug)]

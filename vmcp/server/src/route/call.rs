@@ -30,8 +30,7 @@ use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
 
-use super::answer::{Answer, Content};
-use super::arriving_answer::ArrivingAnswer;
+use super::answer::{Answer, ArrivingAnswer, Content};
 use super::caller::CallContext;
 use super::router::BackendTarget;
 use crate::access::policy::{AccessRequest, Decision, Item};

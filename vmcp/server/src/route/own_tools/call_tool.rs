@@ -97,7 +97,7 @@ async fn call(
         authorized.settle(Outcome::ToolError);
         return Answer::own(tool_result::error("unreadable parameters"));
     };
-    // What is cut or wrapped must have arrived.
+    // A result that is cut or wrapped must have arrived.
     let limit = snapshot.config.optimizer.max_tool_response_tokens;
     let answer = match call.format {
         ResponseFormat::Mcp if limit.is_none() => authorized.answer(&params).await,

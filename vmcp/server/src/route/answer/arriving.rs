@@ -18,7 +18,7 @@ pub struct ArrivingAnswer {
 
 impl ArrivingAnswer {
     /// Goes on with the record of the call until the result has ended.
-    pub(super) fn new(result: ArrivingResult, mut recorder: CallRecorder) -> Self {
+    pub(in crate::route) fn new(result: ArrivingResult, mut recorder: CallRecorder) -> Self {
         let (scanner, so_far, rest) = result.into_parts();
         recorder.receives(so_far.len());
         Self { begun: Some((scanner, so_far)), rest, recorder }
