@@ -1,7 +1,7 @@
 //! [`ArrivingResponse`]: the rest of a response that is relayed while it arrives from its backend.
 //!
-//! The client has the HTTP status and the beginning when a mistake is found in the rest, so that a mistake can
-//! only break the response off: the body ends with an error, which is logged and counted.
+//! The client has the HTTP status and the beginning when a mistake is found in the rest. The mistake can only
+//! break the response off: the body ends with an error, which is logged and counted.
 
 use std::fmt;
 use std::pin::Pin;

@@ -43,7 +43,7 @@ impl RunningCall {
     /// question does.
     pub(super) async fn run(&mut self) {
         if let Some(work) = &mut self.work {
-            // Nobody reads a response on the way while its client is away.
+            // Collected: while its client is away, no reader takes the bytes of a response on the way.
             let response = work.await.collect().await;
             (self.work, self.answer) = (None, Some(response));
         }
