@@ -3,9 +3,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
-use vmcp_wire::envelope::{EnvelopeError, Message};
+use vmcp_wire::envelope::{EnvelopeError, Message, Notification, Request};
 use vmcp_wire::handshake::{ClientHello, Introduction};
-use vmcp_wire::headers::{self, Modern, RequestEra};
+use vmcp_wire::headers;
 use vmcp_wire::lists::pages::{List, Page};
 use vmcp_wire::owned::{OwnedMessage, OwnedParams};
 use vmcp_wire::params::Params;
@@ -52,10 +52,14 @@ fuzz_target!(|bytes: &[u8]| {
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
     let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "t")];
-    let eras = [headers::classify(headers.as_slice(), &message), headers::classify_stdio(&message)];
-    for era in eras.into_iter().flatten() {
-        let (RequestEra::Modern(Modern { params, .. }) | RequestEra::Legacy { params, .. }) = &era;
-        _ = ClientHello::parse(params);
+    if let Ok(owned) = OwnedMessage::parse(bytes.to_vec().into()) {
+        _ = (headers::classify(headers.as_slice(), &owned), headers::classify_stdio(&owned));
+    }
+    if let Message::Request(Request { params, .. }) | Message::Notification(Notification { params, .. }) =
+        &message
+        && let Ok(params) = Params::parse(*params)
+    {
+        _ = ClientHello::parse(&params);
         _ = (params.meta.trace(), params.meta.client_name(), params.meta.progress_token());
         _ = subject::get(message.method().unwrap_or_default(), &params.object);
     }

@@ -7,15 +7,14 @@ mod classify;
 mod param;
 mod value;
 
-pub use classify::{Modern, RequestEra, classify, classify_stdio};
+pub use classify::{RequestEra, classify, classify_stdio};
 pub use param::{ParamHeader, build_param_headers, check_param_headers};
 pub use value::{decode, encode};
 
 use std::borrow::Cow;
 
-use vmcp_json::object::Object;
-
 use crate::message::era::Revision;
+use crate::message::owned::OwnedParams;
 use crate::message::rpc::Refusal;
 use crate::message::{codes, subject};
 
@@ -94,7 +93,7 @@ where
 
 /// Checks `Mcp-Name` against the body. A body that names no subject passes: the handler of the method refuses
 /// it.
-pub(crate) fn check_name<H>(headers: &H, method: &str, params: &Object<'_>) -> Result<(), Refusal>
+pub(crate) fn check_name<H>(headers: &H, method: &str, params: &OwnedParams) -> Result<(), Refusal>
 where
     H: HeaderSource + ?Sized,
 {

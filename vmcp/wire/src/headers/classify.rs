@@ -3,46 +3,32 @@
 //! Source: MCP 2026-07-28, basic/versioning ("a dual-era server selects its behavior from how the client
 //! opens"), basic/transports/streamable-http ("Request Metadata", "Server Validation").
 
-use serde_json::value::RawValue;
 use vmcp_json::text;
 
 use crate::headers::{self, Field, HeaderSource};
-use crate::message::params::Params;
+use crate::message::owned::{OwnedMessage, OwnedRequest};
 use crate::message::rpc::Refusal;
 use crate::message::{codes, meta, methods};
-use crate::message::{envelope::Message, envelope::Request};
 use crate::message::{era::Era, era::Revision};
 
 /// The era by which a message is served.
-#[derive(Debug, Clone)]
-pub enum RequestEra<'a> {
-    /// Stateless, by the revision that the message names.
-    Modern(Modern<'a>),
-    /// Within a session, or to open one.
-    Legacy {
-        /// The revision in `MCP-Protocol-Version`; absent on `initialize` and in revisions before 2025-06-18.
-        header: Option<Revision>,
-        /// The parameters, `{}` for a response.
-        params: Params<'a>,
-    },
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestEra {
+    /// Stateless, by the revision that the message names. Its headers are checked against its body, and the
+    /// `_meta` of a request holds the required keys.
+    Modern(Revision),
+    /// Within a session, or to open one, by the revision in `MCP-Protocol-Version`. It is absent on
+    /// `initialize` and in revisions before 2025-06-18.
+    Legacy(Option<Revision>),
 }
 
-/// A message of the modern era, its headers checked against its body.
-#[derive(Debug, Clone)]
-pub struct Modern<'a> {
-    /// The revision of this request.
-    pub revision: Revision,
-    /// The parameters; for a request, `_meta` holds the required keys.
-    pub params: Params<'a>,
-}
-
-impl RequestEra<'_> {
+impl RequestEra {
     /// Returns the era alone.
     #[must_use]
     pub fn era(&self) -> Era {
         match self {
             Self::Modern(_) => Era::Modern,
-            Self::Legacy { .. } => Era::Legacy,
+            Self::Legacy(_) => Era::Legacy,
         }
     }
 }
@@ -52,11 +38,11 @@ impl RequestEra<'_> {
 /// `Mcp-Param-*` is not checked here, since it depends on the tool: see [`headers::check_param_headers`].
 ///
 /// ```
-/// use vmcp_wire::envelope::Message;
 /// use vmcp_wire::era::Era;
 /// use vmcp_wire::headers::classify;
+/// use vmcp_wire::owned::OwnedMessage;
 ///
-/// let message = Message::parse(br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#)?;
+/// let message = OwnedMessage::parse(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#.into())?;
 /// let headers = [("MCP-Protocol-Version", "2025-06-18")];
 /// assert_eq!(classify(headers.as_slice(), &message)?.era(), Era::Legacy);
 ///
@@ -64,7 +50,7 @@ impl RequestEra<'_> {
 /// assert_eq!(classify(unknown.as_slice(), &message).map(|era| era.era()).unwrap_err().status, 400);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn classify<'a, H>(headers: &H, message: &Message<'a>) -> Result<RequestEra<'a>, Refusal>
+pub fn classify<H>(headers: &H, message: &OwnedMessage) -> Result<RequestEra, Refusal>
 where
     H: HeaderSource + ?Sized,
 {
@@ -76,48 +62,42 @@ where
         }
     };
     match message {
-        Message::Request(request) => classify_request(header, request, Some(headers)),
-        Message::Notification(notification) => {
-            let params = params(notification.params)?;
-            by_header(header, params)
-        }
-        Message::Response(_) | Message::Error(_) => match by_header(header, Params::default())? {
+        OwnedMessage::Request(request) => classify_request(header, request, Some(headers)),
+        OwnedMessage::Notification(_) => by_header(header),
+        OwnedMessage::Response(_) | OwnedMessage::Error(_) => match by_header(header)? {
             RequestEra::Modern(_) => Err(Refusal::new(
                 codes::INVALID_REQUEST,
                 "clients of 2026-07-28 send requests and notifications only; input goes into `inputResponses`",
             )),
-            legacy @ RequestEra::Legacy { .. } => Ok(legacy),
+            legacy @ RequestEra::Legacy(_) => Ok(legacy),
         },
     }
 }
 
 /// Classifies a message from standard input, where there are no headers. Only a request states its era; a
 /// notification reads as legacy here, and belongs to the era of the request that it is about.
-pub fn classify_stdio<'a>(message: &Message<'a>) -> Result<RequestEra<'a>, Refusal> {
+pub fn classify_stdio(message: &OwnedMessage) -> Result<RequestEra, Refusal> {
     match message {
-        Message::Request(request) => classify_request(None, request, None::<&headers::NoHeaders>),
-        Message::Notification(notification) => {
-            Ok(RequestEra::Legacy { header: None, params: params(notification.params)? })
-        }
-        Message::Response(_) | Message::Error(_) => {
-            Ok(RequestEra::Legacy { header: None, params: Params::default() })
+        OwnedMessage::Request(request) => classify_request(None, request, None::<&headers::NoHeaders>),
+        OwnedMessage::Notification(_) | OwnedMessage::Response(_) | OwnedMessage::Error(_) => {
+            Ok(RequestEra::Legacy(None))
         }
     }
 }
 
-fn classify_request<'a, H>(
+fn classify_request<H>(
     header: Option<&str>,
-    request: &Request<'a>,
+    request: &OwnedRequest,
     headers: Option<&H>,
-) -> Result<RequestEra<'a>, Refusal>
+) -> Result<RequestEra, Refusal>
 where
     H: HeaderSource + ?Sized,
 {
-    let params = params(request.params)?;
-    let method = request.method.as_ref();
+    let (method, params) = (request.method(), request.params());
+    let named = params.meta().get(meta::PROTOCOL_VERSION);
     // Before any check of headers: a method that the modern revision removed has no headers that could be
     // right.
-    if names_modern(&params) && !methods::exists(method, Era::Modern) {
+    if names_modern(named) && !methods::exists(method, Era::Modern) {
         return Err(Refusal::method_not_found(method));
     }
     if method == methods::INITIALIZE {
@@ -126,16 +106,14 @@ where
         if let Some(headers) = headers {
             headers::check_method(headers, method, headers::Presence::Optional)?;
         }
-        return Ok(RequestEra::Legacy { header: None, params });
+        return Ok(RequestEra::Legacy(None));
     }
-    let Some(named) = params.meta.object().text(meta::PROTOCOL_VERSION) else {
-        let era = by_header(header, params)?;
+    let Some(named) = named else {
+        let era = by_header(header)?;
         return match era {
             RequestEra::Modern(_) => Err(missing_meta(meta::PROTOCOL_VERSION)),
-            RequestEra::Legacy { .. } if method == methods::DISCOVER => {
-                Err(missing_meta(meta::PROTOCOL_VERSION))
-            }
-            RequestEra::Legacy { .. } => Ok(era),
+            RequestEra::Legacy(_) if method == methods::DISCOVER => Err(missing_meta(meta::PROTOCOL_VERSION)),
+            RequestEra::Legacy(_) => Ok(era),
         };
     };
     let Some(named) = text::unquoted(named) else {
@@ -149,9 +127,9 @@ where
     }
     let revision = Revision::parse(&named).ok_or_else(|| unsupported(&named))?;
     if revision.era() == Era::Legacy {
-        return Ok(RequestEra::Legacy { header: Some(revision), params });
+        return Ok(RequestEra::Legacy(Some(revision)));
     }
-    match params.meta.object().text(meta::CLIENT_CAPABILITIES) {
+    match params.meta().get(meta::CLIENT_CAPABILITIES) {
         None => return Err(missing_meta(meta::CLIENT_CAPABILITIES)),
         Some(capabilities) if !text::is_object(capabilities) => {
             return Err(bad_meta(meta::CLIENT_CAPABILITIES, "must be an object"));
@@ -160,27 +138,24 @@ where
     }
     if let Some(headers) = headers {
         headers::check_method(headers, method, headers::Presence::Required)?;
-        headers::check_name(headers, method, &params.object)?;
+        headers::check_name(headers, method, params)?;
     }
-    Ok(RequestEra::Modern(Modern { revision, params }))
+    Ok(RequestEra::Modern(revision))
 }
 
-fn names_modern(params: &Params<'_>) -> bool {
-    let named = params.meta.object().get_str(meta::PROTOCOL_VERSION);
+/// True if a value of `_meta`, as JSON, names a revision of the modern era.
+fn names_modern(named: Option<&str>) -> bool {
+    let named = named.and_then(text::unquoted);
     named.and_then(|named| Revision::parse(&named)).is_some_and(|revision| revision.era() == Era::Modern)
 }
 
 /// Classifies a message that has no version in its body.
-fn by_header<'a>(header: Option<&str>, params: Params<'a>) -> Result<RequestEra<'a>, Refusal> {
+fn by_header(header: Option<&str>) -> Result<RequestEra, Refusal> {
     let revision = header.map(|text| Revision::parse(text).ok_or_else(|| unsupported(text))).transpose()?;
-    Ok(match revision.filter(|revision| revision.era() == Era::Modern) {
-        Some(revision) => RequestEra::Modern(Modern { revision, params }),
-        None => RequestEra::Legacy { header: revision, params },
+    Ok(match revision {
+        Some(revision) if revision.era() == Era::Modern => RequestEra::Modern(revision),
+        legacy => RequestEra::Legacy(legacy),
     })
-}
-
-fn params(raw: Option<&RawValue>) -> Result<Params<'_>, Refusal> {
-    Params::parse(raw).map_err(|error| Refusal::new(codes::INVALID_PARAMS, error.to_string()))
 }
 
 fn missing_meta(key: &str) -> Refusal {

@@ -4,13 +4,13 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use vmcp_json::object::Object;
-use vmcp_wire::envelope::Message;
+use vmcp_wire::envelope::{Message, Notification, Request};
 use vmcp_wire::era::Era;
 use vmcp_wire::handshake::{ClientHello, Introduction};
 use vmcp_wire::headers::{self, ParamHeader};
-use vmcp_wire::headers::{Modern, RequestEra};
 use vmcp_wire::lists::cursor::Cursor;
 use vmcp_wire::lists::{pages::List, pages::Page};
+use vmcp_wire::owned::OwnedMessage;
 use vmcp_wire::params::Params;
 use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::sealed::session::Session;
@@ -23,11 +23,13 @@ use crate::{json, shapes};
 fn handle(bytes: &[u8]) {
     let Ok(message) = Message::parse(bytes) else { return };
     let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call")];
-    for era in [headers::classify(headers.as_slice(), &message), headers::classify_stdio(&message)]
-        .into_iter()
-        .flatten()
+    if let Ok(owned) = OwnedMessage::parse(bytes.to_vec().into()) {
+        _ = (headers::classify(headers.as_slice(), &owned), headers::classify_stdio(&owned));
+    }
+    if let Message::Request(Request { params, .. }) | Message::Notification(Notification { params, .. }) =
+        &message
+        && let Ok(params) = Params::parse(*params)
     {
-        let (RequestEra::Modern(Modern { params, .. }) | RequestEra::Legacy { params, .. }) = era;
         let plan = RequestPlan { subject: Some("subject"), ..RequestPlan::default() };
         _ = translate::request(message.method().unwrap_or_default(), &params, &plan);
         _ = ClientHello::parse(&params);

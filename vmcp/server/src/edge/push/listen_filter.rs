@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use vmcp_backend::RpcOutcome;
 use vmcp_json::object::Object;
 use vmcp_json::text;
+use vmcp_wire::owned::OwnedParams;
 
 use super::mailbox::Mailbox;
 use super::server_push::ServerPush;
@@ -47,9 +48,9 @@ pub(crate) struct ListenFilter {
 
 impl ListenFilter {
     /// Reads the filter of a request. A malformed part counts as absent.
-    pub(crate) fn parse(params: &Object<'_>) -> Self {
-        let filter =
-            params.get("notifications").and_then(|filter| Object::parse(filter).ok()).unwrap_or_default();
+    pub(crate) fn parse(params: &OwnedParams) -> Self {
+        let filter = params.get("notifications").and_then(|filter| Object::parse_valid(filter).ok());
+        let filter = filter.unwrap_or_default();
         let asked = |key| filter.text(key) == Some("true");
         Self {
             lists: WatchedLists {
@@ -140,14 +141,14 @@ mod tests {
     fn a_filter_is_read_and_written() {
         let params = r#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false,"resourcesListChanged":"true",
             "resourceSubscriptions":["b","a","b"],"taskIds":["t"]}}"#;
-        let wanted = ListenFilter::parse(&Object::parse_str(params).unwrap());
+        let wanted = ListenFilter::parse(&OwnedParams::from_text(params).unwrap());
         assert_eq!(wanted.lists, WatchedLists { tools: true, ..WatchedLists::default() });
         assert_eq!(
             wanted.to_json(),
             r#"{"toolsListChanged":true,"resourceSubscriptions":["a","b"],"taskIds":["t"]}"#
         );
         for odd in ["{}", r#"{"notifications":[]}"#, r#"{"notifications":{"resourceSubscriptions":[1]}}"#] {
-            assert_eq!(ListenFilter::parse(&Object::parse_str(odd).unwrap()).to_json(), "{}");
+            assert_eq!(ListenFilter::parse(&OwnedParams::from_text(odd).unwrap()).to_json(), "{}");
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::SessionId;
 use vmcp_json::json_rope::JsonRope;
-use vmcp_json::object::Object;
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::rpc;
 use vmcp_wire::{meta, methods};
 
@@ -52,7 +52,7 @@ pub(crate) fn session_stream(
 pub(crate) fn listen_stream(
     push: &Arc<ServerPush>,
     peer: &Peer,
-    params: &Object<'_>,
+    params: &OwnedParams,
     id: &RawValue,
     cancel: CancellationToken,
 ) -> impl Stream<Item = Bytes> + Send + use<> {

@@ -34,6 +34,7 @@ use super::running_call::RunningCall;
 use crate::edge::session::peer::Peer;
 use crate::edge::session::pending_questions::PendingQuestion;
 use crate::edge::session::random::now;
+use crate::engine::Snapshot;
 use crate::route::Caller;
 use crate::telemetry::traces::TraceContext;
 use client::{Client, ResumedRequest};
@@ -77,6 +78,7 @@ impl Conversation {
     /// Begins to serve `request`, which came from `peer`.
     pub(crate) async fn begin(
         edge: &Arc<Edge>,
+        snapshot: Arc<Snapshot>,
         peer: Peer,
         trace: TraceContext,
         request: OwnedRequest,
@@ -125,7 +127,7 @@ impl Conversation {
             continues: continues.as_ref().map(|relayed| Arc::clone(&relayed.backend)),
         };
         let edge = Arc::clone(edge);
-        let work = async move { dispatch::run(&edge, &peer, caller, continues, &request).await };
+        let work = async move { dispatch::run(&edge, &snapshot, &peer, caller, continues, &request).await };
         Self { client, call: RunningCall::new(Box::pin(work), events, cancel), open: Vec::new() }
     }
 

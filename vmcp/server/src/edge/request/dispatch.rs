@@ -47,9 +47,11 @@ pub(crate) fn binding(identity: Identity, request: &OwnedRequest) -> Binding {
     Binding { identity: identity.digest(), request }
 }
 
-/// Runs one request to its end, in a span of its own and cancellable by `notifications/cancelled`.
+/// Runs one request to its end, by one snapshot, in a span of its own and cancellable by
+/// `notifications/cancelled`.
 pub(crate) async fn run(
     edge: &Edge,
+    snapshot: &Snapshot,
     peer: &Peer,
     caller: Caller,
     continues: Option<RelayedState>,
@@ -71,7 +73,7 @@ pub(crate) async fn run(
     if let Some(None) = entered {
         return EncodedResponse::error(peer.era, request.id(), &too_many_requests());
     }
-    let mut response = handle(edge, peer, request, &caller, continues).instrument(span).await;
+    let mut response = handle(edge, snapshot, peer, request, &caller, continues).instrument(span).await;
     // A response on the way stays cancellable until it has ended.
     response.rest = response.rest.map(|rest| rest.keep((entered, cancelled_when_dropped)));
     response
@@ -80,6 +82,7 @@ pub(crate) async fn run(
 /// Answers any request except `initialize` and `subscriptions/listen`, which their transports handle.
 async fn handle(
     edge: &Edge,
+    snapshot: &Snapshot,
     peer: &Peer,
     request: &OwnedRequest,
     caller: &Caller,
@@ -90,10 +93,8 @@ async fn handle(
     if !methods::exists(method, peer.era) {
         return refuse(RpcError::method_not_found(method));
     }
-    // One snapshot for the whole request: lists, routing and the answer see the same catalog.
-    let snapshot = edge.engine.snapshot();
     if let Some(list) = List::of_method(method) {
-        return match lists::page(&snapshot, peer, list, params) {
+        return match lists::page(snapshot, peer, list, params) {
             Ok(page) => EncodedResponse::ok(rpc::response_around(request.id(), page)),
             Err(error) => refuse(error),
         };
@@ -103,13 +104,13 @@ async fn handle(
     let carried = state.and_then(|state| params.with(&[(REQUEST_STATE, Some(&state))]).ok());
     let raw = carried.as_ref().unwrap_or(params);
     let has_tasks = peer.revision >= Revision::V2025_11_25;
-    let context = CallContext { engine: &edge.engine, snapshot: &snapshot, caller };
+    let context = CallContext { engine: &edge.engine, snapshot, caller };
     let answer = match method {
         methods::PING => return EncodedResponse::ok(rpc::response(request.id(), "{}")),
         methods::DISCOVER => {
             return EncodedResponse::ok(rpc::response(
                 request.id(),
-                JsonRope::from(handshake::discover(&snapshot, peer.identity)),
+                JsonRope::from(handshake::discover(snapshot, peer.identity)),
             ));
         }
         methods::TOOLS_CALL => route::call_tool(context, raw).await,
@@ -126,7 +127,7 @@ async fn handle(
         methods::TASKS_LIST if has_tasks => route::tasks::list(context, raw).await,
         _ => route::extensions::relay(context, method, raw).await,
     };
-    encode(edge, &snapshot, peer, request, answer)
+    encode(edge, snapshot, peer, request, answer)
 }
 
 /// Encodes an answer in the terms of the client's era. A result that needs no change is forwarded as the

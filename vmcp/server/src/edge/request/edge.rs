@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::SessionId;
-use vmcp_wire::envelope::Notification;
 use vmcp_wire::methods;
-use vmcp_wire::params::Params;
+use vmcp_wire::owned::OwnedNotification;
 use vmcp_wire::sealed::{KeyError, KeyRing};
 
 use super::in_flight::InFlightRequests;
@@ -69,12 +68,11 @@ impl Edge {
 
     /// Handles a notification from a client: cancels a request, or tells backends that the client's roots
     /// changed. Any other notification is ignored.
-    pub(crate) fn notified(&self, session: SessionId, notification: &Notification<'_>) {
-        match notification.method.as_ref() {
+    pub(crate) fn notified(&self, session: SessionId, notification: &OwnedNotification) {
+        match notification.method() {
             methods::CANCELLED => {
-                if let Ok(params) = Params::parse(notification.params)
-                    && let Some(id) = params.object.get("requestId")
-                {
+                let id = notification.params().get("requestId");
+                if let Some(id) = id.and_then(|id| serde_json::from_str(id).ok()) {
                     self.in_flight.cancel(session, id);
                 }
             }

@@ -4,6 +4,7 @@ use vmcp_wire::codes;
 use vmcp_wire::era::Revision;
 use vmcp_wire::handshake::client_capabilities::without_tasks_extension;
 use vmcp_wire::handshake::{ClientHello, OwnIntroduction};
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc::RpcError;
 use vmcp_wire::sealed::session::Session;
@@ -19,8 +20,11 @@ use crate::engine::Snapshot;
 const DISCOVER_HINTS: Hints = Hints { ttl_ms: 10_000, scope: Scope::Public };
 
 /// Opens a session: returns it with the result of `initialize` and the sealed id for `Mcp-Session-Id`.
-pub(crate) fn initialize(edge: &Edge, params: &Params<'_>) -> Result<(Session, String, String), RpcError> {
+pub(crate) fn initialize(edge: &Edge, params: &OwnedParams) -> Result<(Session, String, String), RpcError> {
     let invalid = |error: String| RpcError::new(codes::INVALID_PARAMS, error);
+    let raw = params.is_present().then(|| serde_json::from_str(params.text())).transpose();
+    let raw = raw.map_err(|error| invalid(error.to_string()))?;
+    let params = &Params::parse(raw).map_err(|error| invalid(error.to_string()))?;
     let hello = ClientHello::parse(params).map_err(|error| invalid(error.to_string()))?;
     let session = Session {
         id: [0; 16],

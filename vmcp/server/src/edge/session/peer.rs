@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
 use vmcp_backend::{ClientFacts, SessionId};
 use vmcp_config::ToolNameStyle;
 use vmcp_wire::era::{Era, Revision};
-use vmcp_wire::headers::Modern;
 use vmcp_wire::level::Level;
+use vmcp_wire::owned::OwnedParams;
 
 use super::sessions::OpenedSession;
 use crate::access::identity::{Identity, Principal};
@@ -43,17 +44,18 @@ impl Peer {
     }
 
     /// Creates the sender of a modern message from the message's own `_meta`.
-    pub(crate) fn modern(modern: &Modern<'_>, style: ToolNameStyle) -> Self {
-        let meta = &modern.params.meta;
+    pub(crate) fn modern(revision: Revision, params: &OwnedParams, style: ToolNameStyle) -> Self {
+        let meta = params.meta();
+        let raw = |text: &str| RawValue::from_string(text.to_owned()).ok().map(Arc::from);
         Self {
             identity: Identity::Anonymous,
             address: None,
             era: Era::Modern,
-            revision: modern.revision,
+            revision,
             style: style_for(style, meta.client_name().as_deref()),
             client: ClientFacts {
-                info: meta.client_info().map(|info| Arc::from(info.to_owned())),
-                capabilities: meta.client_capabilities().map(|raw| Arc::from(raw.to_owned())),
+                info: meta.client_info().and_then(raw),
+                capabilities: meta.client_capabilities().and_then(raw),
                 log_level: meta.log_level().map(|level| Arc::from(level.as_ref())),
             },
             session: None,

@@ -15,18 +15,15 @@ pub(crate) mod stream_clock;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::RpcOutcome;
 use vmcp_json::json_rope::JsonRope;
-use vmcp_wire::envelope::{Message, Notification, Request};
 use vmcp_wire::era::Era;
 use vmcp_wire::headers::RequestEra;
 use vmcp_wire::headers::{self, Field, HeaderSource};
-use vmcp_wire::owned::OwnedMessage;
-use vmcp_wire::params::Params;
+use vmcp_wire::owned::{OwnedMessage, OwnedParams, OwnedRequest};
 use vmcp_wire::rpc;
 use vmcp_wire::sealed::session::Session;
 use vmcp_wire::{codes, methods};
@@ -86,7 +83,7 @@ impl HeaderSource for HttpHeaders<'_> {
 async fn receive(edge: &Arc<Edge>, request: Received) -> Response {
     let Received { head, principal, body: bytes, snapshot } = request;
     let config = &snapshot.config;
-    let message = match Message::parse(&bytes) {
+    let message = match OwnedMessage::parse(bytes) {
         Ok(message) => message,
         Err(error) => return refuse::envelope(&error),
     };
@@ -95,13 +92,18 @@ async fn receive(edge: &Arc<Edge>, request: Received) -> Response {
         Err(refusal) => return refuse::protocol(message.id(), &refusal),
     };
     let style = config.optimizer.tool_name_style;
-    let mut peer = match &era {
-        RequestEra::Modern(modern) => Peer::modern(modern, style),
-        RequestEra::Legacy { params, .. } => {
-            if let Message::Request(request) = &message
-                && request.method == methods::INITIALIZE
+    let mut peer = match (era, &message) {
+        (RequestEra::Modern(revision), OwnedMessage::Request(request)) => {
+            Peer::modern(revision, request.params(), style)
+        }
+        // Modern clients have no session, so that their notifications mean nothing; other messages of theirs
+        // were refused.
+        (RequestEra::Modern(_), _) => return respond::empty(StatusCode::ACCEPTED),
+        (RequestEra::Legacy(_), message) => {
+            if let OwnedMessage::Request(request) = message
+                && request.method() == methods::INITIALIZE
             {
-                return initialize(edge, request, params);
+                return initialize(edge, request);
             }
             match session(edge, &head.headers) {
                 Ok(known) => Peer::legacy(&known, style, edge.push.router.level(known.session.id)),
@@ -110,40 +112,33 @@ async fn receive(edge: &Arc<Edge>, request: Received) -> Response {
         }
     };
     (peer.identity, peer.address) = (principal.identity, principal.address);
-    match &message {
-        Message::Request(request) => {
-            answer(edge, &snapshot, peer, request, &era, &head.headers, bytes.clone()).await
-        }
-        Message::Notification(notification) => {
-            notified(edge, &peer, notification);
+    match message {
+        OwnedMessage::Request(request) => answer(edge, snapshot, peer, request, &head.headers).await,
+        OwnedMessage::Notification(notification) => {
+            if let Some(session) = peer.session {
+                edge.notified(session, &notification);
+            }
             respond::empty(StatusCode::ACCEPTED)
         }
-        Message::Response(response) => {
-            answered(edge, &peer, Some(response.id), RpcOutcome::result(response.result))
+        OwnedMessage::Response(response) => {
+            answered(edge, &peer, Some(response.id()), RpcOutcome::result(response.result()))
         }
-        Message::Error(error) => answered(edge, &peer, error.id, RpcOutcome::error(error.error)),
+        OwnedMessage::Error(error) => answered(edge, &peer, error.id(), RpcOutcome::error(error.error())),
     }
 }
 
 /// Handles `initialize`, which opens a session; its id goes into a response header.
-fn initialize(edge: &Edge, request: &Request<'_>, params: &Params<'_>) -> Response {
-    match handshake::initialize(edge, params) {
+fn initialize(edge: &Edge, request: &OwnedRequest) -> Response {
+    match handshake::initialize(edge, request.params()) {
         Ok((_, id, result)) => {
             let mut response =
-                respond::json(EncodedResponse::ok(rpc::response(request.id, JsonRope::from(result))));
+                respond::json(EncodedResponse::ok(rpc::response(request.id(), JsonRope::from(result))));
             if let Ok(value) = HeaderValue::try_from(id) {
                 response.headers_mut().insert(SESSION_ID, value);
             }
             response
         }
-        Err(error) => respond::json(EncodedResponse::error(Era::Legacy, request.id, &error)),
-    }
-}
-
-/// Handles a notification. Modern clients have no session, so theirs means nothing.
-fn notified(edge: &Edge, peer: &Peer, notification: &Notification<'_>) {
-    if let Some(session) = peer.session {
-        edge.notified(session, notification);
+        Err(error) => respond::json(EncodedResponse::error(Era::Legacy, request.id(), &error)),
     }
 }
 
@@ -162,41 +157,29 @@ fn answered(edge: &Edge, peer: &Peer, id: Option<&RawValue>, outcome: RpcOutcome
 /// Answers a request with one JSON document or a stream of events.
 async fn answer(
     edge: &Arc<Edge>,
-    snapshot: &Snapshot,
+    snapshot: Arc<Snapshot>,
     peer: Peer,
-    request: &Request<'_>,
-    era: &RequestEra<'_>,
+    request: OwnedRequest,
     headers: &HeaderMap,
-    bytes: Bytes,
 ) -> Response {
-    let params = match era {
-        RequestEra::Modern(modern) => &modern.params,
-        RequestEra::Legacy { params, .. } => params,
-    };
     if peer.era == Era::Modern {
-        if request.method == methods::TOOLS_CALL
-            && let Err(refusal) = check_param_headers(snapshot, peer.identity, headers, params)
+        if request.method() == methods::TOOLS_CALL
+            && let Err(refusal) = check_param_headers(&snapshot, peer.identity, headers, request.params())
         {
-            return refuse::protocol(Some(request.id), &refusal);
+            return refuse::protocol(Some(request.id()), &refusal);
         }
-        if request.method == methods::LISTEN {
+        if request.method() == methods::LISTEN {
             if !refuse::accepts_streams(headers) {
                 return refuse::streams_only();
             }
             let cancel = CancellationToken::new();
-            let stream = streams::listen_stream(&edge.push, &peer, &params.object, request.id, cancel);
+            let stream = streams::listen_stream(&edge.push, &peer, request.params(), request.id(), cancel);
             return respond::stream(stream);
         }
     }
-    let trace = trace::of_http(&params.meta, headers);
+    let trace = trace::of_http(request.params().meta(), headers);
     let takes = Takes { messages: refuse::accepts_streams(headers), arriving: true };
-    // The owned form of the same message, for the way to its answer.
-    let request = match OwnedMessage::parse(bytes) {
-        Ok(OwnedMessage::Request(request)) => request,
-        Ok(_) => return respond::empty(StatusCode::BAD_REQUEST),
-        Err(error) => return refuse::envelope(&error),
-    };
-    let conversation = Conversation::begin(edge, peer, trace, request, takes).await;
+    let conversation = Conversation::begin(edge, snapshot, peer, trace, request, takes).await;
     respond::json_or_stream(conversation).await
 }
 
@@ -206,14 +189,14 @@ fn check_param_headers(
     snapshot: &Snapshot,
     identity: Identity,
     headers: &HeaderMap,
-    params: &Params<'_>,
+    params: &OwnedParams,
 ) -> Result<(), rpc::Refusal> {
     let view = snapshot.view(identity);
-    let Some(tool) = params.object.get_str("name").and_then(|name| view.tool(&name)) else {
+    let Some(tool) = params.get_str("name").and_then(|name| view.tool(&name)) else {
         return Ok(());
     };
     let annotations = &tool.definition.param_headers;
-    headers::check_param_headers(&HttpHeaders(headers), annotations, params.object.text("arguments"))
+    headers::check_param_headers(&HttpHeaders(headers), annotations, params.get("arguments"))
 }
 
 /// Handles GET: opens the push stream of a legacy session. Modern clients use `subscriptions/listen`.

@@ -14,12 +14,12 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vmcp_backend::RpcOutcome;
-use vmcp_config::ToolNameStyle;
 use vmcp_json::json_rope::JsonRope;
-use vmcp_wire::envelope::{Message, Request};
-use vmcp_wire::headers::{self, Modern, RequestEra};
-use vmcp_wire::owned::OwnedMessage;
-use vmcp_wire::params::Params;
+
+use vmcp_wire::era::Era;
+use vmcp_wire::headers::{self, RequestEra};
+use vmcp_wire::owned::{OwnedMessage, OwnedRequest};
+
 use vmcp_wire::rpc::{self, RpcError};
 use vmcp_wire::{codes, methods};
 
@@ -105,7 +105,7 @@ struct Connection {
 impl Connection {
     /// Handles one line.
     async fn receive(&mut self, line: Bytes) {
-        let message = match Message::parse(&line) {
+        let message = match OwnedMessage::parse(line) {
             Ok(message) => message,
             Err(error) => {
                 return self
@@ -117,13 +117,13 @@ impl Connection {
             Ok(era) => era,
             Err(refusal) => return self.refuse(message.id(), &refusal.error).await,
         };
-        match &message {
-            Message::Request(request) => self.request(request, &era, line.clone()).await,
-            Message::Notification(notification) => self.edge.notified(ONLY_SESSION, notification),
-            Message::Response(response) => {
-                self.answered(Some(response.id), RpcOutcome::result(response.result));
+        match message {
+            OwnedMessage::Request(request) => self.request(request, era).await,
+            OwnedMessage::Notification(notification) => self.edge.notified(ONLY_SESSION, &notification),
+            OwnedMessage::Response(response) => {
+                self.answered(Some(response.id()), RpcOutcome::result(response.result()));
             }
-            Message::Error(error) => self.answered(error.id, RpcOutcome::error(error.error)),
+            OwnedMessage::Error(error) => self.answered(error.id(), RpcOutcome::error(error.error())),
         }
     }
 
@@ -137,38 +137,33 @@ impl Connection {
     }
 
     /// Begins a request; a task writes its messages and its answer.
-    async fn request(&mut self, request: &Request<'_>, era: &RequestEra<'_>, line: Bytes) {
-        let style = self.edge.engine.snapshot().config.optimizer.tool_name_style;
+    async fn request(&mut self, request: OwnedRequest, era: RequestEra) {
+        let snapshot = self.edge.engine.snapshot();
+        let style = snapshot.config.optimizer.tool_name_style;
         let mut peer = match era {
-            RequestEra::Modern(modern) if request.method == methods::LISTEN => {
-                return self.subscribe(request, modern, style).await;
+            RequestEra::Modern(revision) => Peer::modern(revision, request.params(), style),
+            RequestEra::Legacy(_) if request.method() == methods::INITIALIZE => {
+                return self.initialize(&request).await;
             }
-            RequestEra::Modern(modern) => Peer::modern(modern, style),
-            RequestEra::Legacy { params, .. } if request.method == methods::INITIALIZE => {
-                return self.initialize(request, params).await;
-            }
-            RequestEra::Legacy { .. } => {
+            RequestEra::Legacy(_) => {
                 let Some(session) = &self.session else {
                     let error =
                         RpcError::new(codes::INVALID_REQUEST, "begin with initialize, or speak 2026-07-28");
-                    return self.refuse(Some(request.id), &error).await;
+                    return self.refuse(Some(request.id()), &error).await;
                 };
                 Peer::legacy(session, style, self.edge.push.router.level(ONLY_SESSION))
             }
         };
+        if peer.era == Era::Modern && request.method() == methods::LISTEN {
+            return self.subscribe(&request, &peer).await;
+        }
         // Both eras cancel by notification on stdio.
         (peer.session, peer.expires) = (Some(ONLY_SESSION), u64::MAX);
-        let params = match era {
-            RequestEra::Modern(modern) => &modern.params,
-            RequestEra::Legacy { params, .. } => params,
-        };
         let Ok(unanswered) = Arc::clone(&self.unanswered).try_acquire_owned() else {
-            return self.refuse(Some(request.id), &dispatch::too_many_requests()).await;
+            return self.refuse(Some(request.id()), &dispatch::too_many_requests()).await;
         };
-        let trace = trace::of_message(&params.meta);
-        // The owned form of the same message, for the way to its answer.
-        let Ok(OwnedMessage::Request(request)) = OwnedMessage::parse(line) else { return };
-        let begin = Conversation::begin(&self.edge, peer, trace, request, TAKES);
+        let trace = trace::of_message(request.params().meta());
+        let begin = Conversation::begin(&self.edge, snapshot, peer, trace, request, TAKES);
         let mut conversation = begin.await;
         let sender = self.sender.clone();
         self.tasks.spawn(async move {
@@ -185,16 +180,16 @@ impl Connection {
     }
 
     /// Handles `initialize`. The first one also opens the push stream.
-    async fn initialize(&mut self, request: &Request<'_>, params: &Params<'_>) {
-        match handshake::initialize(&self.edge, params) {
+    async fn initialize(&mut self, request: &OwnedRequest) {
+        match handshake::initialize(&self.edge, request.params()) {
             Ok((session, _, result)) => {
                 let first = self.session.replace(OpenedSession::from(session)).is_none();
-                let _ = self.sender.send(rpc::response(request.id, JsonRope::from(result))).await;
+                let _ = self.sender.send(rpc::response(request.id(), JsonRope::from(result))).await;
                 if first {
                     self.listen();
                 }
             }
-            Err(error) => self.refuse(Some(request.id), &error).await,
+            Err(error) => self.refuse(Some(request.id()), &error).await,
         }
     }
 
@@ -211,13 +206,13 @@ impl Connection {
     }
 
     /// Handles `subscriptions/listen`; a task writes its messages.
-    async fn subscribe(&self, request: &Request<'_>, modern: &Modern<'_>, style: ToolNameStyle) {
+    async fn subscribe(&self, request: &OwnedRequest, peer: &Peer) {
         let cancel = CancellationToken::new();
-        let Some(entered) = self.edge.in_flight.enter(ONLY_SESSION, request.id, &cancel) else {
-            return self.refuse(Some(request.id), &dispatch::too_many_requests()).await;
+        let Some(entered) = self.edge.in_flight.enter(ONLY_SESSION, request.id(), &cancel) else {
+            return self.refuse(Some(request.id()), &dispatch::too_many_requests()).await;
         };
-        let (peer, params) = (Peer::modern(modern, style), &modern.params.object);
-        let messages = streams::listen_stream(&self.edge.push, &peer, params, request.id, cancel);
+        let push = &self.edge.push;
+        let messages = streams::listen_stream(push, peer, request.params(), request.id(), cancel);
         let sender = self.sender.clone();
         self.tasks.spawn(async move {
             write(messages, &sender).await;

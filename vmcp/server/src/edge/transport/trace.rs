@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 
 use http::HeaderMap;
-use vmcp_wire::meta::{self, Meta, Trace};
+use vmcp_wire::meta::{self, Trace};
+use vmcp_wire::owned::OwnedMeta;
 
 use crate::telemetry::traces::TraceContext;
 
 /// Returns the trace in a message's `_meta`.
-pub(super) fn of_message(meta: &Meta<'_>) -> TraceContext {
+pub(super) fn of_message(meta: OwnedMeta<'_>) -> TraceContext {
     let Trace { traceparent, tracestate, baggage } = meta.trace();
     let owned = |text: Option<Cow<'_, str>>| text.map(|text| Cow::Owned(text.into_owned()));
     TraceContext { traceparent: owned(traceparent), tracestate: owned(tracestate), baggage: owned(baggage) }
@@ -16,7 +17,7 @@ pub(super) fn of_message(meta: &Meta<'_>) -> TraceContext {
 
 /// Returns the trace of an HTTP message: `_meta`, the protocol's own carrier, or else the headers that
 /// proxies and other clients set.
-pub(super) fn of_http(meta: &Meta<'_>, headers: &HeaderMap) -> TraceContext {
+pub(super) fn of_http(meta: OwnedMeta<'_>, headers: &HeaderMap) -> TraceContext {
     let carried = of_message(meta);
     if carried.traceparent.is_some() {
         return carried;

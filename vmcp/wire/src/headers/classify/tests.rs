@@ -1,6 +1,5 @@
 use super::*;
 use crate::message::codes;
-use crate::message::envelope::Message;
 use crate::message::rpc::Refusal;
 
 const META: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
@@ -10,7 +9,7 @@ fn request(method: &str, params: &str) -> Vec<u8> {
 }
 
 fn outcome(headers: &[(&str, &str)], body: &[u8]) -> Result<Era, (u16, i64, Option<String>)> {
-    let message = Message::parse(body).unwrap();
+    let message = OwnedMessage::parse(body.to_vec().into()).map_err(|error| (400, error.code(), None))?;
     classify(headers, &message)
         .map(|era| era.era())
         .map_err(|Refusal { status, error }| (status, error.code, error.data))
@@ -24,12 +23,8 @@ fn a_modern_call_is_served_statelessly() {
         ("Mcp-Name", "=?base64?dA==?="),
     ];
     let body = request("tools/call", &format!(r#"{{"name":"t","_meta":{META}}}"#));
-    let message = Message::parse(&body).unwrap();
-    let RequestEra::Modern(modern) = classify(headers.as_slice(), &message).unwrap() else {
-        panic!("modern")
-    };
-    assert_eq!(modern.revision, Revision::V2026_07_28);
-    assert_eq!(modern.params.meta.client_capabilities().unwrap().get(), "{}");
+    let message = OwnedMessage::parse(body.clone().into()).unwrap();
+    assert_eq!(classify(headers.as_slice(), &message).unwrap(), RequestEra::Modern(Revision::V2026_07_28));
     assert_eq!(
         outcome(&[("mcp-session-id", "x"), headers[0], headers[1], headers[2]], &body),
         Ok(Era::Modern)
@@ -112,7 +107,7 @@ fn what_the_modern_revision_removed_is_not_found_whatever_the_headers_say() {
         assert_eq!(outcome(&[version], &body), not_found, "{method}");
         assert_eq!(outcome(&[version, ("mcp-method", "x"), ("mcp-name", "y")], &body), not_found, "{method}");
         assert_eq!(
-            classify_stdio(&Message::parse(&body).unwrap()).unwrap_err().error.code,
+            classify_stdio(&OwnedMessage::parse(body.clone().into()).unwrap()).unwrap_err().error.code,
             codes::METHOD_NOT_FOUND
         );
     }
@@ -121,7 +116,13 @@ fn what_the_modern_revision_removed_is_not_found_whatever_the_headers_say() {
 #[test]
 fn on_stdio_the_body_alone_decides() {
     let body = request("tools/call", &format!(r#"{{"name":"t","_meta":{META}}}"#));
-    assert_eq!(classify_stdio(&Message::parse(&body).unwrap()).unwrap().era(), Era::Modern);
+    assert_eq!(
+        classify_stdio(&OwnedMessage::parse(body.clone().into()).unwrap()).unwrap().era(),
+        Era::Modern
+    );
     let body = request("tools/call", "{}");
-    assert_eq!(classify_stdio(&Message::parse(&body).unwrap()).unwrap().era(), Era::Legacy);
+    assert_eq!(
+        classify_stdio(&OwnedMessage::parse(body.clone().into()).unwrap()).unwrap().era(),
+        Era::Legacy
+    );
 }
