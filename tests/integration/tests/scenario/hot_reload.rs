@@ -57,14 +57,20 @@ async fn a_bad_edit_keeps_the_last_good_configuration() {
 }
 
 #[tokio::test]
-async fn an_empty_file_is_a_configuration_without_backends() {
+async fn an_empty_file_leaves_the_last_configuration_and_an_empty_list_removes_all() {
     let echo = Fixture::http("echo", "echo").start().await;
     let mut vmcp = Vmcp::new().backend(&echo).start().await;
     let client = vmcp.with_tool("echo_echo").await;
     vmcp.write_config("");
+    eventually("the empty file to be refused", async || {
+        (vmcp.metric(r#"vmcp_config_reloads_total{outcome="refused"}"#).await == 1).then_some(())
+    })
+    .await;
+    let answer = client.call_tool("echo_echo", json!({"message": "still here"})).await;
+    assert_eq!(answer.content_text(), "still here", "{}", answer.text);
+    vmcp.write_config("backends: []\n");
     eventually("the backend to go", async || (!client.tools().await.contains_key("echo_echo")).then_some(()))
         .await;
-    assert_eq!(vmcp.metric(r#"vmcp_config_reloads_total{outcome="refused"}"#).await, 0);
     vmcp.reconfigure(json!({}));
     vmcp.with_tool("echo_echo").await;
 }
