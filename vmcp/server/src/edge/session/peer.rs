@@ -17,7 +17,8 @@ use crate::optim::names::NameStyle;
 /// Names of clients that take dotted names: the Inspector and our own command line, which send no name to a
 /// model. Model APIs take `^[a-zA-Z0-9_-]{1,128}$`, and agent frameworks (openai-agents, pydantic-ai,
 /// langchain) pass listed names on unchanged under the client name of their SDK, such as `mcp`.
-const DOT_TAKING_CLIENTS: [&str; 3] = ["inspector-client", "mcp-inspector", "vmcp-cli"];
+const DOT_TAKING_CLIENTS: [&str; 6] =
+    ["inspector-cli", "inspector-client", "inspector-tui", "inspector-web", "mcp-inspector", "vmcp-cli"];
 
 /// The sender of one message.
 #[derive(Debug, Clone)]
@@ -100,7 +101,9 @@ mod tests {
         for name in [None, Some("mcp"), Some("claude-ai"), Some("claude-code"), Some("an inspector")] {
             assert_eq!(style_for(ToolNameStyle::Auto, name), NameStyle::Underscore, "{name:?}");
         }
-        assert_eq!(style_for(ToolNameStyle::Auto, Some("mcp-inspector")), NameStyle::Dotted);
+        for name in ["inspector-cli", "inspector-tui", "inspector-web", "mcp-inspector"] {
+            assert_eq!(style_for(ToolNameStyle::Auto, Some(name)), NameStyle::Dotted, "{name}");
+        }
         assert_eq!(style_for(ToolNameStyle::Dotted, Some("claude-ai")), NameStyle::Dotted);
         assert_eq!(style_for(ToolNameStyle::Underscore, Some("mcp-inspector")), NameStyle::Underscore);
     }
