@@ -13,6 +13,7 @@ use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessGroup};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
+use tokio::task::coop;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -189,6 +190,8 @@ async fn read(stdout: ChildStdout, limit: usize, mux: &Mux) -> String {
     let mut reader = BufReader::with_capacity(64 * 1024, stdout);
     let mut line = Vec::new();
     loop {
+        // The buffer may hold hundreds of lines: other tasks and timers have their turn between them.
+        coop::consume_budget().await;
         match next_line(&mut reader, &mut line, limit).await {
             Ok(LineRead::Whole) => {
                 let text = line.trim_ascii();

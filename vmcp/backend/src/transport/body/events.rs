@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::task::coop;
 use vmcp_wire::sse;
 
 use super::{AnswerLimits, drain, next};
@@ -78,6 +79,9 @@ impl Events {
             let event = self.decoder.next(&mut rest).map_err(link_error)?;
             self.chunk = self.chunk.slice_ref(rest);
             if let Some(sse::Event { event: name, data, id }) = event {
+                // One chunk may hold thousands of events: without pauses the thread would serve neither its
+                // other connections nor its timers, the deadline of this call included.
+                coop::consume_budget().await;
                 self.any = true;
                 self.held = self.budget.begin();
                 let mut held = self.budget.begin();
