@@ -23,8 +23,11 @@ mod outgoing;
 mod send;
 pub(super) mod task_calls;
 
+use std::sync::Arc;
+
 use tracing::{Instrument as _, info_span};
 use vmcp_backend::{Backend, CallError, Response, RpcOutcome, Transmission};
+use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::era::Era;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
@@ -46,6 +49,19 @@ pub(crate) struct Authorized<'a> {
     context: CallContext<'a>,
     target: BackendTarget<'a>,
     recorder: CallRecorder,
+}
+
+/// True if an answer may name this tool to the caller: the policy allows calls of it, whatever the arguments.
+pub(crate) fn may_name(context: CallContext<'_>, tool: &Arc<CatalogTool>) -> bool {
+    let target = BackendTarget::tool(context.snapshot, tool);
+    let request = AccessRequest {
+        principal: &context.caller.principal,
+        action: &target.method,
+        backend: target.backend,
+        item: target.item,
+        arguments: None,
+    };
+    matches!(context.snapshot.policy.decide(&request), Decision::Allow { .. })
 }
 
 /// Asks the policy about a call. `arguments` are JSON text; `recorder` goes on with the call, or ends here.

@@ -138,14 +138,6 @@ fn renamed(way: &'static str, params: &Value, from: &str, to: &str) -> (String, 
     (way.replace(from, to), serde_json::from_str(&params).unwrap())
 }
 
-/// Replaces `name` in an answer, and then the name that the answer suggests, which is another visible tool.
-fn anonymous(answer: &str, name: &str) -> String {
-    let answer = answer.replace(name, "X");
-    ["one_work", "two_work"]
-        .iter()
-        .fold(answer, |answer, tool| answer.replace(&format!("did you mean {tool}?"), "did you mean Y?"))
-}
-
 #[tokio::test]
 async fn no_way_leads_around_the_policy() {
     let denied = setup(Options { policy: Arc::new(DenyAll), ..Options::default() }).await;
@@ -159,13 +151,13 @@ async fn no_way_leads_around_the_policy() {
         assert!(reaches || counted, "{way} {params} reaches its backend: {allowed}");
 
         denied.seen.take();
-        let refused = anonymous(&go(&denied.engine, way, &params).await, known);
+        let refused = go(&denied.engine, way, &params).await.replace(known, "X");
         let record = denied.seen.take().pop().unwrap_or_else(|| panic!("{way}: no record"));
         assert_eq!((record.outcome, record.requests), (Outcome::Denied, 0), "{way}");
         assert_eq!(record.policy, Some(PolicyId::new("deny-all")), "{way}");
         if way != "renewed subscription" {
             let (way, params) = renamed(way, &params, known, unknown);
-            let missing = anonymous(&go(&open.engine, &way, &params).await, unknown);
+            let missing = go(&denied.engine, &way, &params).await.replace(unknown, "X");
             assert_eq!(refused, missing, "{way}: denied and unknown read the same");
         }
     }

@@ -65,7 +65,7 @@ async fn call(
     let refuse = |mut failure: CallFailure<'_>, call: &CallArguments| {
         if failure.error_type == ErrorType::NotFound {
             context.engine.metrics().call_tool_not_found.inc();
-            explain_absence(snapshot, view, call, &mut failure);
+            explain_absence(context, call, &mut failure);
         }
         Answer::own(failure.to_result())
     };
@@ -181,17 +181,18 @@ fn resolve<'a>(
 }
 
 /// Adds to the failure of a tool that is not there: its server is down, or the nearest names.
-fn explain_absence(snapshot: &Snapshot, view: &View, call: &CallArguments, failure: &mut CallFailure<'_>) {
+fn explain_absence(context: CallContext<'_>, wanted: &CallArguments, failure: &mut CallFailure<'_>) {
+    let (snapshot, view) = (context.snapshot, context.view());
     let down = unavailable::servers(snapshot, view);
     let is_meant = |server: &&UnavailableServer| {
-        call.server.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(&server.server))
+        wanted.server.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(&server.server))
     };
-    if let Some(server) = down.iter().find(is_meant).or_else(|| unavailable::owner(&down, &call.tool)) {
+    if let Some(server) = down.iter().find(is_meant).or_else(|| unavailable::owner(&down, &wanted.tool)) {
         failure.error = format!("{}; {}", failure.error, server.sentence());
         failure.error_type = ErrorType::BackendError;
         return;
     }
-    match tool_lookup::nearest(view, &call.tool).as_slice() {
+    match tool_lookup::nearest(view, &wanted.tool, |tool| call::may_name(context, tool)).as_slice() {
         [] => failure.error.push_str("; find_tool searches all tools"),
         names => failure.error = format!("{}; did you mean {}?", failure.error, names.join(" or ")),
     }

@@ -25,20 +25,25 @@ pub(super) fn alike<'a>(view: &'a View, name: &str) -> Vec<&'a Arc<CatalogTool>>
     if found.is_empty() { view.tools().filter(|tool| bare(tool)).collect() } else { found }
 }
 
-/// Returns the names most like `name`, best first; never the tool that `name` itself means, which the policy
-/// may have denied.
-pub(super) fn nearest<'a>(view: &'a View, name: &str) -> Vec<&'a str> {
+/// Returns the names most like `name`, best first, of tools that `may_name` lets the caller know; never the
+/// name itself.
+pub(super) fn nearest<'a>(
+    view: &'a View,
+    name: &str,
+    may_name: impl Fn(&Arc<CatalogTool>) -> bool,
+) -> Vec<&'a str> {
     let wanted = candidates(name);
     let likeness = |tool: &'a Arc<CatalogTool>| {
         let names = [plain(&tool.name), plain(&tool.definition.name)];
         let pairs = wanted.iter().flat_map(|one| names.iter().map(move |other| (one, other)));
         let best = pairs.map(|(one, other)| strsim::normalized_damerau_levenshtein(one, other));
-        (best.fold(0.0, f64::max), tool.name.as_str())
+        (best.fold(0.0, f64::max), tool)
     };
     let others = view.tools().filter(|tool| !wanted.contains(&plain(&tool.name)));
     let mut scored: Vec<_> = others.map(likeness).filter(|(score, _)| *score >= MIN_SIMILARITY).collect();
-    scored.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(other.1)));
-    scored.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name).collect()
+    scored.sort_by(|one, other| other.0.total_cmp(&one.0).then_with(|| one.1.name.cmp(&other.1.name)));
+    let known = scored.into_iter().map(|(_, tool)| tool).filter(|tool| may_name(tool));
+    known.take(MAX_SUGGESTIONS).map(|tool| tool.name.as_str()).collect()
 }
 
 /// Returns the plain forms of a name: whole, and without each prefix of a client that it has.
