@@ -181,7 +181,10 @@ async fn backends_are_added_switched_and_removed_while_a_server_runs_and_comment
     assert_eq!(laptop.run(&["disable", "echo"]).await.code, Some(0));
     eventually("the backend to stop", async || connected().await.filter(|is| !*is)).await;
     assert_eq!(laptop.run(&["enable", "echo"]).await.code, Some(0));
-    eventually("the backend to connect again", async || connected().await.filter(|is| *is)).await;
+    // Its tools are known, so that it connects at its first call only.
+    let serves =
+        async || Some(["connected", "configured"].contains(&&*backend(&laptop, &[], "echo").await?.0));
+    eventually("the backend to serve again", async || serves().await.filter(|is| *is)).await;
     assert_eq!(laptop.run(&["remove", "echo"]).await.code, Some(0));
     eventually("the backend to go", async || backend(&laptop, &[], "echo").await.is_none().then_some(()))
         .await;
