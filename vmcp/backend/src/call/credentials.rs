@@ -1,8 +1,8 @@
 //! Credentials layer: the place for credentials that are fetched, expire and are renewed.
 //!
 //! The configured headers of a backend are constant: its transport writes them on every request
-//! ([`transport::credentials`](crate::transport::credentials)), and a refusal passes through. Credentials
-//! that can be renewed are renewed here after HTTP 401, and the attempt is made once more.
+//! (`transport/credentials.rs`), and a refusal passes through. Credentials that can be renewed are renewed
+//! here after HTTP 401, and the attempt is made once more.
 
 use crate::call::{Attempt, CallService};
 use crate::request::Response;
