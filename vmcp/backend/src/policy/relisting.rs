@@ -8,6 +8,8 @@ use crate::policy::settings::BackendSettings;
 
 /// Time between two listings from which the second is no flapping: it starts the debounce anew.
 const CALM: Duration = Duration::from_secs(30);
+/// Announced listings in a row that are no flapping either: somebody edits the backend's tools.
+const FREE_FLAPS: u32 = 10;
 /// Doublings of the debounce at most: 200 ms become 25.6 s. A full listing costs both ends too much to follow
 /// each announcement of a backend that never stops.
 const MAX_DOUBLINGS: u32 = 7;
@@ -46,8 +48,8 @@ impl Relisting {
     /// Debounce of an announcement: exponential while announcements come without calm between them.
     pub(crate) fn debounce(&mut self, base: Duration, now: Instant) -> Duration {
         let calm = self.last.is_none_or(|last| now.duration_since(last) >= CALM);
-        self.flaps = if calm { 0 } else { (self.flaps + 1).min(MAX_DOUBLINGS + 1) };
-        base * (1 << self.flaps.saturating_sub(1))
+        self.flaps = if calm { 0 } else { (self.flaps + 1).min(FREE_FLAPS + MAX_DOUBLINGS) };
+        base * (1 << self.flaps.saturating_sub(FREE_FLAPS))
     }
 
     /// Records the end of a listing; returns true if it is the first failure after a success.
@@ -97,14 +99,15 @@ mod tests {
         let mut relisting = Relisting::default();
         let (mut now, base) = (Instant::now(), Duration::from_millis(200));
         let mut debounces = Vec::new();
-        for _ in 0..12 {
+        for _ in 0..24 {
             let debounce = relisting.debounce(base, now);
             now += debounce;
             relisting.record(true, now);
             debounces.push(debounce.as_millis());
         }
-        assert_eq!(debounces[..4], [200, 200, 400, 800]);
-        assert_eq!(debounces[9..], [25_600, 25_600, 25_600]);
+        assert!(debounces[..11].iter().all(|debounce| *debounce == 200), "{debounces:?}");
+        assert_eq!(debounces[11..14], [400, 800, 1_600]);
+        assert_eq!(debounces[21..], [25_600, 25_600, 25_600]);
         assert_eq!(relisting.debounce(base, now + 30 * SECOND), base, "calm forgives");
     }
 }
