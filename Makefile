@@ -78,7 +78,7 @@ deny: $(DENY)
 	$(DENY) --log-level error check bans licenses sources
 
 bench: setup ## Measure, and print one table with ratios (QUICK=1: a fifth of the repetitions, STAGES="calls lists": some of it)
-	cargo build --release --quiet -p vmcp -p vmcp-fixture
+	cargo build --release --quiet -p vmcp -p vmcp-fixture -p vmcp-bench
 	cargo run --release --quiet -p vmcp-bench -- $(if $(QUICK),--quick) $(STAGES)
 
 bench-operator: setup ## Measure the operator under 200 servers at once, on a real API server (QUICK=1: 20)

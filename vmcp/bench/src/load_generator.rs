@@ -12,7 +12,7 @@ use crate::report::{Report, Row, Section, Unit, format_value};
 use crate::samples::Samples;
 use crate::testbed::backend_counters::BackendCounters;
 use crate::testbed::process_usage;
-use crate::testbed::target::{BARE_PROXY, DIRECT, Target};
+use crate::testbed::target::{BARE_PROXY, DIRECT, PER_CORE_PROXY, Target};
 
 const WARM_UP: Duration = Duration::from_millis(50);
 
@@ -24,6 +24,7 @@ pub(crate) struct LoadSamples {
     p99: Samples,
     rate: Samples,
     cpu: Samples,
+    sleeps: Samples,
     memory: Option<f64>,
     upstream: (f64, f64),
 }
@@ -81,37 +82,62 @@ pub(crate) async fn run_interleaved<A: Workload>(
     Ok(())
 }
 
-/// Adds one row for each load. The bare proxy is compared with the backend itself, all other targets with the
-/// bare proxy. Returns the ratios, in the order of the loads.
+/// Ratios of a load to the two floors; `None` where a floor was not measured, and for the floors themselves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ratios {
+    /// Ratio to the pooled bare proxy.
+    pub(crate) pooled: Option<f64>,
+    /// Ratio to the bare proxy of one thread a core.
+    pub(crate) per_core: Option<f64>,
+}
+
+/// Adds one row for each load. The bare proxies are compared with the backend itself, all other targets with
+/// the bare proxies. Returns the ratios, in the order of the loads.
 pub(crate) fn report_rows<A: Workload>(
     report: &mut Report,
     section: Section,
     loads: &[TargetLoad<'_, A>],
     what: &str,
     by: ComparedFigure,
-) -> Vec<Option<f64>> {
+) -> Vec<Ratios> {
     let mut ratios = Vec::new();
     for load in loads {
         let mut row = load.samples.to_row(format!("{what}, {}: {}", load.era.as_str(), load.target.name));
+        let name = load.target.name.as_str();
         // CPU time of the backend, and of a gateway whose process is unknown, is not measured; p50 is
         // compared instead.
-        let (yardstick, by) = match (load.target.pid, load.target.name.as_str()) {
-            (_, BARE_PROXY | DIRECT) => (DIRECT, ComparedFigure::P50),
-            (None, _) => (BARE_PROXY, ComparedFigure::P50),
-            (Some(_), _) => (BARE_PROXY, by),
+        let by = if load.target.pid.is_none() { ComparedFigure::P50 } else { by };
+        let compare = |peer: &str, by: ComparedFigure| {
+            let is_peer = |other: &&TargetLoad<'_, A>| other.era == load.era && other.target.name == peer;
+            let other = loads.iter().find(is_peer).filter(|_| name != peer)?.figure(by);
+            Some((format_value(other, Unit::Seconds), load.figure(by) / other))
         };
-        let peer = |other: &&TargetLoad<'_, A>| other.era == load.era && other.target.name == yardstick;
-        let other = loads.iter().find(peer).filter(|_| load.target.name != yardstick);
-        if let Some(other) = other {
-            let word = if by == ComparedFigure::P50 { "p50" } else { "CPU" };
-            row.yardstick = format!("{yardstick}, {word}");
-            row.compared =
-                Some((format_value(other.figure(by), Unit::Seconds), load.figure(by) / other.figure(by)));
+        if [DIRECT, BARE_PROXY].contains(&name) {
+            row.compared = compare(DIRECT, ComparedFigure::P50);
+            row.yardstick = row.compared.as_ref().map(|_| format!("{DIRECT}, p50")).unwrap_or_default();
+        } else {
+            row.compared = compare(BARE_PROXY, by);
+            row.yardstick =
+                row.compared.as_ref().map(|_| format!("{BARE_PROXY}, {}", by.word())).unwrap_or_default();
         }
-        ratios.push(other.map(|other| load.figure(by) / other.figure(by)));
+        if name != DIRECT {
+            row.per_core = compare(PER_CORE_PROXY, by);
+        }
+        let ratio = |compared: &Option<(String, f64)>| compared.as_ref().map(|(_, ratio)| *ratio);
+        ratios.push(Ratios { pooled: ratio(&row.compared), per_core: ratio(&row.per_core) });
         report.add(section, row);
     }
     ratios
+}
+
+impl ComparedFigure {
+    /// Word of the figure in tables and targets.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            ComparedFigure::P50 => "p50",
+            ComparedFigure::Cpu => "CPU",
+        }
+    }
 }
 
 /// Work that a client repeats, with a check of the answer.
@@ -131,12 +157,15 @@ impl LoadSamples {
     ) -> Result<()> {
         let before = counters.read().await?;
         let cpu = || gateway.map(process_usage::cpu).transpose();
+        let sleeps = || gateway.map(process_usage::sleeps).transpose();
+        let sleeps_before = sleeps()?;
         let (cpu_before, started) = (cpu()?, Instant::now());
         let until = started + time;
         let asking: FuturesUnordered<_> = clients.iter_mut().map(|client| run_until(client, until)).collect();
         let took: Samples = asking.try_collect::<Vec<_>>().await?.into_iter().flatten().collect();
         let elapsed = started.elapsed();
         let cpu_after = cpu()?;
+        let sleeps_after = sleeps()?;
         let after = counters.read().await?;
         let n = took.len() as f64;
         self.n += took.len();
@@ -146,6 +175,9 @@ impl LoadSamples {
         self.rate.extend([n / elapsed.as_secs_f64()]);
         self.cpu.extend(
             cpu_after.zip(cpu_before).map(|(after, before)| after.saturating_sub(before).as_secs_f64() / n),
+        );
+        self.sleeps.extend(
+            sleeps_after.zip(sleeps_before).map(|(after, before)| after.saturating_sub(before) as f64 / n),
         );
         self.memory = gateway.map(process_usage::resident).transpose()?;
         self.upstream.0 += (after.requests - before.requests) as f64;
@@ -163,6 +195,7 @@ impl LoadSamples {
             p99: format_value(self.p99.p50(), Unit::Seconds),
             rate: Some(self.rate.p50()),
             cpu: (self.cpu.len() > 0).then(|| self.cpu.p50()),
+            sleeps: (self.sleeps.len() > 0).then(|| self.sleeps.p50()),
             memory: self.memory,
             upstream: Some((self.upstream.0 / n, self.upstream.1 / n)),
             ..Row::default()

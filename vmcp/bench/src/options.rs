@@ -15,8 +15,8 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     /// Stages to run [default: all]
     pub(crate) stages: Vec<Stage>,
-    /// Calls and lists: measure only this target (direct, axum, hyper, vmcp, or the name of a gateway;
-    /// repeatable)
+    /// Calls and lists: measure only this target (direct, axum, hyper, per-core, vmcp, or the name of a
+    /// gateway; repeatable)
     #[arg(long)]
     target: Vec<String>,
     /// Calls: run one round of this many seconds, for a profiler
@@ -28,6 +28,9 @@ pub(crate) struct Options {
     /// Calls: run only with results of this size
     #[arg(long, value_enum)]
     size: Option<Size>,
+    /// Calls: run only with answers of this kind
+    #[arg(long, value_enum)]
+    answer: Option<AnswerKind>,
     /// Calls: run only with clients of this era
     #[arg(long, value_enum)]
     era: Option<ClientEra>,
@@ -62,6 +65,9 @@ pub(crate) enum Stage {
     FindTool,
     Embedding,
     Calls,
+    Allocations,
+    Streaming,
+    HalfSent,
     Lists,
     Sessions,
     Storm,
@@ -77,6 +83,17 @@ enum Size {
     Large,
 }
 
+/// Kind of an answer to `tools/call`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AnswerKind {
+    /// A JSON document with one text.
+    Text,
+    /// A JSON document with `structuredContent`.
+    Structured,
+    /// An event stream with one text.
+    Sse,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ClientEra {
     Legacy,
@@ -89,15 +106,17 @@ impl Options {
         self.stages.is_empty() || self.stages.contains(&stage)
     }
 
-    /// Returns true if results of this size are to be requested by this many clients.
-    pub(crate) fn wants(&self, size: &str, clients: usize) -> bool {
+    /// Returns true if answers of this kind and size are to be requested by this many clients.
+    pub(crate) fn wants(&self, kind: AnswerKind, size: &str, clients: usize) -> bool {
         let name = match self.size {
             None => size,
             Some(Size::Small) => "1 KB",
             Some(Size::Medium) => "100 KB",
             Some(Size::Large) => "1 MB",
         };
-        name == size && self.clients.is_none_or(|wanted| wanted == clients)
+        name == size
+            && self.clients.is_none_or(|wanted| wanted == clients)
+            && self.answer.is_none_or(|wanted| wanted == kind)
     }
 
     /// Returns true if clients of this era are to run.

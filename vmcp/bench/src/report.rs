@@ -17,6 +17,10 @@ pub(crate) enum Section {
     Catalog,
     Memory,
     Calls,
+    Allocations,
+    Instructions,
+    Streaming,
+    HalfSent,
     Lists,
     Sessions,
     Storm,
@@ -29,6 +33,8 @@ pub(crate) enum Unit {
     Bytes,
     /// A value divided by another.
     Ratio,
+    /// A number of things.
+    Count,
 }
 
 /// A row of the table; unknown cells stay empty.
@@ -45,6 +51,8 @@ pub(crate) struct Row {
     pub(crate) rate: Option<f64>,
     /// Seconds of CPU that the process between client and backend spent on each operation.
     pub(crate) cpu: Option<f64>,
+    /// Times that a thread of it went to sleep for each operation.
+    pub(crate) sleeps: Option<f64>,
     /// Resident bytes of that process.
     pub(crate) memory: Option<f64>,
     /// Requests that reached the backend, and connections that were opened to it, for each operation.
@@ -53,6 +61,8 @@ pub(crate) struct Row {
     pub(crate) yardstick: String,
     /// Figure of the peer, formatted, and the ratio to it.
     pub(crate) compared: Option<(String, f64)>,
+    /// Figure of the bare proxy of one thread a core, formatted, and the ratio to it.
+    pub(crate) per_core: Option<(String, f64)>,
 }
 
 /// Collects rows, targets and notes.
@@ -128,15 +138,19 @@ impl Report {
             "p99",
             "per s",
             "CPU",
+            "sleeps",
             "memory",
             "upstream",
             "compared with",
             "its",
             "ratio",
+            "one thread a core",
+            "ratio",
         ];
         table.set_header(titles);
         for (_, row) in self.rows {
             let (other, ratio) = row.compared.unzip();
+            let (per_core, per_core_ratio) = row.per_core.unzip();
             table.add_row([
                 row.what,
                 row.n.to_string(),
@@ -144,14 +158,17 @@ impl Report {
                 row.p99,
                 row.rate.map(significant).unwrap_or_default(),
                 row.cpu.map(|cpu| format_value(cpu, Unit::Seconds)).unwrap_or_default(),
+                row.sleeps.map(significant).unwrap_or_default(),
                 row.memory.map(|memory| format_value(memory, Unit::Bytes)).unwrap_or_default(),
                 row.upstream.map(|(requests, new)| format!("{requests:.2}, {new:.2}")).unwrap_or_default(),
                 row.yardstick,
                 other.unwrap_or_default(),
                 ratio.map(significant).unwrap_or_default(),
+                per_core.unwrap_or_default(),
+                per_core_ratio.map(significant).unwrap_or_default(),
             ]);
         }
-        for column in (1..8).chain([9, 10]) {
+        for column in (1..9).chain(10..14) {
             if let Some(column) = table.column_mut(column) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
@@ -167,9 +184,11 @@ pub(crate) fn format_value(value: f64, unit: Unit) -> String {
         Unit::Seconds => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")],
         Unit::Bytes => &[(1024.0 * 1024.0, "MiB"), (1024.0, "KiB")],
         Unit::Ratio => &[(1.0, "×")],
+        Unit::Count => &[(1.0, "")],
     };
     let fitting = units.iter().find(|(size, _)| value.abs() >= *size).or(units.last());
-    fitting.map_or_else(String::new, |(size, name)| format!("{} {name}", significant(value / size)))
+    let text = |(size, name): &(f64, &str)| format!("{} {name}", significant(value / size));
+    fitting.map(text).unwrap_or_default().trim_end().to_owned()
 }
 
 /// Returns a value with three significant digits.

@@ -1,7 +1,8 @@
 //! The testbed: a backend, and the targets in front of it.
 
 pub(crate) mod backend_counters;
-mod built_binaries;
+pub(crate) mod built_binaries;
+pub(crate) mod instruction_count;
 pub(crate) mod process_usage;
 pub(crate) mod search_testbed;
 pub(crate) mod sqlite_peer;
@@ -20,7 +21,7 @@ use vmcp_wire::era::Era;
 use vmcp_wire::methods;
 
 use self::backend_counters::BackendCounters;
-use self::target::{BARE_PROXY, DIRECT, Target};
+use self::target::{AXUM_PROXY, BARE_PROXY, DIRECT, PER_CORE_PROXY, Target};
 use self::vmcp_process::VmcpProcess;
 use crate::client::http_connection::HttpConnection;
 use crate::client::replay_client::{Endpoint, ReplayClient};
@@ -29,7 +30,7 @@ use crate::progress::progress;
 use crate::report::Report;
 use crate::roles::Role;
 use crate::roles::role_process::RoleProcess;
-use crate::roles::served_content::{RESULTS, TOOLS_PER_PAGE};
+use crate::roles::served_content::{RESULTS, SLOW_RESULT, ServedResult, TOOL_COUNT, TOOLS_PER_PAGE};
 
 /// Time that a gateway has to list the backend's tools.
 const GATEWAY_START_TIMEOUT: Duration = Duration::from_mins(2);
@@ -62,19 +63,26 @@ impl Testbed {
         })
     }
 
-    /// Testbed for calls: a backend of both eras, and one of 2025-11-25 only that only vmcp fronts.
+    /// Testbed for calls: a backend of both eras, and one of 2025-11-25 only that only vmcp fronts; both
+    /// answer as JSON and as event streams.
     pub(crate) async fn for_calls(report: &mut Report, options: &Options) -> Result<Testbed> {
         let mut testbed = Testbed::new(options.backend_listen).await?;
-        testbed.add_bare("/dual/mcp", options).await?;
+        testbed.add_bare(&["/dual/mcp", "/dual-sse/mcp"], options).await?;
         if options.wants_target("vmcp") {
-            let backends = json!([testbed.entry("dual"), testbed.entry("legacy")]);
+            let servers = ["dual", "legacy", "dual-sse", "legacy-sse"];
+            let backends: Vec<Value> = servers.iter().map(|server| testbed.entry(server)).collect();
             testbed.start_vmcp(
                 json!({"backends": backends, "optimizer": {"embeddings": {"provider": "none"}}}),
             )?;
-            testbed.vmcp()?.complete_list(2 * RESULTS.len()).await?;
+            testbed.vmcp()?.complete_list(servers.len() * TOOL_COUNT).await?;
             progress(&format!("calls: vmcp is process {}", testbed.vmcp()?.pid()?));
-            testbed.add_vmcp("vmcp", Era::Modern, "dual_")?;
-            testbed.add_vmcp("vmcp, backend of 2025-11-25", Era::Legacy, "legacy_")?;
+            for server in servers {
+                if server.starts_with("dual") {
+                    testbed.add_vmcp("vmcp", Era::Modern, server)?;
+                } else {
+                    testbed.add_vmcp("vmcp, backend of 2025-11-25", Era::Legacy, server)?;
+                }
+            }
         }
         for (name, url) in options.gateway.iter().filter(|(name, _)| options.wants_target(name)) {
             let pid = options.gateway_pid.iter().find(|(of, _)| of == name).map(|(_, pid)| pid.parse());
@@ -94,7 +102,7 @@ impl Testbed {
     pub(crate) async fn for_lists(tools: usize, options: &Options) -> Result<Testbed> {
         let mut testbed = Testbed::new(ANY_LOCAL_PORT).await?;
         let server = format!("tools-{tools}");
-        testbed.add_bare(&format!("/{server}/mcp"), options).await?;
+        testbed.add_bare(&[&format!("/{server}/mcp")], options).await?;
         testbed.start_vmcp(json!({
             "backends": [testbed.entry(&server)],
             "aggregation": {"conflictResolution": "passthrough"},
@@ -105,17 +113,24 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// Adds the backend itself and both bare proxies as targets.
-    async fn add_bare(&mut self, path: &str, options: &Options) -> Result<()> {
+    /// Adds the backend itself and the bare proxies as targets, for each path.
+    async fn add_bare(&mut self, paths: &[&str], options: &Options) -> Result<()> {
         if options.wants_target("direct") {
-            self.add(DIRECT, (self.backend, path), None, None, "");
+            for path in paths {
+                self.add(DIRECT, (self.backend, path), None, None, "");
+            }
         }
-        for (word, role, name) in
-            [("hyper", Role::Hyper, BARE_PROXY), ("axum", Role::Axum, "bare axum + reqwest proxy")]
-        {
+        for (word, role, name) in [
+            ("hyper", Role::Hyper, BARE_PROXY),
+            ("per-core", Role::PerCore, PER_CORE_PROXY),
+            ("axum", Role::Axum, AXUM_PROXY),
+        ] {
             if options.wants_target(word) {
                 let proxy = RoleProcess::start(role, ANY_LOCAL_PORT, Some(self.backend)).await?;
-                self.add(name, (proxy.address, path), Some(proxy.pid()?), None, "");
+                let pid = proxy.pid()?;
+                for path in paths {
+                    self.add(name, (proxy.address, path), Some(pid), None, "");
+                }
                 self.role_processes.push(proxy);
             }
         }
@@ -138,9 +153,10 @@ impl Testbed {
         json!({"name": server, "url": format!("http://{}/{server}/mcp", self.backend)})
     }
 
-    fn add_vmcp(&mut self, name: &str, upstream: Era, prefix: &str) -> Result<()> {
+    /// Adds vmcp as a target; calls go to the tools of this server.
+    fn add_vmcp(&mut self, name: &str, upstream: Era, server: &str) -> Result<()> {
         let (clients, pid) = (self.vmcp()?.clients, self.vmcp()?.pid()?);
-        self.add(name, (clients, "/mcp"), Some(pid), Some(upstream), prefix);
+        self.add(name, (clients, "/mcp"), Some(pid), Some(upstream), server);
         Ok(())
     }
 
@@ -150,16 +166,20 @@ impl Testbed {
         (address, path): (SocketAddr, &str),
         pid: Option<u32>,
         upstream: Option<Era>,
-        prefix: &str,
+        server: &str,
     ) {
+        let prefix = if server.is_empty() { String::new() } else { format!("{server}_") };
         self.targets.push(Target {
             name: name.to_owned(),
             endpoint: Endpoint { address, path: path.to_owned() },
             pid,
             upstream,
             foreign: false,
+            event_streams: [path, server].iter().any(|name| name.contains("-sse")),
             rank: self.targets.len(),
-            tools: RESULTS.iter().map(|(tool, ..)| format!("{prefix}{tool}")).collect(),
+            tools: (RESULTS.iter().chain([&SLOW_RESULT]))
+                .map(|result| format!("{prefix}{}", result.tool))
+                .collect(),
             eras: vec![Era::Legacy, Era::Modern],
         });
     }
@@ -206,7 +226,17 @@ impl Testbed {
         ensure!(!eras.is_empty(), "{name} does not list the backend's tools");
         let rank = self.targets.len();
         let name = name.to_owned();
-        self.targets.push(Target { name, endpoint, pid, upstream: None, foreign: true, rank, tools, eras });
+        self.targets.push(Target {
+            name,
+            endpoint,
+            pid,
+            upstream: None,
+            foreign: true,
+            event_streams: false,
+            rank,
+            tools,
+            eras,
+        });
         Ok(())
     }
 
@@ -228,7 +258,7 @@ async fn names(endpoint: &Endpoint, era: Era) -> Result<Vec<String>> {
     let Some(listed) = answer.pointer("/result/tools").and_then(Value::as_array) else { bail!("{answer}") };
     let names: Vec<String> =
         listed.iter().filter_map(|tool| Some(tool.get("name")?.as_str()?.to_owned())).collect();
-    for (tool, ..) in RESULTS {
+    for ServedResult { tool, .. } in RESULTS {
         ensure!(names.iter().any(|name| name.ends_with(tool)), "{tool} is not listed");
     }
     Ok(names)

@@ -1,5 +1,6 @@
 //! HTTP/1.1 by hand over one kept-alive connection: one write a request, few reads, no allocation once warm.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -41,7 +42,7 @@ impl<'a> HttpResponse<'a> {
         }
         let start = memmem::rfind(self.body, b"data:").context("a stream without data")?;
         let data = self.body.get(start + 5..).unwrap_or_default();
-        let line = data.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let line = memchr::memchr(b'\n', data).and_then(|end| data.get(..end)).unwrap_or(data);
         Ok(line.trim_ascii())
     }
 }
@@ -62,6 +63,31 @@ impl HttpConnection {
     /// Sends a request and reads the whole response.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<HttpResponse<'_>> {
         let head = self.begin(request).await?;
+        self.finish(head).await
+    }
+
+    /// Sends a request and reads until `bytes` of the response's body have arrived; returns the length of the
+    /// head, for [`HttpConnection::finish`].
+    pub(crate) async fn begin_body(&mut self, request: &[u8], bytes: usize) -> Result<usize> {
+        let head = self.begin(request).await?;
+        while self.input.len() < head + bytes {
+            self.read().await?;
+        }
+        Ok(head)
+    }
+
+    /// Sends a part of a request. The server may have refused it before and closed the connection.
+    pub(crate) async fn send_part(&mut self, part: &[u8]) {
+        _ = self.stream.write_all(part).await;
+    }
+
+    /// Returns true if an answer has arrived, or the server has closed the connection.
+    pub(crate) fn has_input(&self) -> bool {
+        !matches!(self.stream.try_read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// Reads the rest of a response whose head has this length.
+    pub(crate) async fn finish(&mut self, head: usize) -> Result<HttpResponse<'_>> {
         let text = self.input.get(..head).unwrap_or_default();
         let status = status(text)?;
         if header(text, "transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {

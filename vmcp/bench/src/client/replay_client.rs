@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
@@ -124,11 +125,34 @@ impl ReplayClient {
 
     /// Sends a prepared request with the next id.
     pub(crate) async fn send(&mut self, request: &mut PreparedRequest) -> Result<HttpResponse<'_>> {
+        self.set_next_id(request)?;
+        self.connection.exchange(&request.bytes).await
+    }
+
+    /// Sends a prepared request with the next id and checks the answer. Returns the time until `bytes` of its
+    /// body had arrived.
+    pub(crate) async fn time_to_body(
+        &mut self,
+        request: &mut PreparedRequest,
+        bytes: usize,
+        expected: &ExpectedResult,
+    ) -> Result<Duration> {
+        self.set_next_id(request)?;
+        let started = Instant::now();
+        let head = self.connection.begin_body(&request.bytes, bytes).await?;
+        let took = started.elapsed();
+        let received = self.connection.finish(head).await?;
+        ensure!(received.status == 200, "HTTP {}: {}", received.status, text(received.body));
+        expected.check(received.document()?, self.next_id)?;
+        Ok(took)
+    }
+
+    fn set_next_id(&mut self, request: &mut PreparedRequest) -> Result<()> {
         self.next_id += 1;
         let id = self.next_id.to_string();
         let place = request.bytes.get_mut(request.id_at..request.id_at + DIGITS).context("an id")?;
         place.copy_from_slice(id.as_bytes());
-        self.connection.exchange(&request.bytes).await
+        Ok(())
     }
 
     /// Sends a prepared request with the next id and checks the answer byte by byte: the first against the

@@ -2,8 +2,9 @@
 //!
 //! | path | server |
 //! |---|---|
-//! | `/dual/mcp` | both eras; tools whose results have 1 KB, 100 KB and 1 MB |
+//! | `/dual/mcp` | both eras; tools whose results have 1 KB, 100 KB and 1 MB, and 10 MB that come slowly |
 //! | `/legacy/mcp` | the same of 2025-11-25 only; keeps sessions |
+//! | `/dual-sse/mcp`, `/legacy-sse/mcp` | likewise; results arrive as event streams |
 //! | `/tools-N/mcp` | both eras; N tools |
 //! | `/changing/mcp`, `/changing-legacy/mcp` | 20 tools that a storm changes |
 //! | `GET /counts` | how often it was asked and connected to |
@@ -35,6 +36,7 @@ use vmcp_wire::era::Era;
 use vmcp_wire::{headers, meta, methods};
 
 use super::prebuilt_body::PrebuiltBody;
+use super::served_content::{RESULTS, SLOW_RESULT};
 use super::{role_process, served_content};
 
 /// Events that a listening stream may leave unread; beyond, it is closed.
@@ -147,7 +149,7 @@ impl SyntheticBackend {
             return respond(StatusCode::ACCEPTED, PrebuiltBody::empty());
         };
         let modern = headers.get(headers::PROTOCOL_VERSION).is_some_and(|value| value == "2026-07-28");
-        let legacy_only = server.ends_with("legacy");
+        let legacy_only = server.contains("legacy");
         if modern && legacy_only {
             return respond(StatusCode::BAD_REQUEST, error(id));
         }
@@ -167,11 +169,18 @@ impl SyntheticBackend {
             methods::PING => Bytes::from_static(br#""result":{}"#),
             methods::TOOLS_CALL => {
                 let name = params.name.as_deref().unwrap_or_default();
-                let Some((_, bytes, _)) = served_content::RESULTS.iter().find(|(tool, ..)| *tool == name)
-                else {
+                let mut results = RESULTS.iter().chain([&SLOW_RESULT]);
+                let Some(result) = results.find(|result| result.tool == name) else {
                     return respond(StatusCode::OK, error(id));
                 };
-                self.prepared(format!("{name} {era:?}"), || served_content::result(*bytes, era))
+                let member = self.prepared(format!("{name} {era:?}"), || result.to_json(era));
+                let events = server.ends_with("-sse");
+                let body = match (name == SLOW_RESULT.tool, events) {
+                    (true, _) => PrebuiltBody::slow(id, &member, events),
+                    (false, true) => PrebuiltBody::event(id, member),
+                    (false, false) => PrebuiltBody::document(id, member),
+                };
+                return if events { event_stream(body) } else { respond(StatusCode::OK, body) };
             }
             methods::TOOLS_LIST => {
                 let cursor = params.cursor.as_deref().unwrap_or("0");
@@ -212,9 +221,7 @@ impl SyntheticBackend {
             sender.try_send(event(first))?;
         }
         self.listeners.lock().push((sender, event(notification)));
-        let mut response = respond(StatusCode::OK, PrebuiltBody::Events(events))?;
-        response.headers_mut().insert(CONTENT_TYPE, "text/event-stream".parse()?);
-        Ok(response)
+        event_stream(PrebuiltBody::Events(events))
     }
 
     async fn run_storm(&self, changes: u32, rate: u32) -> StormSummary {
@@ -285,7 +292,11 @@ fn event(message: &str) -> Bytes {
 }
 
 fn plain(value: &impl Serialize) -> Result<PrebuiltBody> {
-    Ok(PrebuiltBody::Pieces(vec![serde_json::to_vec(value)?.into()]))
+    Ok(PrebuiltBody::Document(vec![serde_json::to_vec(value)?.into()]))
+}
+
+fn event_stream(body: PrebuiltBody) -> Result<Response<PrebuiltBody>> {
+    Ok(Response::builder().header(CONTENT_TYPE, "text/event-stream").body(body)?)
 }
 
 fn respond(status: StatusCode, answer: PrebuiltBody) -> Result<Response<PrebuiltBody>> {

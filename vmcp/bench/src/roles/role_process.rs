@@ -12,6 +12,9 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 
 use super::Role;
+use crate::counted::AllocationReader;
+use crate::testbed::ANY_LOCAL_PORT;
+use crate::testbed::built_binaries::counted_binary;
 
 /// A process in a role; killed when dropped.
 pub(crate) struct RoleProcess {
@@ -27,7 +30,26 @@ impl RoleProcess {
         listen: SocketAddr,
         upstream: Option<SocketAddr>,
     ) -> Result<RoleProcess> {
-        let mut command = Command::new(env::current_exe()?);
+        RoleProcess::spawn(Command::new(env::current_exe()?), role, listen, upstream).await
+    }
+
+    /// Starts a proxy likewise, in a process that serves the counts of its allocations at `counts`.
+    pub(crate) async fn start_counted(
+        role: Role,
+        upstream: SocketAddr,
+        counts: SocketAddr,
+    ) -> Result<RoleProcess> {
+        let mut command = Command::new(counted_binary()?);
+        command.envs([AllocationReader::setting(counts)]);
+        RoleProcess::spawn(command, role, ANY_LOCAL_PORT, Some(upstream)).await
+    }
+
+    async fn spawn(
+        mut command: Command,
+        role: Role,
+        listen: SocketAddr,
+        upstream: Option<SocketAddr>,
+    ) -> Result<RoleProcess> {
         let name = role.to_possible_value().context("a role")?;
         command.arg("--role").arg(name.get_name()).arg("--listen").arg(listen.to_string());
         if let Some(upstream) = upstream {
@@ -47,6 +69,11 @@ impl RoleProcess {
 
 /// Prints the address of a listener, for the process that started this one.
 pub(crate) fn announce(listener: TcpListener) -> Result<TcpListener> {
-    writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
+    announce_address(listener.local_addr()?)?;
     Ok(listener)
+}
+
+/// Prints the address on which this process listens.
+pub(crate) fn announce_address(address: SocketAddr) -> Result<()> {
+    Ok(writeln!(std::io::stdout(), "{address}")?)
 }

@@ -5,9 +5,43 @@ use std::fmt::Write as _;
 use vmcp_wire::era::Era;
 use vmcp_wire::meta;
 
-/// Results of `tools/call`: the tool, and the size of its result, in bytes and in words.
-pub(crate) const RESULTS: [(&str, usize, &str); 3] =
-    [("result_1k", 1 << 10, "1 KB"), ("result_100k", 100 << 10, "100 KB"), ("result_1m", 1 << 20, "1 MB")];
+/// Content of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// One text of log lines.
+    Text,
+    /// `structuredContent`: numbers and nested objects.
+    Structured,
+}
+
+/// A tool of the backend, and the result that it returns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ServedResult {
+    /// Name of the tool.
+    pub(crate) tool: &'static str,
+    /// About the size of the result.
+    pub(crate) bytes: usize,
+    /// The size in words.
+    pub(crate) size: &'static str,
+    pub(crate) content: Content,
+}
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// Results of `tools/call`.
+pub(crate) const RESULTS: [ServedResult; 5] = [
+    ServedResult { tool: "result_1k", bytes: KIB, size: "1 KB", content: Content::Text },
+    ServedResult { tool: "result_100k", bytes: 100 * KIB, size: "100 KB", content: Content::Text },
+    ServedResult { tool: "result_1m", bytes: MIB, size: "1 MB", content: Content::Text },
+    ServedResult { tool: "records_100k", bytes: 100 * KIB, size: "100 KB", content: Content::Structured },
+    ServedResult { tool: "records_1m", bytes: MIB, size: "1 MB", content: Content::Structured },
+];
+/// A large result that the backend sends slowly.
+pub(crate) const SLOW_RESULT: ServedResult =
+    ServedResult { tool: "slow_10m", bytes: 10 * MIB, size: "10 MB", content: Content::Text };
+/// Number of the tools that are called.
+pub(crate) const TOOL_COUNT: usize = RESULTS.len() + 1;
 /// `serverInfo` of the backend.
 pub(crate) const INFO: &str = r#"{"name":"backend","version":"1"}"#;
 /// Tools on a page, as many as vmcp has on its own pages.
@@ -15,8 +49,32 @@ pub(crate) const TOOLS_PER_PAGE: usize = 1000;
 /// Tools of the server that changes.
 pub(crate) const CHANGING_TOOLS: usize = 20;
 
-/// Returns a result of about `bytes` bytes: log lines with quotes and line ends, as tools return them.
-pub(crate) fn result(bytes: usize, era: Era) -> String {
+impl ServedResult {
+    /// Returns the result as the backend sends it in this era.
+    pub(crate) fn to_json(self, era: Era) -> String {
+        let content = match self.content {
+            Content::Text => {
+                format!(r#""content":[{{"type":"text","text":"{}"}}]"#, log_lines(self.bytes))
+            }
+            Content::Structured => {
+                let records = records(self.bytes);
+                format!(
+                    r#""content":[{{"type":"text","text":"see the records"}}],"structuredContent":{{"records":[{records}]}}"#
+                )
+            }
+        };
+        match era {
+            Era::Legacy => format!(r#"{{{content},"isError":false}}"#),
+            Era::Modern => format!(
+                r#"{{"resultType":"complete",{content},"isError":false,"_meta":{{"{}":{INFO}}}}}"#,
+                meta::SERVER_INFO
+            ),
+        }
+    }
+}
+
+/// Returns about `bytes` bytes of log lines with quotes and line ends, as tools return them.
+fn log_lines(bytes: usize) -> String {
     let mut text = String::with_capacity(bytes);
     let mut line = 0;
     while text.len() + 160 < bytes {
@@ -30,13 +88,29 @@ pub(crate) fn result(bytes: usize, era: Era) -> String {
     while text.len() + 70 < bytes {
         text.push('.');
     }
-    let text = format!(r#""content":[{{"type":"text","text":"{text}"}}],"isError":false"#);
-    match era {
-        Era::Legacy => format!("{{{text}}}"),
-        Era::Modern => {
-            format!(r#"{{"resultType":"complete",{text},"_meta":{{"{}":{INFO}}}}}"#, meta::SERVER_INFO)
-        }
+    text
+}
+
+/// Returns about `bytes` bytes of joined records: short keys, numbers of every form, nested objects.
+fn records(bytes: usize) -> String {
+    let mut joined = String::with_capacity(bytes);
+    let mut number = 0;
+    while joined.len() + 250 < bytes {
+        let _ = write!(
+            joined,
+            r#"{}{{"id":{number},"price":{}.25,"change":-0.00{},"volume":1.5e{},"active":{},"parent":null,"at":{{"lat":52.5{number:04},"lon":13.4{number:04}}},"tags":["a{}","b"],"counts":[{},{},{number}]}}"#,
+            if number == 0 { "" } else { "," },
+            number * 7,
+            number % 90 + 10,
+            number % 9,
+            number % 2 == 0,
+            number % 5,
+            number % 11,
+            number % 13,
+        );
+        number += 1;
     }
+    joined
 }
 
 /// Returns a definition of about 1,080 bytes; `version` tells it from the next.
@@ -63,10 +137,32 @@ pub(crate) fn page(tools: usize, first: usize, version: u64) -> (String, bool) {
 
 /// Returns the tools that are called, as entries of a list.
 pub(crate) fn callable() -> String {
-    let entry = |(name, ..): &(&str, usize, &str)| {
+    let entry = |ServedResult { tool, .. }: &ServedResult| {
         format!(
-            r#"{{"name":"{name}","description":"Returns a text of a certain size","inputSchema":{{"type":"object","properties":{{"query":{{"type":"string"}},"limit":{{"type":"integer"}}}}}}}}"#
+            r#"{{"name":"{tool}","description":"Returns a result of a certain size","inputSchema":{{"type":"object","properties":{{"query":{{"type":"string"}},"limit":{{"type":"integer"}}}}}}}}"#
         )
     };
-    RESULTS.iter().map(entry).collect::<Vec<_>>().join(",")
+    RESULTS.iter().chain([&SLOW_RESULT]).map(entry).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::{Content, Era, RESULTS, SLOW_RESULT};
+
+    #[test]
+    fn results_are_valid_and_of_their_size() {
+        for result in RESULTS.iter().chain([&SLOW_RESULT]) {
+            for era in [Era::Legacy, Era::Modern] {
+                let json = result.to_json(era);
+                let size = json.len() as f64 / result.bytes as f64;
+                assert!((0.9..1.25).contains(&size), "{}: {size}", result.tool);
+                let value: Value = serde_json::from_str(&json).unwrap();
+                let structured = value.pointer("/structuredContent/records/0/at/lat").is_some();
+                assert_eq!(structured, result.content == Content::Structured);
+                assert_eq!(value.get("resultType").is_some(), era == Era::Modern);
+            }
+        }
+    }
 }

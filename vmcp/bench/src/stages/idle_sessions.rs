@@ -13,6 +13,7 @@ use crate::progress::progress;
 use crate::report::{Report, Row, Section, Unit, format_value};
 use crate::roles::Role;
 use crate::roles::role_process::RoleProcess;
+use crate::roles::served_content::TOOL_COUNT;
 use crate::samples::Samples;
 use crate::testbed::backend_counters::BackendCounters;
 use crate::testbed::process_usage;
@@ -93,7 +94,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
             "optimizer": {"embeddings": {"provider": "none"}},
             "server": {"maxConnections": 2 * SESSION_COUNTS.iter().sum::<usize>()},
         }))?;
-        testbed.vmcp()?.complete_list(6).await?;
+        testbed.vmcp()?.complete_list(2 * TOOL_COUNT).await?;
         let endpoint = Endpoint { address: testbed.vmcp()?.clients, path: "/mcp".to_owned() };
         let counts = if kind == SessionKind::Calling { &[1, 100, CALLING_SESSIONS][..] } else { &counts };
         let pid = testbed.vmcp()?.pid()?;

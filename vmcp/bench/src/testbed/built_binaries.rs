@@ -23,12 +23,18 @@ pub(super) fn fixture_binary() -> Result<PathBuf> {
     built_binary("VMCP_FIXTURE_BIN", "vmcp-fixture")
 }
 
-/// Returns the path in `variable`, else the binary of `package` that cargo built into this program's folder.
-fn built_binary(variable: &str, package: &str) -> Result<PathBuf> {
+/// Returns the `vmcp-counted` beside this program.
+pub(crate) fn counted_binary() -> Result<PathBuf> {
+    built_binary("VMCP_COUNTED_BIN", "vmcp-counted")
+}
+
+/// Returns the path in `variable`, else the binary that cargo built into this program's folder.
+fn built_binary(variable: &str, binary: &str) -> Result<PathBuf> {
     let path = match env::var_os(variable) {
         Some(path) => path.into(),
-        None => env::current_exe()?.with_file_name(package),
+        None => env::current_exe()?.with_file_name(binary),
     };
-    ensure!(path.exists(), "{} is missing: run cargo build --release -p {package}", path.display());
+    let packages = "-p vmcp -p vmcp-fixture -p vmcp-bench";
+    ensure!(path.exists(), "{} is missing: run cargo build --release {packages}", path.display());
     Ok(path)
 }

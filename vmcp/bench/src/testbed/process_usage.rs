@@ -33,8 +33,36 @@ pub(crate) fn raise_open_files() -> Result<u64> {
 
 /// Returns the resident memory in bytes.
 pub(crate) fn resident(pid: u32) -> Result<f64> {
+    status_bytes(pid, "VmRSS:")
+}
+
+/// Returns the highest resident memory since the last [`reset_peak`], in bytes.
+pub(crate) fn peak(pid: u32) -> Result<f64> {
+    status_bytes(pid, "VmHWM:")
+}
+
+/// Forgets the highest resident memory of a process.
+pub(crate) fn reset_peak(pid: u32) -> Result<()> {
+    // `man 5 proc_pid_clear_refs`: 5 resets VmHWM to VmRSS.
+    Ok(std::fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
+}
+
+/// Returns how often the threads of a process have gone to sleep: voluntary context switches. Threads that
+/// have ended are not counted.
+pub(crate) fn sleeps(pid: u32) -> Result<u64> {
+    let mut total = 0;
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        // A thread may end meanwhile.
+        let Ok(status) = std::fs::read_to_string(thread?.path().join("status")) else { continue };
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        total += line.context("voluntary_ctxt_switches")?.trim().parse::<u64>()?;
+    }
+    Ok(total)
+}
+
+fn status_bytes(pid: u32, key: &'static str) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key)).context(key)?;
     let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
     Ok(kib * 1024.0)
 }

@@ -6,8 +6,13 @@ use crate::client::replay_client::{Endpoint, Exactness};
 
 /// Name of the target that is the backend itself.
 pub(crate) const DIRECT: &str = "direct";
-/// Name of the proxy against which the cost of vmcp is held.
+/// Name of the pooled proxy against which the cost of vmcp is held; the first floor.
 pub(crate) const BARE_PROXY: &str = "bare hyper proxy";
+/// Name of the proxy that shows what one thread a core would cost; the second floor.
+pub(crate) const PER_CORE_PROXY: &str = "bare proxy, one thread a core";
+
+/// Name of the slower of the two pooled proxies.
+pub(crate) const AXUM_PROXY: &str = "bare axum + reqwest proxy";
 
 /// An MCP endpoint that the load generator asks.
 pub(crate) struct Target {
@@ -21,6 +26,8 @@ pub(crate) struct Target {
     pub(super) upstream: Option<Era>,
     /// `true` for a gateway of others, which may add members to a result.
     pub(super) foreign: bool,
+    /// `true` if the backend answers calls of this target with event streams.
+    pub(crate) event_streams: bool,
     /// Position in the table.
     pub(crate) rank: usize,
     /// Names that the backend's tools have at this target.

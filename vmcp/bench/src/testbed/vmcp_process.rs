@@ -10,8 +10,9 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-use super::built_binaries::{spawn, vmcp_binary};
+use super::built_binaries::{counted_binary, spawn, vmcp_binary};
 use crate::client::mcp_client::McpClient;
+use crate::counted::AllocationReader;
 
 /// Time that the process has to reach a state.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
@@ -38,7 +39,18 @@ impl VmcpProcess {
     }
 
     /// Starts vmcp with this configuration and an empty cache.
-    pub(crate) fn configured(mut config: Value) -> Result<VmcpProcess> {
+    pub(crate) fn configured(config: Value) -> Result<VmcpProcess> {
+        VmcpProcess::start(Command::new(vmcp_binary()?), config)
+    }
+
+    /// Starts vmcp likewise, in a process that serves the counts of its allocations at `counts`.
+    pub(crate) fn counted(config: Value, counts: SocketAddr) -> Result<VmcpProcess> {
+        let mut command = Command::new(counted_binary()?);
+        command.envs([AllocationReader::setting(counts)]);
+        VmcpProcess::start(command, config)
+    }
+
+    fn start(mut command: Command, mut config: Value) -> Result<VmcpProcess> {
         let home = tempfile::tempdir()?;
         let file = home.path().join("vmcp.yaml");
         let optimizer =
@@ -47,7 +59,6 @@ impl VmcpProcess {
         // JSON is YAML.
         std::fs::write(&file, config.to_string())?;
         let (clients, admin) = (free_address()?, free_address()?);
-        let mut command = Command::new(vmcp_binary()?);
         command.arg("serve").arg("--config").arg(file).arg("--listen").arg(clients.to_string());
         command.arg("--admin-listen").arg(admin.to_string()).stdout(Stdio::null());
         let started = Instant::now();
@@ -102,7 +113,8 @@ impl VmcpProcess {
     }
 }
 
-/// Returns a free port. Another process could take it before vmcp does; vmcp would then fail to start.
-fn free_address() -> Result<SocketAddr> {
+/// Returns a free port. Another process could take it before the one it is meant for, which would then fail
+/// to start.
+pub(crate) fn free_address() -> Result<SocketAddr> {
     Ok(StdListener::bind("127.0.0.1:0")?.local_addr()?)
 }

@@ -1,0 +1,21 @@
+//! `vmcp`, or with `--role` a bare proxy, under an allocator that counts; for the stage `allocations`.
+
+use std::alloc::System;
+use std::process::ExitCode;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use vmcp_bench::counted::{self, AllocationCounts};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fn main() -> ExitCode {
+    counted::main(|| {
+        let stats = ALLOCATOR.stats();
+        AllocationCounts {
+            // A buffer that grows is allocated anew.
+            allocations: (stats.allocations + stats.reallocations) as u64,
+            bytes: stats.bytes_allocated as u64,
+        }
+    })
+}
