@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::paths::{binary, free_port};
-use crate::{Client, Fixture, MODERN, Process, eventually, http_client};
+use crate::{Client, Fixture, MODERN, Process, RawConnection, eventually, http_client};
 
 /// Returns the command of the built `vmcp`, for tests that start it in a way of their own.
 pub fn vmcp_command() -> Command {
@@ -116,6 +116,11 @@ impl Vmcp {
     /// Returns a client of the era of `revision`.
     pub async fn client(&self, revision: &str) -> Client {
         if revision == MODERN { self.modern() } else { Client::legacy(&self.url, revision, "raw").await }
+    }
+
+    /// Opens a bare connection to the client port.
+    pub async fn connect(&self) -> RawConnection {
+        RawConnection::open(self.url.trim_start_matches("http://").trim_end_matches("/mcp")).await
     }
 
     /// Waits until the catalog has `tool`, for backends connect in the background, and returns a modern

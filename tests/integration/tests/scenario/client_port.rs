@@ -6,32 +6,16 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::{Duration, sleep, timeout};
 use vmcp_integration::{Fixture, MODERN, Vmcp, WAIT_TIMEOUT, eventually, http_client};
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-async fn connect(vmcp: &Vmcp) -> TcpStream {
-    let address = vmcp.url.trim_start_matches("http://").trim_end_matches("/mcp");
-    TcpStream::connect(address).await.expect("a connection")
-}
-
-/// Returns what the server sends until it closes the connection.
-async fn read_to_close(stream: &mut TcpStream) -> String {
-    let mut all = Vec::new();
-    // A reset ends the connection too.
-    let _ =
-        timeout(WAIT_TIMEOUT, stream.read_to_end(&mut all)).await.expect("the server closes the connection");
-    String::from_utf8_lossy(&all).into_owned()
-}
-
 /// Returns the answer to `request`, which asks for the connection to be closed.
 async fn exchange(vmcp: &Vmcp, request: &str) -> String {
-    let mut stream = connect(vmcp).await;
-    stream.write_all(request.as_bytes()).await.expect("an open connection");
-    read_to_close(&mut stream).await
+    let mut stream = vmcp.connect().await;
+    stream.send(request.as_bytes()).await;
+    stream.read_to_close().await
 }
 
 /// Returns the head of a POST whose body has `length` bytes.
@@ -39,16 +23,6 @@ fn head(length: usize) -> String {
     format!(
         "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: */*\r\ncontent-length: {length}\r\n\r\n"
     )
-}
-
-/// Returns the status line and the headers of the next answer.
-async fn read_head(stream: &mut TcpStream) -> String {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let byte = timeout(WAIT_TIMEOUT, stream.read_u8()).await.expect("an answer in time");
-        head.push(byte.expect("an open connection"));
-    }
-    String::from_utf8_lossy(&head).into_owned()
 }
 
 #[tokio::test]
@@ -117,9 +91,9 @@ async fn a_page_of_an_allowed_origin_may_ask_and_read() {
 async fn one_client_holds_no_more_requests_than_its_share() {
     let vmcp = Vmcp::new().config(json!({"server": {"maxRequestsPerClient": 2}})).start().await;
     let session = vmcp.legacy().await;
-    let mut held = [connect(&vmcp).await, connect(&vmcp).await];
+    let mut held = [vmcp.connect().await, vmcp.connect().await];
     for stream in &mut held {
-        stream.write_all(format!("{}{{", head(100)).as_bytes()).await.unwrap();
+        stream.send(format!("{}{{", head(100)).as_bytes()).await;
     }
     let refused = r#"vmcp_client_requests_refused_total{reason="client_requests"} "#;
     eventually("a refusal", async || {
@@ -148,9 +122,9 @@ async fn half_sent_bodies_stay_within_the_byte_budget() {
     let session = vmcp.legacy().await;
     let mut open = Vec::new();
     for _ in 0..200 {
-        let mut stream = connect(&vmcp).await;
-        // A refused body is read and dropped, so this does not block.
-        stream.write_all(format!("{}{}", head(200_000), "x".repeat(60_000)).as_bytes()).await.unwrap();
+        let mut stream = vmcp.connect().await;
+        // A refused body is read and dropped, or its connection is closed, so this does not block.
+        stream.try_send(format!("{}{}", head(200_000), "x".repeat(60_000)).as_bytes()).await;
         open.push(stream);
     }
     let refused = r#"vmcp_client_requests_refused_total{reason="buffered_bytes"} "#;
@@ -158,7 +132,7 @@ async fn half_sent_bodies_stay_within_the_byte_budget() {
     let buffered = vmcp.metric("vmcp_buffered_bytes ").await;
     assert!((BUDGET / 2..=BUDGET).contains(&buffered), "{buffered}");
     let mut answer = open.pop().expect("the last one");
-    let refusal = read_head(&mut answer).await;
+    let refusal = answer.read_head().await;
     assert!(refusal.starts_with("HTTP/1.1 503") && refusal.contains("retry-after: 1"), "{refusal}");
     drop((answer, open));
     eventually("room again", async || (session.request("ping", json!({})).await.status == 200).then_some(()))
@@ -172,19 +146,18 @@ async fn a_connection_that_rested_is_served_as_before() {
     let session = vmcp.legacy().await.session.expect("a session");
     let request = head(PING.len()).replace("\r\n\r\n", &format!("\r\nmcp-session-id: {session}\r\n\r\n"));
     let (first, second) = request.split_at(40);
-    let mut stream = connect(&vmcp).await;
+    let mut stream = vmcp.connect().await;
     for _ in 0..3 {
-        stream.write_all(first.as_bytes()).await.unwrap();
+        stream.send(first.as_bytes()).await;
         // Longer than the rest after which a connection gives up its buffers.
         sleep(Duration::from_millis(300)).await;
-        stream.write_all(second.as_bytes()).await.unwrap();
+        stream.send(second.as_bytes()).await;
         sleep(Duration::from_millis(300)).await;
-        stream.write_all(PING.as_bytes()).await.unwrap();
-        let head = read_head(&mut stream).await;
+        stream.send(PING.as_bytes()).await;
+        let head = stream.read_head().await;
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         let length = head.split_once("content-length: ").and_then(|(_, rest)| rest.split("\r\n").next());
-        let mut body = vec![0; length.expect("a length").parse().expect("a number")];
-        stream.read_exact(&mut body).await.unwrap();
+        stream.read(length.expect("a length").parse().expect("a number")).await;
         sleep(Duration::from_millis(300)).await;
     }
 }
@@ -195,9 +168,9 @@ async fn http2_connections_without_a_request_are_closed() {
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     let preface = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &settings].concat();
     for sent in [&b"PRI"[..], &preface] {
-        let mut stream = connect(&vmcp).await;
-        stream.write_all(sent).await.unwrap();
-        read_to_close(&mut stream).await;
+        let mut stream = vmcp.connect().await;
+        stream.send(sent).await;
+        stream.read_to_close().await;
     }
 }
 
@@ -208,7 +181,8 @@ async fn an_http2_answer_left_unread_is_given_up_and_others_go_on() {
     let client = vmcp.with_tool("echo_echo").await;
     let mut builder = http2::Builder::new(TokioExecutor::new());
     // The client grants no window to any stream.
-    let handshake = builder.initial_stream_window_size(0).handshake(TokioIo::new(connect(&vmcp).await));
+    let handshake =
+        builder.initial_stream_window_size(0).handshake(TokioIo::new(vmcp.connect().await.into_stream()));
     let (mut sender, connection) = handshake.await.expect("HTTP/2");
     let connection = tokio::spawn(connection);
     let params = client.stamp(json!({"name": "echo_big", "arguments": {"bytes": 1_000_000}}));

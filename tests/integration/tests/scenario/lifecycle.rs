@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tokio::time::sleep;
 use vmcp_integration::{Fixture, Vmcp, eventually, http_client};
 
 #[tokio::test]
@@ -38,6 +39,35 @@ async fn sigterm_lets_calls_in_flight_end_and_takes_no_new_ones() {
     assert_eq!(second.content_text(), "slept 2000 ms", "{}", second.text);
     let status = vmcp.process.ended().await;
     assert!(status.success(), "{status}");
+}
+
+#[tokio::test]
+async fn a_request_sent_before_the_shutdown_could_be_known_is_answered() {
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    for _ in 0..5 {
+        let mut vmcp = Vmcp::new().start().await;
+        // A connection in use, one that rests without buffers, and one that is not accepted yet.
+        let (mut used, mut resting) = (vmcp.connect().await, vmcp.connect().await);
+        for connection in [&mut resting, &mut used] {
+            connection.send(REQUEST).await;
+            assert!(connection.read_head().await.starts_with("HTTP/1.1 404"));
+            sleep(Duration::from_millis(150)).await;
+        }
+        used.send(REQUEST).await;
+        used.read_head().await;
+        vmcp.process.signal("STOP").await;
+        let mut new = vmcp.connect().await;
+        for connection in [&mut used, &mut resting, &mut new] {
+            connection.send(REQUEST).await;
+        }
+        vmcp.process.signal("TERM").await;
+        vmcp.process.signal("CONT").await;
+        for (name, connection) in [("used", &mut used), ("resting", &mut resting), ("new", &mut new)] {
+            let answer = connection.read_to_close().await;
+            assert!(answer.starts_with("HTTP/1.1 404"), "{name}: {answer:?}");
+        }
+        assert!(vmcp.process.ended().await.success());
+    }
 }
 
 #[tokio::test]

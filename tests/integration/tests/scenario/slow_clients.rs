@@ -2,24 +2,7 @@
 //! possible, and counted.
 
 use serde_json::json;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
-use vmcp_integration::{Fixture, MODERN, Vmcp, WAIT_TIMEOUT, eventually};
-
-async fn connect(vmcp: &Vmcp) -> TcpStream {
-    let address = vmcp.url.trim_start_matches("http://").trim_end_matches("/mcp");
-    TcpStream::connect(address).await.expect("a connection")
-}
-
-/// Returns everything that the server sends until it closes the connection.
-async fn read_to_close(stream: &mut TcpStream) -> String {
-    let mut all = Vec::new();
-    // A reset ends the connection too.
-    let _ =
-        timeout(WAIT_TIMEOUT, stream.read_to_end(&mut all)).await.expect("the server closes the connection");
-    String::from_utf8_lossy(&all).into_owned()
-}
+use vmcp_integration::{Fixture, MODERN, Vmcp, eventually};
 
 fn head(length: usize) -> String {
     format!(
@@ -30,17 +13,17 @@ fn head(length: usize) -> String {
 #[tokio::test]
 async fn who_sends_too_slowly_is_not_waited_for() {
     let vmcp = Vmcp::new().config(json!({"server": {"receiveTimeout": "1s"}})).start().await;
-    let mut silent = connect(&vmcp).await;
-    assert_eq!(read_to_close(&mut silent).await, "");
+    let mut silent = vmcp.connect().await;
+    assert_eq!(silent.read_to_close().await, "");
 
-    let mut headers = connect(&vmcp).await;
-    headers.write_all(&head(2).as_bytes()[..60]).await.unwrap();
-    let answer = read_to_close(&mut headers).await;
+    let mut headers = vmcp.connect().await;
+    headers.send(&head(2).as_bytes()[..60]).await;
+    let answer = headers.read_to_close().await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
 
-    let mut body = connect(&vmcp).await;
-    body.write_all(format!("{}connection: close\r\n\r\n{{", head(100)).as_bytes()).await.unwrap();
-    let answer = read_to_close(&mut body).await;
+    let mut body = vmcp.connect().await;
+    body.send(format!("{}connection: close\r\n\r\n{{", head(100)).as_bytes()).await;
+    let answer = body.read_to_close().await;
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("server.receiveTimeout"), "{answer}");
 }
 
@@ -48,11 +31,9 @@ async fn who_sends_too_slowly_is_not_waited_for() {
 async fn too_many_headers_or_too_large_ones_are_refused() {
     let vmcp = Vmcp::new().start().await;
     for extra in [format!("x: {}\r\n", "y".repeat(100_000)), "a: b\r\n".repeat(101)] {
-        let mut stream = connect(&vmcp).await;
-        let _ = stream.write_all(format!("{}{extra}\r\n{{}}", head(2)).as_bytes()).await;
-        let mut begin = [0; 12];
-        timeout(WAIT_TIMEOUT, stream.read_exact(&mut begin)).await.unwrap().expect("an answer");
-        assert_eq!(&begin, b"HTTP/1.1 431");
+        let mut stream = vmcp.connect().await;
+        stream.try_send(format!("{}{extra}\r\n{{}}", head(2)).as_bytes()).await;
+        assert_eq!(stream.read(12).await, b"HTTP/1.1 431");
     }
     vmcp.modern().request("tools/list", json!({})).await.result();
 }
@@ -60,22 +41,22 @@ async fn too_many_headers_or_too_large_ones_are_refused() {
 #[tokio::test]
 async fn one_connection_too_many_is_told_so_and_counted() {
     let vmcp = Vmcp::new().config(json!({"server": {"maxConnections": 2}})).start().await;
-    let mut held = [connect(&vmcp).await, connect(&vmcp).await];
+    let mut held = [vmcp.connect().await, vmcp.connect().await];
     for stream in &mut held {
-        stream.write_all(b"POST /mcp HTTP/1.1\r\n").await.unwrap();
+        stream.send(b"POST /mcp HTTP/1.1\r\n").await;
     }
     eventually("two connections", async || {
         vmcp.metrics().await.contains("vmcp_client_connections 2\n").then_some(())
     })
     .await;
-    let answer = read_to_close(&mut connect(&vmcp).await).await;
+    let answer = vmcp.connect().await.read_to_close().await;
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("server.maxConnections"), "{answer}");
     assert!(vmcp.metrics().await.contains("vmcp_client_connections_refused_total 1\n"));
     drop(held);
     eventually("room again", async || {
-        let mut stream = connect(&vmcp).await;
-        stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.ok()?;
-        read_to_close(&mut stream).await.starts_with("HTTP/1.1 404").then_some(())
+        let mut stream = vmcp.connect().await;
+        stream.try_send(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
+        stream.read_to_close().await.starts_with("HTTP/1.1 404").then_some(())
     })
     .await;
 }
@@ -91,9 +72,9 @@ async fn who_never_reads_is_cut_off() {
         "{}mcp-protocol-version: {MODERN}\r\nmcp-method: tools/call\r\nmcp-name: echo_big\r\n\r\n{body}",
         head(body.len())
     );
-    let mut deaf = connect(&vmcp).await;
+    let mut deaf = vmcp.connect().await;
     // More answers than the buffers of both systems hold.
-    deaf.write_all(request.repeat(8).as_bytes()).await.unwrap();
+    deaf.send(request.repeat(8).as_bytes()).await;
     eventually("a stalled client", async || {
         vmcp.metrics().await.contains("vmcp_client_stalls_total 1\n").then_some(())
     })

@@ -13,7 +13,8 @@ use std::pin::Pin;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use http::Request;
+use http::header::CONNECTION;
+use http::{HeaderValue, Request};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service as HyperService, service_fn};
@@ -32,8 +33,8 @@ use crate::engine::Engine;
 /// Bytes of a request's headers; hyper also takes at most 100 fields. Larger ones get HTTP 431. A sealed
 /// session id may need 6 KiB.
 const MAX_HEADER_BYTES: u32 = 64 * 1024;
-/// Bytes of read-ahead, and of unsent output, that one connection may hold.
-const MAX_BUFFER_BYTES: usize = 128 * 1024;
+/// Bytes of read-ahead, and of unsent output, that one connection may hold. A head must fit.
+const MAX_BUFFER_BYTES: usize = MAX_HEADER_BYTES as usize;
 /// Concurrent requests on one HTTP/2 connection; further ones wait for a stream.
 const MAX_HTTP2_STREAMS: u32 = 128;
 /// Streams that an HTTP/2 client may reset before they are served; beyond it the connection is closed (rapid
@@ -45,6 +46,9 @@ const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(30);
 const REST: Duration = Duration::from_millis(100);
 /// Time for an idle client to close a connection that the server is about to close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time at shutdown in which an idle HTTP/1.1 connection still takes a request: one that the client sent
+/// before it could know of the shutdown. Its answer says `Connection: close`.
+const LAST_REQUEST_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Serves connections with one stack of layers.
 pub(super) struct ConnectionServer<S> {
@@ -117,6 +121,12 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
                     Driven::Idle(since) => since,
                 },
                 () = stop.cancelled() => {
+                    activity.close_after_answer();
+                    if let Driven::Ended(ended) =
+                        drive(connection.as_mut(), &activity, LAST_REQUEST_TIMEOUT).await
+                    {
+                        return ended;
+                    }
                     connection.as_mut().graceful_shutdown();
                     return drive(connection.as_mut(), &activity, CLOSE_TIMEOUT).await.result();
                 }
@@ -175,12 +185,13 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
 }
 
 /// Waits until the client sends something, without buffers. Returns false if the client does not until
-/// `deadline`, closes the connection, or `stop` is cancelled.
+/// `deadline` or soon after `stop`, or closes the connection.
 async fn wakes(stream: &TcpStream, first: &mut [u8], deadline: Instant, stop: &CancellationToken) -> bool {
-    tokio::select! {
-        begun = timeout_at(deadline, stream.peek(first)) => matches!(begun, Ok(Ok(1..))),
-        () = stop.cancelled() => false,
-    }
+    let begun = tokio::select! {
+        begun = timeout_at(deadline, stream.peek(first)) => begun,
+        () = stop.cancelled() => timeout(LAST_REQUEST_TIMEOUT, stream.peek(first)).await,
+    };
+    matches!(begun, Ok(Ok(1..)))
 }
 
 impl<E> Driven<Result<(), E>> {
@@ -247,11 +258,14 @@ impl<S: Service<Arrival> + Clone> RequestContext<S> {
     + use<S> {
         service_fn(move |request: Request<Incoming>| {
             let (stack, snapshot, from) = (self.stack.clone(), self.engine.snapshot(), self.from);
-            let (reading, answering) = (activity.begin(), activity.begin());
+            let (reading, answering, activity) = (activity.begin(), activity.begin(), activity.clone());
             async move {
                 let (head, body) = request.into_parts();
                 let mut response = stack.call(Arrival { head, body, reading, from, snapshot }).await;
                 response.body_mut().end(answering);
+                if activity.closes_after_answer() {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 Ok(response)
             }
         })

@@ -39,8 +39,9 @@ pub(super) async fn serve<S: Service<Arrival> + Clone>(
     let connections = TaskTracker::new();
     let server = Arc::new(server);
     loop {
+        // Connections that wait in the listener's backlog at shutdown are served: to close it would reset them.
         let stream = tokio::select! {
-            () = stop.cancelled() => break,
+            biased;
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
@@ -48,6 +49,7 @@ pub(super) async fn serve<S: Service<Arrival> + Clone>(
                     continue;
                 }
             },
+            () = stop.cancelled() => break,
         };
         if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
             // The socket leaves the event loop that accepted it for that of its worker.

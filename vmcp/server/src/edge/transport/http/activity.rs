@@ -15,6 +15,8 @@ struct State {
     begun: AtomicUsize,
     /// True while the client leaves written bytes unread.
     blocked: AtomicBool,
+    /// True once the server shuts down.
+    closing: AtomicBool,
 }
 
 /// A request under way; it ends when this is dropped.
@@ -37,6 +39,16 @@ impl Activity {
     /// Returns the number of requests so far.
     pub(crate) fn begun(&self) -> usize {
         self.0.begun.load(Ordering::Relaxed)
+    }
+
+    /// Makes the next answer the connection's last.
+    pub(crate) fn close_after_answer(&self) {
+        self.0.closing.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if the connection is to be closed after the answer to its next request.
+    pub(crate) fn closes_after_answer(&self) -> bool {
+        self.0.closing.load(Ordering::Relaxed)
     }
 
     /// Records that writing waits for the client, or goes on.
