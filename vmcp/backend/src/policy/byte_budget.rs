@@ -87,6 +87,11 @@ impl HeldBytes {
         self.bytes += more;
     }
 
+    /// Returns the budget of which this is a part.
+    pub fn budget(&self) -> &ByteBudget {
+        &self.budget
+    }
+
     /// Returns the bytes counted here.
     pub fn bytes(&self) -> usize {
         self.bytes

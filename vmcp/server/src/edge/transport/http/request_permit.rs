@@ -101,10 +101,31 @@ impl RequestPermit {
         Ok(())
     }
 
+    /// Counts `more` bytes until the result is dropped, unless the quota would be exceeded.
+    pub(crate) fn try_hold_extra(&self, more: usize) -> Result<ExtraBytes, QuotaExceeded> {
+        self.try_hold(more)?;
+        Ok(ExtraBytes { permit: self.clone(), bytes: more })
+    }
+
     /// Counts `more` bytes that are in memory already, beyond the quota if need be.
     pub(crate) fn hold(&self, more: usize) {
         self.0.usage.bytes.fetch_add(more, Ordering::Relaxed);
         self.0.bytes.fetch_add(more, Ordering::Relaxed);
+    }
+}
+
+/// Bytes that a request holds for a part of its time.
+#[derive(Debug)]
+pub(crate) struct ExtraBytes {
+    permit: RequestPermit,
+    bytes: usize,
+}
+
+impl Drop for ExtraBytes {
+    fn drop(&mut self) {
+        let Permit { usage, bytes, .. } = &*self.permit.0;
+        usage.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -143,7 +164,9 @@ mod tests {
         assert_eq!(other.try_hold(60), Ok(()));
         two.hold(60);
         let answer = one.clone();
+        assert_eq!(one.try_hold_extra(1).unwrap_err(), QuotaExceeded::Bytes(100));
         drop((one, two));
+        drop(answer.try_hold_extra(40));
         assert_eq!(answer.try_hold(50), Err(QuotaExceeded::Bytes(100)));
         drop((answer, other));
         assert!(usage.shards.iter().all(|shard| shard.lock().is_empty()));
