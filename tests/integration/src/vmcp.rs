@@ -120,6 +120,11 @@ impl Vmcp {
 
     /// Opens a bare connection to the client port.
     pub async fn connect(&self) -> RawConnection {
+        self.try_connect().await.expect("a connection")
+    }
+
+    /// Opens a bare connection to the client port, unless it is closed.
+    pub async fn try_connect(&self) -> Option<RawConnection> {
         RawConnection::open(self.url.trim_start_matches("http://").trim_end_matches("/mcp")).await
     }
 

@@ -44,29 +44,35 @@ async fn sigterm_lets_calls_in_flight_end_and_takes_no_new_ones() {
 #[tokio::test]
 async fn a_request_sent_before_the_shutdown_could_be_known_is_answered() {
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    for _ in 0..5 {
+    let mut answered = 0;
+    while answered < 2 {
         let mut vmcp = Vmcp::new().start().await;
-        // A connection in use, one that rests without buffers, and one that is not accepted yet.
+        // A connection in use, and one that rests without buffers.
         let (mut used, mut resting) = (vmcp.connect().await, vmcp.connect().await);
         for connection in [&mut resting, &mut used] {
             connection.send(REQUEST).await;
             assert!(connection.read_head().await.starts_with("HTTP/1.1 404"));
-            sleep(Duration::from_millis(150)).await;
-        }
-        used.send(REQUEST).await;
-        used.read_head().await;
-        vmcp.process.signal("STOP").await;
-        let mut new = vmcp.connect().await;
-        for connection in [&mut used, &mut resting, &mut new] {
-            connection.send(REQUEST).await;
+            sleep(Duration::from_millis(80)).await;
         }
         vmcp.process.signal("TERM").await;
-        vmcp.process.signal("CONT").await;
-        for (name, connection) in [("used", &mut used), ("resting", &mut resting), ("new", &mut new)] {
+        let mut stopping = Instant::now();
+        while vmcp.try_connect().await.is_some() {
+            stopping = Instant::now();
+        }
+        for connection in [&mut used, &mut resting] {
+            connection.try_send(REQUEST).await;
+        }
+        // A busy machine may be too slow for this test: it begins again.
+        if stopping.elapsed() > Duration::from_millis(100) {
+            continue;
+        }
+        for (name, connection) in [("used", &mut used), ("resting", &mut resting)] {
             let answer = connection.read_to_close().await;
             assert!(answer.starts_with("HTTP/1.1 404"), "{name}: {answer:?}");
+            assert!(answer.contains("connection: close"), "{name}: {answer:?}");
         }
         assert!(vmcp.process.ended().await.success());
+        answered += 1;
     }
 }
 

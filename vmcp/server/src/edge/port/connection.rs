@@ -116,10 +116,7 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
             // Boxed, so that the task of a resting connection is small.
             let mut connection = Box::pin(self.http1.serve_connection(TokioIo::new(socket), service));
             let resting_since = tokio::select! {
-                driven = drive(connection.as_mut(), &activity, rest) => match driven {
-                    Driven::Ended(ended) => return ended,
-                    Driven::Idle(since) => since,
-                },
+                biased;
                 () = stop.cancelled() => {
                     activity.close_after_answer();
                     if let Driven::Ended(ended) =
@@ -130,6 +127,10 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
                     connection.as_mut().graceful_shutdown();
                     return drive(connection.as_mut(), &activity, CLOSE_TIMEOUT).await.result();
                 }
+                driven = drive(connection.as_mut(), &activity, rest) => match driven {
+                    Driven::Ended(ended) => return ended,
+                    Driven::Idle(since) => since,
+                },
             };
             let parts = Pin::into_inner(connection).into_parts();
             socket = parts.io.into_inner();
