@@ -39,7 +39,7 @@ pub(super) async fn serve<S: Service<Arrival> + Clone>(
     let connections = TaskTracker::new();
     let server = Arc::new(server);
     loop {
-        // Connections that wait in the listener's backlog at shutdown are served: to close it would reset them.
+        // Connections in the backlog at shutdown are served: closing the listener would reset them.
         let stream = tokio::select! {
             biased;
             accepted = listener.accept() => match accepted {
