@@ -25,6 +25,7 @@ mod scenario {
     mod lifecycle;
     mod listeners;
     mod lists_and_calls;
+    mod log_output;
     mod notifications;
     mod questions;
     mod real_servers;

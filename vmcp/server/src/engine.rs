@@ -18,6 +18,7 @@ pub mod snapshot;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -38,6 +39,7 @@ pub use snapshot::view::View;
 
 use crate::search::{QueryVectors, Searcher};
 use crate::telemetry::calls::CallObservers;
+use crate::telemetry::logs;
 use crate::telemetry::metrics::{BackendLabels, Metrics};
 use commands::ConductorHandle;
 use conductor::ConductorOptions;
@@ -169,6 +171,7 @@ impl Engine {
             let up = i64::from(status.state == BackendState::Connected);
             metrics.backend_up.get_or_create(&BackendLabels { backend: status.name }).set(up);
         }
+        metrics.log_lines_dropped.inner().store(logs::dropped_lines() as u64, Ordering::Relaxed);
         metrics.buffered_bytes.set(i64::try_from(self.byte_budget().held()).unwrap_or(i64::MAX));
         metrics.encode()
     }
@@ -217,13 +220,20 @@ impl Engine {
             None => QueryVectors::Off,
             Some(provider) => match provider.outage() {
                 Some(outage) => QueryVectors::Down(outage.error),
-                None => QueryVectors::From(Arc::clone(&provider.embedder)),
+                None => QueryVectors::From(provider.queries()),
             },
         };
         Searcher {
             index: Arc::clone(&snapshot.index),
             vectors,
             settings: (&snapshot.config.optimizer.search).into(),
+        }
+    }
+
+    /// Reports that a query was embedded in time.
+    pub(crate) fn query_answered(&self) {
+        if let Some(provider) = self.0.shared.provider.load_full() {
+            provider.query_answered();
         }
     }
 

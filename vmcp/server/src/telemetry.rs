@@ -8,10 +8,11 @@ pub mod traces;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Running telemetry; dropping it flushes the spans that were not sent yet.
-#[derive(Debug, Default)]
+/// Running telemetry; dropping it writes the log lines that wait.
+#[derive(Debug)]
 pub struct Telemetry {
     traces: Option<traces::Exporter>,
+    _log: logs::LogThread,
 }
 
 /// Errors of a start.
@@ -37,16 +38,25 @@ pub fn init(
     traces: Option<&traces::TraceSettings>,
 ) -> Result<Telemetry, TelemetryError> {
     let exporter = traces.map(traces::Exporter::new).transpose()?;
+    let log = logs::LogThread::start();
     tracing_subscriber::registry()
         .with(exporter.as_ref().map(traces::Exporter::layer))
-        .with(logs::layer(logs)?)
+        .with(logs::layer(logs, log.writer.clone())?)
         .try_init()
         .map_err(|_| TelemetryError::AlreadyInstalled)?;
-    Ok(Telemetry { traces: exporter })
+    Ok(Telemetry { traces: exporter, _log: log })
+}
+
+/// Installs the logs of a command that a person runs; a line is written before the command goes on.
+pub fn init_command(logs: &logs::LogSettings) -> Result<(), TelemetryError> {
+    tracing_subscriber::registry()
+        .with(logs::layer(logs, std::io::stderr)?)
+        .try_init()
+        .map_err(|_| TelemetryError::AlreadyInstalled)
 }
 
 impl Telemetry {
-    /// Flushes the queued spans. Blocks for at most the exporter's timeout.
+    /// Flushes the queued spans and log lines. Blocks for at most the exporter's timeout and a second.
     pub fn flush(self) {
         if let Some(exporter) = self.traces {
             exporter.shutdown();

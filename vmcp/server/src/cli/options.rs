@@ -109,7 +109,7 @@ impl GlobalOptions {
     /// more.
     pub(super) fn start_logs(&self) -> Result<(), CommandFailure> {
         // Failures of the MCP client are reported by the command itself.
-        telemetry::init(&self.logs("error,rmcp=off", logs::LogStyle::Text), None)?;
+        telemetry::init_command(&self.logs("error,rmcp=off", logs::LogStyle::Text))?;
         Ok(())
     }
 

@@ -10,6 +10,9 @@ use vmcp_config::{Loaded, MAX_FILE_BYTES, Problem, Problems, ReferenceSources};
 
 use super::reference_lookup::ReferenceLookup;
 
+/// Largest configuration file, in bytes; some 100,000 backends. A larger one is refused.
+const MAX_CONFIG_BYTES: u64 = 16 << 20;
+
 /// Content of a referenced file: `None` if it does not exist, else its text or the reason why it cannot be
 /// read.
 pub(crate) type FileContent = Result<Option<String>, String>;
@@ -52,7 +55,7 @@ impl ConfigInputs {
         path: &Path,
         lookup: &ReferenceLookup,
     ) -> io::Result<(ConfigInputs, Result<Loaded, Problems>)> {
-        let text = std::fs::read_to_string(path)?;
+        let text = read_config(path)?;
         let files = RefCell::new(BTreeMap::new());
         let read = |path: &Path| {
             let content = read_file(path);
@@ -82,6 +85,19 @@ impl ConfigInputs {
         let files = self.files.keys().map(PathBuf::as_path);
         files.chain([path]).map(nearest_existing_folder).collect()
     }
+}
+
+/// Reads the text of a configuration file. A device or a pipe could fill the memory or block for ever.
+fn read_config(path: &Path) -> io::Result<String> {
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut text = String::new();
+    File::open(path)?.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_CONFIG_BYTES {
+        return Err(io::Error::other(format!("it is larger than {} MiB", MAX_CONFIG_BYTES >> 20)));
+    }
+    Ok(text)
 }
 
 fn nearest_existing_folder(file: &Path) -> PathBuf {
@@ -118,6 +134,19 @@ mod tests {
     fn a_missing_file_is_named() {
         let error = load(Path::new("/nonexistent/vmcp.yaml"), &ReferenceLookup::new(|_| None)).err().unwrap();
         assert!(error.to_string().contains("/nonexistent/vmcp.yaml"), "{error}");
+    }
+
+    #[test]
+    fn a_device_a_folder_and_a_huge_file_are_no_configuration() {
+        let dir = tempfile::tempdir().unwrap();
+        let huge = dir.path().join("huge.yaml");
+        File::create(&huge).unwrap().set_len(MAX_CONFIG_BYTES + 1).unwrap();
+        for (path, reason) in
+            [(Path::new("/dev/zero"), "regular"), (dir.path(), "regular"), (&huge, "larger than 16 MiB")]
+        {
+            let error = load(path, &ReferenceLookup::new(|_| None)).err().unwrap();
+            assert!(error.to_string().contains(reason), "{error}");
+        }
     }
 
     #[test]

@@ -49,7 +49,8 @@ impl ConfigWatch {
         });
         let at_start = Arc::clone(&engine.snapshot().config);
         let folders = FolderWatcher::new(events);
-        let follower = ConfigFollower { path, source, lookup, folders, engine, at_start, report };
+        let follower =
+            ConfigFollower { path, source, lookup, folders, engine, at_start, unreadable: None, report };
         ConfigWatch { status, _task: AbortOnDropHandle::new(tokio::spawn(follower.run(changes))) }
     }
 
@@ -113,6 +114,8 @@ struct ConfigFollower {
     folders: FolderWatcher,
     engine: Engine,
     at_start: Arc<Config>,
+    /// Reason why the file cannot be read at present; each is reported once.
+    unreadable: Option<String>,
     report: watch::Sender<ConfigurationStatus>,
 }
 
@@ -137,7 +140,7 @@ impl ConfigFollower {
             let (source, loaded) = match read {
                 Ok(Ok(read)) => read,
                 Ok(Err(reason)) => {
-                    tracing::warn!(%reason, path = %self.path.display(), "cannot read the configuration; the one in force stays");
+                    self.refuse_unreadable(reason.to_string());
                     return;
                 }
                 // The runtime shuts down, or reading panicked; the configuration in force stays.
@@ -147,7 +150,8 @@ impl ConfigFollower {
                 }
             };
             let folders = source.folders(&self.path);
-            if source != self.source {
+            // A file that can be read again is applied even if it is as before, which ends the refusal.
+            if self.unreadable.take().is_some() || source != self.source {
                 self.source = source;
                 let loaded = if self.source.text.trim().is_empty() { Err(self.empty()) } else { loaded };
                 self.apply_or_refuse(loaded).await;
@@ -157,6 +161,17 @@ impl ConfigFollower {
                 return;
             }
         }
+    }
+
+    /// Reports a file that cannot be read as a refused configuration.
+    fn refuse_unreadable(&mut self, reason: String) {
+        if self.unreadable.as_ref() == Some(&reason) {
+            return;
+        }
+        let remedy = "restore the file, or its permissions";
+        let list = vec![Problem::new("", format!("the file cannot be read: {reason}"), remedy)];
+        self.refuse(String::new(), Problems { source_name: self.path.display().to_string(), list });
+        self.unreadable = Some(reason);
     }
 
     /// Returns the mistake of an empty file: a save or a copy under way, or a full disk. Applied, it would
@@ -169,7 +184,7 @@ impl ConfigFollower {
 
     async fn apply_or_refuse(&mut self, loaded: Result<Loaded, Problems>) {
         let digest = digest(&self.source.text);
-        let outcome = match loaded {
+        match loaded {
             Ok(Loaded { mut config, warnings }) => {
                 for warning in &warnings {
                     tracing::warn!("{}", warning.render(&self.path.display().to_string()));
@@ -178,23 +193,26 @@ impl ConfigFollower {
                     tracing::warn!(backend = %name, "a value that the backend refers to is gone; its settings before stay in force");
                 }
                 self.apply(config, digest).await;
-                "applied"
             }
-            Err(problems) => {
-                tracing::error!("configuration refused; the one before it stays in force:\n{problems}");
-                let refused = RefusedConfiguration {
-                    digest,
-                    message: problems.to_string(),
-                    problems: problems.list,
-                    at: Some(SystemTime::now()),
-                };
-                self.report.send_modify(|status| {
-                    status.refusals += 1;
-                    status.refused = Some(refused);
-                });
-                "refused"
-            }
-        };
+            Err(problems) => return self.refuse(digest, problems),
+        }
+        self.count_reload("applied");
+    }
+
+    /// Reports a refused configuration to the log and the status.
+    fn refuse(&self, digest: String, problems: Problems) {
+        tracing::error!("configuration refused; the one before it stays in force:\n{problems}");
+        let message = problems.to_string();
+        let refused =
+            RefusedConfiguration { digest, message, problems: problems.list, at: Some(SystemTime::now()) };
+        self.report.send_modify(|status| {
+            status.refusals += 1;
+            status.refused = Some(refused);
+        });
+        self.count_reload("refused");
+    }
+
+    fn count_reload(&self, outcome: &'static str) {
         self.engine.metrics().config_reloads.get_or_create(&ReloadLabels { outcome }).inc();
     }
 
@@ -272,13 +290,17 @@ mod tests {
         let refused = watch.status().refused.unwrap();
         assert!(refused.message.contains("vmcp.yaml") && !refused.problems.is_empty(), "{}", refused.message);
         assert_eq!(names(&engine), ["two"]);
+        std::fs::write(&path, [0xff, 0xfe]).unwrap();
+        eventually("the unreadable text is refused", || watch.status().refusals == 3).await;
+        assert!(watch.status().refused.unwrap().message.contains("cannot be read"));
+        assert_eq!(names(&engine), ["two"]);
         save(&yaml("four"));
         eventually("the fourth text is in force", || {
             names(&engine) == ["four"] && watch.status().refused.is_none()
         })
         .await;
         let status = watch.status();
-        assert_eq!((status.applied, status.refusals), (2, 2));
+        assert_eq!((status.applied, status.refusals), (2, 3));
         assert_eq!(status.digest, digest(&yaml("four")));
     }
 

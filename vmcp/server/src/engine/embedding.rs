@@ -2,3 +2,4 @@
 
 pub mod configured;
 pub(super) mod provider;
+mod query_cache;

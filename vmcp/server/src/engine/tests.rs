@@ -199,14 +199,26 @@ async fn searches_degrade_while_the_provider_is_down_and_recover() {
     let metrics = engine.render_metrics();
     assert!(metrics.lines().any(|line| line == asked), "only the search that reached it counts:\n{metrics}");
 
-    // An outage that a query meets first.
+    // An outage that a query meets first; the vectors of earlier queries are cached.
     service.stop().await;
+    assert_eq!(search().await.unwrap()["structuredContent"]["search_mode"], "hybrid");
+    let search = || call(&engine, "find_tool", json!({"tool_description": "first thing"}));
     let found = search().await.unwrap();
     assert_eq!(found["structuredContent"]["degraded"], true, "{found}");
     assert!(degraded());
     service.restart().await.unwrap();
     eventually("the provider is found again", || !degraded()).await;
     assert!(search().await.unwrap()["structuredContent"].get("degraded").is_none());
+}
+
+#[tokio::test]
+async fn tools_with_the_same_text_all_have_their_vector() {
+    let twins = [("list-files", "Lists files.", json!({})), ("list_files", "Lists files.", json!({}))];
+    let (server, service) = (Scripted::start(&twins).await, FakeService::start().await.unwrap());
+    let engine = engine(&backends(&[("s", &server.url)], &with_tei(&service))).await;
+    eventually("both are embedded", || engine.embedding_status().embedded == 2).await;
+    let found = call(&engine, "find_tool", json!({"tool_description": "lists files"})).await.unwrap();
+    assert!(found["structuredContent"].get("degraded").is_none(), "{found}");
 }
 
 #[tokio::test]

@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::io::IsTerminal as _;
+use std::sync::OnceLock;
 
 use opentelemetry::trace::TraceContextExt as _;
 use tracing::{Event, Subscriber};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer};
 
@@ -16,6 +18,15 @@ use super::TelemetryError;
 
 /// Target prefix of lines whose span names the backend.
 pub(super) const BACKENDS: &str = "vmcp_backend";
+
+/// Lines that wait for a reader of standard error; further ones are dropped and counted.
+const MAX_WAITING_LINES: usize = 4096;
+/// Target prefix of the library that reports file events. A log in a watched folder would otherwise feed
+/// itself: each line is an event, and at level `trace` each event is a line.
+const FILE_EVENTS: &str = "notify";
+
+/// Counter of the lines that this process dropped.
+static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
 
 /// Format of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,10 +49,38 @@ pub struct LogSettings {
     pub style: LogStyle,
 }
 
-/// Makes the layer that writes the lines. Standard output belongs to results and to the stdio transport.
-pub fn layer<S>(settings: &LogSettings) -> Result<Box<dyn Layer<S> + Send + Sync>, TelemetryError>
+/// Writes lines to standard error on a thread of its own, so that a reader that stalls stalls no request.
+#[derive(Debug)]
+pub struct LogThread {
+    pub(super) writer: NonBlocking,
+    /// Writes the waiting lines when dropped, for at most a second.
+    _guard: WorkerGuard,
+}
+
+impl LogThread {
+    /// Starts the thread. Standard output belongs to results and to the stdio transport.
+    pub fn start() -> LogThread {
+        let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(MAX_WAITING_LINES);
+        let (writer, guard) = builder.thread_name("vmcp-log").finish(std::io::stderr());
+        // Set already only if logs were started twice, which the subscriber refuses.
+        let _ = DROPPED.set(writer.error_counter());
+        LogThread { writer, _guard: guard }
+    }
+}
+
+/// Returns the number of log lines that were dropped because standard error was not read.
+pub fn dropped_lines() -> usize {
+    DROPPED.get().map_or(0, ErrorCounter::dropped_lines)
+}
+
+/// Makes the layer that formats the lines and hands them to `writer`.
+pub(super) fn layer<S, W>(
+    settings: &LogSettings,
+    writer: W,
+) -> Result<Box<dyn Layer<S> + Send + Sync>, TelemetryError>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let directives = if settings.filter.is_empty() { "info" } else { &settings.filter };
     let filter = EnvFilter::builder()
@@ -51,9 +90,10 @@ where
     // disabled here, so that without an exporter the span of a request costs an atomic load.
     let filter =
         filter.and(filter_fn(|metadata| metadata.is_event() || metadata.target().starts_with(BACKENDS)));
+    let filter = filter.and(filter_fn(|metadata| !metadata.target().starts_with(FILE_EVENTS)));
     let terminal = std::io::stderr().is_terminal();
     let json = settings.style == LogStyle::Json || (settings.style == LogStyle::Auto && !terminal);
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(terminal && !json);
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(terminal && !json);
     let format = tracing_subscriber::fmt::format();
     Ok(if json {
         let format = format.json().flatten_event(true).with_current_span(true).with_span_list(false);

@@ -52,14 +52,16 @@ pub struct Exporter {
 impl Exporter {
     /// Connects lazily: a collector that is down costs spans and nothing else.
     pub fn new(settings: &TraceSettings) -> Result<Self, TelemetryError> {
+        let failed = |error: String| TelemetryError::Exporter(error);
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
+            .with_http_client(client().map_err(failed)?)
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(traces_url(&settings.endpoint))
             .with_headers(settings.headers.clone())
             .with_timeout(EXPORT_TIMEOUT)
             .build()
-            .map_err(|error| TelemetryError::Exporter(error.to_string()))?;
+            .map_err(|error| failed(error.to_string()))?;
         let root = Sampler::TraceIdRatioBased(settings.sampling_rate);
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
@@ -83,6 +85,18 @@ impl Exporter {
             tracing::warn!(%error, "the last spans may be lost");
         }
     }
+}
+
+/// another host. Made on its own thread, because the blocking client must not be made inside a runtime.
+/// another host. Made on a thread of its own, because the blocking client must not be made inside a runtime.
+fn client() -> Result<reqwest::blocking::Client, String> {
+    let build = || {
+        let builder = reqwest::blocking::Client::builder().timeout(EXPORT_TIMEOUT);
+        builder.redirect(reqwest::redirect::Policy::none()).build()
+    };
+    let made =
+        std::thread::spawn(build).join().map_err(|_| "the HTTP client could not be made".to_owned())?;
+    made.map_err(|error| error.to_string())
 }
 
 /// `otel:4318` → `http://otel:4318/v1/traces`.
@@ -164,6 +178,11 @@ impl Injector for OutgoingContext<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use opentelemetry::trace::Tracer as _;
+
     use super::*;
 
     #[test]
@@ -172,5 +191,38 @@ mod tests {
             assert_eq!(traces_url(endpoint), "http://otel:4318/v1/traces", "{endpoint}");
         }
         assert_eq!(traces_url("https://x.example/otlp"), "https://x.example/otlp/v1/traces");
+    }
+
+    #[test]
+    fn a_redirect_takes_the_key_to_no_other_host() {
+        // An error means that a provider is installed already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let (collector, other) = (listen(), listen());
+        let settings = TraceSettings {
+            endpoint: collector.local_addr().unwrap().to_string(),
+            service_name: "test".to_owned(),
+            sampling_rate: 1.0,
+            headers: HashMap::from([("x-api-key".to_owned(), "secret".to_owned())]),
+        };
+        let elsewhere = other.local_addr().unwrap();
+        let redirecting = std::thread::spawn(move || {
+            let (mut client, _) = collector.accept().unwrap();
+            let mut request = [0; 4096];
+            let length = client.read(&mut request).unwrap();
+            let answer = "content-length: 0\r\nconnection: close";
+            write!(client, "HTTP/1.1 307 x\r\nlocation: http://{elsewhere}/v1/traces\r\n{answer}\r\n\r\n")
+                .unwrap();
+            String::from_utf8_lossy(&request[..length]).into_owned()
+        });
+        let exporter = Exporter::new(&settings).unwrap();
+        drop(exporter.provider.tracer("test").start("a span"));
+        let _ = exporter.provider.force_flush();
+        assert!(redirecting.join().unwrap().contains("x-api-key: secret"), "the collector itself gets it");
+        other.set_nonblocking(true).unwrap();
+        assert!(other.accept().is_err(), "the other host was asked");
+    }
+
+    fn listen() -> TcpListener {
+        TcpListener::bind(("127.0.0.1", 0)).unwrap()
     }
 }

@@ -10,6 +10,7 @@ use vmcp_config::status::{EmbeddingState, EmbeddingStatus};
 use vmcp_embed::{EmbedError, Embedder};
 
 use super::configured::LOCAL;
+use super::query_cache::QueryCache;
 use crate::engine::snapshot::Snapshot;
 
 /// Longest pause between two attempts.
@@ -18,10 +19,15 @@ const MAX_RETRY_PAUSE: Duration = Duration::from_mins(1);
 /// nothing.
 const MAX_MODEL_RETRY_PAUSE: Duration = Duration::from_secs(3);
 
+/// Queries in a row that a service does not embed in time before it counts as failed.
+const MAX_SLOW_QUERIES: u32 = 3;
+
 /// An embedding provider and its health. Another configuration makes another one.
 pub(in crate::engine) struct MonitoredProvider {
     pub(in crate::engine) name: &'static str,
     pub(in crate::engine) embedder: Arc<dyn Embedder>,
+    /// Embeds queries, by a cache in front of `embedder`.
+    queries: Arc<QueryCache>,
     state: Mutex<ProviderState>,
     /// Notified when there may be something to embed, or the provider has just failed a query.
     wake: Notify,
@@ -33,6 +39,8 @@ struct ProviderState {
     model: Option<String>,
     outage: Option<Outage>,
     failures: u32,
+    /// Queries in a row that were not embedded in time.
+    slow_queries: u32,
 }
 
 /// A failure of the provider, and the time of the next attempt.
@@ -44,7 +52,8 @@ pub(in crate::engine) struct Outage {
 
 impl MonitoredProvider {
     pub(in crate::engine) fn new(name: &'static str, embedder: Arc<dyn Embedder>) -> MonitoredProvider {
-        MonitoredProvider { name, embedder, state: Mutex::default(), wake: Notify::new() }
+        let queries = QueryCache::new(Arc::clone(&embedder));
+        MonitoredProvider { name, embedder, queries, state: Mutex::default(), wake: Notify::new() }
     }
 
     /// Returns the model's id, once known.
@@ -52,9 +61,18 @@ impl MonitoredProvider {
         self.lock().model.clone()
     }
 
+    /// Returns the embedder of queries, which remembers the last vectors.
+    pub(in crate::engine) fn queries(&self) -> Arc<dyn Embedder> {
+        Arc::clone(&self.queries) as _
+    }
+
     /// Stores the model's id; returns true if it is another one than before.
     pub(in crate::engine) fn learn_model(&self, model: &str) -> bool {
-        self.lock().model.replace(model.to_owned()).as_deref() != Some(model)
+        let changed = self.lock().model.replace(model.to_owned()).as_deref() != Some(model);
+        if changed {
+            self.queries.clear();
+        }
+        changed
     }
 
     /// Returns the outage, while the provider should not be asked.
@@ -81,10 +99,20 @@ impl MonitoredProvider {
         }
     }
 
-    /// Reports a query that was not embedded within `after`. A service counts as failed; the model in this
-    /// process is merely busy, and the next search asks it again.
+    /// Reports a query that was embedded in time.
+    pub(in crate::engine) fn query_answered(&self) {
+        self.lock().slow_queries = 0;
+    }
+
+    /// Reports a query that was not embedded within `after`. The model in this process is merely busy, and so
+    /// may a service be; [`MAX_SLOW_QUERIES`] in a row mean that it failed.
     pub(in crate::engine) fn query_slow(&self, after: Duration) {
-        if self.name != LOCAL {
+        let in_a_row = {
+            let mut state = self.lock();
+            state.slow_queries += 1;
+            state.slow_queries
+        };
+        if self.name != LOCAL && in_a_row >= MAX_SLOW_QUERIES {
             self.query_failed(EmbedError::Timeout { endpoint: "of the configuration".to_owned(), after });
         }
     }
@@ -105,7 +133,7 @@ impl MonitoredProvider {
 
     pub(in crate::engine) fn recovered(&self) {
         let mut state = self.lock();
-        state.failures = 0;
+        (state.failures, state.slow_queries) = (0, 0);
         if state.outage.take().is_some() {
             tracing::info!(provider = self.name, "embedding provider answers again");
         }
@@ -192,9 +220,14 @@ mod tests {
     fn a_busy_process_does_not_declare_its_own_model_down() {
         let provider = |name| MonitoredProvider::new(name, Arc::new(Unused));
         let (local, service) = (provider("local"), provider("tei"));
-        for provider in [&local, &service] {
-            provider.query_slow(Duration::from_secs(2));
-        }
-        assert!(local.outage().is_none() && service.outage().is_some());
+        let slow = |times| (0..times).for_each(|_| service.query_slow(Duration::from_secs(2)));
+        (0..10).for_each(|_| local.query_slow(Duration::from_secs(2)));
+        assert!(local.outage().is_none());
+        slow(MAX_SLOW_QUERIES - 1);
+        service.query_answered();
+        slow(MAX_SLOW_QUERIES - 1);
+        assert!(service.outage().is_none(), "one answer in between");
+        slow(1);
+        assert!(service.outage().is_some());
     }
 }

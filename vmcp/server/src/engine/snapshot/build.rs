@@ -63,10 +63,11 @@ pub(crate) fn vectors(texts: &[String], store: &Store, model: &str) -> Result<Ve
     let key = |text: &String| (!text.is_empty()).then(|| ContentKey::new(TEXT_VERSION, model, text));
     let keys: Vec<_> = texts.iter().map(key).collect();
     let wanted: Vec<_> = keys.iter().flatten().copied().collect();
-    let mut known = store.vectors(&wanted)?;
+    let known = store.vectors(&wanted)?;
+    // Cloned, not taken: several tools may have the same text, and each needs the vector.
     // Rows of one model have one width; should some differ, the majority is right.
     let dims = most_frequent(known.values().map(Vec::len)).unwrap_or_default();
-    Ok(Vectors::from_rows(dims, keys.into_iter().map(|key| known.remove(&key?))))
+    Ok(Vectors::from_rows(dims, keys.into_iter().map(|key| known.get(&key?).cloned())))
 }
 
 fn most_frequent(widths: impl Iterator<Item = usize>) -> Option<usize> {

@@ -62,6 +62,9 @@ async fn find(
     if let Some(took) = found.embedding_took {
         let duration = metrics.embedding_duration.get_or_create(&EmbeddingLabels { kind: "query" });
         duration.observe(took.as_secs_f64());
+        if !matches!(found.degraded, Some(Degraded::Provider(_) | Degraded::Slow(_))) {
+            engine.query_answered();
+        }
     }
     if let Some(degraded) = &found.degraded {
         metrics.degraded_searches.inc();
