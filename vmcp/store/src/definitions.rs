@@ -34,6 +34,15 @@ impl Store {
         })
     }
 
+    /// Returns true if a listing of `backend` was saved, whatever its configuration was then.
+    pub fn has_definitions(&self, backend: &str) -> Result<bool, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM tool_schemas WHERE server_name = ?1)")?
+                .query_row([backend], |row| row.get(0))
+        })
+    }
+
     /// Saves the listing of `backend` in place of the one before.
     pub fn save_definitions(
         &self,

@@ -1,5 +1,7 @@
 //! Schema hashes of tools as last seen, and the bounded record of their changes.
 
+use std::collections::HashMap;
+
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
 
@@ -125,6 +127,19 @@ impl Store {
                 [MAX_RECORDED_CHANGES],
             )?;
             Ok(())
+        })
+    }
+
+    /// Returns the last hash of each removed tool of a backend that is recorded, by tool.
+    pub fn removed_hashes(&self, backend: &str) -> Result<HashMap<String, String>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT tool_name, old_hash FROM tool_changes
+                     WHERE server_name = ?1 AND kind = ?2 AND old_hash IS NOT NULL ORDER BY id",
+                )?
+                .query_map([backend, ChangeKind::Removed.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
         })
     }
 

@@ -35,9 +35,11 @@ pub(in crate::engine) fn known(store: &Store, backend: &str) -> Result<KnownHash
     Ok(store.schema_hashes(backend)?.into_iter().map(|known| (known.tool, known.hash)).collect())
 }
 
-/// Compares a listing with the stored hashes; returns the events, sorted by tool, and their counts.
+/// Compares a listing with the stored hashes; returns the events, sorted by tool, and their counts. `removed`
+/// has the last hashes of tools that were removed: one that comes back changed counts as updated.
 pub(in crate::engine) fn compare(
     known: &KnownHashes,
+    removed: &KnownHashes,
     listing: &ChangedListing,
     at: SystemTime,
 ) -> (Vec<RecordedChange>, DefinitionChanges) {
@@ -53,7 +55,12 @@ pub(in crate::engine) fn compare(
     let offered = hashes.iter().filter_map(|(tool, hash)| match known.get(*tool) {
         Some(before) if before == hash => None,
         Some(before) => Some(change(tool, ChangeKind::Updated, Some(before), Some(hash))),
-        None => Some(change(tool, ChangeKind::Added, None, Some(hash))),
+        None => match removed.get(*tool) {
+            Some(before) if before != hash => {
+                Some(change(tool, ChangeKind::Updated, Some(before), Some(hash)))
+            }
+            _ => Some(change(tool, ChangeKind::Added, None, Some(hash))),
+        },
     });
     let gone = known.iter().filter(|(tool, _)| !hashes.contains_key(tool.as_str()));
     let gone = gone.map(|(tool, before)| change(tool, ChangeKind::Removed, Some(before), None));
@@ -84,9 +91,12 @@ pub(in crate::engine) fn record(
     let ChangedListing { backend, fingerprint, discovered } = listing;
     let known = known(store, backend)?;
     let at = SystemTime::now();
-    let (events, changes) = compare(&known, listing, at);
+    // A backend that was listed before and offered nothing is no new one: its next tools are changes.
+    let is_new = known.is_empty() && !store.has_definitions(backend)?;
+    let removed = if is_new { KnownHashes::new() } else { store.removed_hashes(backend)? };
+    let (events, changes) = compare(&known, &removed, listing, at);
     let now = milliseconds(at);
-    if known.is_empty() {
+    if is_new {
         // The first listing: nothing to compare with.
         tracing::info!(backend = %backend, tools = changes.added, "tools discovered");
     } else {
@@ -152,5 +162,29 @@ mod tests {
         assert!(
             metrics.encode().contains(r#"vmcp_catalog_changes_total{backend="jira",change="updated"} 1"#)
         );
+    }
+
+    #[test]
+    fn a_tool_that_comes_back_changed_after_an_empty_list_is_an_update() {
+        let (store, metrics) = (Store::in_memory().unwrap(), Metrics::new());
+        let trusted = listing(&[("a", "trusted"), ("b", "kept")]);
+        record(&store, &trusted, &metrics).unwrap();
+        assert_eq!(record(&store, &listing(&[]), &metrics).unwrap().removed, 2);
+        let changes = record(&store, &listing(&[("a", "poisoned"), ("b", "kept")]), &metrics).unwrap();
+        assert_eq!((changes.updated, changes.added), (1, 1));
+        let recorded = store.changes(10).unwrap();
+        let updated = recorded.iter().find(|change| change.kind == ChangeKind::Updated).unwrap();
+        assert_eq!(updated.before.as_deref(), Some(trusted.hashes()["a"].as_str()));
+        assert!(
+            metrics.encode().contains(r#"vmcp_catalog_changes_total{backend="jira",change="updated"} 1"#)
+        );
+    }
+
+    #[test]
+    fn tools_after_an_empty_first_listing_are_changes() {
+        let (store, metrics) = (Store::in_memory().unwrap(), Metrics::new());
+        record(&store, &listing(&[]), &metrics).unwrap();
+        record(&store, &listing(&[("a", "1")]), &metrics).unwrap();
+        assert_eq!(store.changes(10).unwrap().len(), 1);
     }
 }
