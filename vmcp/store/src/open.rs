@@ -1,10 +1,10 @@
 //! Opens the database file: permissions, settings, a check for damage, and the replacement of a file that
 //! cannot be used.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode};
 
@@ -12,6 +12,10 @@ use crate::{FILE_NAME, StoreError, schema};
 
 /// Time that a writer waits for another process to finish its transaction; then [`StoreError::Busy`].
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time that a start waits for another process to open the database; then it goes on without the file.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval at which the lock is tried again.
+const LOCK_POLL: Duration = Duration::from_millis(10);
 /// Suffix of an unusable file, which is kept for inspection; a later one replaces it.
 const UNUSABLE_SUFFIX: &str = ".unusable";
 /// Suffixes of SQLite's files beside the database: write-ahead log and shared memory.
@@ -23,7 +27,7 @@ pub(crate) fn open(dir: &Path) -> Result<Connection, StoreError> {
     let unwritable = |reason| StoreError::Unwritable { dir: dir.to_owned(), reason };
     create_private_dir(dir).map_err(unwritable)?;
     let lock = create_private_file(&dir.join("embeddings.lock")).map_err(unwritable)?;
-    lock.lock().map_err(unwritable)?;
+    lock_within(&lock, LOCK_TIMEOUT).map_err(unwritable)?;
 
     let path = dir.join(FILE_NAME);
     let reason = match open_checked(&path) {
@@ -37,6 +41,24 @@ pub(crate) fn open(dir: &Path) -> Result<Connection, StoreError> {
         OpenFailure::Failed(error) => as_unwritable(error, dir),
         OpenFailure::Unusable(reason) => unwritable(io::Error::other(reason)),
     })
+}
+
+/// Locks a file, or fails after `patience`: a start must not hang because another process does.
+fn lock_within(file: &File, patience: Duration) -> io::Result<()> {
+    let since = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if since.elapsed() < patience => {
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "the store blocks: it runs on blocking threads"
+                )]
+                std::thread::sleep(LOCK_POLL);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// A file that was not opened.
@@ -82,6 +104,9 @@ fn open_checked(path: &Path) -> Result<Connection, OpenFailure> {
     }
     if !schema::migrate(&mut connection)? {
         return Err(OpenFailure::Unusable("written by a newer version of vmcp".to_owned()));
+    }
+    if let Err(error) = schema::check(&connection) {
+        return Err(OpenFailure::Unusable(error.to_string()));
     }
     Ok(connection)
 }
@@ -129,7 +154,8 @@ fn create_private_dir(dir: &Path) -> io::Result<()> {
     builder.create(dir)
 }
 
-/// Opens or creates a file with mode 0600, and takes read access from others if it has it.
+/// Opens or creates a file with mode 0600, and takes read access from others if it has it. The target of a
+/// symbolic link keeps its mode: it may be anything.
 fn create_private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -137,8 +163,50 @@ fn create_private_file(path: &Path) -> io::Result<File> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let file = options.open(path)?;
     #[cfg(unix)]
-    if std::os::unix::fs::PermissionsExt::mode(&file.metadata()?.permissions()) & 0o077 != 0 {
+    if !path.is_symlink()
+        && std::os::unix::fs::PermissionsExt::mode(&file.metadata()?.permissions()) & 0o077 != 0
+    {
         file.set_permissions(<Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o600))?;
     }
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_held_ends_the_wait() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("embeddings.lock");
+        let (held, other) = (create_private_file(&path).unwrap(), create_private_file(&path).unwrap());
+        held.lock().unwrap();
+        assert!(lock_within(&other, Duration::from_millis(30)).is_err());
+        drop(held);
+        lock_within(&other, Duration::from_secs(1)).unwrap();
+    }
+
+    #[test]
+    fn tables_of_another_program_are_moved_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE_NAME);
+        let connection = Connection::open(&path).unwrap();
+        connection.execute_batch("CREATE TABLE other (a); PRAGMA user_version = 1").unwrap();
+        drop(connection);
+        open(dir.path()).unwrap();
+        assert!(with_suffix(&path, UNUSABLE_SUFFIX).is_file());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_target_of_a_link_keeps_its_mode() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("target");
+        fs::write(&target, "").unwrap();
+        fs::set_permissions(&target, Permissions::from_mode(0o644)).unwrap();
+        symlink(&target, dir.path().join(FILE_NAME)).unwrap();
+        open(dir.path()).unwrap();
+        assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o644);
+    }
 }

@@ -65,3 +65,17 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<bool, StoreError> {
     transaction.commit()?;
     Ok(true)
 }
+
+/// Checks that the tables are those of this version: a file of another program may have its number.
+pub(crate) fn check(connection: &Connection) -> rusqlite::Result<()> {
+    for columns in [
+        "backend_id, tool_name, tool_description, description_hash, embedding, dimensions, model_id, created_at,
+         updated_at FROM tool_embeddings",
+        "server_name, tool_name, schema_hash, last_checked_at FROM tool_schema_hashes",
+        "server_name, tool_name, kind, old_hash, new_hash, changed_at FROM tool_changes",
+        "server_name, fingerprint, definitions, saved_at FROM tool_schemas",
+    ] {
+        connection.prepare(&format!("SELECT {columns}"))?;
+    }
+    Ok(())
+}
