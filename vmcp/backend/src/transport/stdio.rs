@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessGroup};
@@ -20,6 +20,7 @@ use tracing::Instrument as _;
 use vmcp_config::Secret;
 use vmcp_wire::rpc;
 
+use crate::policy::log_allowance::{LineFate, LogAllowance};
 use crate::transport::link_error::LinkError;
 use crate::transport::mux::{Mux, QueuedMessage};
 
@@ -274,6 +275,7 @@ impl StderrTail {
 async fn log(stderr: ChildStderr, tail: Arc<StderrTail>, pass: bool) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
+    let mut allowance = LogAllowance::new(Instant::now());
     // The length limit cuts a longer line; its rest comes as the next one.
     while let Ok(LineRead::Whole | LineRead::TooLong) =
         next_line(&mut reader, &mut line, MAX_STDERR_LINE_BYTES).await
@@ -284,7 +286,13 @@ async fn log(stderr: ChildStderr, tail: Arc<StderrTail>, pass: bool) {
         }
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
         if !text.is_empty() {
-            if !pass {
+            if !pass && let LineFate::Logged { held_back } = allowance.take(text.len(), Instant::now()) {
+                if held_back > 0 {
+                    tracing::warn!(
+                        held_back,
+                        "the program wrote too much to its standard error; lines were left out"
+                    );
+                }
                 tracing::info!(target: "vmcp_backend::stderr", "{text}");
             }
             tail.push(text);
