@@ -195,6 +195,8 @@ pub enum EmbeddingServerPhase {
     Downloading,
     /// At least one pod answers.
     Ready,
-    /// The spec cannot run as written, or the pods fail; `message` says why.
+    /// Pods of an earlier version serve, and the newest spec cannot run as written; `message` says why.
+    Degraded,
+    /// The spec cannot run as written and nothing serves, or the pods fail; `message` says why.
     Failed,
 }

@@ -14,7 +14,7 @@ mod secret_files;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use vmcp_config::Config;
+use vmcp_config::{Config, SETTINGS_AT_START};
 
 use self::document::Document;
 pub use self::pod_layout::{ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, SECRETS_DIR, SESSION_KEY};
@@ -42,6 +42,28 @@ impl Lowered {
     pub fn termination_grace_period(&self) -> Duration {
         grace_period(&self.config)
     }
+
+    /// Checks the text with the real values of its secrets, as a pod will: a value with a control character
+    /// makes the file invalid as a whole, and keeps a new pod from starting.
+    pub fn check_values<'a>(
+        &self,
+        value: impl Fn(&SecretKeyReference) -> Option<&'a [u8]>,
+    ) -> Result<(), Invalid> {
+        let read = |path: &str| {
+            let file = path.rsplit('/').next().unwrap_or_default();
+            let Some(value) = self.secrets.get(file).and_then(&value) else {
+                return secret_files::placeholder(path);
+            };
+            match std::str::from_utf8(value) {
+                Ok(text) => Ok(Some(text.to_owned())),
+                Err(_) => Err("its value is not text".to_owned()),
+            }
+        };
+        match vmcp_config::load_with_files(&self.text, "vmcp.yaml", &|_| None, &read) {
+            Ok(_) => Ok(()),
+            Err(problems) => Err(Invalid(problems.list)),
+        }
+    }
 }
 
 /// Returns [`Lowered::termination_grace_period`] of a text that was lowered before; `None` if it cannot be
@@ -62,6 +84,16 @@ pub fn backends_of(text: &str) -> BTreeSet<String> {
     let backends = file.get("backends").and_then(serde_json::Value::as_array);
     let name = |backend: &serde_json::Value| Some(backend.get("name")?.as_str()?.to_owned());
     backends.into_iter().flatten().filter_map(name).collect()
+}
+
+/// Returns the settings of a text that a server reads at its start only, by path; null where the text has
+/// none.
+pub fn settings_at_start(text: &str) -> [(&'static str, serde_json::Value); SETTINGS_AT_START.len()] {
+    let file = serde_saphyr::from_str::<serde_json::Value>(text).unwrap_or_default();
+    SETTINGS_AT_START.map(|path| {
+        let setting = path.split('.').try_fold(&file, |block, name| block.get(name));
+        (path, setting.cloned().unwrap_or_default())
+    })
 }
 
 impl Validated {

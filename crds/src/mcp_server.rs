@@ -180,7 +180,9 @@ pub enum MCPServerPhase {
     Pending,
     /// At least one pod is ready.
     Ready,
-    /// The spec cannot run as written, or the pods fail; `message` says why.
+    /// Pods of an earlier version serve, and the newest spec cannot run as written; `message` says why.
+    Degraded,
+    /// The spec cannot run as written and nothing serves, or the pods fail; `message` says why.
     Failed,
     /// The server is scaled to zero.
     Stopped,

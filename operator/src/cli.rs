@@ -1,6 +1,7 @@
 //! The command line: `vmcp-operator [run]` runs the operator, `vmcp-operator crds` prints the resource
 //! definitions.
 
+mod endpoints;
 mod options;
 mod run;
 

@@ -9,3 +9,4 @@ mod status;
 mod validate;
 
 pub(crate) use self::controller::controller;
+pub(crate) use self::validate::validate;

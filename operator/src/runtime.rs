@@ -66,6 +66,7 @@ mod watch;
 mod write;
 
 pub use self::context::{BuildSettings, Context};
+pub(crate) use self::controller::Requeue;
 pub use self::controller::{Triggers, run_controller};
 pub use self::failure::{Failure, Retry};
 pub(crate) use self::lead::Election;

@@ -1,9 +1,9 @@
 //! VirtualMCPServer: a Deployment of `vmcp`, the configuration that it mounts, the ways to reach it, and its
 //! status.
 //!
-//! Two files more than other kinds: `observe` asks the pods for their status reports, `kubelet_nudge` makes
-//! the kubelet sync changed files at once. `last_good` keeps the configuration that serves while the resource
-//! is invalid.
+//! Files that other kinds lack: `observe` reads the last status reports of the pods, `kubelet_nudge` makes
+//! the kubelet sync changed files at once, `last_good` keeps the configuration that serves while the resource
+//! is invalid, `start_settings` replaces pods for what they read at start only.
 
 mod build;
 mod controller;
@@ -13,6 +13,7 @@ mod last_good;
 mod names;
 mod objects;
 mod observe;
+mod start_settings;
 mod status;
 #[cfg(test)]
 mod testing;

@@ -1,11 +1,13 @@
 //! Workloads, whatever runs in them: how their pods are built, and, in words for people, why the pods do not
 //! run.
 
-pub(crate) mod admin;
+mod admin;
+pub(crate) mod admin_poller;
 pub(crate) mod cluster_events;
 pub(crate) mod health;
 pub(crate) mod pod;
 pub(crate) mod pod_template;
+pub(crate) mod rollout;
 pub(crate) mod spec_refusal;
 mod trouble;
 

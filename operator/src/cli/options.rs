@@ -16,9 +16,12 @@ pub(crate) struct Options {
     /// Image whose `vmcp` is copied into pods of stdio servers [default: the image of --vmcp-image].
     #[arg(long, env = "VMCP_BRIDGE_IMAGE", global = true)]
     pub(crate) bridge_image: Option<String>,
-    /// Namespace to look after [default: all namespaces].
+    /// Namespaces to look after, between commas [default: all namespaces].
     #[arg(long, env = "WATCH_NAMESPACE", default_value = "", hide_default_value = true, global = true)]
     pub(crate) watch_namespace: String,
+    /// Seconds until a process ends that cannot list every kind: a right or a definition is missing.
+    #[arg(long, env = "SYNC_TIMEOUT_SECONDS", default_value_t = 120, global = true)]
+    pub(crate) sync_timeout_seconds: u64,
     /// DNS domain of the cluster, for addresses of Services.
     #[arg(long, env = "CLUSTER_DOMAIN", default_value = "cluster.local", global = true)]
     pub(crate) cluster_domain: String,

@@ -4,18 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::http::StatusCode;
-use axum::response::IntoResponse as _;
-use axum::routing::get;
-use futures::future::BoxFuture;
+use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use futures::{FutureExt as _, StreamExt as _};
 use kube::{Client, Config};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
+use super::endpoints::{self, Readiness};
 use super::options::{LogFormat, Options};
 use crate::runtime::{BuildSettings, Context, Election, Leadership, Metrics, OPERATOR_NAME, Scope};
 
@@ -47,6 +43,14 @@ pub enum RunError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// A kind could not be listed within the time for it: a right or a definition is missing.
+    #[error("not every kind could be listed within {seconds} s; grant the rights of the chart, install its definitions, and check WATCH_NAMESPACE; {pending}", seconds = .after.as_secs())]
+    NotSynced {
+        /// The time that the first lists may take.
+        after: Duration,
+        /// The watches without a list, with their last errors.
+        pending: String,
+    },
     /// The Lease could not be renewed in time, or another replica holds it. The process ends, and its restart
     /// is a candidate again.
     #[error("the lease was lost; another replica takes over")]
@@ -69,76 +73,92 @@ pub(super) async fn run(options: Options) -> Result<(), RunError> {
     let namespace = options.lease_namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let client = Client::try_from(config)?;
     let metrics = Arc::new(Metrics::default());
-    let served = serve(&options, &metrics).await?;
+    let readiness = Readiness::default();
+    let served = endpoints::serve(&options, &metrics, &readiness).await?;
 
-    let operate = operate(&options, settings, client, &namespace, metrics, shutdown.clone());
+    let process = Process { options: &options, settings, client, metrics, readiness, shutdown };
+    let operate = process.operate(&namespace);
     tokio::select! {
         ended = operate => ended,
         () = served => Err(RunError::Ended),
     }
 }
 
-/// Waits for the Lease, then runs the controllers for as long as this replica holds it.
-async fn operate(
-    options: &Options,
-    settings: BuildSettings,
-    client: Client,
-    namespace: &str,
-    metrics: Arc<Metrics>,
-    shutdown: CancellationToken,
-) -> Result<(), RunError> {
-    let identity = identity(options);
-    if !options.leader_elect {
-        let context = context(options, settings, client, metrics, Leadership::alone(), &identity, shutdown);
-        return control(context).await;
-    }
-    let leadership = Leadership::default();
-    let election =
-        Election::new(client.clone(), namespace, OPERATOR_NAME, &identity, leadership.clone(), &metrics);
-    let Some(lease) = shutdown.run_until_cancelled(election.win()).await else { return Ok(()) };
-    let context = context(options, settings, client, metrics.clone(), leadership, &identity, shutdown);
-    let ended = tokio::select! {
-        ended = control(context) => ended,
-        // Reconciles that are under way are dropped: another replica may write now.
-        () = election.hold(lease) => Err(RunError::LeaseLost),
-    };
-    if ended.is_ok() {
-        election.release().await;
-    }
-    ended
-}
-
-fn context(
-    options: &Options,
+/// Everything that one run of the operator needs.
+struct Process<'a> {
+    options: &'a Options,
     settings: BuildSettings,
     client: Client,
     metrics: Arc<Metrics>,
-    leadership: Leadership,
-    identity: &str,
+    readiness: Readiness,
     shutdown: CancellationToken,
-) -> Arc<Context> {
-    let scope = Scope::parse(&options.watch_namespace);
-    Context::new(client, settings, scope, metrics, leadership, identity, shutdown)
 }
 
-/// Runs all controllers and watches until the shutdown, then waits up to [`DRAIN_TIMEOUT`] for reconciles
-/// that are under way.
-async fn control(context: Arc<Context>) -> Result<(), RunError> {
-    let shutdown = context.shutdown.clone();
-    // Before the watches start, so that no change is missed.
-    let mut controllers: FuturesUnordered<_> =
-        crate::controllers(&context).into_iter().map(tokio::spawn).collect();
-    let watching = context.clone();
-    let watches = tokio::spawn(async move { watching.watch().await });
-    tokio::select! {
-        () = shutdown.cancelled() => {}
-        _ = controllers.next() => if !shutdown.is_cancelled() { return Err(RunError::Ended) },
-        _ = watches => if !shutdown.is_cancelled() { return Err(RunError::Ended) },
+impl Process<'_> {
+    /// Waits for the Lease, then runs the controllers for as long as this replica holds it.
+    async fn operate(&self, namespace: &str) -> Result<(), RunError> {
+        let identity = identity(self.options);
+        if !self.options.leader_elect {
+            return self.control(self.context(Leadership::alone(), &identity)).await;
+        }
+        let leadership = Leadership::default();
+        let client = self.client.clone();
+        let election =
+            Election::new(client, namespace, OPERATOR_NAME, &identity, leadership.clone(), &self.metrics);
+        let Some(lease) = self.shutdown.run_until_cancelled(election.win()).await else { return Ok(()) };
+        let ended = tokio::select! {
+            ended = self.control(self.context(leadership, &identity)) => ended,
+            // Another replica may write now: from here on, every write of this one is refused.
+            () = election.hold(lease) => Err(RunError::LeaseLost),
+        };
+        if matches!(ended, Ok(()) | Err(RunError::NotSynced { .. })) {
+            election.release().await;
+        }
+        ended
     }
-    if tokio::time::timeout(DRAIN_TIMEOUT, controllers.collect::<Vec<_>>()).await.is_err() {
-        tracing::warn!("shutdown: dropped reconciles that took longer than {} s", DRAIN_TIMEOUT.as_secs());
+
+    fn context(&self, leadership: Leadership, identity: &str) -> Arc<Context> {
+        let scope = Scope::parse(&self.options.watch_namespace);
+        let (client, settings) = (self.client.clone(), self.settings.clone());
+        let metrics = self.metrics.clone();
+        Context::new(client, settings, scope, metrics, leadership, identity, self.shutdown.clone())
     }
-    Ok(())
+
+    /// Runs all controllers and watches until the shutdown, then waits up to [`DRAIN_TIMEOUT`] for reconciles
+    /// that are under way.
+    async fn control(&self, context: Arc<Context>) -> Result<(), RunError> {
+        let shutdown = &self.shutdown;
+        self.readiness.lead(&context);
+        // Before the watches start, so that no change is missed.
+        let mut controllers: FuturesUnordered<_> =
+            crate::controllers(&context).into_iter().map(tokio::spawn).collect();
+        let watching = context.clone();
+        let watches = tokio::spawn(async move { watching.watch().await });
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            Err(error) = self.synced(&context) => return Err(error),
+            _ = controllers.next() => if !shutdown.is_cancelled() { return Err(RunError::Ended) },
+            _ = watches => if !shutdown.is_cancelled() { return Err(RunError::Ended) },
+        }
+        if tokio::time::timeout(DRAIN_TIMEOUT, controllers.collect::<Vec<_>>()).await.is_err() {
+            let seconds = DRAIN_TIMEOUT.as_secs();
+            tracing::warn!("shutdown: reconciles that took longer than {seconds} s end with the process");
+        }
+        Ok(())
+    }
+
+    /// Waits for the first list of every kind; fails after the time for it. Nothing is reconciled before, so
+    /// that a process that waits on would look well and do nothing.
+    async fn synced(&self, context: &Context) -> Result<(), RunError> {
+        let after = Duration::from_secs(self.options.sync_timeout_seconds);
+        if tokio::time::timeout(after, context.ready()).await.is_ok() {
+            return Ok(());
+        }
+        match context.pending_lists() {
+            Some(pending) => Err(RunError::NotSynced { after, pending }),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Returns the name of this process in the Lease. A random suffix keeps a pod before and after a restart of
@@ -176,33 +196,4 @@ fn cancel_on_signal(shutdown: CancellationToken) -> Result<impl Future<Output = 
         tracing::info!("signal received, shutting down");
         shutdown.cancel();
     })
-}
-
-/// Serves `/metrics`, `/healthz` and `/readyz`. A replica that waits for the Lease is ready: it stands by to
-/// take over.
-async fn serve(options: &Options, metrics: &Arc<Metrics>) -> Result<BoxFuture<'static, ()>, RunError> {
-    let metrics = metrics.clone();
-    let text = move || async move {
-        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        (StatusCode::OK, [("content-type", kind)], metrics.text()).into_response()
-    };
-    let mut router = Router::new().route("/metrics", get(text));
-    let health = |router: Router| {
-        router.route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(|| async { "ready\n" }))
-    };
-    let mut servers = Vec::new();
-    if options.health_listen == options.metrics_listen {
-        router = health(router);
-    } else {
-        servers.push((options.health_listen, health(Router::new())));
-    }
-    servers.push((options.metrics_listen, router));
-    let mut running = FuturesUnordered::new();
-    for (address, router) in servers {
-        let listener = tokio::net::TcpListener::bind(address)
-            .await
-            .map_err(|source| RunError::Listen { address, source })?;
-        running.push(async move { axum::serve(listener, router).await });
-    }
-    Ok(async move { drop(running.next().await) }.boxed())
 }

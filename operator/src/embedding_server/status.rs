@@ -10,6 +10,7 @@ use vmcp_crds::{EmbeddingServer, EmbeddingServerStatus};
 use super::build::CONTAINER;
 use crate::runtime::Conditions;
 use crate::workload::health::{PODS_READY, PodCounts, WorkloadHealth, WorkloadState, resource_health};
+use crate::workload::rollout::set_progress;
 use crate::workload::spec_refusal::{SpecRefusal, set_validity};
 
 /// The state of a server that its status is computed from.
@@ -32,7 +33,7 @@ pub(super) fn of(server: &EmbeddingServer, observed: &ObservedEmbeddingServer<'_
     let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut conditions = Conditions::new(before, generation);
     let counts = observed.counts.clone().unwrap_or_default();
-    let WorkloadHealth { state, mut reason, mut message } =
+    let WorkloadHealth { state, mut reason, mut message, rollout } =
         resource_health(observed.refusal, observed.counts.as_ref(), observed.pods, CONTAINER);
     if state == WorkloadState::NotAnswering {
         "ModelDownloading".clone_into(&mut reason);
@@ -44,6 +45,7 @@ pub(super) fn of(server: &EmbeddingServer, observed: &ObservedEmbeddingServer<'_
     }
     conditions.set("Ready", counts.ready > 0, &reason, message.clone());
     set_validity(&mut conditions, server.spec.hf_token_secret_ref.is_some(), observed.refusal);
+    set_progress(&mut conditions, &rollout);
     if let Some(claim) = observed.claim {
         volume(&mut conditions, claim);
     }
@@ -53,6 +55,7 @@ pub(super) fn of(server: &EmbeddingServer, observed: &ObservedEmbeddingServer<'_
             WorkloadState::Ready => EmbeddingServerPhase::Ready,
             WorkloadState::NotAnswering => EmbeddingServerPhase::Downloading,
             WorkloadState::Starting | WorkloadState::Stopped => EmbeddingServerPhase::Pending,
+            WorkloadState::Degraded => EmbeddingServerPhase::Degraded,
             WorkloadState::Failed => EmbeddingServerPhase::Failed,
         }),
         url: Some(observed.url.clone()),

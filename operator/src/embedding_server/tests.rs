@@ -101,6 +101,12 @@ fn a_model_that_is_being_fetched_is_no_failure() {
         status.conditions.iter().map(|found| (found.type_.as_str(), found.reason.as_str())).collect();
     assert_eq!(
         reasons,
-        [("Ready", "ModelDownloading"), ("Valid", "ConfigValid"), ("VolumeReady", "VolumeCreating")]
+        [
+            ("Ready", "ModelDownloading"),
+            ("Valid", "ConfigValid"),
+            ("Reconciling", "RolloutUnderWay"),
+            ("Stalled", "NotStalled"),
+            ("VolumeReady", "VolumeCreating"),
+        ]
     );
 }

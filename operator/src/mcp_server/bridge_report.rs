@@ -10,36 +10,39 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use vmcp_config::sanitize;
 use vmcp_config::status::StatusReport;
+use vmcp_crds::MCPServer;
 
 use super::build::CONTAINER;
-use crate::workload::admin::AdminClient;
+use crate::workload::admin_poller::AdminPoller;
 use crate::workload::health::{WorkloadHealth, WorkloadState};
-use vmcp_error_chain::error_chain;
+use crate::workload::rollout::Rollout;
 
 /// The interval at which a bridge is asked again: no watch tells when its program recovers.
-pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Replaces `health` by what the bridge of the newest pod reports; the other pods run the same program.
-pub(super) async fn explain(
-    client: &AdminClient,
+/// Replaces `health` by what the bridge of the newest pod reported last; the other pods run the same program.
+pub(super) fn explain(
+    poller: &AdminPoller,
+    server: &MCPServer,
     token: &[u8],
     pods: &[Arc<Pod>],
     health: WorkloadHealth,
 ) -> WorkloadHealth {
+    let owner = (server.namespace().unwrap_or_default(), server.name_any());
     let Some(pod) = pods.iter().max_by_key(|pod| pod.creation_timestamp().map(|at| at.0)) else {
         return health;
     };
-    match client.ask(pod, token).await {
-        Ok(report) => health_of(&report, pod, health),
-        Err(error) => {
-            tracing::debug!(
-                pod = pod.name_any(),
-                error = error_chain(&error),
-                "cannot read the status of a bridge"
-            );
-            health
-        }
+    let polled = poller.observe(&owner, std::slice::from_ref(pod), token, POLL_INTERVAL).pop();
+    match polled.and_then(|polled| polled.report) {
+        Some(report) => health_of(&report, pod, health),
+        None => health,
     }
+}
+
+/// Asks the pods of a server no longer: Kubernetes itself tells how they are.
+pub(super) fn stop(poller: &AdminPoller, server: &MCPServer) {
+    let owner = (server.namespace().unwrap_or_default(), server.name_any());
+    poller.observe(&owner, &[], &[], POLL_INTERVAL);
 }
 
 /// Turns a report into a failure with its remedy; without an error, into a message that says to wait.
@@ -56,7 +59,9 @@ fn health_of(report: &StatusReport, pod: &Pod, health: WorkloadHealth) -> Worklo
         "the program in pod {name} does not answer: {}; {remedy}see `kubectl logs -n {namespace} {name} -c {CONTAINER}`",
         sanitize::text(error)
     );
-    WorkloadHealth { state: WorkloadState::Failed, reason: "ProgramFailing".to_owned(), message }
+    let reason = "ProgramFailing".to_owned();
+    let rollout = Rollout::Stalled { reason: reason.clone(), message: message.clone() };
+    WorkloadHealth { state: WorkloadState::Failed, reason, message, rollout }
 }
 
 /// Returns what to do about an error of the bridge that does not tell its cause by itself.
@@ -101,6 +106,7 @@ mod tests {
             state: WorkloadState::NotAnswering,
             reason: "NotAnswering".to_owned(),
             message: String::new(),
+            rollout: Rollout::Complete,
         };
         let pod = serde_json::from_value(json!({ "metadata": { "name": "p", "namespace": "n" } })).unwrap();
         let report = |error: Option<&str>| {

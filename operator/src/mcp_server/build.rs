@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use sha2::{Digest as _, Sha256};
 use vmcp_crds::lower::{ADMIN_PORT, ADMIN_TOKEN};
 
 use super::names::{WORKLOAD_NAME, child_name, secret_name};
@@ -44,18 +45,63 @@ const BRIDGE_DIR: &str = "/bridge";
 /// The directory that the token is mounted at.
 const TOKEN_DIR: &str = "/bridge-admin";
 
+/// The annotation of the Deployment with the digest of its pod template without the bridge's image.
+const TEMPLATE_DIGEST: &str = "toolhive.stacklok.com/template-digest";
+
+/// The bridge that runs in the pods of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RunningBridge {
+    /// Its image.
+    pub image: String,
+    /// The digest of the pod template without that image.
+    template_digest: String,
+}
+
+impl RunningBridge {
+    /// Reads the bridge of a Deployment; `None` if no pod of it is ready, so that there is nothing to spare.
+    pub(super) fn of(deployment: &Deployment) -> Option<Self> {
+        let ready = deployment.status.as_ref()?.ready_replicas.unwrap_or_default();
+        let containers = &deployment.spec.as_ref()?.template.spec.as_ref()?.init_containers;
+        let bridge = containers.iter().flatten().find(|container| container.name == BRIDGE)?;
+        let template_digest = deployment.metadata.annotations.as_ref()?.get(TEMPLATE_DIGEST)?.clone();
+        (ready > 0).then_some(Self { image: bridge.image.clone()?, template_digest })
+    }
+}
+
 /// Returns every object that should exist. `token` is that of the bridge's admin port.
+///
+/// A `running` bridge keeps its image until something else in the pod template changes: an upgrade of the
+/// operator must not restart the stdio servers of the whole cluster at once, and bridges of any two versions
+/// do the same.
 pub(super) fn build(
     server: &ValidMCPServer,
     token: &[u8],
     bridge_image: &str,
+    running: Option<&RunningBridge>,
 ) -> Result<Desired, PodTemplateError> {
+    let without_image = pod_template::merge(&template(server, ""), &server.template)?;
+    let digest = digest(&without_image);
+    let kept = running.filter(|running| running.template_digest == digest);
+    let bridge_image = kept.map_or(bridge_image, |running| running.image.as_str());
     let template = pod_template::merge(&template(server, bridge_image), &server.template)?;
-    let mut children = vec![Child::of(&deployment(server, template)), Child::of(&service(server))];
+    let mut deployment = deployment(server, template);
+    if let ProgramStart::ByBridge(_) = server.start {
+        deployment.metadata.annotations.get_or_insert_default().insert(TEMPLATE_DIGEST.to_owned(), digest);
+    }
+    let mut children = vec![Child::of(&deployment), Child::of(&service(server))];
     if let ProgramStart::ByBridge(_) = server.start {
         children.insert(0, Child::of(&secret(server, token)));
     }
     Ok(Desired { children, keep: Vec::new() })
+}
+
+/// Returns the first 16 bytes of the SHA-256 of a pod template, in hex.
+fn digest(template: &PodTemplateSpec) -> String {
+    // A pod template always serializes.
+    let text = serde_json::to_vec(template).unwrap_or_default();
+    let mut digest = hex::encode(Sha256::digest(text));
+    digest.truncate(32);
+    digest
 }
 
 fn secret(server: &ValidMCPServer, token: &[u8]) -> Secret {

@@ -21,7 +21,7 @@ use crate::runtime::{
     ApplyError, BuildSettings, CallError, ChildKind, Context, Desired, Failure, Retry, Triggers, report,
     run_controller, workload_labels,
 };
-use crate::workload::admin::AdminClient;
+use crate::workload::admin_poller::AdminPoller;
 use crate::workload::cluster_events;
 use crate::workload::health::{PodCounts, WorkloadState, resource_health};
 use crate::workload::spec_refusal::SpecRefusal;
@@ -68,14 +68,20 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
         .on(&all.secrets, |change, context| {
             references::users_of(change, &context.resources.mcp_servers, secret_references)
         });
-    let client = Arc::new(AdminClient::default());
-    run_controller(triggers, move |server, context| reconcile(server, context, client.clone())).boxed()
+    let poller = AdminPoller::new();
+    let (context, requeue, polled) = (context.clone(), triggers.requeue(), poller.clone());
+    async move {
+        let poll = poller.run(&context, &requeue);
+        let reconcile = move |server, context| reconcile(server, context, polled.clone());
+        tokio::join!(run_controller(triggers, reconcile), poll);
+    }
+    .boxed()
 }
 
 async fn reconcile(
     server: Arc<MCPServer>,
     context: Arc<Context>,
-    client: Arc<AdminClient>,
+    poller: Arc<AdminPoller>,
 ) -> Result<Action, ReconcileError> {
     let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
     let references = dereference(&server, &context).await?;
@@ -93,7 +99,7 @@ async fn reconcile(
         None => None,
     };
     let mut health = resource_health(refusal.as_ref(), counts.as_ref(), &pods, CONTAINER);
-    let mut again = match health.state {
+    let again = match health.state {
         WorkloadState::Starting => Action::requeue(cluster_events::POLL_INTERVAL),
         _ => Action::await_change(),
     };
@@ -101,8 +107,9 @@ async fn reconcile(
     // answers.
     let bridged = server.spec.transport == MCPServerTransport::Stdio;
     if health.state == WorkloadState::NotAnswering && bridged {
-        health = bridge_report::explain(&client, &references.bridge_token, &pods, health).await;
-        again = Action::requeue(bridge_report::POLL_INTERVAL);
+        health = bridge_report::explain(&poller, &server, &references.bridge_token, &pods, health);
+    } else {
+        bridge_report::stop(&poller, &server);
     }
     let observed = ObservedMCPServer {
         group_exists: references.group_exists,
@@ -127,7 +134,8 @@ pub(super) fn plan(
         return Err(SpecRefusal::SecretNotFound(missing));
     }
     let valid = validate(server, &references.secrets)?;
-    Ok(build(&valid, &references.bridge_token, &settings.bridge_image)?)
+    let running = references.running_bridge.as_ref();
+    Ok(build(&valid, &references.bridge_token, &settings.bridge_image, running)?)
 }
 
 /// Leaves all children as they are: pods of the previous version serve on while the resource is refused.

@@ -1,13 +1,15 @@
 //! Step 1 of a reconcile, dereference: the values of Secrets that variables refer to, whether the group
 //! exists, and the token of the bridge.
 
+use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use vmcp_crds::MCPServer;
 use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::lower::ADMIN_TOKEN;
 use vmcp_crds::mcp_server::MCPServerTransport;
 
-use super::names::secret_name;
+use super::build::RunningBridge;
+use super::names::{child_name, secret_name};
 use crate::references::{ReferencedSecrets, group_exists};
 use crate::runtime::{CallError, Context, GeneratedSecret};
 
@@ -20,6 +22,8 @@ pub(super) struct References {
     pub group_exists: Option<bool>,
     /// The bearer token of the bridge's admin port, generated once; empty without a bridge.
     pub bridge_token: Vec<u8>,
+    /// The bridge of the pods that run.
+    pub running_bridge: Option<RunningBridge>,
 }
 
 /// Error of reading references.
@@ -47,7 +51,10 @@ pub(super) async fn dereference(
         Vec::new()
     };
     let group_exists = group_exists(context, &namespace, server.spec.group_ref.as_ref());
-    Ok(References { secrets, group_exists, bridge_token })
+    let uid = server.uid().unwrap_or_default();
+    let deployment = context.children.typed::<Deployment>(&uid, &child_name(&server.name_any()));
+    let running_bridge = deployment.as_ref().and_then(RunningBridge::of);
+    Ok(References { secrets, group_exists, bridge_token, running_bridge })
 }
 
 /// Returns the Secrets that variables refer to.

@@ -8,6 +8,7 @@ use super::names::{WORKLOAD_NAME, backend};
 use crate::references::group_condition;
 use crate::runtime::{Conditions, workload_labels};
 use crate::workload::health::{PODS_READY, PodCounts, WorkloadHealth, WorkloadState};
+use crate::workload::rollout::set_progress;
 use crate::workload::spec_refusal::{SpecRefusal, set_validity};
 
 /// The state of a server that its status is computed from.
@@ -32,9 +33,10 @@ pub(super) fn of(
     let before = server.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let mut conditions = Conditions::new(before, generation);
     let ObservedMCPServer { group_exists, refusal, counts, health } = observed;
-    let WorkloadHealth { state, reason, message } = health;
+    let WorkloadHealth { state, reason, message, rollout } = health;
     conditions.set("Ready", counts.ready > 0 && *state != WorkloadState::Stopped, reason, message.clone());
     set_validity(&mut conditions, !server.spec.secrets.is_empty(), *refusal);
+    set_progress(&mut conditions, rollout);
     let group = group_condition(&mut conditions, server.spec.group_ref.as_ref(), *group_exists);
     let is_news = *state != WorkloadState::Ready || reason != PODS_READY;
     let messages: Vec<_> = is_news.then(|| message.clone()).into_iter().chain(group).collect();
@@ -48,6 +50,7 @@ pub(super) fn of(
             WorkloadState::Stopped => MCPServerPhase::Stopped,
             WorkloadState::Ready => MCPServerPhase::Ready,
             WorkloadState::Starting | WorkloadState::NotAnswering => MCPServerPhase::Pending,
+            WorkloadState::Degraded => MCPServerPhase::Degraded,
             WorkloadState::Failed => MCPServerPhase::Failed,
         }),
         url: Some(backend(server, cluster_domain).url),

@@ -3,7 +3,7 @@ use vmcp_crds::mcp_server::MCPServerPhase;
 use vmcp_crds::{MCPServer, MCPServerStatus};
 
 use super::backend;
-use super::build::CONTAINER;
+use super::build::{CONTAINER, RunningBridge};
 use super::controller::plan;
 use super::dereference::References;
 use super::status::{self, ObservedMCPServer};
@@ -32,7 +32,7 @@ fn settings() -> BuildSettings {
 
 /// Returns references with these Secrets and a token.
 fn references(secrets: ReferencedSecrets) -> References {
-    References { secrets, group_exists: None, bridge_token: TOKEN.to_vec() }
+    References { secrets, bridge_token: TOKEN.to_vec(), ..References::default() }
 }
 
 /// Returns the Deployment and the Service.
@@ -52,6 +52,31 @@ fn refused(spec: &str) -> String {
 const TOKEN: &[u8] = b"a token";
 
 const STDIO: &str = "{image: 'node:24', command: [npx, -y, server-time], args: [--utc]}";
+
+#[test]
+fn a_running_bridge_keeps_its_image_until_something_else_changes() {
+    let image = |spec: &str, running: Option<RunningBridge>| {
+        let references = References { running_bridge: running, ..references(ReferencedSecrets::default()) };
+        let settings = BuildSettings { bridge_image: "vmcp:2".to_owned(), ..settings() };
+        let desired = plan(&server(spec), &references, &settings).unwrap();
+        let child = desired.children.iter().find(|child| child.kind() == ChildKind::Deployment).unwrap();
+        let deployment = serde_json::to_value(child.object()).unwrap();
+        deployment["spec"]["template"]["spec"]["initContainers"][0]["image"].as_str().unwrap().to_owned()
+    };
+    let (deployment, _) = planned(STDIO, ReferencedSecrets::default());
+    let running = |ready: i32| {
+        let mut deployment = deployment.clone();
+        deployment["status"] = json!({ "readyReplicas": ready });
+        RunningBridge::of(&serde_json::from_value(deployment).unwrap())
+    };
+    assert_eq!(image(STDIO, running(1)), "vmcp:1", "an upgrade of the operator restarts nothing");
+    assert_eq!(image(STDIO, running(0)), "vmcp:2", "nothing runs that a restart could harm");
+    assert_eq!(image(STDIO, None), "vmcp:2");
+    let scaled = STDIO.replace("args:", "replicas: 3, args:");
+    assert_eq!(image(&scaled, running(1)), "vmcp:1", "more pods of the same kind");
+    let edited = STDIO.replace("--utc", "--local");
+    assert_eq!(image(&edited, running(1)), "vmcp:2", "the pods are replaced in any case");
+}
 
 #[test]
 fn a_stdio_image_is_started_by_the_bridge() {
@@ -202,7 +227,7 @@ fn the_status_follows_the_pods() {
     // A refused edit leaves running pods alone, and the status says so.
     let refusal = SpecRefusal::SecretNotFound("there is no Secret s".to_owned());
     let refused = status(&server, Some(&refusal), counts(1, 1));
-    assert_eq!(refused.phase, Some(MCPServerPhase::Failed));
+    assert_eq!(refused.phase, Some(MCPServerPhase::Degraded));
     assert_eq!(
         refused.message.as_deref(),
         Some("there is no Secret s; the previous version still serves (ready pods: 1)")

@@ -12,7 +12,7 @@ use crate::references::ReferencedSecrets;
 
 /// Refusal of the settings.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct InvalidTelemetry {
+pub(crate) struct InvalidTelemetry {
     /// The reason of the condition `Valid`.
     pub reason: &'static str,
     /// The place of the mistake and the remedy.
@@ -20,7 +20,7 @@ pub(super) struct InvalidTelemetry {
 }
 
 /// Checks the settings. `secrets` holds the values that [`secret_references`] names, as far as they exist.
-pub(super) fn validate(
+pub(crate) fn validate(
     config: &MCPTelemetryConfig,
     secrets: &ReferencedSecrets,
 ) -> Result<(), InvalidTelemetry> {

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::lead::Leadership;
 use super::metrics::Metrics;
 use super::watch::{
-    ChildKind, ChildrenStore, NormalizedFields, OPERATOR_NAME, ResourceStores, Scope, SecretCache,
-    WatchEnvironment,
+    ChildKind, ChildrenStore, FirstLists, NormalizedFields, OPERATOR_NAME, ResourceStores, Scope,
+    SecretCache, WatchEnvironment,
 };
 
 /// Options of the command line that decide how objects are built.
@@ -46,6 +46,7 @@ pub struct Context {
     /// Cancelled when the process is to end.
     pub shutdown: CancellationToken,
     pub(super) scope: Scope,
+    pub(super) first_lists: FirstLists,
     pub(super) recorder: Recorder,
     pub(super) secret_cache: SecretCache,
     pub(super) normalized_fields: NormalizedFields,
@@ -64,16 +65,22 @@ impl Context {
         shutdown: CancellationToken,
     ) -> Arc<Self> {
         let reporter = Reporter { controller: OPERATOR_NAME.into(), instance: Some(identity.to_owned()) };
+        let resources = ResourceStores::default();
+        let first_lists = FirstLists::of(scope.parts().iter().flat_map(|part| {
+            let children = ChildKind::ALL.map(|kind| ChildrenStore::watch_name(kind, part.clone()));
+            resources.watch_names(part.as_deref()).chain(children).collect::<Vec<_>>()
+        }));
         Arc::new(Self {
             recorder: Recorder::new(client.clone(), reporter),
             client,
             settings,
-            resources: ResourceStores::default(),
+            resources,
             children: ChildrenStore::default(),
             metrics,
             leadership,
             shutdown,
             scope,
+            first_lists,
             secret_cache: SecretCache::default(),
             normalized_fields: NormalizedFields::default(),
         })
@@ -82,12 +89,18 @@ impl Context {
     /// Fills the stores until the process is to end. Called once, after all [`Triggers`](super::Triggers)
     /// were made.
     pub async fn watch(&self) {
-        let environment =
-            WatchEnvironment { client: &self.client, scope: &self.scope, metrics: &self.metrics };
+        let environment = WatchEnvironment {
+            client: &self.client,
+            scope: &self.scope,
+            metrics: &self.metrics,
+            first_lists: &self.first_lists,
+        };
         let watches = FuturesUnordered::new();
         watches.push(self.resources.watch(&environment).boxed());
-        for kind in ChildKind::ALL {
-            watches.push(self.children.watch(&environment, kind).boxed());
+        for part in self.scope.parts() {
+            for kind in ChildKind::ALL {
+                watches.push(self.children.watch(&environment, kind, part.clone()).boxed());
+            }
         }
         let _ = self.shutdown.run_until_cancelled(watches.collect::<()>()).await;
     }
@@ -95,7 +108,12 @@ impl Context {
     /// Waits until everything was listed once. A reconcile before that would see an empty group, and write a
     /// configuration without backends.
     pub async fn ready(&self) {
-        tokio::join!(self.resources.ready(), self.children.ready());
+        self.first_lists.ready().await;
+    }
+
+    /// Returns the watches that have not listed yet, with their last errors; `None` once all have.
+    pub(crate) fn pending_lists(&self) -> Option<String> {
+        self.first_lists.pending()
     }
 
     /// Returns the pods of a workload: those of its namespace that carry all its labels.

@@ -19,6 +19,7 @@ use kube::runtime::controller::{Action, Error};
 use kube::runtime::reflector::ObjectRef;
 
 use self::backoff::{FIRST_PAUSE, FailureCounts, MAX_PAUSE_IN_STATUS, pause};
+pub(crate) use self::triggers::Requeue;
 pub use self::triggers::Triggers;
 use super::context::Context;
 use super::failure::{Failure, Retry};

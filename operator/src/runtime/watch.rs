@@ -7,6 +7,7 @@
 
 mod child_kind;
 mod children_store;
+mod first_lists;
 mod labels;
 mod normalized_fields;
 mod parsed;
@@ -22,6 +23,7 @@ use super::metrics::Metrics;
 
 pub use self::child_kind::{ChildKind, ChildType};
 pub use self::children_store::ChildrenStore;
+pub(crate) use self::first_lists::{FirstLists, WatchName};
 pub(crate) use self::labels::{
     INSTANCE_LABEL, MANAGED_BY_LABEL, OPERATOR_NAME, child_metadata, controller_of, workload_labels,
 };
@@ -40,4 +42,6 @@ pub(crate) struct WatchEnvironment<'a> {
     pub(crate) scope: &'a Scope,
     /// Counts interrupted watches.
     pub(crate) metrics: &'a Metrics,
+    /// Progress of the first lists.
+    pub(crate) first_lists: &'a FirstLists,
 }

@@ -6,7 +6,7 @@ use vmcp_crds::virtual_mcp_server::Validated;
 
 use super::dereference::References;
 use super::validate::Plan;
-use super::{names, objects};
+use super::{names, objects, start_settings};
 use crate::runtime::{BuildSettings, Child, ChildKind, Desired};
 
 /// Returns every object that should exist: with the last good configuration while the new one is refused. An
@@ -43,8 +43,10 @@ pub(super) fn build(
         desired.children.push(Child::of(&managed));
     }
     match (mounted, &plan.template) {
-        (Some((_, Some(grace))), Ok(())) => {
-            desired.children.push(Child::of(&objects::deployment(server, grace, settings)));
+        (Some((mounted, Some(grace))), Ok(())) => {
+            let start_settings = start_settings::digest(mounted, &references.generated.session_key);
+            let deployment = objects::deployment(server, grace, start_settings, settings);
+            desired.children.push(Child::of(&deployment));
         }
         _ => desired.keep.push((ChildKind::Deployment, server.name.clone())),
     }

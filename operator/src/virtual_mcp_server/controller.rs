@@ -9,26 +9,26 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
 use vmcp_crds::VirtualMCPServer;
+use vmcp_crds::fields::references::LocalReference;
 
 use super::build::build;
 use super::dereference::{DereferenceError, dereference, embedding_server_of, group_of, refers_to_secret};
 use super::kubelet_nudge::nudge;
 use super::last_good::LastGood;
 use super::names;
-use super::observe::Observer;
+use super::observe::{hasten, observe};
 use super::status::ObservedVirtualMCPServer;
 use super::validate::validate;
 use crate::runtime::{
     Applied, ApplyError, CallError, Change, Context, Failure, Retry, Triggers, WatchedResource, report,
     run_controller,
 };
+use crate::workload::admin_poller::AdminPoller;
 use crate::workload::health::PodCounts;
 use crate::workload::workload_of_pod;
 
-/// The interval at which pods are asked for their status reports: no watch tells.
-const POLL_INTERVAL: Duration = Duration::from_secs(10);
-/// The interval while a change is under way.
-const POLL_INTERVAL_IN_FLUX: Duration = Duration::from_millis(1500);
+/// The interval at which everything is looked at again, although watches and polls tell of changes.
+const RESYNC_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Error of a reconcile.
 #[derive(Debug, thiserror::Error)]
@@ -65,9 +65,16 @@ impl Failure for ReconcileError {
 
 /// Reconciles VirtualMCPServers until the process is to end.
 pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
-    let memory = Arc::new(ControllerMemory { observer: Observer::new(), last_good: LastGood::default() });
+    let poller = AdminPoller::new();
+    let memory = Arc::new(ControllerMemory { poller: poller.clone(), last_good: LastGood::default() });
     let reconcile = move |server, context| reconcile(server, context, memory.clone());
-    run_controller(triggers(context), reconcile).boxed()
+    let triggers = triggers(context);
+    let (context, requeue) = (context.clone(), triggers.requeue());
+    async move {
+        let poll = poller.run(&context, &requeue);
+        tokio::join!(run_controller(triggers, reconcile), poll);
+    }
+    .boxed()
 }
 
 /// Returns what triggers a reconcile besides the server and its children: its pods, and everything that it
@@ -79,9 +86,14 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
         .on(&all.mcp_groups, |change, context| {
             servers(change, context, |server, name| group_of(server) == Some(name))
         })
-        // All servers: a backend that left a group still is a backend of servers that it no longer names.
-        .on(&all.mcp_servers, |change, context| servers(change, context, |_, _| true))
-        .on(&all.mcp_server_entries, |change, context| servers(change, context, |_, _| true))
+        .on(&all.mcp_servers, |change, context| {
+            let group = change.object.well_formed().map(|server| server.spec.group_ref.as_ref());
+            servers(change, context, |server, name| has_backend(server, name, group))
+        })
+        .on(&all.mcp_server_entries, |change, context| {
+            let group = change.object.well_formed().map(|entry| entry.spec.group_ref.as_ref());
+            servers(change, context, |server, name| has_backend(server, name, group))
+        })
         .on(&all.embedding_servers, |change, context| {
             servers(change, context, |server, name| embedding_server_of(server) == name)
         })
@@ -93,6 +105,17 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
         .on(&all.secrets, |change, context| {
             servers(change, context, |server, name| refers_to_secret(server, context, name))
         })
+}
+
+/// Returns true if the server has this backend, or had it when its status was written: a backend that left
+/// the group names it no more. `group` is `None` for a malformed backend, whose group cannot be read.
+fn has_backend(server: &VirtualMCPServer, name: &str, group: Option<Option<&LocalReference>>) -> bool {
+    let (Some(group), Some(own)) = (group, group_of(server)) else { return true };
+    let discovered = server.status.iter().flat_map(|status| &status.discovered_backends);
+    group.is_some_and(|group| group.name == own)
+        || discovered.into_iter().any(|backend| backend.name == name)
+        // Not reconciled since its last edit: the status may lack a backend that the configuration has.
+        || server.status.as_ref().and_then(|status| status.observed_generation) != server.metadata.generation
 }
 
 /// Returns the servers of the changed object's namespace that it concerns.
@@ -110,7 +133,7 @@ fn servers<K: WatchedResource>(
 
 /// The state that lives from one reconcile to the next.
 struct ControllerMemory {
-    observer: Observer,
+    poller: Arc<AdminPoller>,
     last_good: LastGood,
 }
 
@@ -119,7 +142,7 @@ async fn reconcile(
     context: Arc<Context>,
     memory: Arc<ControllerMemory>,
 ) -> Result<Action, ReconcileError> {
-    let ControllerMemory { observer, last_good } = memory.as_ref();
+    let ControllerMemory { poller, last_good } = memory.as_ref();
     let references = dereference(&server, &context, last_good).await?;
     let plan = validate(&server, &references, &context.settings);
     let before = plan.configuration.as_ref().err().and(references.mounted.as_ref());
@@ -145,7 +168,8 @@ async fn reconcile(
         }
         None => None,
     };
-    let pods = observer.observe(pods, &references.generated.admin_token, &context.metrics).await;
+    let token = &references.generated.admin_token;
+    let pods = observe(poller, &server, pods, token);
     nudge(&server, &plan, &applied, &pods, &context).await?;
 
     let observed = ObservedVirtualMCPServer {
@@ -160,6 +184,9 @@ async fn reconcile(
     let computed = observed.status();
     let before = server.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     report(&context, server.as_ref(), before, &computed.status.conditions, &computed.status).await?;
+    if computed.in_flux {
+        hasten(poller, &server, &pods, token);
+    }
     applied.entirely()?;
-    Ok(Action::requeue(if computed.in_flux { POLL_INTERVAL_IN_FLUX } else { POLL_INTERVAL }))
+    Ok(Action::requeue(RESYNC_INTERVAL))
 }

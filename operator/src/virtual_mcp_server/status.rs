@@ -16,6 +16,7 @@ use super::observe::ObservedPod;
 use super::validate::{ConfigurationRefusal, Plan};
 use crate::runtime::{Applied, BuildSettings, is_true};
 use crate::workload::health::{PodCounts, WorkloadHealth, WorkloadState, workload_health};
+use crate::workload::rollout::Rollout;
 
 /// The state of a server that its status is computed from.
 pub(super) struct ObservedVirtualMCPServer<'a> {
@@ -56,8 +57,7 @@ impl ObservedVirtualMCPServer<'_> {
         let (name, namespace) = (self.server.name_any(), self.server.namespace().unwrap_or_default());
         let in_force = self.configuration_in_force();
         let in_flux = self.ready() > 0
-            && (self.pods.iter().any(|pod| pod.failure.is_some())
-                || self.is_behind()
+            && (self.is_behind()
                 || discovered.iter().any(|backend| backend.status == BackendState::Unknown)
                 || conditions.iter().any(|condition| condition.reason == conditions::EMBEDDING));
         let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
@@ -121,10 +121,12 @@ impl ObservedVirtualMCPServer<'_> {
     fn health(&self) -> WorkloadHealth {
         let Some(counts) = self.counts else {
             let message = "there is no Deployment yet; the other conditions say why".to_owned();
+            let rollout = Rollout::UnderWay(message.clone());
             return WorkloadHealth {
                 state: WorkloadState::Failed,
                 reason: "NotDeployed".to_owned(),
                 message,
+                rollout,
             };
         };
         let pods: Vec<_> = self.pods.iter().map(|observed| observed.pod.clone()).collect();
@@ -161,6 +163,7 @@ fn message(phase: Phase, conditions: &[Condition]) -> Option<String> {
         "BackendsDiscovered",
         "EmbeddingServerReady",
         "EmbeddingsReady",
+        "PodsReachable",
     ];
     if phase == Phase::Ready {
         return None;

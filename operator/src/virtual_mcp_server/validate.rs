@@ -5,20 +5,20 @@
 //! pod template (then the Deployment stays as it is), the configuration (then the last good one stays mounted
 //! and serves). A backend that is wrong is left out and spoils only itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::ResourceExt as _;
 use vmcp_config::is_backend_name;
 use vmcp_crds::lower::{Backend, EmbeddingService, Lowered, ReferencedObjects};
-use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService, Validated};
+use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService, Validated, YamlBlocks};
 use vmcp_crds::{Invalid, Problem, VirtualMCPServer};
 
 use super::dereference::References;
 use super::last_good::MountedConfiguration;
 use crate::runtime::BuildSettings;
 use crate::workload::pod_template;
-use crate::{embedding_server, mcp_server, mcp_server_entry};
+use crate::{embedding_server, mcp_server, mcp_server_entry, mcp_telemetry_config};
 
 /// The result of the validation, part by part.
 #[derive(Debug)]
@@ -33,6 +33,18 @@ pub(super) struct Plan {
     pub unusable: BTreeMap<String, String>,
     /// MCPServerEntries that have the name of an MCPServer.
     pub duplicates: Vec<String>,
+    /// Features that are off because of what they refer to.
+    pub left_out: LeftOut,
+}
+
+/// Features that are left out of the configuration, each with its reason: what it refers to is missing or
+/// unusable, and everything else serves on.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    /// The export of telemetry.
+    pub telemetry: Option<ConfigurationRefusal>,
+    /// The source of vectors.
+    pub embeddings: Option<ConfigurationRefusal>,
 }
 
 /// A configuration that can be mounted.
@@ -59,11 +71,12 @@ pub(super) struct ConfigurationRefusal {
 pub(super) fn validate(server: &VirtualMCPServer, references: &References, settings: &BuildSettings) -> Plan {
     let (checked, template) = check(server);
     let (backends, unusable, duplicates) = backends(references, settings);
+    let mut left_out = LeftOut::default();
     let configuration = match &checked {
         Err(invalid) => Err(ConfigurationRefusal { reason: "InvalidSpec", message: invalid.to_string() }),
-        Ok(server) => configure(server, backends, references, settings),
+        Ok(server) => configure(server, backends, references, settings, &mut left_out),
     };
-    Plan { server: checked, template, configuration, unusable, duplicates }
+    Plan { server: checked, template, configuration, unusable, duplicates, left_out }
 }
 
 /// Checks the resource as a whole and the pod template apart: a bad template spoils only the Deployment.
@@ -94,6 +107,7 @@ fn configure(
     backends: Vec<Backend>,
     references: &References,
     settings: &BuildSettings,
+    left_out: &mut LeftOut,
 ) -> Result<Configuration, ConfigurationRefusal> {
     if let Some(what) = references.malformed.first() {
         let message = format!(
@@ -101,24 +115,63 @@ fn configure(
         );
         return Err(ConfigurationRefusal { reason: "Malformed", message });
     }
-    let embedding_service = embedding_service(server, references, settings);
+    let mut server = server.clone();
+    left_out.embeddings = unusable_embeddings(&server, references);
+    if let (Some(_), Some(optimizer)) = (&left_out.embeddings, &mut server.optimizer) {
+        optimizer.embeddings = EmbeddingSource::None;
+    }
+    let mut telemetry = references.telemetry.as_ref().map(|telemetry| telemetry.spec.clone());
+    left_out.telemetry = references.telemetry.as_ref().and_then(|config| {
+        let refusal = mcp_telemetry_config::validate(config, &references.secrets).err()?;
+        Some(ConfigurationRefusal { reason: refusal.reason, message: refusal.message })
+    });
+    if let (Some(_), Some(telemetry)) = (&left_out.telemetry, &mut telemetry) {
+        telemetry.open_telemetry = None;
+    }
+    let embedding_service = embedding_service(&server, references, settings);
     let around = ReferencedObjects {
         backends: &backends,
-        telemetry: references.telemetry.as_ref().map(|telemetry| &telemetry.spec),
+        telemetry: telemetry.as_ref(),
         embedding_service: embedding_service.as_ref(),
     };
-    let lowered = server.lower(&around).map_err(|invalid| ConfigurationRefusal {
+    let invalid = |invalid: Invalid| ConfigurationRefusal {
         reason: "InvalidConfiguration",
         message: invalid.to_string(),
-    })?;
+    };
+    let lowered = server.lower(&around).map_err(invalid)?;
     let wanted: Vec<_> = lowered.secrets.values().cloned().collect();
     if let Some(message) = references.secrets.missing(&server.namespace, &wanted) {
         return Err(ConfigurationRefusal { reason: "SecretNotFound", message });
     }
+    lowered.check_values(|reference| references.secrets.get(reference)).map_err(invalid)?;
     let value = |reference| references.secrets.get(reference).unwrap_or_default().to_vec();
     let secrets = lowered.secrets.iter().map(|(file, reference)| (file.clone(), value(reference))).collect();
     let mounted = MountedConfiguration { text: lowered.text.clone(), secrets };
     Ok(Configuration { lowered, mounted, backends })
+}
+
+/// Returns why the source of vectors cannot be used: a Secret that it refers to is missing, or holds a value
+/// that would make the whole file invalid. A mistake of the resource itself is none of this.
+fn unusable_embeddings(server: &Validated, references: &References) -> Option<ConfigurationRefusal> {
+    let optimizer = server.optimizer.as_ref()?;
+    let wanted = optimizer.embeddings.secret_references();
+    if wanted.is_empty() {
+        return None;
+    }
+    if let Some(message) = references.secrets.missing(&server.namespace, &wanted) {
+        return Some(ConfigurationRefusal { reason: "SecretNotFound", message });
+    }
+    let alone = Validated { telemetry: None, settings: YamlBlocks::default(), ..server.clone() };
+    let service = EmbeddingService { endpoint: "http://any".to_owned(), model: None };
+    let around = ReferencedObjects { embedding_service: Some(&service), ..ReferencedObjects::default() };
+    let lowered = alone.lower(&around).ok()?;
+    let Invalid(problems) = lowered.check_values(|reference| references.secrets.get(reference)).err()?;
+    let names: BTreeSet<_> = wanted.into_iter().map(|reference| reference.name).collect();
+    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    let why = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
+    let message =
+        format!("a value in the Secret {names} cannot be used: {why}; store it as one line of text");
+    Some(ConfigurationRefusal { reason: "SecretInvalid", message })
 }
 
 /// Returns the address of the EmbeddingServer, which follows from its name: it need not exist yet.
@@ -182,7 +235,9 @@ fn backends(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::virtual_mcp_server::testing::{plan, references, with_entry, with_secret, with_server};
+    use crate::references::ReferencedSecrets;
+    use crate::virtual_mcp_server::testing::{plan, references, with_entry, with_secret, with_server, yaml};
+    use std::sync::Arc;
 
     #[test]
     fn members_become_backends() {
@@ -221,14 +276,60 @@ mod tests {
         assert_eq!(plan.configuration.expect("valid").backends.len(), 1);
     }
 
+    /// A server that embeds with a key from the Secret `s`.
+    const EMBEDS: &str = "{optimizer: {enabled: true, embeddings: {provider: openai, openai: {endpoint: 'https://e.example', \
+                          model: m, \
+                          sensitiveHeaders: [{name: X, secretKeyRef: {name: s, key: k}}]}}}}";
+
     #[test]
-    fn a_missing_secret_of_the_server_itself_is_a_refusal() {
-        let plan = plan(
-            "{optimizer: {enabled: true, embeddings: {provider: openai, openai: {endpoint: 'https://e.example', model: m, \
-             apiKeySecretRef: {name: s, key: other}}}}}",
-            &with_secret(references()),
+    fn a_bad_secret_of_the_embeddings_takes_away_the_embeddings_alone() {
+        let bad = References {
+            secrets: ReferencedSecrets::of(&[("s", "k", "hunter\u{7}2")]),
+            ..with_server(references(), "a")
+        };
+        for (references, reason) in
+            [(with_server(references(), "a"), "SecretNotFound"), (bad, "SecretInvalid")]
+        {
+            let plan = plan(EMBEDS, &references);
+            let left_out = plan.left_out.embeddings.expect("left out");
+            assert_eq!(left_out.reason, reason);
+            assert!(
+                left_out.message.contains("Secret s") && !left_out.message.contains("hunter"),
+                "{left_out:?}"
+            );
+            let text = plan.configuration.expect("valid all the same").lowered.text;
+            assert!(text.contains("provider: none") && text.contains("name: a"), "{text}");
+        }
+        let plan = plan(EMBEDS, &with_secret(references()));
+        assert!(plan.left_out.embeddings.is_none());
+        assert!(plan.configuration.expect("valid").lowered.text.contains("e.example"));
+    }
+
+    #[test]
+    fn a_bad_secret_of_the_telemetry_takes_away_the_export_alone() {
+        let telemetry = yaml(
+            "metadata: {name: t, namespace: n}\nspec: {openTelemetry: {enabled: true, endpoint: 'https://collector:4318', \
+             tracing: {enabled: true}, sensitiveHeaders: [{name: Authorization, secretKeyRef: {name: s, key: k}}]}}",
         );
-        assert_eq!(plan.configuration.expect_err("refused").reason, "SecretNotFound");
+        let with = |secrets| References {
+            telemetry: Some(Arc::new(telemetry)),
+            secrets,
+            ..with_server(references(), "a")
+        };
+        let mut references = with(ReferencedSecrets::default());
+        let spec = "{telemetryConfigRef: {name: t}}";
+        for (secrets, reason) in [
+            (ReferencedSecrets::default(), "SecretNotFound"),
+            (ReferencedSecrets::of(&[("s", "k", "a\u{7}b")]), "ConfigInvalid"),
+        ] {
+            references.secrets = secrets;
+            let plan = plan(spec, &references);
+            assert_eq!(plan.left_out.telemetry.expect("left out").reason, reason);
+            let text = plan.configuration.expect("valid all the same").lowered.text;
+            assert!(!text.contains("collector") && text.contains("name: a"), "{text}");
+        }
+        references.secrets = ReferencedSecrets::of(&[("s", "k", "Bearer x")]);
+        assert!(plan(spec, &references).configuration.expect("valid").lowered.text.contains("collector"));
     }
 
     #[test]

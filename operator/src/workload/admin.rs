@@ -17,8 +17,9 @@ use vmcp_crds::lower::ADMIN_PORT;
 
 /// The longest that a pod may take to answer.
 const POLL_TIMEOUT: Duration = Duration::from_secs(3);
-/// The largest answer that is read; a larger one is an error. A thousand backends take far less.
-const MAX_ANSWER_BYTES: usize = 8 << 20;
+/// The largest answer that is read, 256 KiB; a larger one is an error. The pod's image is its owner's choice:
+/// many large answers must not exhaust the memory of the operator.
+const MAX_ANSWER_BYTES: usize = 256 << 10;
 
 /// Asks pods for their status report, one kept-alive connection a pod.
 pub(crate) struct AdminClient(Client<HttpConnector, Empty<Bytes>>);
@@ -39,7 +40,7 @@ pub(crate) enum AskError {
     #[error("the pod answered {0}")]
     Status(StatusCode),
     /// The answer broke off, or was larger than the limit.
-    #[error("the answer broke off or was larger than {} MiB", MAX_ANSWER_BYTES >> 20)]
+    #[error("the answer broke off or was larger than {} KiB", MAX_ANSWER_BYTES >> 10)]
     Body,
     /// The answer is no status report.
     #[error("the answer is no status report")]
@@ -47,6 +48,44 @@ pub(crate) enum AskError {
     /// The pod did not answer in time.
     #[error("the pod did not answer within {} s", POLL_TIMEOUT.as_secs())]
     Timeout,
+}
+
+impl AskError {
+    /// Returns true if the pod does not accept the token.
+    pub(crate) fn is_unauthorized(&self) -> bool {
+        matches!(self, Self::Status(StatusCode::UNAUTHORIZED))
+    }
+
+    /// Returns the reason of a condition, and the remedy.
+    pub(crate) fn advice(&self) -> (&'static str, String) {
+        match self {
+            Self::Address => ("NoAddress", "the cluster gives it one soon".to_owned()),
+            Self::Timeout => (
+                "ConnectionTimedOut",
+                format!(
+                    "a NetworkPolicy probably drops the packets; allow ingress to port {ADMIN_PORT} from the pods                      `app.kubernetes.io/name=vmcp-operator` of the operator's namespace"
+                ),
+            ),
+            Self::Connection(_) | Self::Request(_) => (
+                "ConnectionFailed",
+                format!(
+                    "a service mesh with strict mTLS probably resets it; exclude the port by a pod annotation, with                      Istio `traffic.sidecar.istio.io/excludeInboundPorts: \"{ADMIN_PORT}\"`, with Linkerd                      `config.linkerd.io/skip-inbound-ports: \"{ADMIN_PORT}\"`"
+                ),
+            ),
+            Self::Status(StatusCode::UNAUTHORIZED) => (
+                "TokenRefused",
+                "the kubelet mounts a new token within a minute; if this lasts, delete the pod".to_owned(),
+            ),
+            Self::Status(_) | Self::Report(_) => (
+                "AnswerUnusable",
+                "the image must be one of vmcp, and of a version near the operator's".to_owned(),
+            ),
+            Self::Body => (
+                "AnswerTooLarge",
+                "divide the backends among several VirtualMCPServers, or choose an image of vmcp".to_owned(),
+            ),
+        }
+    }
 }
 
 impl Default for AdminClient {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
 
+use super::rollout::{Rollout, RolloutCounts};
 use super::spec_refusal::SpecRefusal;
 use super::trouble::{self, Trouble, TroubleReason};
 
@@ -18,6 +19,8 @@ pub(crate) struct PodCounts {
     pub existing: i32,
     /// Pods that are ready.
     pub ready: i32,
+    /// The workload's account of its rollout.
+    pub rollout: RolloutCounts,
     /// The cluster's message, if it cannot create a pod.
     pub create_error: Option<String>,
     /// The pod that waits for its volumes, and the cluster's message about it.
@@ -26,6 +29,7 @@ pub(crate) struct PodCounts {
 
 impl From<&Deployment> for PodCounts {
     fn from(deployment: &Deployment) -> Self {
+        let rollout = deployment.into();
         let status = deployment.status.clone().unwrap_or_default();
         let create_error = status
             .conditions
@@ -37,6 +41,7 @@ impl From<&Deployment> for PodCounts {
             desired: deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
             existing: status.replicas.unwrap_or_default(),
             ready: status.ready_replicas.unwrap_or_default(),
+            rollout,
             create_error,
             mount_error: None,
         }
@@ -50,6 +55,7 @@ impl From<&StatefulSet> for PodCounts {
             desired: set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
             existing: status.map_or(0, |status| status.replicas),
             ready: status.and_then(|status| status.ready_replicas).unwrap_or_default(),
+            rollout: set.into(),
             // A StatefulSet tells it in events only: see `cluster_events`.
             create_error: None,
             mount_error: None,
@@ -66,8 +72,12 @@ pub(crate) struct WorkloadHealth {
     pub reason: String,
     /// One sentence: the cause and the remedy.
     pub message: String,
+    /// Progress towards the newest spec.
+    pub rollout: Rollout,
 }
 
+/// The reason of a workload that serves while its newest pods fail.
+pub(crate) const SOME_PODS_FAIL: &str = "SomePodsFail";
 /// The reason of a workload that is ready and about which there is nothing more to say.
 pub(crate) const PODS_READY: &str = "PodsReady";
 
@@ -82,6 +92,8 @@ pub(crate) enum WorkloadState {
     Starting,
     /// The program runs and its readiness probe does not succeed yet.
     NotAnswering,
+    /// Pods of an earlier version serve, and the newest spec is refused.
+    Degraded,
     /// No pod gets ready until a person acts.
     Failed,
 }
@@ -103,16 +115,22 @@ pub(crate) fn resource_health(
 
 /// Returns the health of a refused resource, with this many ready pods of the previous version.
 fn refused_health(refusal: &SpecRefusal, ready: i32) -> WorkloadHealth {
-    let message = match ready {
-        0 => refusal.to_string(),
-        _ => format!("{refusal}; the previous version still serves (ready pods: {ready})"),
+    let (state, message) = match ready {
+        0 => (WorkloadState::Failed, refusal.to_string()),
+        _ => {
+            let message = format!("{refusal}; the previous version still serves (ready pods: {ready})");
+            (WorkloadState::Degraded, message)
+        }
     };
-    WorkloadHealth { state: WorkloadState::Failed, reason: refusal.reason().to_owned(), message }
+    let reason = refusal.reason().to_owned();
+    let rollout = Rollout::Stalled { reason: reason.clone(), message: message.clone() };
+    WorkloadHealth { state, reason, message, rollout }
 }
 
 fn starting() -> WorkloadHealth {
     let message = "the pods are being created".to_owned();
-    WorkloadHealth { state: WorkloadState::Starting, reason: "Starting".to_owned(), message }
+    let rollout = Rollout::UnderWay(message.clone());
+    WorkloadHealth { state: WorkloadState::Starting, reason: "Starting".to_owned(), message, rollout }
 }
 
 /// Returns the health of a workload. `main` is the container that does the work.
@@ -123,7 +141,13 @@ pub(crate) fn workload_health(counts: &PodCounts, pods: &[Arc<Pod>], main: &str)
         Some((pod, why)) if trouble.reason == TroubleReason::Starting => trouble::volume_missing(pod, why),
         _ => trouble,
     });
-    let health = |state, reason: &str, message| WorkloadHealth { state, reason: reason.to_owned(), message };
+    let rollout = rollout(counts, trouble.as_ref());
+    let health = |state, reason: &str, message| WorkloadHealth {
+        state,
+        reason: reason.to_owned(),
+        message,
+        rollout: rollout.clone(),
+    };
     if counts.desired == 0 {
         return health(WorkloadState::Stopped, "ScaledToZero", "no pods run: spec.replicas is 0".to_owned());
     }
@@ -133,7 +157,8 @@ pub(crate) fn workload_health(counts: &PodCounts, pods: &[Arc<Pod>], main: &str)
         None => starting(),
         Some(trouble) if counts.ready > 0 => {
             // Older pods serve on; the message says why the newest do not.
-            let reason = if trouble.reason.needs_person() { "SomePodsFail" } else { PODS_READY };
+            let passes = matches!(trouble.reason, TroubleReason::Starting | TroubleReason::NotAnswering);
+            let reason = if passes { PODS_READY } else { SOME_PODS_FAIL };
             health(WorkloadState::Ready, reason, format!("{ready}; {}", trouble.message))
         }
         Some(trouble) => {
@@ -144,6 +169,32 @@ pub(crate) fn workload_health(counts: &PodCounts, pods: &[Arc<Pod>], main: &str)
             };
             health(state, &trouble.reason.to_string(), trouble.message)
         }
+    }
+}
+
+/// Returns the progress of the rollout. A trouble that lasts until a person acts stalls it at once, any other
+/// one after the Deployment's own deadline.
+fn rollout(counts: &PodCounts, trouble: Option<&Trouble>) -> Rollout {
+    if counts.desired == 0 {
+        return Rollout::Complete;
+    }
+    let RolloutCounts { pending, deadline_exceeded } = &counts.rollout;
+    let stalled = |reason: &str, message: &str| Rollout::Stalled {
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    };
+    match (trouble, deadline_exceeded, pending) {
+        (Some(trouble), ..) if trouble.reason.needs_person() => {
+            stalled(&trouble.reason.to_string(), &trouble.message)
+        }
+        (Some(trouble), Some(_), _) => stalled("ProgressDeadlineExceeded", &trouble.message),
+        (None, Some(message), _) => stalled("ProgressDeadlineExceeded", message),
+        (Some(trouble), None, _) => Rollout::UnderWay(trouble.message.clone()),
+        (None, None, Some(pending)) => Rollout::UnderWay(pending.clone()),
+        (None, None, None) if counts.ready < counts.desired => {
+            Rollout::UnderWay(format!("{} of {} pods are ready", counts.ready, counts.desired))
+        }
+        (None, None, None) => Rollout::Complete,
     }
 }
 
@@ -189,7 +240,7 @@ mod tests {
     }
 
     fn health(counts: &PodCounts, pods: &[Arc<Pod>]) -> (WorkloadState, String, String) {
-        let WorkloadHealth { state, reason, message } = workload_health(counts, pods, "mcp");
+        let WorkloadHealth { state, reason, message, .. } = workload_health(counts, pods, "mcp");
         (state, reason, message)
     }
 
@@ -240,5 +291,17 @@ mod tests {
         let (state, reason, message) = health(&refused, &[pod(true)]);
         assert_eq!((state, reason.as_str()), (WorkloadState::Ready, "SomePodsFail"));
         assert!(message.starts_with("1 of 1 pods are ready; the cluster refuses"), "{message}");
+        let stalled = workload_health(&refused, &[pod(true)], "mcp").rollout;
+        assert!(matches!(stalled, Rollout::Stalled { reason, .. } if reason == "PodRefused"));
+    }
+
+    #[test]
+    fn a_rollout_waits_until_its_deadline() {
+        let mut slow = counts(2, 1);
+        assert!(matches!(workload_health(&slow, &[pod(true)], "mcp").rollout, Rollout::UnderWay(_)));
+        slow.rollout.deadline_exceeded = Some("timed out progressing".to_owned());
+        let stalled = workload_health(&slow, &[pod(true)], "mcp").rollout;
+        assert!(matches!(stalled, Rollout::Stalled { reason, .. } if reason == "ProgressDeadlineExceeded"));
+        assert_eq!(workload_health(&counts(2, 2), &[pod(true)], "mcp").rollout, Rollout::Complete);
     }
 }

@@ -15,6 +15,7 @@ pub struct Operator {
     /// Its process, for its log, its memory and for signals.
     pub process: Process,
     metrics: String,
+    health: String,
 }
 
 impl Operator {
@@ -29,8 +30,22 @@ impl Operator {
         Self::with(place, identity, &[]).await
     }
 
-    /// Starts an operator with variables of the environment that add to the usual ones or override them.
+    /// Starts an operator with variables of the environment that add to the usual ones or override them, and
+    /// waits until it is ready.
     pub async fn with(place: &Namespace, identity: &str, variables: &[(&str, &str)]) -> Self {
+        let mut operator = Self::begin(place, identity, variables).await;
+        let ready = format!("operator {identity} to be ready");
+        place
+            .eventually(&ready, async || {
+                operator.process.assert_running();
+                operator.readiness().await.is_some_and(|(ready, _)| ready).then_some(())
+            })
+            .await;
+        operator
+    }
+
+    /// Starts an operator and waits for nothing.
+    pub async fn begin(place: &Namespace, identity: &str, variables: &[(&str, &str)]) -> Self {
         place.cluster().define_resources().await;
         let [metrics, health] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
         let mut command = Command::new(binary("vmcp-operator"));
@@ -45,16 +60,15 @@ impl Operator {
             // The control plane runs no pods: the image only has to be named.
             .env("VMCP_IMAGE", "vmcp:none")
             .envs(variables.iter().copied());
-        let mut process = Process::start(&format!("operator {identity}"), &mut command);
-        let operator = format!("operator {identity} to be ready");
-        place
-            .eventually(&operator, async || {
-                process.assert_running();
-                let asked = http_client().get(format!("http://{health}/readyz")).send().await;
-                asked.is_ok_and(|answer| answer.status().is_success()).then_some(())
-            })
-            .await;
-        Self { process, metrics }
+        let process = Process::start(&format!("operator {identity}"), &mut command);
+        Self { process, metrics, health }
+    }
+
+    /// Returns true if `/readyz` says that it is ready, with the text of the answer; `None` without an answer.
+    pub async fn readiness(&self) -> Option<(bool, String)> {
+        let answer = http_client().get(format!("http://{}/readyz", self.health)).send().await.ok()?;
+        let ready = answer.status().is_success();
+        Some((ready, answer.text().await.ok()?))
     }
 
     /// Returns the Prometheus metrics.

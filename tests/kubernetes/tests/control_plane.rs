@@ -5,11 +5,14 @@ mod scenario {
     mod backends;
     mod control_plane;
     mod crowd;
+    mod faults;
     mod leadership;
     mod packaging;
     mod repair;
     mod resources;
+    mod secrets;
     mod services;
     mod stand_in;
+    mod upgrades;
     mod virtual_mcp_server;
 }

@@ -41,7 +41,7 @@ pub use self::rules::Aggregation;
 pub use self::sections::backend::{
     Backend, MAX_BACKEND_NAME, MAX_BACKENDS, Transport, is_backend_name, normalize_name,
 };
-pub use self::sections::config::Config;
+pub use self::sections::config::{Config, SETTINGS_AT_START};
 pub use self::sections::embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODEL, OnUnavailable};
 pub use self::sections::incoming_auth::IncomingAuth;
 pub use self::sections::limits::Limits;

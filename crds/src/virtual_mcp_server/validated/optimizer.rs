@@ -67,6 +67,19 @@ pub enum EmbeddingSource {
     },
 }
 
+impl EmbeddingSource {
+    /// Returns the Secret keys that the source refers to.
+    pub fn secret_references(&self) -> Vec<SecretKeyReference> {
+        let (key, headers) = match self {
+            Self::None | Self::Local(_) => return Vec::new(),
+            Self::Tei { headers, .. } => (None, headers),
+            Self::OpenAi { api_key, headers, .. } => (api_key.clone(), headers),
+        };
+        let of_headers = headers.iter().map(|header| header.secret_key_ref.clone());
+        key.into_iter().chain(of_headers).collect()
+    }
+}
+
 /// Location of Text Embeddings Inference.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TeiService {

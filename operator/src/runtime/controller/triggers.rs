@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use kube::Resource;
 use kube::runtime::reflector::{ObjectRef, Store};
 
@@ -12,6 +13,9 @@ use crate::runtime::watch::{Change, CustomResource, Parsed, ResourceStore, Watch
 /// The length of a controller's queue; a full one holds up the watches that fill it, so that no change is
 /// lost.
 const QUEUE_LENGTH: usize = 1024;
+
+/// Makes a controller reconcile an object (namespace, name).
+pub(crate) type Requeue = Box<dyn Fn(&str, &str) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// The changes after which a controller reconciles an object of kind `K`, and the queue that they fill.
 pub struct Triggers<K: CustomResource> {
@@ -53,6 +57,15 @@ impl<K: CustomResource> Triggers<K> {
             }),
         );
         triggers
+    }
+
+    /// Returns a way to trigger reconciles from a task of the controller.
+    pub(crate) fn requeue(&self) -> Requeue {
+        let send = self.send.clone();
+        Box::new(move |namespace, name| {
+            let (send, object) = (send.clone(), ObjectRef::new(name).within(namespace));
+            async move { drop(send.send(object).await) }.boxed()
+        })
     }
 
     /// Adds changes of another kind; `concerns` returns the objects (namespace, name) to reconcile.

@@ -12,7 +12,9 @@ use crate::runtime::write::CALL_TIMEOUT;
 use vmcp_error_chain::error_chain;
 
 /// Conditions that are bad news if they are true.
-const NEGATIVE: &[&str] = &["Degraded"];
+const NEGATIVE: &[&str] = &["Degraded", "Stalled"];
+/// Conditions that are no bad news in any state.
+const NEUTRAL: &[&str] = &["Reconciling"];
 /// Reasons of a `False` condition that are no bad news.
 const EXPECTED: &[&str] = &["Starting", "ScaledToZero"];
 /// The longest note in bytes that the API server accepts; a longer one is cut off.
@@ -74,7 +76,7 @@ fn transitions(before: &[Condition], now: &[Condition]) -> Vec<Event> {
 }
 
 fn is_bad(condition: &Condition) -> bool {
-    if EXPECTED.contains(&condition.reason.as_str()) {
+    if EXPECTED.contains(&condition.reason.as_str()) || NEUTRAL.contains(&condition.type_.as_str()) {
         return false;
     }
     let bad = if NEGATIVE.contains(&condition.type_.as_str()) { "True" } else { "False" };

@@ -7,11 +7,14 @@ use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Resource as _, ResourceExt as _};
 use serde_json::{Map, Value, json};
 
-use super::Conditions;
+use super::{Conditions, is_true};
 use crate::runtime::context::Context;
 use crate::runtime::watch::{CustomResource, Parsed, kind_of};
 use crate::runtime::write::{CallError, Verb};
 use vmcp_error_chain::error_chain;
+
+/// The condition that is false while reconciles fail, and absent otherwise.
+const RECONCILED: &str = "Reconciled";
 
 /// Writes into the status why an object could not be reconciled. Best effort: the next attempt writes it
 /// again.
@@ -30,12 +33,18 @@ pub(crate) async fn report_failure<K: CustomResource>(
         conditions.keep(&condition.type_);
     }
     let kind = kind_of::<K>();
-    conditions.set(summary_condition(kind), false, category, message);
+    conditions.set(RECONCILED, false, category, message);
+    let summary = summary_condition(kind);
+    // A fault of the operator or of the API server says nothing about an object that was well: its pods, if
+    // it has any, serve on.
+    let was_well = is_true(&before, summary);
+    if !was_well {
+        conditions.set(summary, false, category, message);
+    }
     let conditions = conditions.finish();
     context.publish_transitions(object, &before, &conditions).await;
     let mut change = failed_status(kind, &conditions, message);
-    if status.get("readyReplicas").and_then(Value::as_i64).is_some_and(|ready| ready > 0) {
-        // Pods of the previous version serve on: the object as a whole has not failed.
+    if was_well {
         change.remove("phase");
     }
     status.extend(change);

@@ -2,7 +2,8 @@
 //! operator's last write brought it.
 //!
 //! A write is stored at once, so that the next reconcile does not see the state before it; the watch event
-//! that follows is older or equal and is ignored (resource versions are compared).
+//! that follows is older or equal and is ignored (resource versions are compared). A list is the truth, also
+//! where it is older: it replaces everything, and the events after it bring later writes again.
 
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,18 +12,21 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
+use kube::ResourceExt as _;
 use kube::api::{DynamicObject, ObjectMeta};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 
 use super::{
-    ChildKind, ChildType, MANAGED_BY_LABEL, OPERATOR_NAME, WatchEnvironment, controller_of, watch_error,
+    ChildKind, ChildType, MANAGED_BY_LABEL, OPERATOR_NAME, WatchEnvironment, WatchName, controller_of, scope,
+    watch_error,
 };
+use vmcp_error_chain::error_chain;
 
 /// The interval at which the operator looks again for an optional API that the cluster lacks.
 const MISSING_API_POLL_INTERVAL: Duration = Duration::from_mins(1);
+/// The interval at which the operator asks again whether there is an optional API, if it got no answer.
+const FAILED_PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
 type OwnerListener = Box<dyn Fn(&str, &str) -> BoxFuture<'static, ()> + Send + Sync>;
 type ChildrenOfOwner = BTreeMap<(ChildKind, String), Arc<DynamicObject>>;
@@ -35,8 +39,6 @@ pub struct ChildrenStore {
     listeners: Mutex<HashMap<&'static str, OwnerListener>>,
     /// Optional kinds that the cluster lacks.
     missing: RwLock<HashSet<ChildKind>>,
-    /// Kinds whose first list is complete.
-    listed: watch::Sender<HashSet<ChildKind>>,
 }
 
 impl ChildrenStore {
@@ -62,19 +64,27 @@ impl ChildrenStore {
         self.missing.read().contains(&kind)
     }
 
-    /// Waits until every kind was listed once.
-    pub async fn ready(&self) {
-        // The sender lives in `self`, so that the wait cannot fail.
-        let _ = self.listed.subscribe().wait_for(|listed| listed.len() == ChildKind::ALL.len()).await;
-    }
-
     /// Calls `listener` with (namespace, name) of the owner when a child of an owner of this kind changed.
     pub(crate) fn listen(&self, owner_kind: &'static str, listener: OwnerListener) {
         self.listeners.lock().insert(owner_kind, listener);
     }
 
     /// Stores an object unless a newer one is known; returns true if it was stored.
-    pub(crate) fn put(&self, kind: ChildKind, mut object: DynamicObject) -> bool {
+    pub(crate) fn put(&self, kind: ChildKind, object: DynamicObject) -> bool {
+        self.insert(kind, object, |known, new| version(known) < version(new))
+    }
+
+    /// Stores an object of a list, in place of any other.
+    fn put_listed(&self, kind: ChildKind, object: DynamicObject) {
+        self.insert(kind, object, |_, _| true);
+    }
+
+    fn insert(
+        &self,
+        kind: ChildKind,
+        mut object: DynamicObject,
+        replaces: fn(&ObjectMeta, &ObjectMeta) -> bool,
+    ) -> bool {
         // The entries of a list come without `apiVersion` and `kind`.
         object.types.get_or_insert_with(|| kind.types());
         let Some(owner) = controller_of(&object.metadata) else { return false };
@@ -82,7 +92,7 @@ impl ChildrenStore {
         let mut children = self.write();
         let of = children.entry(uid).or_default();
         let key = (kind, object.name_any());
-        if of.get(&key).is_some_and(|known| version(&known.metadata) >= version(&object.metadata)) {
+        if of.get(&key).is_some_and(|known| !replaces(&known.metadata, &object.metadata)) {
             return false;
         }
         of.insert(key, Arc::new(object));
@@ -120,16 +130,19 @@ impl ChildrenStore {
             .find_map(|(_, of)| of.remove(&key))
     }
 
-    /// Watches one kind until the process ends; an optional kind as soon as the cluster has it.
-    pub(crate) async fn watch(&self, environment: &WatchEnvironment<'_>, kind: ChildKind) {
+    /// Watches one kind in one part of the scope until the process ends; an optional kind as soon as the
+    /// cluster has it.
+    pub(crate) async fn watch(
+        &self,
+        environment: &WatchEnvironment<'_>,
+        kind: ChildKind,
+        part: Option<String>,
+    ) {
+        let name = Self::watch_name(kind, part);
         if kind.is_optional() {
-            while !self.probe(environment, kind).await {
-                // A kind that does not exist has no objects: its list is complete.
-                self.completed(kind);
-                tokio::time::sleep(MISSING_API_POLL_INTERVAL).await;
-            }
+            self.await_api(environment, kind, &name).await;
         }
-        let api: Api<DynamicObject> = environment.scope.dynamic_api(environment.client, &kind.resource());
+        let api = scope::dynamic_api(environment.client, name.part.as_deref(), &kind.resource());
         let config = watcher::Config::default().labels(&format!("{MANAGED_BY_LABEL}={OPERATOR_NAME}"));
         let events =
             watcher(api, config).default_backoff().modify(|object| object.metadata.managed_fields = None);
@@ -140,10 +153,10 @@ impl ChildrenStore {
         let mut before = Vec::new();
         while let Some(event) = events.next().await {
             match event {
-                Err(error) => watch_error::report(environment.metrics, kind.as_str(), &error),
+                Err(error) => watch_error::report(environment, &name, &error),
                 Ok(watcher::Event::Init) => {
                     listed.clear();
-                    before = self.all(kind);
+                    before = self.all(kind, name.part.as_deref());
                 }
                 Ok(watcher::Event::InitApply(object)) => {
                     if !before.is_empty() {
@@ -152,15 +165,15 @@ impl ChildrenStore {
                         );
                     }
                     listed.push(object.metadata.clone());
-                    self.put(kind, object);
+                    self.put_listed(kind, object);
                 }
                 Ok(watcher::Event::InitDone) => {
                     let kept: HashSet<_> = listed.iter().map(|meta| meta.uid.clone()).collect();
                     before.retain(|object: &Arc<DynamicObject>| !kept.contains(&object.metadata.uid));
                     for gone in &before {
-                        self.remove(kind, gone);
+                        self.forget(kind, gone);
                     }
-                    self.completed(kind);
+                    environment.first_lists.complete(&name);
                     for meta in listed.drain(..).chain(before.drain(..).map(|gone| gone.metadata.clone())) {
                         self.notify_owner(&meta).await;
                     }
@@ -184,22 +197,30 @@ impl ChildrenStore {
         }
     }
 
-    /// Looks whether the cluster has an optional kind, and records the answer. An API server that fails
-    /// counts as lacking it.
-    async fn probe(&self, environment: &WatchEnvironment<'_>, kind: ChildKind) -> bool {
-        let resource = kind.resource();
-        let there = environment
-            .client
-            .list_api_group_resources(&resource.api_version)
-            .await
-            .is_ok_and(|list| list.resources.iter().any(|found| found.kind == resource.kind));
-        let mut missing = self.missing.write();
-        if there {
-            missing.remove(&kind)
-        } else {
-            missing.insert(kind)
-        };
-        there
+    /// Waits until the cluster has an optional kind.
+    async fn await_api(&self, environment: &WatchEnvironment<'_>, kind: ChildKind, name: &WatchName) {
+        loop {
+            match has_api(environment, kind).await {
+                Ok(true) => break,
+                Ok(false) => {
+                    self.missing.write().insert(kind);
+                    // A kind that does not exist has no objects: its list is complete.
+                    environment.first_lists.complete(name);
+                    tokio::time::sleep(MISSING_API_POLL_INTERVAL).await;
+                }
+                // No answer says nothing about the kind: children of it must not be taken for impossible.
+                Err(error) => {
+                    environment.first_lists.failed(name, &error_chain(&error));
+                    tokio::time::sleep(FAILED_PROBE_INTERVAL).await;
+                }
+            }
+        }
+        self.missing.write().remove(&kind);
+    }
+
+    /// Returns the name of the watch of a kind in one part of the scope.
+    pub(crate) fn watch_name(kind: ChildKind, part: Option<String>) -> WatchName {
+        WatchName { kind: kind.as_str(), is_child: true, part }
     }
 
     async fn notify_owner(&self, meta: &ObjectMeta) {
@@ -213,19 +234,30 @@ impl ChildrenStore {
         notified.await;
     }
 
-    /// Returns all children of a kind, whoever owns them.
-    fn all(&self, kind: ChildKind) -> Vec<Arc<DynamicObject>> {
-        let children = self.read();
-        children
-            .values()
-            .flat_map(|of| {
-                of.iter().filter(|((found, _), _)| *found == kind).map(|(_, object)| object.clone())
-            })
-            .collect()
+    /// Removes an object that a list no longer names, unless another one has taken its name.
+    fn forget(&self, kind: ChildKind, object: &DynamicObject) {
+        let Some(owner) = controller_of(&object.metadata) else { return };
+        let mut children = self.write();
+        let Some(of) = children.get_mut(&owner.uid) else { return };
+        let key = (kind, object.name_any());
+        if of.get(&key).is_some_and(|known| known.metadata.uid == object.metadata.uid) {
+            of.remove(&key);
+        }
+        if of.is_empty() {
+            children.remove(&owner.uid);
+        }
     }
 
-    fn completed(&self, kind: ChildKind) {
-        self.listed.send_if_modified(|listed| listed.insert(kind));
+    /// Returns all children of a kind in one part of the scope, whoever owns them.
+    fn all(&self, kind: ChildKind, part: Option<&str>) -> Vec<Arc<DynamicObject>> {
+        let children = self.read();
+        let objects = children.values().flatten();
+        objects
+            .filter(|((found, _), object)| {
+                *found == kind && (part.is_none() || object.metadata.namespace.as_deref() == part)
+            })
+            .map(|(_, object)| object.clone())
+            .collect()
     }
 
     fn read(&self) -> parking_lot::RwLockReadGuard<'_, HashMap<String, ChildrenOfOwner>> {
@@ -234,6 +266,17 @@ impl ChildrenStore {
 
     fn write(&self) -> parking_lot::RwLockWriteGuard<'_, HashMap<String, ChildrenOfOwner>> {
         self.by_owner.write()
+    }
+}
+
+/// Looks whether the cluster has an optional kind.
+async fn has_api(environment: &WatchEnvironment<'_>, kind: ChildKind) -> kube::Result<bool> {
+    let resource = kind.resource();
+    match environment.client.list_api_group_resources(&resource.api_version).await {
+        Ok(list) => Ok(list.resources.iter().any(|found| found.kind == resource.kind)),
+        // The group itself is unknown.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -284,6 +327,9 @@ mod tests {
         assert!(!children.put(ChildKind::ConfigMap, object("9")));
         children.remove(ChildKind::ConfigMap, &object("9"));
         assert_eq!(known().as_deref(), Some("10"));
+        // A list is the truth: after a restore of etcd, versions are lower.
+        children.put_listed(ChildKind::ConfigMap, object("3"));
+        assert_eq!(known().as_deref(), Some("3"));
         children.remove(ChildKind::ConfigMap, &object("11"));
         assert_eq!(known(), None);
     }

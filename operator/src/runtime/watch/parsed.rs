@@ -10,10 +10,10 @@ use std::sync::Arc;
 use k8s_openapi::NamespaceResourceScope;
 use kube::Resource;
 use kube::api::ObjectMeta;
-use kube::core::DeserializeGuard;
 use kube::core::error_boundary::InvalidObject;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 /// A namespaced resource that is watched as a Rust type.
 pub trait WatchedResource:
@@ -63,15 +63,28 @@ impl<K> Parsed<K> {
     }
 }
 
-impl<K> From<DeserializeGuard<K>> for Parsed<K> {
-    fn from(guard: DeserializeGuard<K>) -> Self {
-        Self(guard.0.map(Arc::new).map_err(Arc::new))
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Parsed<K> {
+    /// Fails only for an object without readable metadata.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = Value::deserialize(deserializer)?;
+        let error = match K::deserialize(&object) {
+            Ok(object) => return Ok(Self(Ok(Arc::new(object)))),
+            Err(error) => error.to_string(),
+        };
+        let metadata = object.get("metadata").unwrap_or(&Value::Null);
+        let metadata = ObjectMeta::deserialize(metadata).map_err(serde::de::Error::custom)?;
+        Ok(Self(Err(Arc::new(InvalidObject { error, metadata }))))
     }
 }
 
 impl<K: Resource + Clone> Resource for Parsed<K> {
     type DynamicType = K::DynamicType;
     type Scope = K::Scope;
+
+    /// Forwarded, so that the watch of a `PartialObjectMeta` asks for metadata alone.
+    fn metadata_api() -> bool {
+        K::metadata_api()
+    }
 
     fn kind(dt: &Self::DynamicType) -> Cow<'_, str> {
         K::kind(dt)
@@ -101,5 +114,28 @@ impl<K: Resource + Clone> Resource for Parsed<K> {
             Ok(object) => Arc::make_mut(object).meta_mut(),
             Err(invalid) => &mut Arc::make_mut(invalid).metadata,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{Pod, Secret};
+    use kube::core::PartialObjectMeta;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_malformed_object_keeps_its_metadata() {
+        let pod = json!({ "metadata": { "name": "p", "namespace": "n" }, "spec": { "containers": "none" } });
+        let parsed: Parsed<Pod> = serde_json::from_value(pod).expect("metadata");
+        assert!(parsed.well_formed().is_none());
+        assert_eq!(parsed.meta().name.as_deref(), Some("p"));
+    }
+
+    #[test]
+    fn metadata_alone_is_asked_for_where_the_type_holds_no_more() {
+        assert!(Parsed::<PartialObjectMeta<Secret>>::metadata_api());
+        assert!(!Parsed::<Pod>::metadata_api());
     }
 }

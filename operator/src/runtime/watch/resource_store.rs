@@ -1,22 +1,23 @@
-//! A store of all objects of one kind, filled by one watch that every controller shares (kube's reflector).
+//! A store of all objects of one kind, filled by the watches that every controller shares.
 //!
-//! Listeners run after the store has the change, so that a reconcile which they start sees it.
+//! Listeners run after the store has the change, so that a reconcile which they start sees it. Objects are
+//! indexed by namespace: a reconcile reads its own namespace and no other. A list replaces everything that
+//! was known of its part of the cluster, also where versions went back (a restored etcd).
 
-use parking_lot::Mutex;
-use std::collections::HashSet;
+use parking_lot::{Mutex, RwLock};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
+use futures::stream::{BoxStream, SelectAll};
+use futures::{FutureExt as _, StreamExt as _};
 use kube::api::ApiResource;
-use kube::core::DeserializeGuard;
+use kube::runtime::reflector::Store;
 use kube::runtime::reflector::store::Writer;
-use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, Resource, ResourceExt as _};
-use tokio::sync::watch;
+use kube::{Resource, ResourceExt as _};
 
-use super::{Parsed, WatchEnvironment, WatchedResource, kind_of, watch_error};
+use super::{Parsed, WatchEnvironment, WatchName, WatchedResource, kind_of, scope, watch_error};
 
 /// A change of one object.
 #[derive(Debug)]
@@ -29,14 +30,17 @@ pub struct Change<K> {
 
 type ChangeListener<K> = Box<dyn Fn(&Change<K>) -> BoxFuture<'static, ()> + Send + Sync>;
 
+/// Objects by namespace and name.
+type Namespaces<K> = HashMap<String, BTreeMap<String, Parsed<K>>>;
+
 /// All objects of one kind.
 pub struct ResourceStore<K: WatchedResource> {
+    namespaces: RwLock<Namespaces<K>>,
+    /// The same objects, for kube's own machinery.
     store: Store<Parsed<K>>,
-    /// Taken by the one watch that fills the store.
+    /// Taken by the one task that fills the store.
     writer: Mutex<Option<Writer<Parsed<K>>>>,
     listeners: Mutex<Vec<ChangeListener<K>>>,
-    /// True once the first list is complete. `Store::wait_until_ready` wakes only one of several that wait.
-    listed: watch::Sender<bool>,
     /// Limits the watch to objects with these labels.
     labels: Option<String>,
     /// Drops the parts of an object that no controller reads, before it is stored.
@@ -54,10 +58,10 @@ impl<K: WatchedResource> ResourceStore<K> {
     pub(super) fn new(labels: Option<String>, trim: fn(&mut K)) -> Self {
         let writer = Writer::new(());
         Self {
+            namespaces: RwLock::default(),
             store: writer.as_reader(),
             writer: Mutex::new(Some(writer)),
             listeners: Mutex::default(),
-            listed: watch::Sender::new(false),
             labels,
             trim,
         }
@@ -65,32 +69,26 @@ impl<K: WatchedResource> ResourceStore<K> {
 
     /// Returns the object of this name if there is a well-formed one.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
-        self.store.get(&ObjectRef::new(name).within(namespace))?.0.clone().ok()
+        self.known(namespace, name)?.0.ok()
     }
 
     /// Returns true if there is an object of this name, well-formed or not.
     pub fn exists(&self, namespace: &str, name: &str) -> bool {
-        self.store.get(&ObjectRef::new(name).within(namespace)).is_some()
+        self.known(namespace, name).is_some()
     }
 
     /// Returns the names of the malformed objects of a namespace.
     pub fn malformed(&self, namespace: &str) -> Vec<String> {
-        let malformed = |object: &Parsed<K>| {
-            object.well_formed().is_none() && object.meta().namespace.as_deref() == Some(namespace)
-        };
-        self.store.state_filter(malformed).iter().map(|object| object.name_any()).collect()
+        let namespaces = self.namespaces.read();
+        let objects = namespaces.get(namespace).into_iter().flatten();
+        objects.filter(|(_, object)| object.well_formed().is_none()).map(|(name, _)| name.clone()).collect()
     }
 
     /// Returns the well-formed objects of a namespace, sorted by name.
     pub fn list(&self, namespace: &str) -> Vec<Arc<K>> {
-        let mut objects: Vec<_> = self
-            .store
-            .state_filter(|object| object.meta().namespace.as_deref() == Some(namespace))
-            .iter()
-            .filter_map(|object| object.well_formed().cloned())
-            .collect();
-        objects.sort_by_cached_key(|object| object.name_any());
-        objects
+        let namespaces = self.namespaces.read();
+        let objects = namespaces.get(namespace).into_iter().flatten();
+        objects.filter_map(|(_, object)| object.well_formed().cloned()).collect()
     }
 
     /// Returns a reader of the store, for kube's own machinery.
@@ -103,65 +101,139 @@ impl<K: WatchedResource> ResourceStore<K> {
         self.listeners.lock().push(listener);
     }
 
+    fn known(&self, namespace: &str, name: &str) -> Option<Parsed<K>> {
+        self.namespaces.read().get(namespace)?.get(name).cloned()
+    }
+
     /// Watches until the process ends.
     async fn fill(&self, environment: &WatchEnvironment<'_>) {
         let Some(mut writer) = self.writer.lock().take() else {
             return;
         };
+        // kube's applier waits for the end of a list; controllers wait for the first lists themselves, and the
+        // lists of several namespaces end at different times.
+        writer.apply_watcher_event(&watcher::Event::Init);
+        writer.apply_watcher_event(&watcher::Event::InitDone);
+        let mut parts: Vec<_> =
+            environment.scope.parts().into_iter().map(|part| (Self::watch_name(part), Vec::new())).collect();
+        let mut events: SelectAll<_> = parts
+            .iter()
+            .enumerate()
+            .map(|(part, (name, _))| {
+                self.events(environment, name.part.as_deref()).map(move |event| (part, event)).boxed()
+            })
+            .collect();
+        while let Some((part, event)) = events.next().await {
+            let Some((name, listed)) = parts.get_mut(part) else { continue };
+            match event {
+                Err(error) => watch_error::report(environment, name, &error),
+                Ok(watcher::Event::Init) => listed.clear(),
+                Ok(watcher::Event::InitApply(object)) => listed.push(object),
+                Ok(watcher::Event::InitDone) => {
+                    let changed = self.replace(&mut writer, name.part.as_deref(), std::mem::take(listed));
+                    environment.first_lists.complete(name);
+                    for object in changed {
+                        self.notify(Change { object, substantial: true }).await;
+                    }
+                }
+                Ok(watcher::Event::Apply(object)) => {
+                    // Compared before the store takes the new object.
+                    let known = self.known(&object.namespace().unwrap_or_default(), &object.name_any());
+                    let substantial = known.is_none_or(|known| is_substantial(known.meta(), object.meta()));
+                    self.put(&mut writer, object.clone());
+                    self.notify(Change { object, substantial }).await;
+                }
+                Ok(watcher::Event::Delete(object)) => {
+                    self.remove(&mut writer, &object);
+                    self.notify(Change { object, substantial: true }).await;
+                }
+            }
+        }
+    }
+
+    fn watch_name(part: Option<String>) -> WatchName {
+        WatchName { kind: kind_of::<K>(), is_child: false, part }
+    }
+
+    /// Watches one part of the scope.
+    fn events(
+        &self,
+        environment: &WatchEnvironment<'_>,
+        part: Option<&str>,
+    ) -> BoxStream<'static, watcher::Result<watcher::Event<Parsed<K>>>> {
         let mut config = watcher::Config::default();
         if let Some(labels) = &self.labels {
             config = config.labels(labels);
         }
         let trim = self.trim;
-        let api: Api<DeserializeGuard<K>> = environment.scope.api(environment.client);
-        let events = watcher(api, config)
+        watcher(scope::api(environment.client, part), config)
             .default_backoff()
-            .modify(move |guard| {
-                guard.meta_mut().managed_fields = None;
-                if let Ok(object) = &mut guard.0 {
-                    trim(object);
+            .modify(move |parsed: &mut Parsed<K>| {
+                parsed.meta_mut().managed_fields = None;
+                if let Ok(object) = &mut parsed.0 {
+                    trim(Arc::make_mut(object));
                 }
             })
-            .map_ok(|event| convert(event));
-        futures::pin_mut!(events);
-        // Objects that were known when a list began: one that the list does not name was deleted while nobody
-        // watched.
-        let mut before = Vec::new();
-        while let Some(event) = events.next().await {
-            let event = match event {
-                Ok(event) => event,
-                Err(error) => {
-                    watch_error::report(environment.metrics, kind_of::<K>(), &error);
-                    continue;
+            .boxed()
+    }
+
+    /// Replaces everything that is known of one part of the scope by a complete list; returns the listed
+    /// objects and those that are gone.
+    fn replace(
+        &self,
+        writer: &mut Writer<Parsed<K>>,
+        part: Option<&str>,
+        listed: Vec<Parsed<K>>,
+    ) -> Vec<Parsed<K>> {
+        let mut now = Namespaces::<K>::new();
+        for object in &listed {
+            let objects = now.entry(object.namespace().unwrap_or_default()).or_default();
+            objects.insert(object.name_any(), object.clone());
+        }
+        // In one step: a reconcile must not see a part of a group.
+        let before = {
+            let mut namespaces = self.namespaces.write();
+            match part {
+                None => std::mem::replace(&mut *namespaces, now),
+                Some(part) => {
+                    let before = namespaces.remove_entry(part).into_iter().collect();
+                    namespaces.extend(now);
+                    before
                 }
-            };
-            match event {
-                watcher::Event::Init => {
-                    before = self.store.state();
-                    writer.apply_watcher_event(&event);
-                }
-                watcher::Event::InitApply(_) => writer.apply_watcher_event(&event),
-                watcher::Event::InitDone => {
-                    writer.apply_watcher_event(&event);
-                    self.listed.send_replace(true);
-                    let now = self.store.state();
-                    let kept: HashSet<_> = now.iter().map(|object| object.meta().uid.clone()).collect();
-                    let gone = before.drain(..).filter(|object| !kept.contains(&object.meta().uid));
-                    for object in now.into_iter().chain(gone) {
-                        self.notify(Change { object: object.as_ref().clone(), substantial: true }).await;
-                    }
-                }
-                watcher::Event::Apply(ref object) => {
-                    // Compared before the store takes the new object.
-                    let known = self.store.get(&ObjectRef::from_obj(object));
-                    let substantial = known.is_none_or(|known| is_substantial(known.meta(), object.meta()));
-                    writer.apply_watcher_event(&event);
-                    self.notify(Change { object: object.clone(), substantial }).await;
-                }
-                watcher::Event::Delete(ref object) => {
-                    writer.apply_watcher_event(&event);
-                    self.notify(Change { object: object.clone(), substantial: true }).await;
-                }
+            }
+        };
+        let mut changed = Vec::with_capacity(listed.len());
+        for gone in before.into_values().flat_map(BTreeMap::into_values) {
+            let now = self.known(&gone.namespace().unwrap_or_default(), &gone.name_any());
+            if now.is_none() {
+                writer.apply_watcher_event(&watcher::Event::Delete(gone.clone()));
+            }
+            // Deleted and created anew while nobody watched: listeners hear of both.
+            if now.is_none_or(|now| now.uid() != gone.uid()) {
+                changed.push(gone);
+            }
+        }
+        for object in listed {
+            writer.apply_watcher_event(&watcher::Event::Apply(object.clone()));
+            changed.push(object);
+        }
+        changed
+    }
+
+    fn put(&self, writer: &mut Writer<Parsed<K>>, object: Parsed<K>) {
+        let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+        writer.apply_watcher_event(&watcher::Event::Apply(object.clone()));
+        self.namespaces.write().entry(namespace).or_default().insert(name, object);
+    }
+
+    fn remove(&self, writer: &mut Writer<Parsed<K>>, object: &Parsed<K>) {
+        let namespace = object.namespace().unwrap_or_default();
+        writer.apply_watcher_event(&watcher::Event::Delete(object.clone()));
+        let mut namespaces = self.namespaces.write();
+        if let Some(objects) = namespaces.get_mut(&namespace) {
+            objects.remove(&object.name_any());
+            if objects.is_empty() {
+                namespaces.remove(&namespace);
             }
         }
     }
@@ -180,11 +252,11 @@ pub(super) trait AnyResourceStore: Send + Sync {
     /// Returns the group and plural that are watched.
     fn resource(&self) -> ApiResource;
 
+    /// Returns the name of the watch of one part of the scope.
+    fn watch_name(&self, part: Option<String>) -> WatchName;
+
     /// Fills the store until the process ends. Called once, after all listeners are registered.
     fn watch<'a>(&'a self, environment: &'a WatchEnvironment<'a>) -> BoxFuture<'a, ()>;
-
-    /// Waits until the first list is complete.
-    fn ready(&self) -> BoxFuture<'_, ()>;
 }
 
 impl<K: WatchedResource> AnyResourceStore for ResourceStore<K> {
@@ -192,16 +264,12 @@ impl<K: WatchedResource> AnyResourceStore for ResourceStore<K> {
         ApiResource::erase::<K>(&())
     }
 
-    fn watch<'a>(&'a self, environment: &'a WatchEnvironment<'a>) -> BoxFuture<'a, ()> {
-        self.fill(environment).boxed()
+    fn watch_name(&self, part: Option<String>) -> WatchName {
+        Self::watch_name(part)
     }
 
-    fn ready(&self) -> BoxFuture<'_, ()> {
-        async {
-            // The sender lives in `self`, so that the wait cannot fail.
-            let _ = self.listed.subscribe().wait_for(|listed| *listed).await;
-        }
-        .boxed()
+    fn watch<'a>(&'a self, environment: &'a WatchEnvironment<'a>) -> BoxFuture<'a, ()> {
+        self.fill(environment).boxed()
     }
 }
 
@@ -213,14 +281,4 @@ fn is_substantial(before: &kube::api::ObjectMeta, now: &kube::api::ObjectMeta) -
         || before.labels != now.labels
         || before.annotations != now.annotations
         || before.deletion_timestamp != now.deletion_timestamp
-}
-
-fn convert<K: WatchedResource>(event: watcher::Event<DeserializeGuard<K>>) -> watcher::Event<Parsed<K>> {
-    match event {
-        watcher::Event::Apply(object) => watcher::Event::Apply(object.into()),
-        watcher::Event::Delete(object) => watcher::Event::Delete(object.into()),
-        watcher::Event::Init => watcher::Event::Init,
-        watcher::Event::InitApply(object) => watcher::Event::InitApply(object.into()),
-        watcher::Event::InitDone => watcher::Event::InitDone,
-    }
 }

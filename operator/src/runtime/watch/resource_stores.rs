@@ -1,16 +1,15 @@
 //! The stores of every kind that a controller reconciles or reacts to, and what is dropped before an object
 //! is kept.
 
-use futures::future::join_all;
+use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Secret};
 use kube::api::ApiResource;
 use kube::core::PartialObjectMeta;
 use vmcp_crds::{EmbeddingServer, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer};
 
 use super::resource_store::AnyResourceStore;
-use super::{MANAGED_BY_LABEL, OPERATOR_NAME, ResourceStore, WatchEnvironment, secret_cache};
+use super::{MANAGED_BY_LABEL, OPERATOR_NAME, ResourceStore, WatchEnvironment, WatchName, secret_cache};
 
 /// All objects that reconcilers read, kept up to date by watches.
 pub struct ResourceStores {
@@ -85,9 +84,9 @@ impl ResourceStores {
         watches.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().await;
     }
 
-    /// Waits until every store has its first list.
-    pub(crate) async fn ready(&self) {
-        join_all(self.all().map(AnyResourceStore::ready)).map(drop).await;
+    /// Returns the watches that [`ResourceStores::watch`] runs for one part of the scope.
+    pub(crate) fn watch_names(&self, part: Option<&str>) -> impl Iterator<Item = WatchName> {
+        self.all().into_iter().map(move |store| store.watch_name(part.map(str::to_owned)))
     }
 }
 

@@ -1,4 +1,6 @@
-//! The part of the cluster that this operator looks after: every namespace, or one.
+//! The part of the cluster that this operator looks after: every namespace, or those of a list.
+
+use std::collections::BTreeSet;
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::api::{ApiResource, DynamicObject};
@@ -9,41 +11,49 @@ use kube::{Api, Client, Resource};
 pub enum Scope {
     /// All namespaces.
     Cluster,
-    /// One namespace.
-    Namespace(String),
+    /// The namespaces of a list; each kind is watched once in each.
+    Namespaces(BTreeSet<String>),
 }
 
 impl Scope {
-    /// Reads the value of `WATCH_NAMESPACE`; empty means the whole cluster.
+    /// Reads the value of `WATCH_NAMESPACE`: names between commas; empty means the whole cluster.
     ///
     /// ```
     /// # use vmcp_operator::runtime::Scope;
-    /// assert_eq!(Scope::parse(""), Scope::Cluster);
-    /// assert_eq!(Scope::parse(" tools "), Scope::Namespace("tools".to_owned()));
+    /// assert_eq!(Scope::parse(" "), Scope::Cluster);
+    /// let Scope::Namespaces(names) = Scope::parse("tools, search,") else { panic!() };
+    /// assert_eq!(names.into_iter().collect::<Vec<_>>(), ["search", "tools"]);
     /// ```
-    pub fn parse(namespace: &str) -> Self {
-        match namespace.trim() {
-            "" => Self::Cluster,
-            namespace => Self::Namespace(namespace.to_owned()),
-        }
+    pub fn parse(namespaces: &str) -> Self {
+        let names = namespaces.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let names: BTreeSet<_> = names.map(str::to_owned).collect();
+        if names.is_empty() { Self::Cluster } else { Self::Namespaces(names) }
     }
 
-    /// Accesses all objects of a type within the scope.
-    pub(super) fn api<K>(&self, client: &Client) -> Api<K>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    {
+    /// Returns the parts that are watched apart: `None` is the whole cluster.
+    pub(crate) fn parts(&self) -> Vec<Option<String>> {
         match self {
-            Self::Cluster => Api::all(client.clone()),
-            Self::Namespace(namespace) => Api::namespaced(client.clone(), namespace),
+            Self::Cluster => vec![None],
+            Self::Namespaces(names) => names.iter().cloned().map(Some).collect(),
         }
     }
+}
 
-    /// Accesses all objects of a kind that is known at run time only.
-    pub(super) fn dynamic_api(&self, client: &Client, resource: &ApiResource) -> Api<DynamicObject> {
-        match self {
-            Self::Cluster => Api::all_with(client.clone(), resource),
-            Self::Namespace(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
-        }
+/// Accesses all objects of a type within one part of the scope.
+pub(super) fn api<K>(client: &Client, part: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    match part {
+        None => Api::all(client.clone()),
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+    }
+}
+
+/// Accesses all objects of a kind that is known at run time only, within one part of the scope.
+pub(super) fn dynamic_api(client: &Client, part: Option<&str>, resource: &ApiResource) -> Api<DynamicObject> {
+    match part {
+        None => Api::all_with(client.clone(), resource),
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
     }
 }

@@ -3,17 +3,19 @@
 
 use kube::runtime::watcher;
 
-use crate::runtime::metrics::Metrics;
+use super::WatchEnvironment;
+use super::first_lists::WatchName;
 use vmcp_error_chain::error_chain;
 
-/// Logs and counts that the watch of `kind` was interrupted; the watcher itself starts it again with backoff.
-pub(super) fn report(metrics: &Metrics, kind: &'static str, error: &watcher::Error) {
-    let text = error_chain(error);
+/// Logs and counts that a watch was interrupted; the watcher itself starts it again with backoff.
+pub(super) fn report(environment: &WatchEnvironment<'_>, watch: &WatchName, error: &watcher::Error) {
+    let (kind, text) = (watch.kind, error_chain(error));
     if is_expiry(error) {
         tracing::debug!(kind, error = text, "watch expired, listing again");
     } else {
-        metrics.watch_failed(kind);
-        tracing::warn!(kind, error = text, "watch interrupted, trying again");
+        environment.first_lists.failed(watch, &text);
+        environment.metrics.watch_failed(kind);
+        tracing::warn!(kind, namespace = watch.part, error = text, "watch interrupted, trying again");
     }
 }
 

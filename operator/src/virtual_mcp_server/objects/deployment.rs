@@ -19,6 +19,7 @@ use vmcp_crds::virtual_mcp_server::Validated;
 use super::{meta, replicas};
 use crate::runtime::BuildSettings;
 use crate::virtual_mcp_server::names::{self, CONFIG_FILE, CONTAINER};
+use crate::virtual_mcp_server::start_settings;
 use crate::workload::{pod, pod_template};
 
 /// The directory at which the ConfigMap is mounted.
@@ -26,13 +27,15 @@ const CONFIG_DIR: &str = "/etc/vmcp/config";
 /// The uid and gid of distroless images' user `nonroot`.
 const NONROOT: i64 = 65_532;
 
-/// Returns the Deployment. `grace` is the time that a pod needs to end, which follows from its configuration.
+/// Returns the Deployment. `grace` is the time that a pod needs to end, which follows from its configuration;
+/// `start_settings` is the digest of the settings whose change replaces the pods.
 pub(in crate::virtual_mcp_server) fn deployment(
     server: &Validated,
     grace: Duration,
+    start_settings: String,
     settings: &BuildSettings,
 ) -> Deployment {
-    let ours = template(server, grace, settings);
+    let ours = template(server, grace, start_settings, settings);
     // Cannot fail: `validate` has merged the same template into an empty one.
     let template = pod_template::merge(&ours, &server.pods.template).unwrap_or(ours);
     Deployment {
@@ -58,13 +61,22 @@ pub(in crate::virtual_mcp_server) fn deployment(
     }
 }
 
-fn template(server: &Validated, grace: Duration, settings: &BuildSettings) -> PodTemplateSpec {
+fn template(
+    server: &Validated,
+    grace: Duration,
+    start_settings: String,
+    settings: &BuildSettings,
+) -> PodTemplateSpec {
     let pods = &server.pods;
     let grace = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
     let account = pods.service_account.clone().unwrap_or_else(|| names::auxiliary(&server.name));
     let base = pod::base(Some(&account), &pods.image_pull_secrets);
     PodTemplateSpec {
-        metadata: Some(ObjectMeta { labels: Some(names::selector(&server.name)), ..ObjectMeta::default() }),
+        metadata: Some(ObjectMeta {
+            labels: Some(names::selector(&server.name)),
+            annotations: Some(BTreeMap::from([(start_settings::annotation(), start_settings)])),
+            ..ObjectMeta::default()
+        }),
         spec: Some(PodSpec {
             // Not even the token of an account that the resource names: `vmcp` does not call the API server.
             automount_service_account_token: Some(false),

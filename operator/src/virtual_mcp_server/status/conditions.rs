@@ -11,7 +11,8 @@ use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, EmbeddingSo
 use super::{ObservedVirtualMCPServer, is_callable, refusal};
 use crate::runtime::{ChildKind, Conditions, Failure as _, is_true};
 use crate::virtual_mcp_server::dereference::{embedding_server_of, group_of};
-use crate::workload::health::WorkloadHealth;
+use crate::workload::health::{SOME_PODS_FAIL, WorkloadHealth};
+use crate::workload::rollout::{Rollout, set_progress};
 use vmcp_error_chain::error_chain;
 
 /// The condition that sums up everything that is wrong while pods serve.
@@ -29,13 +30,16 @@ pub(super) fn all(
     let mut conditions = Conditions::new(&observed.before().conditions, generation);
     ready(observed, health, &mut conditions);
     let mut degradations = Vec::new();
+    some_pods_fail(health, &mut degradations);
     not_applied(observed, &mut conditions, &mut degradations);
     config_valid(observed, &mut conditions, &mut degradations);
     pod_template(observed, &mut conditions, &mut degradations);
     references(observed, &mut conditions, &mut degradations);
     backends(observed, discovered, &mut conditions, &mut degradations);
     embeddings(observed, &mut conditions, &mut degradations);
+    pods_reachable(observed, &mut conditions, &mut degradations);
     missing_kinds(observed, &mut degradations);
+    set_progress(&mut conditions, &progress(observed, health));
     if let Some((reason, message)) = degradations.first() {
         let more = match degradations.len() {
             1 => String::new(),
@@ -54,6 +58,63 @@ type Degradations = Vec<(&'static str, String)>;
 /// Sets `Ready`: at least one pod serves.
 fn ready(observed: &ObservedVirtualMCPServer<'_>, health: &WorkloadHealth, conditions: &mut Conditions) {
     conditions.set("Ready", observed.ready() > 0, &health.reason, health.message.clone());
+}
+
+/// Reports that the newest pods fail while older ones serve.
+fn some_pods_fail(health: &WorkloadHealth, degradations: &mut Degradations) {
+    if health.reason == SOME_PODS_FAIL {
+        degradations.push((SOME_PODS_FAIL, health.message.clone()));
+    }
+}
+
+/// Returns the progress towards the newest spec: of the resource, the objects, the pods, and the
+/// configuration that these have in force.
+fn progress(observed: &ObservedVirtualMCPServer<'_>, health: &WorkloadHealth) -> Rollout {
+    let stalled = |reason: &str, message: String| Rollout::Stalled { reason: reason.to_owned(), message };
+    if let Some(refusal) = refusal(observed.plan) {
+        return stalled(refusal.reason, refusal.message.clone());
+    }
+    if let Err(message) = &observed.plan.template {
+        return stalled("InvalidPodTemplateSpec", message.clone());
+    }
+    if let Some(error) = &observed.applied.failed {
+        return stalled(error.category(), error_chain(error));
+    }
+    if health.rollout == Rollout::Complete && observed.is_behind() {
+        return Rollout::UnderWay("pods take up the newest configuration".to_owned());
+    }
+    health.rollout.clone()
+}
+
+/// Sets `PodsReachable`: the admin port of every ready pod answers the operator.
+fn pods_reachable(
+    observed: &ObservedVirtualMCPServer<'_>,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
+    const KIND: &str = "PodsReachable";
+    let ready = || observed.pods.iter().filter(|pod| pod.ready);
+    let mut failing = ready().filter_map(|pod| Some((pod, pod.failure.as_ref()?)));
+    if let Some((pod, failure)) = failing.next() {
+        let more = match failing.count() {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let message = format!(
+            "the admin port of pod {}{more} cannot be asked, so that nothing is known of its backends and its \
+             configuration: {}",
+            pod.pod.name_any(),
+            failure.message
+        );
+        conditions.set(KIND, false, failure.reason, message.clone());
+        degradations.push((failure.reason, message));
+    } else if ready().next().is_none() {
+        conditions.unknown(KIND, "NoPods", "no pod is ready");
+    } else if ready().any(|pod| pod.report.is_some()) {
+        conditions.set(KIND, true, "PodsReachable", "the admin port of every ready pod answers");
+    } else {
+        conditions.keep(KIND);
+    }
 }
 
 /// Reports a child that cannot be written; while no pod serves, it is the reason of `Ready` as well.
@@ -111,7 +172,8 @@ fn config_valid(
             let (name, namespace) =
                 (observed.server.name_any(), observed.server.namespace().unwrap_or_default());
             format!(
-                "some settings take effect after a restart; run `kubectl rollout restart deployment/{name} -n {namespace}`"
+                "some settings take effect in new pods, which the Deployment is making; if it is paused, run `kubectl \
+                 rollout restart deployment/{name} -n {namespace}`"
             )
         }
         Some(warning) if warnings.len() > 1 => {
@@ -192,14 +254,13 @@ fn telemetry(
         degradations.push(("TelemetryConfigRefNotFound", message));
         return;
     };
-    let valid = found
-        .status
-        .iter()
-        .flat_map(|status| &status.conditions)
-        .find(|condition| condition.type_ == "Valid");
-    match valid.filter(|condition| condition.status == "False") {
-        Some(condition) => {
-            let message = format!("the MCPTelemetryConfig {name} is not valid: {}", condition.message);
+    match &observed.plan.left_out.telemetry {
+        Some(refusal) => {
+            let message = format!(
+                "the MCPTelemetryConfig {} is not valid, so that nothing is exported: {}",
+                found.name_any(),
+                refusal.message
+            );
             conditions.set(KIND, false, "TelemetryConfigRefNotValid", message.clone());
             degradations.push(("TelemetryConfigRefNotValid", message));
         }
@@ -307,6 +368,12 @@ fn embeddings(
     const KIND: &str = "EmbeddingsReady";
     if observed.plan.server.as_ref().is_ok_and(|server| server.optimizer.is_none()) {
         return conditions.set(KIND, true, "NotWanted", "the optimizer is off, so that no tool is embedded");
+    }
+    if let Some(refusal) = &observed.plan.left_out.embeddings {
+        let message = format!("search uses keywords alone: {}", refusal.message);
+        conditions.set(KIND, false, refusal.reason, message.clone());
+        degradations.push((refusal.reason, message));
+        return;
     }
     let rank = |status: &&EmbeddingStatus| match status.state {
         EmbeddingState::Off => 0,

@@ -9,6 +9,7 @@ use super::*;
 use crate::runtime::{ApplyError, ChildKind};
 use crate::virtual_mcp_server::testing::{references, server, settings, with_server, yaml};
 use crate::virtual_mcp_server::validate::validate;
+use crate::workload::admin_poller::PollFailure;
 
 /// A server with everything that its status is computed from.
 struct World {
@@ -223,13 +224,52 @@ fn an_api_that_the_cluster_lacks_degrades() {
 }
 
 #[test]
-fn a_pod_that_says_nothing_for_once_changes_nothing() {
+fn a_pod_that_cannot_be_asked_is_named_with_the_remedy() {
     let mut world = World::new("{}").pod(all_well()).later();
-    let before = world.server.status.clone();
-    world.pods[0].failure = Some("timed out".to_owned());
-    let ComputedStatus { status, in_flux } = world.computed();
-    assert_eq!(Some(status), before);
-    assert!(in_flux);
+    let failure =
+        PollFailure { reason: "ConnectionTimedOut", message: "no answer; allow ingress".to_owned() };
+    world.pods[0].failure = Some(failure);
+    world.pods[0].report = None;
+    let ComputedStatus { status, .. } = world.computed();
+    let reachable = condition(&status, "PodsReachable");
+    assert_eq!((reachable.status.as_str(), reachable.reason.as_str()), ("False", "ConnectionTimedOut"));
+    assert!(reachable.message.contains("pod p ") && reachable.message.ends_with("allow ingress"));
+    assert_eq!(condition(&status, "Ready").status, "True");
+    assert_eq!(status.phase, Some(Phase::Degraded));
+    let world = world.later();
+    assert_eq!(Some(world.status()), world.server.status, "nothing is rewritten at rest");
+}
+
+#[test]
+fn a_rollout_that_fails_is_no_success() {
+    let mut world = World::new("{}").pod(all_well());
+    assert_eq!(condition(&world.status(), "Stalled").status, "False");
+    let new: k8s_openapi::api::core::v1::Pod = yaml(
+        "metadata: {name: q, namespace: n, creationTimestamp: '2026-01-01T00:00:00Z', labels: {pod-template-hash: new}}
+status:
+  containerStatuses:
+  - {name: vmcp, image: 'vmcp:typo', imageID: '', ready: false, restartCount: 0,
+     state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image'}}}",
+    );
+    world.pods.push(ObservedPod { pod: Arc::new(new), ready: false, report: None, failure: None });
+    let status = world.status();
+    assert_eq!(condition(&status, "Ready").status, "True", "the old pod serves");
+    assert_eq!(condition(&status, "Stalled").reason, "ImagePullFailed");
+    assert_eq!(condition(&status, "Reconciling").status, "False");
+    assert_eq!(
+        (status.phase, condition(&status, "Degraded").reason.as_str()),
+        (Some(Phase::Degraded), "SomePodsFail")
+    );
+    assert!(status.message.is_some_and(|message| message.contains("vmcp:typo")));
+}
+
+#[test]
+fn a_change_under_way_is_reconciling() {
+    let behind = json!({"configuration": {"digest": "old"}, "backends": [backend("a", "connected"), backend("b", "connected")]});
+    let status = World::new("{}").pod(behind).status();
+    assert_eq!(condition(&status, "Reconciling").status, "True");
+    let refused = World::new("{optimizer: {enabled: true, search: {maxTools: 1000}}}").status();
+    assert_eq!(condition(&refused, "Stalled").reason, "InvalidConfiguration");
 }
 
 #[test]

@@ -25,9 +25,30 @@ impl StandIn {
     /// Starts a stand-in for the one pod of a VirtualMCPServer, and marks the pod as ready.
     pub(super) async fn of(place: &Namespace, server: &str) -> (Self, Pod) {
         let stand_in = Self::start(&admin_token(place, server).await).await;
+        let pod = stand_in.run_pod(place, server).await;
+        (stand_in, pod)
+    }
+
+    /// Starts a stand-in whose port takes connections and never answers, as behind a NetworkPolicy that drops
+    /// packets, and marks the server's one pod as ready.
+    pub(super) async fn silent(place: &Namespace, server: &str) -> Self {
+        let (address, listener) = listen().await;
+        let serving = tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                open.push(stream);
+            }
+        });
+        let stand_in = Self { address, report: Arc::default(), token: Arc::default(), serving };
+        stand_in.run_pod(place, server).await;
+        stand_in
+    }
+
+    /// Marks the one pod of a server as ready, at this address.
+    async fn run_pod(&self, place: &Namespace, server: &str) -> Pod {
         let labels = format!("app.kubernetes.io/instance={server},app.kubernetes.io/name=vmcp");
         let pod = place.eventually("a pod", async || place.list::<Pod>(&labels).await.pop()).await;
-        let address = &stand_in.address;
+        let address = &self.address;
         let ready = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
             "conditions": [{"type": "Ready", "status": "True"}]}});
         let patch = Patch::Merge(ready);
@@ -36,16 +57,12 @@ impl StandIn {
             .patch_status(&pod.name_any(), &PatchParams::default(), &patch)
             .await
             .expect("patched");
-        (stand_in, pod)
+        pod
     }
 
     /// Starts a stand-in that wants `token`.
     async fn start(token: &str) -> Self {
-        static NEXT: AtomicU8 = AtomicU8::new(1);
-        let third = std::process::id() % 200 + 1;
-        let address = format!("127.77.{third}.{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let listener =
-            TcpListener::bind((address.as_str(), 9090)).await.expect("an address of the loopback network");
+        let (address, listener) = listen().await;
         let report = Arc::new(Mutex::new(Value::Null));
         let token = Arc::new(Mutex::new(token.to_owned()));
         let (said, expected) = (report.clone(), token.clone());
@@ -67,6 +84,15 @@ impl StandIn {
     pub(super) fn set_token(&self, token: &str) {
         token.clone_into(&mut self.token.lock());
     }
+}
+
+/// Listens on the admin port of an address that no other stand-in has.
+async fn listen() -> (String, TcpListener) {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let third = std::process::id() % 200 + 1;
+    let address = format!("127.77.{third}.{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let listener = TcpListener::bind((address.as_str(), 9090)).await;
+    (address, listener.expect("an address of the loopback network"))
 }
 
 /// Waits for the bearer token of the admin port of a VirtualMCPServer, and returns it.

@@ -12,6 +12,21 @@ use super::server::Server;
 use super::telemetry::Telemetry;
 use crate::rules::Aggregation;
 
+/// Paths of the settings that a server reads at its start only: a change of any other takes effect while it
+/// runs. A path that names a block stands for everything in it.
+pub const SETTINGS_AT_START: [&str; 10] = [
+    "server.listen",
+    "server.adminListen",
+    "server.maxConnections",
+    "server.receiveTimeout",
+    "server.writeTimeout",
+    "server.allowedHosts",
+    "server.allowedOrigins",
+    "optimizer.storage",
+    "telemetry",
+    "operational.logLevel",
+];
+
 /// Validated configuration. Two that are equal behave alike; a reload compares the parts to see what changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {

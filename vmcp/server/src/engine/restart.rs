@@ -4,8 +4,13 @@ use vmcp_config::Config;
 
 /// Returns the settings that are read at start only and differ from their value then.
 pub fn needs_restart(at_start: &Config, now: &Config) -> Vec<&'static str> {
+    unchanged(at_start, now).into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
+}
+
+/// Returns each of [`SETTINGS_AT_START`](vmcp_config::SETTINGS_AT_START) with true if it is as it was.
+fn unchanged(at_start: &Config, now: &Config) -> [(&'static str, bool); 10] {
     let (server, new) = (&at_start.server, &now.server);
-    let fixed = [
+    [
         ("server.listen", server.listen == new.listen),
         ("server.adminListen", server.admin_listen == new.admin_listen),
         ("server.maxConnections", server.max_connections == new.max_connections),
@@ -16,6 +21,20 @@ pub fn needs_restart(at_start: &Config, now: &Config) -> Vec<&'static str> {
         ("optimizer.storage", at_start.optimizer.storage_dir == now.optimizer.storage_dir),
         ("telemetry", at_start.telemetry == now.telemetry),
         ("operational.logLevel", at_start.operational.log_level == now.operational.log_level),
-    ];
-    fixed.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_that_is_read_at_start_is_compared() {
+        let config = crate::testing::config("");
+        let names = unchanged(&config, &config).map(|(name, same)| {
+            assert!(same);
+            name
+        });
+        assert_eq!(names, vmcp_config::SETTINGS_AT_START);
+    }
 }

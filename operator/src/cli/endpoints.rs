@@ -1,0 +1,72 @@
+//! The endpoints of the process: `/metrics`, `/healthz` and `/readyz`.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
+
+use super::options::Options;
+use super::run::RunError;
+use crate::runtime::{Context, Metrics};
+
+/// Readiness of this replica: ready while it stands by for the Lease, and, once it leads, after the first
+/// list of every kind.
+#[derive(Clone, Default)]
+pub(super) struct Readiness(Arc<OnceLock<Weak<Context>>>);
+
+impl Readiness {
+    /// Records that this replica leads.
+    pub(super) fn lead(&self, context: &Arc<Context>) {
+        // A process leads once: it ends with its lease.
+        let _ = self.0.set(Arc::downgrade(context));
+    }
+
+    fn answer(&self) -> Response {
+        match self.0.get().and_then(Weak::upgrade).and_then(|context| context.pending_lists()) {
+            None => "ready\n".into_response(),
+            Some(pending) => {
+                (StatusCode::SERVICE_UNAVAILABLE, format!("not listed yet: {pending}\n")).into_response()
+            }
+        }
+    }
+}
+
+/// Listens at the addresses of the options; the future that is returned serves.
+pub(super) async fn serve(
+    options: &Options,
+    metrics: &Arc<Metrics>,
+    readiness: &Readiness,
+) -> Result<BoxFuture<'static, ()>, RunError> {
+    let metrics = metrics.clone();
+    let text = move || async move {
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        (StatusCode::OK, [("content-type", kind)], metrics.text()).into_response()
+    };
+    let mut router = Router::new().route("/metrics", get(text));
+    let readiness = readiness.clone();
+    let health = |router: Router| {
+        router
+            .route("/healthz", get(|| async { "ok\n" }))
+            .route("/readyz", get(move || async move { readiness.answer() }))
+    };
+    let mut servers = Vec::new();
+    if options.health_listen == options.metrics_listen {
+        router = health(router);
+    } else {
+        servers.push((options.health_listen, health(Router::new())));
+    }
+    servers.push((options.metrics_listen, router));
+    let mut running = FuturesUnordered::new();
+    for (address, router) in servers {
+        let listener = tokio::net::TcpListener::bind(address)
+            .await
+            .map_err(|source| RunError::Listen { address, source })?;
+        running.push(async move { axum::serve(listener, router).await });
+    }
+    Ok(async move { drop(running.next().await) }.boxed())
+}

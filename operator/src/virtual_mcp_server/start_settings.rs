@@ -1,0 +1,66 @@
+//! A digest of the settings that `vmcp` reads at its start only. It stands in the pod template, so that a
+//! change of one of them replaces the pods; every other change is hot.
+
+use sha2::{Digest as _, Sha256};
+use vmcp_crds::{GROUP, lower};
+
+use super::last_good::MountedConfiguration;
+
+/// The bytes of the digest that are kept.
+const DIGEST_BYTES: usize = 8;
+
+/// Returns the name of the pod annotation that holds the digest.
+pub(super) fn annotation() -> String {
+    format!("{GROUP}/start-settings")
+}
+
+/// Returns the digest of these settings and of the Secret values among them, in hex. `key` keeps the digest
+/// from confirming a guess of a value.
+pub(super) fn digest(mounted: &MountedConfiguration, key: &[u8]) -> String {
+    let mut hash = Sha256::new();
+    let mut add = |part: &[u8]| {
+        // The length first, so that no two lists of parts have the same bytes.
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    };
+    add(key);
+    for (path, setting) in lower::settings_at_start(&mounted.text) {
+        let setting = setting.to_string();
+        add(path.as_bytes());
+        add(setting.as_bytes());
+        for (_, value) in mounted.secrets.iter().filter(|(file, _)| setting.contains(&format!("/{file}}}"))) {
+            add(value);
+        }
+    }
+    let mut text = hex::encode(hash.finalize());
+    text.truncate(2 * DIGEST_BYTES);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn of(text: &str, value: &str, key: &[u8]) -> String {
+        let secrets = BTreeMap::from([("otel_header".to_owned(), value.as_bytes().to_vec())]);
+        digest(&MountedConfiguration { text: text.to_owned(), secrets }, key)
+    }
+
+    #[test]
+    fn only_what_is_read_at_start_counts() {
+        let text = |hosts: &str, pinned: &str| {
+            format!(
+                "server: {{allowedHosts: [{hosts}]}}\noptimizer: {{pinnedTools: [{pinned}]}}\n\
+                 telemetry: {{headers: {{a: '${{file:/etc/vmcp/secrets/otel_header}}'}}}}"
+            )
+        };
+        let before = of(&text("a.example", "x"), "v", b"k");
+        assert_eq!(of(&text("a.example", "y"), "v", b"k"), before, "hot");
+        assert_ne!(of(&text("b.example", "x"), "v", b"k"), before);
+        assert_ne!(of(&text("a.example", "x"), "w", b"k"), before, "a rotated token of the collector");
+        assert_ne!(of(&text("a.example", "x"), "v", b"l"), before, "keyed");
+        assert_eq!(of("{}", "v", b"k"), of("backends: []", "w", b"k"));
+    }
+}

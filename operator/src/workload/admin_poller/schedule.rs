@@ -1,0 +1,216 @@
+//! The schedule of polls: which pod is due when, and the last that is known of each. Pure: the time is passed
+//! in.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use vmcp_config::status::StatusReport;
+
+use super::PolledPod;
+use crate::workload::admin::AskError;
+use vmcp_error_chain::error_chain;
+
+/// The time for which a report stands in for those that failed to come.
+const MAX_REPORT_AGE: Duration = Duration::from_secs(30);
+/// Failures in a row that say nothing yet: one packet may be lost.
+const QUIET_FAILURES: u32 = 1;
+/// The pause after the first failure; it doubles with each one more.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+/// The longest pause between two polls of a pod that does not answer.
+const MAX_PAUSE: Duration = Duration::from_mins(2);
+
+/// Namespace and name of the resource that a pod belongs to.
+pub(super) type Owner = (String, String);
+
+/// The reason for which a pod cannot be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PollFailure {
+    /// The reason of a condition.
+    pub(crate) reason: &'static str,
+    /// The error and the remedy.
+    pub(crate) message: String,
+}
+
+/// All pods that are asked, by uid.
+#[derive(Default)]
+pub(super) struct Schedule {
+    pods: HashMap<String, Entry>,
+    /// Pods by the time at which they are due; a pod that is being asked is in none.
+    due: BTreeSet<(Instant, String)>,
+    of_owner: HashMap<Owner, Vec<String>>,
+}
+
+/// A pod with its state.
+struct Entry {
+    pod: Arc<Pod>,
+    owner: Owner,
+    token: Vec<u8>,
+    /// The token that the pod accepted last.
+    accepted: Option<Vec<u8>>,
+    interval: Duration,
+    /// `None` while the pod is being asked, or new.
+    due: Option<Instant>,
+    asking: bool,
+    failures: u32,
+    report: Option<(Instant, Arc<StatusReport>)>,
+    failure: Option<PollFailure>,
+}
+
+/// A poll to make.
+pub(super) struct Ask {
+    pub(super) pod: Arc<Pod>,
+    pub(super) owner: Owner,
+    /// The tokens to try: the newest first.
+    pub(super) tokens: Vec<Vec<u8>>,
+}
+
+impl Schedule {
+    /// Replaces the pods of an owner; returns the state of each, and true if one is due sooner than before.
+    pub(super) fn observe(
+        &mut self,
+        owner: &Owner,
+        pods: &[Arc<Pod>],
+        token: &[u8],
+        interval: Duration,
+        now: Instant,
+    ) -> (Vec<PolledPod>, bool) {
+        let uids: Vec<_> = pods.iter().map(|pod| pod.uid().unwrap_or_default()).collect();
+        for gone in self.of_owner.remove(owner).into_iter().flatten().filter(|uid| !uids.contains(uid)) {
+            self.remove(&gone);
+        }
+        let mut sooner = false;
+        let mut polled = Vec::with_capacity(pods.len());
+        for (pod, uid) in pods.iter().zip(&uids) {
+            let entry = self.pods.entry(uid.clone()).or_insert_with(|| Entry {
+                pod: pod.clone(),
+                owner: owner.clone(),
+                token: token.to_vec(),
+                accepted: None,
+                interval,
+                due: None,
+                asking: false,
+                failures: 0,
+                report: None,
+                failure: None,
+            });
+            let address = |pod: &Pod| pod.status.as_ref().and_then(|status| status.pod_ip.clone());
+            let moved = address(&entry.pod) != address(pod) || entry.token != token;
+            entry.pod = pod.clone();
+            token.clone_into(&mut entry.token);
+            let quicker = interval < entry.interval && entry.failures == 0;
+            entry.interval = interval;
+            let due = match entry.due {
+                None if !entry.asking => Some(now),
+                Some(due) if moved => Some(due.min(now)),
+                Some(due) if quicker => Some(due.min(now + interval)),
+                _ => None,
+            };
+            if let Some(due) = due {
+                sooner = true;
+                if let Some(before) = entry.due.replace(due) {
+                    self.due.remove(&(before, uid.clone()));
+                }
+                self.due.insert((due, uid.clone()));
+            }
+            let report = entry.report.as_ref().map(|(_, report)| report.clone());
+            polled.push(PolledPod { report, failure: entry.failure.clone() });
+        }
+        if !uids.is_empty() {
+            self.of_owner.insert(owner.clone(), uids);
+        }
+        (polled, sooner)
+    }
+
+    /// Takes at most `limit` pods that are due; returns them and the time at which the next one is.
+    pub(super) fn take_due(&mut self, limit: usize, now: Instant) -> (Vec<Ask>, Option<Instant>) {
+        let mut asks = Vec::new();
+        while asks.len() < limit
+            && let Some((due, _)) = self.due.first()
+            && *due <= now
+            && let Some((_, uid)) = self.due.pop_first()
+        {
+            let Some(entry) = self.pods.get_mut(&uid) else { continue };
+            (entry.due, entry.asking) = (None, true);
+            let before = entry.accepted.iter().filter(|accepted| **accepted != entry.token);
+            let tokens = std::iter::once(&entry.token).chain(before).cloned().collect();
+            asks.push(Ask { pod: entry.pod.clone(), owner: entry.owner.clone(), tokens });
+        }
+        (asks, self.due.first().map(|(due, _)| *due))
+    }
+
+    /// Records the answer of a pod with the token that it accepted; returns true if it is news.
+    pub(super) fn answered(
+        &mut self,
+        uid: &str,
+        answer: Result<(StatusReport, Vec<u8>), AskError>,
+        now: Instant,
+    ) -> bool {
+        let Some(entry) = self.pods.get_mut(uid) else { return false };
+        let (had_report, before) = (entry.report.take(), entry.failure.take());
+        let pause = match answer {
+            Ok((report, token)) => {
+                entry.failures = 0;
+                entry.accepted = Some(token);
+                entry.report = Some((now, Arc::new(without_counters(report))));
+                entry.interval
+            }
+            Err(error) => {
+                entry.failures = entry.failures.saturating_add(1);
+                entry.report = had_report.clone().filter(|(at, _)| now - *at < MAX_REPORT_AGE);
+                if entry.failures > QUIET_FAILURES {
+                    let (reason, remedy) = error.advice();
+                    let message = format!("{}; {remedy}", error_chain(&error));
+                    // The first words stay while the reason stays: a status must come to rest.
+                    let same = before.clone().filter(|before| before.reason == reason);
+                    entry.failure = Some(same.unwrap_or(PollFailure { reason, message }));
+                }
+                pause(entry.failures)
+            }
+        };
+        (entry.due, entry.asking) = (Some(now + pause), false);
+        self.due.insert((now + pause, uid.to_owned()));
+        let known = had_report.map(|(_, report)| report);
+        known != entry.report.as_ref().map(|(_, report)| report.clone()) || before != entry.failure
+    }
+
+    /// Drops a pod that is gone.
+    pub(super) fn forget(&mut self, uid: &str) {
+        if let Some(entry) = self.remove(uid)
+            && let Some(uids) = self.of_owner.get_mut(&entry.owner)
+        {
+            uids.retain(|known| known != uid);
+            if uids.is_empty() {
+                self.of_owner.remove(&entry.owner);
+            }
+        }
+    }
+
+    fn remove(&mut self, uid: &str) -> Option<Entry> {
+        let entry = self.pods.remove(uid)?;
+        if let Some(due) = entry.due {
+            self.due.remove(&(due, uid.to_owned()));
+        }
+        Some(entry)
+    }
+}
+
+/// Returns the pause after this many failures in a row.
+fn pause(failures: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(MAX_PAUSE)
+}
+
+/// Drops the parts of a report that no status shows and that change all the time.
+fn without_counters(report: StatusReport) -> StatusReport {
+    let StatusReport { configuration, mut backends, tools, embeddings, .. } = report;
+    for backend in &mut backends {
+        (backend.since, backend.connected_at, backend.last_refresh) = (None, None, None);
+        (backend.sessions, backend.changes) = (0, None);
+    }
+    StatusReport { configuration, backends, tools, embeddings, ..StatusReport::default() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+use serde_json::json;
+
+use super::*;
+
+fn pod(uid: &str) -> Arc<Pod> {
+    let pod = json!({ "metadata": { "name": uid, "namespace": "n", "uid": uid }, "status": { "podIP": "10.0.0.1" } });
+    Arc::new(serde_json::from_value(pod).expect("a pod"))
+}
+
+fn owner() -> Owner {
+    ("n".to_owned(), "x".to_owned())
+}
+
+fn report(tools: usize, uptime: u64) -> (StatusReport, Vec<u8>) {
+    (StatusReport { tools, uptime_seconds: uptime, ..StatusReport::default() }, b"token".to_vec())
+}
+
+/// The interval of these tests.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Schedules one pod and takes its first poll.
+fn begun(now: Instant) -> Schedule {
+    let mut schedule = Schedule::default();
+    let (polled, sooner) = schedule.observe(&owner(), &[pod("p")], b"token", INTERVAL, now);
+    assert!(sooner && polled[0].report.is_none());
+    assert_eq!(schedule.take_due(8, now).0.len(), 1);
+    schedule
+}
+
+#[test]
+fn only_news_is_told() {
+    let now = Instant::now();
+    let mut schedule = begun(now);
+    assert!(schedule.answered("p", Ok(report(1, 5)), now), "the first report");
+    assert!(!schedule.answered("p", Ok(report(1, 15)), now), "a counter is no news");
+    assert!(schedule.answered("p", Ok(report(2, 25)), now), "another tool");
+    let (polled, _) = schedule.observe(&owner(), &[pod("p")], b"token", INTERVAL, now);
+    assert_eq!(polled[0].report.as_ref().map(|report| report.tools), Some(2));
+}
+
+#[test]
+fn a_pod_that_does_not_answer_is_asked_ever_less_often_and_told_once() {
+    let mut now = Instant::now();
+    let mut schedule = begun(now);
+    let mut told = 0;
+    let mut pauses = Vec::new();
+    for _ in 0..9 {
+        told += u32::from(schedule.answered("p", Err(AskError::Timeout), now));
+        let next = schedule.take_due(0, now).1.expect("it is asked again");
+        pauses.push((next - now).as_secs());
+        now = next;
+        assert_eq!(schedule.take_due(8, now).0.len(), 1);
+    }
+    assert_eq!((told, pauses), (1, vec![2, 4, 8, 16, 32, 64, 120, 120, 120]));
+    // No reconcile hastens it.
+    schedule.answered("p", Err(AskError::Timeout), now);
+    let (polled, sooner) = schedule.observe(&owner(), &[pod("p")], b"token", INTERVAL / 10, now);
+    let failure = polled[0].failure.clone().expect("a failure");
+    assert!(!sooner && failure.message.contains("NetworkPolicy"), "{failure:?}");
+    assert_eq!(failure.reason, "ConnectionTimedOut");
+    assert!(schedule.answered("p", Ok(report(1, 1)), now), "its return is news");
+}
+
+#[test]
+fn one_lost_answer_changes_nothing() {
+    let now = Instant::now();
+    let mut schedule = begun(now);
+    schedule.answered("p", Ok(report(1, 5)), now);
+    assert!(!schedule.answered("p", Err(AskError::Timeout), now + Duration::from_secs(5)));
+    assert!(schedule.answered("p", Err(AskError::Timeout), now + MAX_REPORT_AGE), "the report is too old");
+    let (polled, _) = schedule.observe(&owner(), &[pod("p")], b"token", INTERVAL, now);
+    assert!(polled[0].report.is_none() && polled[0].failure.is_some());
+}
+
+#[test]
+fn pods_that_are_gone_are_forgotten() {
+    let now = Instant::now();
+    let mut schedule = begun(now);
+    schedule.answered("p", Ok(report(1, 5)), now);
+    schedule.observe(&owner(), &[pod("q")], b"token", INTERVAL, now);
+    assert_eq!(schedule.pods.len(), 1);
+    schedule.forget("q");
+    assert!(schedule.pods.is_empty() && schedule.due.is_empty() && schedule.of_owner.is_empty());
+}
+
+#[test]
+fn a_new_token_is_tried_before_the_one_that_was_accepted() {
+    let now = Instant::now();
+    let mut schedule = begun(now);
+    schedule.answered("p", Ok(report(1, 5)), now);
+    let (_, sooner) = schedule.observe(&owner(), &[pod("p")], b"new", INTERVAL, now);
+    assert!(sooner);
+    let asks = schedule.take_due(8, now).0;
+    assert_eq!(asks[0].tokens, [b"new".to_vec(), b"token".to_vec()]);
+}

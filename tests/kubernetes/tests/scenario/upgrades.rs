@@ -1,0 +1,62 @@
+//! Upgrades of the operator, and its scope.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use serde_json::json;
+use vmcp_crds::MCPServer;
+use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
+
+use super::backends::{apply, await_condition, deployment, set_pod_status};
+
+/// Returns the image of the bridge in the pods of a server.
+async fn bridge_image(place: &Namespace, server: &str) -> String {
+    let deployment = place.get::<Deployment>(&format!("mcp-{server}")).await.expect("a Deployment");
+    let pod = deployment.spec.and_then(|spec| spec.template.spec).expect("a pod template");
+    pod.init_containers.expect("the bridge")[0].image.clone().expect("an image")
+}
+
+#[tokio::test]
+async fn an_upgrade_restarts_no_stdio_server_that_runs() {
+    if ControlPlane::shared().await.skips_without_controllers() {
+        return;
+    }
+    let place = ControlPlane::shared().await.namespace("upgrade").await;
+    let version = |image: &'static str| [("LEADER_ELECT", "false"), ("VMCP_BRIDGE_IMAGE", image)];
+    let operator = Operator::with(&place, "before", &version("vmcp:1")).await;
+    apply(&place, "MCPServer", "time", "{image: 'node:24', command: [npx, server-time]}").await;
+    set_pod_status(&place, "time", true, json!({ "state": { "running": {} } })).await;
+    await_condition::<MCPServer>(&place, "time", "Ready", "True", "PodsReady").await;
+    drop(operator);
+
+    let _operator = Operator::with(&place, "after", &version("vmcp:2")).await;
+    apply(&place, "MCPServer", "other", "{image: 'node:24', command: [npx, server-other]}").await;
+    deployment(&place, "mcp-other").await;
+    assert_eq!(bridge_image(&place, "other").await, "vmcp:2");
+    assert_eq!(bridge_image(&place, "time").await, "vmcp:1", "it runs, and nothing of it changed");
+
+    place.edit::<MCPServer>("time", json!({ "spec": { "args": ["--utc"] } })).await;
+    place
+        .eventually("the new bridge with the new arguments", async || {
+            (bridge_image(&place, "time").await == "vmcp:2").then_some(())
+        })
+        .await;
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn an_operator_looks_after_the_namespaces_of_a_list_and_no_other() {
+    let cluster = ControlPlane::shared().await;
+    let [first, second, other] =
+        [cluster.namespace("list").await, cluster.namespace("list").await, cluster.namespace("list").await];
+    let namespaces = format!("{}, {}", first.name, second.name);
+    let variables = [("LEADER_ELECT", "false"), ("WATCH_NAMESPACE", namespaces.as_str())];
+    let _operator = Operator::with(&first, "list", &variables).await;
+    for place in [&other, &first, &second] {
+        apply(place, "VirtualMCPServer", "x", "{}").await;
+    }
+    deployment(&first, "x").await;
+    deployment(&second, "x").await;
+    assert!(other.get::<Deployment>("x").await.is_none());
+    for place in [first, second, other] {
+        place.remove().await;
+    }
+}
