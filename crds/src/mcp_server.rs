@@ -1,6 +1,7 @@
 //! MCPServer: an MCP server that the operator runs in pods.
 
 use k8s_openapi::api::core::v1::{LocalObjectReference, ResourceRequirements};
+use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -122,6 +123,10 @@ pub struct MCPServerSpec {
     /// CPU and memory that the container requests and is limited to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
+    /// Limits who may connect to the pods. Default: the pods of the VirtualMCPServers that serve the group,
+    /// and nobody else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<MCPServerNetworkPolicy>,
     /// Merged into the pod template, strategically, as `kubectl patch` does. The container is named `mcp`.
     #[serde(default, skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "pod_template_schema")]
@@ -130,6 +135,24 @@ pub struct MCPServerSpec {
 
 fn default_port() -> u16 {
     8080
+}
+
+/// A NetworkPolicy for the pods of an MCPServer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MCPServerNetworkPolicy {
+    /// `false`: no NetworkPolicy is made, and every pod of the cluster may connect.
+    pub enabled: bool,
+    /// Peers that may connect besides the VirtualMCPServers of the group. At most 64.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    pub ingress_from: Vec<NetworkPolicyPeer>,
+}
+
+impl Default for MCPServerNetworkPolicy {
+    fn default() -> Self {
+        Self { enabled: true, ingress_from: Vec::new() }
+    }
 }
 
 /// Transport of a server in a container.

@@ -111,8 +111,11 @@ pub struct VirtualMCPServerSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub image_pull_secrets: Vec<LocalObjectReference>,
-    /// Type of the Service.
+    /// Type of the Service. Any but `ClusterIP` needs `allowAnonymousExposure`.
     pub service_type: ServiceType,
+    /// `true`: the endpoint may be reached from outside of the cluster although it asks nobody who they are.
+    /// Whoever reaches it uses the credentials of all backends.
+    pub allow_anonymous_exposure: bool,
     /// Session affinity: sends all requests of one client to the same pod, or to any.
     pub session_affinity: SessionAffinity,
     /// Existing ServiceAccount to run as. Default: one without rights, made for this server.
@@ -143,7 +146,8 @@ pub struct VirtualMCPServerSpec {
     /// Makes the Prometheus operator scrape the metrics. Without it, no ServiceMonitor is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_monitor: Option<ServiceMonitor>,
-    /// Routes requests of a gateway here (Gateway API). Without it, no HTTPRoute is made.
+    /// Routes requests of a gateway here (Gateway API). Without it, no HTTPRoute is made. Needs
+    /// `allowAnonymousExposure`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_route: Option<HttpRoute>,
 }

@@ -6,6 +6,7 @@ mod build;
 mod controller;
 mod dereference;
 mod names;
+mod network_policy;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,9 @@ use kube::ResourceExt as _;
 
 use crate::runtime::{Change, INSTANCE_LABEL, workload_labels};
 
+/// The label of the pods of a VirtualMCPServer with the name of its group; empty without a group.
+pub(crate) const GROUP_LABEL: &str = "toolhive.stacklok.com/group";
+
 /// Returns the resource (namespace, name) whose pod changed, if the pod is one of the workloads called
 /// `name`.
 pub(crate) fn workload_of_pod(change: &Change<Pod>, name: &str) -> Option<(String, String)> {

@@ -59,10 +59,15 @@ fn every_value_of_the_chart_is_in_its_readme() {
 
 #[test]
 fn the_operator_may_do_what_it_does_and_no_more() {
-    let rules = fs::read_to_string(chart("templates/_rules.tpl")).unwrap();
-    let (_, rules) = rules.split_once("\"vmcp-operator.rules\" -}}").unwrap();
-    let (rules, _) = rules.split_once("{{- end }}").unwrap();
-    let rules: Vec<Value> = serde_saphyr::from_str(rules).unwrap();
+    let template = fs::read_to_string(chart("templates/_rules.tpl")).unwrap();
+    // Rules that are always granted, and those that the values may ask for.
+    let blocks = ["rules", "rules.serviceMonitors", "rules.httpRoutes"];
+    let rules = blocks.iter().flat_map(|block| {
+        let (_, rules) = template.split_once(&format!("\"vmcp-operator.{block}\" -}}}}")).unwrap();
+        let (rules, _) = rules.split_once("{{- end }}").unwrap();
+        serde_saphyr::from_str::<Vec<Value>>(rules).unwrap()
+    });
+    let rules: Vec<Value> = rules.collect();
     let words =
         |rule: &Value, key: &str| -> Vec<String> { serde_json::from_value(rule[key].clone()).unwrap() };
     let mut granted = BTreeMap::<(String, String), BTreeSet<String>>::new();

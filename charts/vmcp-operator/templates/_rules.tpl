@@ -35,12 +35,6 @@
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [monitoring.coreos.com]
-  resources: [servicemonitors]
-  verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [gateway.networking.k8s.io]
-  resources: [httproutes]
-  verbs: [get, list, watch, create, patch, delete]
 # Pods tell why they do not run; a changed annotation makes the kubelet sync mounted configuration at once.
 - apiGroups: [""]
   resources: [pods]
@@ -52,4 +46,24 @@
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+{{- end }}
+{{- /* Rights that are granted only if the values ask for them: with each, whoever may write a VirtualMCPServer has such objects made. */}}
+{{- define "vmcp-operator.rules.serviceMonitors" -}}
+- apiGroups: [monitoring.coreos.com]
+  resources: [servicemonitors]
+  verbs: [get, list, watch, create, patch, delete]
+{{- end }}
+{{- define "vmcp-operator.rules.httpRoutes" -}}
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [httproutes]
+  verbs: [get, list, watch, create, patch, delete]
+{{- end }}
+{{- define "vmcp-operator.rules.all" -}}
+{{ include "vmcp-operator.rules" . }}
+{{- if .Values.serviceMonitors.enabled }}
+{{ include "vmcp-operator.rules.serviceMonitors" . }}
+{{- end }}
+{{- if .Values.httpRoutes.enabled }}
+{{ include "vmcp-operator.rules.httpRoutes" . }}
+{{- end }}
 {{- end }}

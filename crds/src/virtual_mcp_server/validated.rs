@@ -32,6 +32,8 @@ pub struct Validated {
     pub name: String,
     /// Namespace of the resource.
     pub namespace: String,
+    /// Name of the MCPGroup; `None`: all backends of the namespace.
+    pub group: Option<String>,
     /// The optimizer; `None`: off.
     pub optimizer: Option<ValidOptimizer>,
     /// Reference to its MCPTelemetryConfig.
@@ -54,6 +56,9 @@ pub struct Validated {
     pub service_monitor: Option<ServiceMonitor>,
     /// HTTPRoute to make.
     pub http_route: Option<HttpRoute>,
+    /// Fields that would expose the server outside of the cluster without asking anybody who they are, and
+    /// are not followed.
+    pub withheld: Vec<&'static str>,
 }
 
 /// Blocks that go into `vmcp.yaml` as written.
@@ -149,8 +154,14 @@ impl VirtualMCPServer {
         group(spec, &mut problems);
         labels(spec, &mut problems);
         let config = spec.config.clone().unwrap_or_default();
+        let withheld = withheld(spec);
         let validated = Validated {
             namespace: self.namespace().unwrap_or_default(),
+            group: spec
+                .group_ref
+                .as_ref()
+                .map(|group| group.name.clone())
+                .or_else(|| config.group_ref.clone()),
             optimizer: optimizer::optimizer(spec, &mut problems),
             telemetry: spec.telemetry_config_ref.clone(),
             settings: YamlBlocks {
@@ -166,7 +177,11 @@ impl VirtualMCPServer {
                 .pod_disruption_budget
                 .as_ref()
                 .and_then(|budget| disruption(budget, &mut problems)),
-            service_type: spec.service_type,
+            service_type: if withheld.contains(&SERVICE_TYPE) {
+                ServiceType::ClusterIP
+            } else {
+                spec.service_type
+            },
             session_affinity: spec.session_affinity,
             ingress_from: spec
                 .network_policy
@@ -174,11 +189,33 @@ impl VirtualMCPServer {
                 .filter(|policy| policy.enabled)
                 .map(|policy| policy.ingress_from.clone()),
             service_monitor: spec.service_monitor.clone().filter(|monitor| monitor.enabled),
-            http_route: spec.http_route.clone(),
+            http_route: spec.http_route.clone().filter(|_| !withheld.contains(&HTTP_ROUTE)),
+            withheld,
             name,
         };
         Invalid::unless_none(Some(validated), problems)
     }
+}
+
+/// Path of the field that may expose the Service.
+const SERVICE_TYPE: &str = "spec.serviceType";
+/// Path of the field that exposes the server through a gateway.
+const HTTP_ROUTE: &str = "spec.httpRoute";
+
+/// Returns the fields that expose an anonymous endpoint outside of the cluster without the explicit word.
+fn withheld(spec: &VirtualMCPServerSpec) -> Vec<&'static str> {
+    let kind = spec.incoming_auth.get("type").and_then(serde_json::Value::as_str);
+    if spec.allow_anonymous_exposure || kind.is_some_and(|kind| kind != "anonymous") {
+        return Vec::new();
+    }
+    let mut withheld = Vec::new();
+    if spec.service_type != ServiceType::ClusterIP {
+        withheld.push(SERVICE_TYPE);
+    }
+    if spec.http_route.is_some() {
+        withheld.push(HTTP_ROUTE);
+    }
+    withheld
 }
 
 fn group(spec: &VirtualMCPServerSpec, problems: &mut Vec<Problem>) {

@@ -25,6 +25,15 @@ pub(crate) struct Options {
     /// DNS domain of the cluster, for addresses of Services.
     #[arg(long, env = "CLUSTER_DOMAIN", default_value = "cluster.local", global = true)]
     pub(crate) cluster_domain: String,
+    /// Make HTTPRoutes for `spec.httpRoute`; takes the right to write them.
+    #[arg(long, env = "ENABLE_HTTP_ROUTES", default_value_t = false, action = clap::ArgAction::Set, global = true)]
+    pub(crate) http_routes: bool,
+    /// Make ServiceMonitors for `spec.serviceMonitor`; takes the right to write them.
+    #[arg(long, env = "ENABLE_SERVICE_MONITORS", default_value_t = false, action = clap::ArgAction::Set, global = true)]
+    pub(crate) service_monitors: bool,
+    /// Name the user that pods run as; `false` where the platform names one, as OpenShift does.
+    #[arg(long, env = "FIXED_USER", default_value_t = true, action = clap::ArgAction::Set, global = true)]
+    pub(crate) fixed_user: bool,
     /// Elect a leader by a Lease; `false` only where there is never more than one replica.
     #[arg(long, env = "LEADER_ELECT", default_value_t = true, action = clap::ArgAction::Set, global = true)]
     pub(crate) leader_elect: bool,
@@ -57,6 +66,10 @@ impl Options {
             bridge_image: given(&self.bridge_image).unwrap_or_else(|| vmcp_image.clone()),
             vmcp_image,
             cluster_domain: self.cluster_domain.clone(),
+            http_routes: self.http_routes,
+            service_monitors: self.service_monitors,
+            fixed_user: self.fixed_user,
+            operator_namespace: self.lease_namespace.clone(),
         })
     }
 }

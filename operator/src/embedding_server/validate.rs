@@ -42,6 +42,7 @@ pub(super) fn validate(
 ) -> Result<ValidEmbeddingServer, Invalid> {
     let spec = &server.spec;
     let name = server.metadata.name.clone().unwrap_or_default();
+    let uid = server.metadata.uid.clone().unwrap_or_default();
     let cache = spec.model_cache.clone().filter(|cache| cache.enabled);
     let mut problems = Vec::new();
     if name.len() > MAX_NAME_LENGTH
@@ -89,7 +90,7 @@ pub(super) fn validate(
         cache,
         resources: spec.resources.clone(),
         template: spec.pod_template_spec.clone(),
-        secrets: (!references.is_empty()).then(|| secrets.digest(&references)),
+        secrets: (!references.is_empty()).then(|| secrets.digest(&references, uid.as_bytes())),
         name,
     };
     if problems.is_empty() { Ok(server) } else { Err(Invalid(problems)) }

@@ -7,8 +7,8 @@
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EmptyDirVolumeSource, PodTemplateSpec, Secret, SecretVolumeSource, Service,
-    ServicePort, ServiceSpec, Volume, VolumeMount,
+    Container, ContainerPort, EmptyDirVolumeSource, EnvVar, PodSpec, PodTemplateSpec, Secret,
+    SecretVolumeSource, Service, ServicePort, ServiceSpec, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -17,11 +17,13 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use sha2::{Digest as _, Sha256};
 use vmcp_crds::lower::{ADMIN_PORT, ADMIN_TOKEN};
 
+use super::dereference::References;
 use super::names::{WORKLOAD_NAME, child_name, secret_name};
+use super::network_policy::network_policy;
 use super::validate::{ProgramStart, ValidMCPServer};
-use crate::runtime::{Child, Desired, child_metadata, workload_labels};
-use crate::workload::pod;
+use crate::runtime::{BuildSettings, Child, Desired, child_metadata, workload_labels};
 use crate::workload::pod_template::{self, PodTemplateError};
+use crate::workload::pod;
 
 /// The container of the server itself.
 pub(super) const CONTAINER: &str = "mcp";
@@ -30,7 +32,7 @@ const PORT: &str = "http";
 /// The name of the bridge's port for probes and status.
 const ADMIN: &str = "admin";
 /// The port on which the bridge serves MCP.
-const BRIDGE_PORT: u16 = 8080;
+pub(super) const BRIDGE_PORT: u16 = 8080;
 /// The time for which the bridge still takes connections after SIGTERM, until all nodes have removed it from
 /// the Service.
 const SHUTDOWN_DELAY_SECONDS: i64 = 5;
@@ -42,6 +44,8 @@ const BRIDGE: &str = "bridge";
 const TOKEN: &str = "bridge-admin";
 /// The directory that the bridge is copied to.
 const BRIDGE_DIR: &str = "/bridge";
+/// The user and group that programs run as: not root, as the level `restricted` wants it.
+const USER: i64 = 1000;
 /// The directory that the token is mounted at.
 const TOKEN_DIR: &str = "/bridge-admin";
 
@@ -68,29 +72,32 @@ impl RunningBridge {
     }
 }
 
-/// Returns every object that should exist. `token` is that of the bridge's admin port.
+/// Returns every object that should exist.
 ///
-/// A `running` bridge keeps its image until something else in the pod template changes: an upgrade of the
+/// A running bridge keeps its image until something else in the pod template changes: an upgrade of the
 /// operator must not restart the stdio servers of the whole cluster at once, and bridges of any two versions
 /// do the same.
 pub(super) fn build(
     server: &ValidMCPServer,
-    token: &[u8],
-    bridge_image: &str,
-    running: Option<&RunningBridge>,
+    references: &References,
+    settings: &BuildSettings,
 ) -> Result<Desired, PodTemplateError> {
-    let without_image = pod_template::merge(&template(server, ""), &server.template)?;
+    let without_image = pod_template::merge(&template(server, "", settings), &server.template)?;
     let digest = digest(&without_image);
-    let kept = running.filter(|running| running.template_digest == digest);
-    let bridge_image = kept.map_or(bridge_image, |running| running.image.as_str());
-    let template = pod_template::merge(&template(server, bridge_image), &server.template)?;
+    let running = references.running_bridge.as_ref().filter(|running| running.template_digest == digest);
+    let bridge_image = running.map_or(settings.bridge_image.as_str(), |running| running.image.as_str());
+    let template = pod_template::merge(&template(server, bridge_image, settings), &server.template)?;
     let mut deployment = deployment(server, template);
     if let ProgramStart::ByBridge(_) = server.start {
         deployment.metadata.annotations.get_or_insert_default().insert(TEMPLATE_DIGEST.to_owned(), digest);
     }
-    let mut children = vec![Child::of(&deployment), Child::of(&service(server))];
-    if let ProgramStart::ByBridge(_) = server.start {
-        children.insert(0, Child::of(&secret(server, token)));
+    let mut children = Vec::new();
+    if !references.bridge_token.is_empty() {
+        children.push(Child::of(&secret(server, &references.bridge_token)));
+    }
+    children.extend([Child::of(&deployment), Child::of(&service(server))]);
+    if server.network_policy.enabled {
+        children.push(Child::of(&network_policy(server, settings)));
     }
     Ok(Desired { children, keep: Vec::new() })
 }
@@ -113,7 +120,7 @@ fn secret(server: &ValidMCPServer, token: &[u8]) -> Secret {
     }
 }
 
-fn metadata(server: &ValidMCPServer) -> ObjectMeta {
+pub(super) fn metadata(server: &ValidMCPServer) -> ObjectMeta {
     child_metadata(child_name(&server.name), WORKLOAD_NAME, &server.name)
 }
 
@@ -151,14 +158,19 @@ fn service(server: &ValidMCPServer) -> Service {
     }
 }
 
-fn template(server: &ValidMCPServer, bridge_image: &str) -> PodTemplateSpec {
-    let mut spec = pod::base(server.service_account.as_deref(), &server.image_pull_secrets);
+fn template(server: &ValidMCPServer, bridge_image: &str, settings: &BuildSettings) -> PodTemplateSpec {
+    let base = pod::base(server.service_account.as_deref(), &server.image_pull_secrets);
+    let user = settings.fixed_user.then_some(USER);
+    let mut spec = PodSpec {
+        security_context: Some(pod::non_root(base.security_context.unwrap_or_default(), user)),
+        ..base
+    };
     let container = Container {
         name: CONTAINER.to_owned(),
         image: Some(server.image.clone()),
         image_pull_policy: server.image_pull_policy.map(|policy| policy.as_str().to_owned()),
-        env: (!server.env.is_empty()).then(|| server.env.clone()),
-        resources: server.resources.clone(),
+        env: Some(env(server)),
+        resources: Some(server.resources.clone().unwrap_or_else(|| pod::resources("50m", "128Mi", "1Gi"))),
         security_context: Some(pod::unprivileged()),
         // The last lines that a program prints before it fails say why; they end up in the resource's status.
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
@@ -189,6 +201,14 @@ fn template(server: &ValidMCPServer, bridge_image: &str) -> PodTemplateSpec {
     }
 }
 
+/// Returns the variables of the container. Without a `HOME` of its own, a program that runs as a user whom
+/// its image does not know would find none that it can write to.
+fn env(server: &ValidMCPServer) -> Vec<EnvVar> {
+    let has_home = server.env.iter().any(|variable| variable.name == "HOME");
+    let home = EnvVar { name: "HOME".to_owned(), value: Some("/tmp".to_owned()), value_from: None };
+    (!has_home).then_some(home).into_iter().chain(server.env.iter().cloned()).collect()
+}
+
 /// Returns the init container that copies the bridge into the shared volume: the image of the server may hold
 /// nothing but the server, not even a shell.
 fn install(bridge_image: &str) -> Container {
@@ -200,6 +220,7 @@ fn install(bridge_image: &str) -> Container {
         args: Some(["bridge", "--install", BRIDGE_DIR].map(str::to_owned).to_vec()),
         volume_mounts: Some(vec![mount(BRIDGE, BRIDGE_DIR, false)]),
         security_context: Some(security),
+        resources: Some(pod::resources("10m", "16Mi", "64Mi")),
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         ..Container::default()
     }

@@ -133,9 +133,8 @@ pub(super) fn plan(
     if let Some(missing) = references.secrets.missing(namespace, &secret_references(server)) {
         return Err(SpecRefusal::SecretNotFound(missing));
     }
-    let valid = validate(server, &references.secrets)?;
-    let running = references.running_bridge.as_ref();
-    Ok(build(&valid, &references.bridge_token, &settings.bridge_image, running)?)
+    let valid = validate(server, &references.secrets, &references.bridge_token)?;
+    Ok(build(&valid, references, settings)?)
 }
 
 /// Leaves all children as they are: pods of the previous version serve on while the resource is refused.
@@ -144,6 +143,7 @@ fn keep(name: &str) -> Desired {
         (ChildKind::Secret, secret_name(name)),
         (ChildKind::Deployment, child_name(name)),
         (ChildKind::Service, child_name(name)),
+        (ChildKind::NetworkPolicy, child_name(name)),
     ];
     Desired { children: Vec::new(), keep }
 }

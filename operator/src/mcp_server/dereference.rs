@@ -20,7 +20,7 @@ pub(super) struct References {
     pub secrets: ReferencedSecrets,
     /// True if the MCPGroup exists; `None` if none is named.
     pub group_exists: Option<bool>,
-    /// The bearer token of the bridge's admin port, generated once; empty without a bridge.
+    /// The bearer token of the bridge's admin port, generated once; empty without a bridge and Secrets.
     pub bridge_token: Vec<u8>,
     /// The bridge of the pods that run.
     pub running_bridge: Option<RunningBridge>,
@@ -44,7 +44,8 @@ pub(super) async fn dereference(
 ) -> Result<References, DereferenceError> {
     let namespace = server.namespace().unwrap_or_default();
     let secrets = ReferencedSecrets::read(context, &namespace, &secret_references(server)).await?;
-    let bridge_token = if server.spec.transport == MCPServerTransport::Stdio {
+    // Also the key of the digest of Secret values.
+    let bridge_token = if needs_token(server) {
         let kept = context.child(server, &secret_name(&server.name_any())).await?;
         GeneratedSecret::of(kept).take(ADMIN_TOKEN).map_err(DereferenceError::Randomness)?
     } else {
@@ -55,6 +56,11 @@ pub(super) async fn dereference(
     let deployment = context.children.typed::<Deployment>(&uid, &child_name(&server.name_any()));
     let running_bridge = deployment.as_ref().and_then(RunningBridge::of);
     Ok(References { secrets, group_exists, bridge_token, running_bridge })
+}
+
+/// Returns true if the server has a Secret of the operator's: with a bridge, or with values to digest.
+pub(super) fn needs_token(server: &MCPServer) -> bool {
+    server.spec.transport == MCPServerTransport::Stdio || !server.spec.secrets.is_empty()
 }
 
 /// Returns the Secrets that variables refer to.

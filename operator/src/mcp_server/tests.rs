@@ -26,7 +26,7 @@ fn settings() -> BuildSettings {
     BuildSettings {
         vmcp_image: image.clone(),
         bridge_image: image,
-        cluster_domain: "cluster.local".to_owned(),
+        ..BuildSettings::default()
     }
 }
 
@@ -234,4 +234,35 @@ fn the_status_follows_the_pods() {
     );
     let ready = refused.conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
     assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("True", "SecretNotFound"));
+}
+
+#[test]
+fn pods_are_restricted_and_take_calls_of_their_group_alone() {
+    let spec = STDIO.replace("args:", "groupRef: {name: team}, args:");
+    let references = references(ReferencedSecrets::default());
+    let settings = BuildSettings { operator_namespace: Some("vmcp-system".to_owned()), ..settings() };
+    let desired = plan(&server(&spec), &references, &settings).unwrap();
+    let of = |kind| {
+        let child = desired.children.iter().find(|child| child.kind() == kind).unwrap();
+        serde_json::to_value(child.object()).unwrap()
+    };
+    let pod = of(ChildKind::Deployment)["spec"]["template"]["spec"].take();
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(pod["securityContext"]["runAsUser"], 1000);
+    for container in [&pod["containers"][0], &pod["initContainers"][0]] {
+        assert!(container["resources"]["limits"]["memory"].is_string(), "{container}");
+        assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
+    }
+    let ingress = of(ChildKind::NetworkPolicy)["spec"]["ingress"].take();
+    let callers = &ingress[0]["from"][0]["podSelector"];
+    assert_eq!(callers["matchLabels"], json!({ "app.kubernetes.io/name": "vmcp" }));
+    assert_eq!(callers["matchExpressions"][0]["values"], json!(["team", ""]));
+    assert_eq!(ingress[0]["ports"][0]["port"], 8080);
+    let operator = &ingress[1]["from"][0];
+    let system = json!({ "kubernetes.io/metadata.name": "vmcp-system" });
+    assert_eq!(operator["namespaceSelector"]["matchLabels"], system);
+
+    let open = STDIO.replace("args:", "networkPolicy: {enabled: false}, args:");
+    let desired = plan(&server(&open), &references, &settings).unwrap();
+    assert!(desired.children.iter().all(|child| child.kind() != ChildKind::NetworkPolicy));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{EnvVar, LocalObjectReference, ResourceRequirements};
 use vmcp_crds::fields::workload::{ImagePullPolicy, SessionAffinity};
-use vmcp_crds::mcp_server::MCPServerTransport;
+use vmcp_crds::mcp_server::{MCPServerNetworkPolicy, MCPServerTransport};
 use vmcp_crds::{Block, Invalid, MCPServer, Problem};
 
 use super::dereference::secret_references;
@@ -31,6 +31,10 @@ pub(super) struct ValidMCPServer {
     /// The number of pods; `None` leaves it to an autoscaler or a person, beginning with one.
     pub replicas: Option<i32>,
     pub service_account: Option<String>,
+    /// The MCPGroup; `None` if the server belongs to none.
+    pub group: Option<String>,
+    /// Who may connect to the pods.
+    pub network_policy: MCPServerNetworkPolicy,
     pub template: Block,
     /// A digest of the values of Secrets; `None` without any.
     pub secrets: Option<String>,
@@ -45,8 +49,13 @@ pub(super) enum ProgramStart {
     ByImage { command: Vec<String>, args: Vec<String>, port: u16 },
 }
 
-/// Returns the valid server, or every problem of the resource. `secrets` holds all values that it refers to.
-pub(super) fn validate(server: &MCPServer, secrets: &ReferencedSecrets) -> Result<ValidMCPServer, Invalid> {
+/// Returns the valid server, or every problem of the resource. `secrets` holds all values that it refers to,
+/// `key` keys the digest of these.
+pub(super) fn validate(
+    server: &MCPServer,
+    secrets: &ReferencedSecrets,
+    key: &[u8],
+) -> Result<ValidMCPServer, Invalid> {
     let spec = &server.spec;
     let name = server.metadata.name.clone().unwrap_or_default();
     let mut problems = Vec::new();
@@ -68,8 +77,10 @@ pub(super) fn validate(server: &MCPServer, secrets: &ReferencedSecrets) -> Resul
         session_affinity: spec.session_affinity,
         replicas: spec.replicas,
         service_account: spec.service_account.clone(),
+        group: spec.group_ref.as_ref().map(|group| group.name.clone()),
+        network_policy: spec.network_policy.clone().unwrap_or_default(),
         template: spec.pod_template_spec.clone(),
-        secrets: (!references.is_empty()).then(|| secrets.digest(&references)),
+        secrets: (!references.is_empty()).then(|| secrets.digest(&references, key)),
         name,
     };
     if problems.is_empty() { Ok(server) } else { Err(Invalid(problems)) }

@@ -54,10 +54,12 @@ impl ReferencedSecrets {
         (!missing.is_empty()).then(|| missing.join(" | "))
     }
 
-    /// Returns a digest that changes with any of the values and does not reveal them: the first 8 bytes of a
-    /// SHA-256, in hex.
-    pub(crate) fn digest(&self, references: &[SecretKeyReference]) -> String {
+    /// Returns a digest that changes with any of the values: the first 8 bytes of a SHA-256, in hex. `key` is
+    /// secret: whoever may see pods could test guesses of a value against a digest without one.
+    pub(crate) fn digest(&self, references: &[SecretKeyReference], key: &[u8]) -> String {
         let mut hash = Sha256::new();
+        hash.update((key.len() as u64).to_le_bytes());
+        hash.update(key);
         for reference in references.iter().collect::<BTreeSet<_>>() {
             for part in
                 [reference.name.as_bytes(), reference.key.as_bytes(), self.get(reference).unwrap_or_default()]

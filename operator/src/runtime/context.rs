@@ -27,6 +27,39 @@ pub struct BuildSettings {
     pub bridge_image: String,
     /// The DNS domain of the cluster, as in `cluster.local`.
     pub cluster_domain: String,
+    /// True if HTTPRoutes may be made: they lead traffic of shared gateways to whoever asks for one.
+    pub http_routes: bool,
+    /// True if ServiceMonitors may be made.
+    pub service_monitors: bool,
+    /// True if pods run as a user that the operator names; false where the platform names one (OpenShift).
+    pub fixed_user: bool,
+    /// The operator's own namespace, if it runs in a cluster.
+    pub operator_namespace: Option<String>,
+}
+
+impl BuildSettings {
+    /// Returns true if the installation lets the operator make objects of the kind.
+    pub(crate) fn enables(&self, kind: ChildKind) -> bool {
+        match kind {
+            ChildKind::HTTPRoute => self.http_routes,
+            ChildKind::ServiceMonitor => self.service_monitors,
+            _ => true,
+        }
+    }
+}
+
+impl Default for BuildSettings {
+    fn default() -> Self {
+        Self {
+            vmcp_image: String::new(),
+            bridge_image: String::new(),
+            cluster_domain: "cluster.local".to_owned(),
+            http_routes: false,
+            service_monitors: false,
+            fixed_user: true,
+            operator_namespace: None,
+        }
+    }
 }
 
 /// The state that all controllers share.
@@ -66,8 +99,10 @@ impl Context {
     ) -> Arc<Self> {
         let reporter = Reporter { controller: OPERATOR_NAME.into(), instance: Some(identity.to_owned()) };
         let resources = ResourceStores::default();
+        let (children, disabled): (Vec<_>, Vec<_>) =
+            ChildKind::ALL.into_iter().partition(|kind| settings.enables(*kind));
         let first_lists = FirstLists::of(scope.parts().iter().flat_map(|part| {
-            let children = ChildKind::ALL.map(|kind| ChildrenStore::watch_name(kind, part.clone()));
+            let children = children.iter().map(|kind| ChildrenStore::watch_name(*kind, part.clone()));
             resources.watch_names(part.as_deref()).chain(children).collect::<Vec<_>>()
         }));
         Arc::new(Self {
@@ -75,7 +110,7 @@ impl Context {
             client,
             settings,
             resources,
-            children: ChildrenStore::default(),
+            children: ChildrenStore::without(disabled),
             metrics,
             leadership,
             shutdown,
@@ -98,7 +133,7 @@ impl Context {
         let watches = FuturesUnordered::new();
         watches.push(self.resources.watch(&environment).boxed());
         for part in self.scope.parts() {
-            for kind in ChildKind::ALL {
+            for kind in ChildKind::ALL.into_iter().filter(|kind| self.settings.enables(*kind)) {
                 watches.push(self.children.watch(&environment, kind, part.clone()).boxed());
             }
         }

@@ -25,7 +25,7 @@ pub(super) fn settings() -> BuildSettings {
     BuildSettings {
         vmcp_image: "vmcp:test".to_owned(),
         bridge_image: "vmcp:test".to_owned(),
-        cluster_domain: "cluster.local".to_owned(),
+        ..BuildSettings::default()
     }
 }
 

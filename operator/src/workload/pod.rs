@@ -5,18 +5,16 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     Capabilities, EnvVar, EnvVarSource, HTTPGetAction, LocalObjectReference, PodSecurityContext, PodSpec,
-    Probe, SeccompProfile, SecretKeySelector, SecurityContext, TCPSocketAction,
+    Probe, ResourceRequirements, SeccompProfile, SecretKeySelector, SecurityContext, TCPSocketAction,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use vmcp_crds::GROUP;
 use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::fields::workload::EnvironmentVariable;
 
 /// Returns a pod spec without an API token, without the Services' addresses in its environment, and with the
-/// runtime's default seccomp profile.
-///
-/// Root is left to the image: most images of MCP servers run as root, and `runAsNonRoot` would keep these
-/// from starting.
+/// runtime's default seccomp profile. The user is left to the image.
 pub(crate) fn base(service_account: Option<&str>, pull_secrets: &[LocalObjectReference]) -> PodSpec {
     PodSpec {
         // A resource that names a ServiceAccount wants the account's rights, and so its token.
@@ -32,6 +30,28 @@ pub(crate) fn base(service_account: Option<&str>, pull_secrets: &[LocalObjectRef
             ..PodSecurityContext::default()
         }),
         ..PodSpec::default()
+    }
+}
+
+/// Returns the security context of a pod that runs as `user`, which is not root; `None` leaves the user to
+/// the platform. Together with [`unprivileged`] containers, the pod passes the level `restricted`.
+pub(crate) fn non_root(base: PodSecurityContext, user: Option<i64>) -> PodSecurityContext {
+    PodSecurityContext {
+        run_as_non_root: Some(true),
+        run_as_user: user,
+        run_as_group: user,
+        fs_group: user,
+        ..base
+    }
+}
+
+/// Returns requests and a limit of memory, as quantities.
+pub(crate) fn resources(cpu: &str, memory: &str, memory_limit: &str) -> ResourceRequirements {
+    let quantity = |name: &str, value: &str| (name.to_owned(), Quantity(value.to_owned()));
+    ResourceRequirements {
+        requests: Some(BTreeMap::from([quantity("cpu", cpu), quantity("memory", memory)])),
+        limits: Some(BTreeMap::from([quantity("memory", memory_limit)])),
+        ..ResourceRequirements::default()
     }
 }
 

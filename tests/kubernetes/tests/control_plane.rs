@@ -11,6 +11,7 @@ mod scenario {
     mod repair;
     mod resources;
     mod secrets;
+    mod security;
     mod services;
     mod stand_in;
     mod upgrades;

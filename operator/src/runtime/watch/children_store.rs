@@ -42,6 +42,11 @@ pub struct ChildrenStore {
 }
 
 impl ChildrenStore {
+    /// Makes an empty store. Of kinds that are `disabled` no object is made; they count as missing.
+    pub(crate) fn without(disabled: Vec<ChildKind>) -> Self {
+        Self { missing: RwLock::new(disabled.into_iter().collect()), ..Self::default() }
+    }
+
     /// Returns one child of an owner, as it was seen last.
     pub fn get(&self, owner: &str, kind: ChildKind, name: &str) -> Option<Arc<DynamicObject>> {
         self.read().get(owner)?.get(&(kind, name.to_owned())).cloned()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, PodSecurityContext, PodSpec,
+    ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, PodSpec,
     PodTemplateSpec, Probe, ResourceRequirements, SecretVolumeSource, SecurityContext,
     TopologySpreadConstraint, Volume, VolumeMount,
 };
@@ -20,7 +20,7 @@ use super::{meta, replicas};
 use crate::runtime::BuildSettings;
 use crate::virtual_mcp_server::names::{self, CONFIG_FILE, CONTAINER};
 use crate::virtual_mcp_server::start_settings;
-use crate::workload::{pod, pod_template};
+use crate::workload::{GROUP_LABEL, pod, pod_template};
 
 /// The directory at which the ConfigMap is mounted.
 const CONFIG_DIR: &str = "/etc/vmcp/config";
@@ -73,7 +73,7 @@ fn template(
     let base = pod::base(Some(&account), &pods.image_pull_secrets);
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
-            labels: Some(names::selector(&server.name)),
+            labels: Some(pod_labels(server)),
             annotations: Some(BTreeMap::from([(start_settings::annotation(), start_settings)])),
             ..ObjectMeta::default()
         }),
@@ -81,13 +81,10 @@ fn template(
             // Not even the token of an account that the resource names: `vmcp` does not call the API server.
             automount_service_account_token: Some(false),
             termination_grace_period_seconds: Some(pods.termination_grace_period_seconds.unwrap_or(grace)),
-            security_context: Some(PodSecurityContext {
-                run_as_non_root: Some(true),
-                run_as_user: Some(NONROOT),
-                run_as_group: Some(NONROOT),
-                fs_group: Some(NONROOT),
-                ..base.security_context.unwrap_or_default()
-            }),
+            security_context: Some(pod::non_root(
+                base.security_context.unwrap_or_default(),
+                settings.fixed_user.then_some(NONROOT),
+            )),
             // Replicas on different nodes, if there are several.
             topology_spread_constraints: Some(vec![TopologySpreadConstraint {
                 max_skew: 1,
@@ -104,6 +101,14 @@ fn template(
             ..base
         }),
     }
+}
+
+/// Returns the labels of the pods: the selector, and the group, by which NetworkPolicies of MCPServers know
+/// who serves them.
+fn pod_labels(server: &Validated) -> BTreeMap<String, String> {
+    let mut labels = names::selector(&server.name);
+    labels.insert(GROUP_LABEL.to_owned(), server.group.clone().unwrap_or_default());
+    labels
 }
 
 fn container(server: &Validated, settings: &BuildSettings) -> Container {
@@ -194,10 +199,5 @@ fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
 /// Returns the default resources: memory for the local model and some thousand tools; no CPU limit, which
 /// would throttle requests.
 fn resources() -> ResourceRequirements {
-    let quantity = |name: &str, value: &str| (name.to_owned(), Quantity(value.to_owned()));
-    ResourceRequirements {
-        requests: Some(BTreeMap::from([quantity("cpu", "100m"), quantity("memory", "128Mi")])),
-        limits: Some(BTreeMap::from([quantity("memory", "1Gi")])),
-        ..ResourceRequirements::default()
-    }
+    pod::resources("100m", "128Mi", "1Gi")
 }

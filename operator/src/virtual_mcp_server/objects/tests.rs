@@ -89,7 +89,7 @@ fn a_template_changes_the_pods() {
 #[test]
 fn what_is_asked_for_is_made() {
     let spec = "{podDisruptionBudget: {minAvailable: 1}, networkPolicy: {enabled: true}, serviceMonitor: {enabled: true, \
-                interval: 30s}, httpRoute: {parentRefs: [{name: gw}], path: /mcp}, serviceType: LoadBalancer}";
+                interval: 30s}, httpRoute: {parentRefs: [{name: gw}], path: /mcp}, serviceType: LoadBalancer, allowAnonymousExposure: true}";
     assert_eq!(one(spec, "PodDisruptionBudget/x-vmcp")["spec"]["minAvailable"], 1);
     assert_eq!(one(spec, "NetworkPolicy/x-vmcp")["spec"]["ingress"][0].get("from"), None, "anybody");
     assert_eq!(one(spec, "ServiceMonitor/x-vmcp")["spec"]["endpoints"][0]["interval"], "30s");

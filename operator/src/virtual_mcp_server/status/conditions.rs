@@ -6,7 +6,9 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use vmcp_config::status::{EmbeddingState, EmbeddingStatus};
-use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, EmbeddingSource, TeiService};
+use vmcp_crds::virtual_mcp_server::{
+    BackendState, DiscoveredBackend, EmbeddingSource, ServiceType, TeiService,
+};
 
 use super::{ObservedVirtualMCPServer, is_callable, refusal};
 use crate::runtime::{ChildKind, Conditions, Failure as _, is_true};
@@ -38,6 +40,7 @@ pub(super) fn all(
     backends(observed, discovered, &mut conditions, &mut degradations);
     embeddings(observed, &mut conditions, &mut degradations);
     pods_reachable(observed, &mut conditions, &mut degradations);
+    exposure(observed, &mut conditions, &mut degradations);
     missing_kinds(observed, &mut degradations);
     set_progress(&mut conditions, &progress(observed, health));
     if let Some((reason, message)) = degradations.first() {
@@ -416,13 +419,42 @@ fn embeddings(
     }
 }
 
+/// Sets `ExposureAllowed` if the resource asks for an exposure outside of the cluster.
+fn exposure(
+    observed: &ObservedVirtualMCPServer<'_>,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
+    const KIND: &str = "ExposureAllowed";
+    let Ok(server) = &observed.plan.server else { return conditions.keep(KIND) };
+    if !server.withheld.is_empty() {
+        let message = format!(
+            "{} would offer all backends, with their credentials, to anybody outside of the cluster who reaches it; put \
+             a proxy that authenticates before it and set spec.allowAnonymousExposure: true, or keep it inside",
+            server.withheld.join(" and ")
+        );
+        conditions.set(KIND, false, "AnonymousExposure", message.clone());
+        degradations.push(("AnonymousExposure", message));
+    } else if server.http_route.is_some() || server.service_type != ServiceType::ClusterIP {
+        conditions.set(KIND, true, "ExposureAllowed", "spec.allowAnonymousExposure allows it");
+    }
+}
+
 /// Reports optional kinds that the resource asks for and the cluster lacks.
 fn missing_kinds(observed: &ObservedVirtualMCPServer<'_>, degradations: &mut Degradations) {
     let missing = observed.applied.missing.iter().map(|kind| {
-        let (api, field) = match kind {
-            ChildKind::ServiceMonitor => ("the Prometheus operator", "spec.serviceMonitor"),
-            _ => ("the Gateway API", "spec.httpRoute"),
+        let (api, field, value) = match kind {
+            ChildKind::ServiceMonitor => {
+                ("the Prometheus operator", "spec.serviceMonitor", "serviceMonitors.enabled")
+            }
+            _ => ("the Gateway API", "spec.httpRoute", "httpRoutes.enabled"),
         };
+        if !observed.settings.enables(*kind) {
+            let kind = kind.as_str();
+            return format!(
+                "this operator may not make {kind}s; set `{value}` of its chart, or remove {field} and make your own"
+            );
+        }
         format!("this cluster has no kind {}; install {api}, or remove {field}", kind.as_str())
     });
     let missing: Vec<_> = missing.collect();

@@ -220,7 +220,7 @@ fn an_api_that_the_cluster_lacks_degrades() {
     let mut world = World::new("{serviceMonitor: {enabled: true}}").pod(all_well());
     world.applied.missing.push(ChildKind::ServiceMonitor);
     let status = world.status();
-    assert!(condition(&status, "Degraded").message.contains("spec.serviceMonitor"));
+    assert!(condition(&status, "Degraded").message.contains("set `serviceMonitors.enabled` of its chart"));
 }
 
 #[test]
@@ -238,6 +238,18 @@ fn a_pod_that_cannot_be_asked_is_named_with_the_remedy() {
     assert_eq!(status.phase, Some(Phase::Degraded));
     let world = world.later();
     assert_eq!(Some(world.status()), world.server.status, "nothing is rewritten at rest");
+}
+
+#[test]
+fn an_anonymous_endpoint_is_not_exposed_without_a_word() {
+    let route = "httpRoute: {parentRefs: [{name: gw}]}, serviceType: LoadBalancer";
+    let status = World::new(&format!("{{{route}}}")).pod(all_well()).status();
+    let allowed = condition(&status, "ExposureAllowed");
+    assert_eq!((allowed.status.as_str(), allowed.reason.as_str()), ("False", "AnonymousExposure"));
+    assert!(allowed.message.starts_with("spec.serviceType and spec.httpRoute would"), "{}", allowed.message);
+    assert_eq!((status.phase, condition(&status, "Ready").status.as_str()), (Some(Phase::Degraded), "True"));
+    let status = World::new(&format!("{{{route}, allowAnonymousExposure: true}}")).pod(all_well()).status();
+    assert_eq!((status.phase, condition(&status, "ExposureAllowed").status.as_str()), (Some(Phase::Ready), "True"));
 }
 
 #[test]

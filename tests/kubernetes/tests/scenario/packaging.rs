@@ -14,6 +14,7 @@ use vmcp_kubernetes_tests::{
 async fn install(cluster: &Cluster, place: &Namespace, folder: &Path) -> Operator {
     let deploy = repository().join("deploy").display().to_string();
     cluster.kubectl(&["apply", "--server-side", "-k", &deploy]).await.unwrap();
+    cluster.apply(OPTIONAL_RIGHTS, "").await.unwrap();
     // Before that the API server does not know the kinds, and the operator would count failures.
     let served = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", "--all"];
     cluster.kubectl(&served).await.unwrap();
@@ -26,10 +27,30 @@ async fn install(cluster: &Cluster, place: &Namespace, folder: &Path) -> Operato
     let file = folder.join("operator.kubeconfig");
     fs::write(&file, config.to_string()).unwrap();
     let file = file.display().to_string();
-    let variables =
-        [("KUBECONFIG", file.as_str()), ("WATCH_NAMESPACE", ""), ("POD_NAMESPACE", "vmcp-system")];
+    let variables = [
+        ("KUBECONFIG", file.as_str()),
+        ("WATCH_NAMESPACE", ""),
+        ("POD_NAMESPACE", "vmcp-system"),
+        ("ENABLE_HTTP_ROUTES", "true"),
+        ("ENABLE_SERVICE_MONITORS", "true"),
+    ];
     Operator::with(place, "installed", &variables).await
 }
+
+/// The rights that `httpRoutes.enabled` and `serviceMonitors.enabled` of the chart add.
+const OPTIONAL_RIGHTS: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: optional}
+rules:
+- {apiGroups: [monitoring.coreos.com], resources: [servicemonitors], verbs: [get, list, watch, create, patch, delete]}
+- {apiGroups: [gateway.networking.k8s.io], resources: [httproutes], verbs: [get, list, watch, create, patch, delete]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: optional}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: optional}
+subjects: [{kind: ServiceAccount, name: vmcp-operator, namespace: vmcp-system}]";
 
 /// Kinds of other projects that the examples use.
 const FOREIGN: &str = "
@@ -170,7 +191,8 @@ async fn a_release_is_installed_upgraded_with_its_definitions_and_uninstalled() 
 
     cluster.helm(&["uninstall", "vmcp", "--namespace", "vmcp-system", "--wait"]).await.unwrap();
     let kinds =
-        "deployments,services,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,crd,vmcp";
+        "deployments,services,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,crd,vmcp,\
+         validatingadmissionpolicies,validatingadmissionpolicybindings";
     let left = cluster.kubectl(&["get", kinds, "-A", "-o", "name"]).await.unwrap();
     let ours = |name: &&str| name.contains("vmcp") || name.contains("toolhive");
     let (definitions, rest): (Vec<_>, Vec<_>) =

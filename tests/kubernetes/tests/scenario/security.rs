@@ -1,0 +1,145 @@
+//! Confused deputies: nobody has an object made by the operator that they may not make, and the operator itself
+//! changes nothing of a pod but one annotation.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::{Value, json};
+use vmcp_crds::VirtualMCPServer;
+use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, repository};
+
+use super::backends::{apply, await_condition};
+
+/// Returns a client that acts as a user.
+async fn client_as(cluster: &Cluster, user: &str) -> Client {
+    let file = Kubeconfig::read_from(cluster.kubeconfig()).expect("a kubeconfig");
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+    let mut config = config.expect("a configuration");
+    config.auth_info.impersonate = Some(user.to_owned());
+    Client::try_from(config).expect("a client")
+}
+
+/// Installs `deploy/`, and a tenant who may write our resources, Deployments and Services of the namespace.
+async fn install(cluster: &Cluster, place: &Namespace) {
+    let deploy = repository().join("deploy").display().to_string();
+    cluster.kubectl(&["apply", "--server-side", "-k", &deploy]).await.expect("installed");
+    let served = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", "--all"];
+    cluster.kubectl(&served).await.expect("served");
+    place
+        .apply(
+            "apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: tenant}
+rules:
+- {apiGroups: [toolhive.stacklok.com], resources: ['*'], verbs: ['*']}
+- {apiGroups: [apps], resources: [deployments], verbs: ['*']}
+- {apiGroups: [''], resources: [services], verbs: ['*']}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: tenant}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant}
+subjects: [{kind: User, name: tenant, apiGroup: rbac.authorization.k8s.io}]",
+        )
+        .await;
+}
+
+/// Applies a resource as the tenant; returns the refusal.
+async fn refusal(tenant: &Client, place: &Namespace, kind: &str, name: &str, spec: &Value) -> Option<String> {
+    let object = json!({
+        "apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec,
+    });
+    let plural = match kind {
+        "MCPServerEntry" => "mcpserverentries".to_owned(),
+        _ => format!("{}s", kind.to_lowercase()),
+    };
+    let path =
+        format!("/apis/toolhive.stacklok.com/v1alpha1/namespaces/{}/{plural}", place.name);
+    let request = http::Request::post(path).header("content-type", "application/json");
+    let request = request.body(object.to_string().into_bytes()).expect("a request");
+    tenant.request::<Value>(request).await.err().map(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn a_tenant_has_nothing_made_that_the_tenant_may_not_make() {
+    let cluster = ControlPlane::start().await;
+    let place = cluster.namespace("tenant").await;
+    install(&cluster, &place).await;
+    let tenant = client_as(&cluster, "tenant").await;
+    let route = json!({ "httpRoute": { "parentRefs": [{ "name": "public", "namespace": "gateways" }] } });
+    // A policy is in force a moment after it was made.
+    place
+        .eventually("the policy to refuse a route", async || {
+            let refused = refusal(&tenant, &place, "VirtualMCPServer", "route", &route).await;
+            if refused.is_none() {
+                place.delete::<VirtualMCPServer>("route").await;
+            }
+            refused.filter(|refused| refused.contains("the right to create HTTPRoutes"))
+        })
+        .await;
+    let secret = json!({ "remoteUrl": "https://a.example/mcp", "headerForward": { "addHeadersFromSecret": [
+        { "headerName": "A", "valueSecretRef": { "name": "s", "key": "k" } },
+    ] } });
+    for (kind, spec, right) in [
+        ("VirtualMCPServer", json!({ "serviceMonitor": { "interval": "30s" } }), "create ServiceMonitors"),
+        ("EmbeddingServer", json!({}), "create StatefulSets"),
+        ("MCPServerEntry", secret, "get Secrets"),
+    ] {
+        let refused = refusal(&tenant, &place, kind, "x", &spec).await.unwrap_or_default();
+        assert!(refused.contains(right), "{kind}: {refused}");
+    }
+    let allowed = json!({ "serviceType": "ClusterIP" });
+    assert_eq!(refusal(&tenant, &place, "VirtualMCPServer", "x", &allowed).await, None);
+    assert_eq!(refusal(&tenant, &place, "MCPServerEntry", "x", &json!({ "remoteUrl": "https://a.example/mcp" })).await, None);
+}
+
+#[tokio::test]
+async fn the_operator_changes_one_annotation_of_a_pod_and_nothing_else() {
+    let cluster = ControlPlane::start().await;
+    let place = cluster.namespace("pods").await;
+    install(&cluster, &place).await;
+    place
+        .apply(
+            "{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {a: b}}, \
+             spec: {containers: [{name: c, image: i}]}}",
+        )
+        .await;
+    let operator = client_as(&cluster, "system:serviceaccount:vmcp-system:vmcp-operator").await;
+    let pods: Api<Pod> = Api::namespaced(operator, &place.name);
+    let patch = async |change: Value| {
+        let patched = pods.patch("p", &PatchParams::default(), &Patch::Merge(change)).await;
+        patched.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    place
+        .eventually("the policy to refuse a label", async || {
+            let refused = patch(json!({ "metadata": { "labels": { "a": "b" } } })).await;
+            if refused.is_empty() {
+                place.edit::<Pod>("p", json!({ "metadata": { "labels": null } })).await;
+            }
+            refused.contains("nothing of a pod but one annotation").then_some(())
+        })
+        .await;
+    let annotate = |key: &str, value: Value| json!({ "metadata": { "annotations": { key: value } } });
+    assert_eq!(patch(annotate("toolhive.stacklok.com/configuration", json!("1-2"))).await, "");
+    assert!(patch(annotate("other", json!("1"))).await.contains("no annotation of a pod"));
+    assert!(patch(annotate("a", Value::Null)).await.contains("no annotation of a pod"));
+    let image = json!({ "spec": { "containers": [{ "name": "c", "image": "evil" }] } });
+    assert!(patch(image).await.contains("nothing of a pod but one annotation"));
+}
+
+#[tokio::test]
+async fn an_anonymous_endpoint_is_exposed_by_an_explicit_word_only() {
+    let place = ControlPlane::shared().await.namespace("exposure").await;
+    let _operator = Operator::start(&place).await;
+    apply(&place, "VirtualMCPServer", "x", "{serviceType: NodePort}").await;
+    let kind = "ExposureAllowed";
+    await_condition::<VirtualMCPServer>(&place, "x", kind, "False", "AnonymousExposure").await;
+    let service = async || place.json("service/vmcp-x").await["spec"]["type"].take();
+    assert_eq!(service().await, "ClusterIP");
+
+    place.edit::<VirtualMCPServer>("x", json!({ "spec": { "allowAnonymousExposure": true } })).await;
+    await_condition::<VirtualMCPServer>(&place, "x", kind, "True", "ExposureAllowed").await;
+    assert_eq!(service().await, "NodePort");
+    place.remove().await;
+}
