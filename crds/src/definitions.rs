@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use self::structural::Structural;
 use crate::embedding_server::EmbeddingServer;
 use crate::fields::cel_rules::{Rule, rules};
+use crate::fields::pending;
 use crate::mcp_group::MCPGroup;
 use crate::mcp_server::MCPServer;
 use crate::mcp_server_entry::MCPServerEntry;
@@ -66,7 +67,9 @@ where
     K::Spec: JsonSchema,
     K::Status: JsonSchema,
 {
-    let spec = schema::<K::Spec>();
+    let mut spec = schema::<K::Spec>();
+    let mut definition = K::crd();
+    pending::add_to_schema(&definition.spec.names.kind, &mut spec);
     let mut root = json!({
         "type": "object",
         "description": spec.get("description"),
@@ -82,7 +85,6 @@ where
     if let (false, Some(root)) = (rules_of_root.is_empty(), root.as_object_mut()) {
         root.insert("x-kubernetes-validations".to_owned(), rules(rules_of_root));
     }
-    let mut definition = K::crd();
     definition.metadata.labels = Some([("app.kubernetes.io/part-of".to_owned(), "vmcp".to_owned())].into());
     for version in &mut definition.spec.versions {
         if let Some(validation) = &mut version.schema {

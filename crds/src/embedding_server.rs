@@ -91,6 +91,10 @@ pub struct EmbeddingServerSpec {
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "pod_template_schema")]
     pub pod_template_spec: Block,
+    /// Fields that are accepted and not followed yet, as written.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub pending: Block,
 }
 
 impl Default for EmbeddingServerSpec {
@@ -107,6 +111,7 @@ impl Default for EmbeddingServerSpec {
             model_cache: None,
             resources: None,
             pod_template_spec: Block::new(),
+            pending: Block::new(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod cel_rules;
 pub(crate) mod headers;
+pub mod pending;
 pub mod references;
 pub mod workload;
 pub(crate) mod yaml_block;

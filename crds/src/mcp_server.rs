@@ -47,10 +47,6 @@ use crate::fields::yaml_block::Block;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
-        "self.transport != 'stdio' || (has(self.command) && size(self.command) > 0)",
-        "transport stdio needs command; write the program that the image would start, for the bridge cannot know it",
-    ),
-    (
         "self.transport != 'stdio' || !(has(self.mcpPort) || has(self.path))",
         "mcpPort and path are for transports streamable-http and sse; remove them, or change the transport",
     ),
@@ -73,9 +69,9 @@ pub struct MCPServerSpec {
     /// Transport that the server in the container speaks.
     #[serde(default)]
     pub transport: MCPServerTransport,
-    /// Program to start, one item a word. Required with `stdio`: the bridge starts the program, and cannot
-    /// know what the image would start by itself. With the other transports it replaces the entrypoint of the
-    /// image.
+    /// Program to start, one item a word. With `stdio` nothing starts without it: the bridge starts the
+    /// program, and cannot know what the image would start by itself. With the other transports it replaces
+    /// the entrypoint of the image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub command: Vec<String>,
@@ -131,6 +127,10 @@ pub struct MCPServerSpec {
     #[serde(default, skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "pod_template_schema")]
     pub pod_template_spec: Block,
+    /// Fields that are accepted and not followed yet, as written.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub pending: Block,
 }
 
 fn default_port() -> u16 {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::cel_rules::rules;
 use crate::fields::references::{LocalReference, SecretKeyReference};
+use crate::fields::yaml_block::Block;
 
 /// Makes an MCP server at a URL a backend. The operator runs nothing for it.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,6 +55,10 @@ pub struct MCPServerEntrySpec {
     /// Headers sent with every request.
     #[serde(default)]
     pub header_forward: HeaderForward,
+    /// Fields that are accepted and not followed yet, as written.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub pending: Block,
 }
 
 /// Transport of a remote server.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fields::cel_rules::rules;
 use crate::fields::headers::{HEADER_IN_BOTH, SensitiveHeader};
+use crate::fields::yaml_block::Block;
 
 /// Telemetry settings shared by the VirtualMCPServers whose `telemetryConfigRef` names them.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -77,6 +78,10 @@ pub struct OpenTelemetry {
     /// Traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracing: Option<Tracing>,
+    /// Fields that are accepted and not followed yet, as written.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub pending: Block,
 }
 
 /// Export of traces.

@@ -40,7 +40,8 @@ pub fn reference_markdown() -> String {
 fn write_kind(page: &mut String, definition: &CustomResourceDefinition) {
     let names = &definition.spec.names;
     let version = definition.spec.versions.first();
-    let root = json!(version.and_then(|version| version.schema.as_ref()?.open_api_v3_schema.as_ref()));
+    let mut root = json!(version.and_then(|version| version.schema.as_ref()?.open_api_v3_schema.as_ref()));
+    name_pending(&mut root);
     let short = names.short_names.iter().flatten().map(|name| format!("`{name}`")).collect::<Vec<_>>();
     let _ = write!(page, "\n## {}\n\n{}", names.kind, description(&root));
     if !short.is_empty() {
@@ -60,6 +61,17 @@ fn write_kind(page: &mut String, definition: &CustomResourceDefinition) {
                 let _ = writeln!(page, "- {message}");
             }
         }
+    }
+}
+
+/// Gives pending fields, whose content no schema describes, a type in words.
+fn name_pending(schema: &mut Value) {
+    if let Value::Object(entries) = schema {
+        let preserves = entries.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
+        if preserves && !entries.contains_key("type") {
+            entries.insert("type".to_owned(), "as in ToolHive".into());
+        }
+        entries.values_mut().for_each(name_pending);
     }
 }
 

@@ -150,6 +150,10 @@ pub struct VirtualMCPServerSpec {
     /// `allowAnonymousExposure`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_route: Option<HttpRoute>,
+    /// Fields that are accepted and not followed yet, as written.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub pending: Block,
 }
 
 /// Fields that contradict each other, refused by the API server.

@@ -72,8 +72,8 @@ pub use self::failure::{Failure, Retry};
 pub(crate) use self::lead::Election;
 pub use self::lead::Leadership;
 pub use self::metrics::Metrics;
-pub(crate) use self::tell::report;
 pub use self::tell::{Conditions, is_true};
+pub(crate) use self::tell::{report, set_pending};
 pub use self::watch::{
     Change, ChildKind, ChildType, ChildrenStore, CustomResource, Parsed, ResourceStore, ResourceStores,
     Scope, WatchedResource, kind_of,

@@ -157,8 +157,15 @@ impl Document<'_> {
         let service = reference.service_name.as_ref().unwrap_or(&self.server.name);
         telemetry.insert("serviceName".to_owned(), secret_files::escape(service.as_str().into()));
         if let Some(open_telemetry) = open_telemetry.filter(|block| block.enabled) {
-            let OpenTelemetry { enabled: _, endpoint, insecure, headers, sensitive_headers, tracing } =
-                open_telemetry;
+            let OpenTelemetry {
+                enabled: _,
+                endpoint,
+                insecure,
+                headers,
+                sensitive_headers,
+                tracing,
+                pending: _,
+            } = open_telemetry;
             let tracing = tracing.unwrap_or_default();
             if let Some(endpoint) = endpoint {
                 telemetry.insert("endpoint".to_owned(), secret_files::escape(endpoint.into()));

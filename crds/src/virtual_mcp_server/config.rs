@@ -37,6 +37,10 @@ pub struct Config {
     /// it; only one of the two may be given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimizer: Option<FlatOptimizer>,
+    /// Fields that are accepted and not followed yet, as written.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub pending: Block,
 }
 
 /// Default of `shutdownDelay`. After SIGTERM, new connections still arrive until all nodes have removed the

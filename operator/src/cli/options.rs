@@ -9,6 +9,7 @@ use crate::runtime::BuildSettings;
 
 /// The options of `vmcp-operator`.
 #[derive(Debug, Clone, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Options {
     /// Image that holds `vmcp`, for VirtualMCPServers that name none; required to run.
     #[arg(long, env = "VMCP_IMAGE", global = true)]

@@ -8,7 +8,7 @@ use vmcp_crds::embedding_server::EmbeddingServerPhase;
 use vmcp_crds::{EmbeddingServer, EmbeddingServerStatus};
 
 use super::build::CONTAINER;
-use crate::runtime::Conditions;
+use crate::runtime::{Conditions, set_pending};
 use crate::workload::health::{PODS_READY, PodCounts, WorkloadHealth, WorkloadState, resource_health};
 use crate::workload::rollout::set_progress;
 use crate::workload::spec_refusal::{SpecRefusal, set_validity};
@@ -46,6 +46,7 @@ pub(super) fn of(server: &EmbeddingServer, observed: &ObservedEmbeddingServer<'_
     conditions.set("Ready", counts.ready > 0, &reason, message.clone());
     set_validity(&mut conditions, server.spec.hf_token_secret_ref.is_some(), observed.refusal);
     set_progress(&mut conditions, &rollout);
+    set_pending(&mut conditions, server);
     if let Some(claim) = observed.claim {
         volume(&mut conditions, claim);
     }

@@ -22,8 +22,8 @@ use super::names::{WORKLOAD_NAME, child_name, secret_name};
 use super::network_policy::network_policy;
 use super::validate::{ProgramStart, ValidMCPServer};
 use crate::runtime::{BuildSettings, Child, Desired, child_metadata, workload_labels};
-use crate::workload::pod_template::{self, PodTemplateError};
 use crate::workload::pod;
+use crate::workload::pod_template::{self, PodTemplateError};
 
 /// The container of the server itself.
 pub(super) const CONTAINER: &str = "mcp";
@@ -92,7 +92,7 @@ pub(super) fn build(
         deployment.metadata.annotations.get_or_insert_default().insert(TEMPLATE_DIGEST.to_owned(), digest);
     }
     let mut children = Vec::new();
-    if !references.bridge_token.is_empty() {
+    if matches!(server.start, ProgramStart::ByBridge(_)) || server.secrets.is_some() {
         children.push(Child::of(&secret(server, &references.bridge_token)));
     }
     children.extend([Child::of(&deployment), Child::of(&service(server))]);

@@ -39,10 +39,8 @@ pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) 
         ProgramStart::ByImage { port, .. } => *port,
     };
     let callers = std::iter::once(vmcp).chain(server.network_policy.ingress_from.iter().cloned());
-    let mut ingress = vec![NetworkPolicyIngressRule {
-        from: Some(callers.collect()),
-        ports: Some(vec![port(target)]),
-    }];
+    let mut ingress =
+        vec![NetworkPolicyIngressRule { from: Some(callers.collect()), ports: Some(vec![port(target)]) }];
     if let ProgramStart::ByBridge(_) = server.start {
         let namespace = settings.operator_namespace.as_ref().map(|name| LabelSelector {
             match_labels: Some([("kubernetes.io/metadata.name".to_owned(), name.clone())].into()),
@@ -56,7 +54,10 @@ pub(super) fn network_policy(server: &ValidMCPServer, settings: &BuildSettings) 
             }),
             ip_block: None,
         };
-        ingress.push(NetworkPolicyIngressRule { from: Some(vec![operator]), ports: Some(vec![port(ADMIN_PORT)]) });
+        ingress.push(NetworkPolicyIngressRule {
+            from: Some(vec![operator]),
+            ports: Some(vec![port(ADMIN_PORT)]),
+        });
     }
     NetworkPolicy {
         metadata: metadata(server),

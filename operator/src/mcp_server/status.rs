@@ -6,7 +6,7 @@ use vmcp_crds::{MCPServer, MCPServerStatus};
 
 use super::names::{WORKLOAD_NAME, backend};
 use crate::references::group_condition;
-use crate::runtime::{Conditions, workload_labels};
+use crate::runtime::{Conditions, set_pending, workload_labels};
 use crate::workload::health::{PODS_READY, PodCounts, WorkloadHealth, WorkloadState};
 use crate::workload::rollout::set_progress;
 use crate::workload::spec_refusal::{SpecRefusal, set_validity};
@@ -37,6 +37,7 @@ pub(super) fn of(
     conditions.set("Ready", counts.ready > 0 && *state != WorkloadState::Stopped, reason, message.clone());
     set_validity(&mut conditions, !server.spec.secrets.is_empty(), *refusal);
     set_progress(&mut conditions, rollout);
+    set_pending(&mut conditions, server);
     let group = group_condition(&mut conditions, server.spec.group_ref.as_ref(), *group_exists);
     let is_news = *state != WorkloadState::Ready || reason != PODS_READY;
     let messages: Vec<_> = is_news.then(|| message.clone()).into_iter().chain(group).collect();

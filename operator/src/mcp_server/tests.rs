@@ -23,11 +23,7 @@ fn server(spec: &str) -> MCPServer {
 
 fn settings() -> BuildSettings {
     let image = "vmcp:1".to_owned();
-    BuildSettings {
-        vmcp_image: image.clone(),
-        bridge_image: image,
-        ..BuildSettings::default()
-    }
+    BuildSettings { vmcp_image: image.clone(), bridge_image: image, ..BuildSettings::default() }
 }
 
 /// Returns references with these Secrets and a token.
@@ -177,7 +173,11 @@ fn a_secret_becomes_a_variable_and_its_change_a_rollout() {
         let env = &template["spec"]["containers"][0]["env"];
         assert_eq!(
             *env,
-            json!([{ "name": "A", "value": "b" }, { "name": "API_KEY", "valueFrom": reference }])
+            json!([
+                { "name": "HOME", "value": "/tmp" },
+                { "name": "A", "value": "b" },
+                { "name": "API_KEY", "valueFrom": reference },
+            ])
         );
         template["metadata"]["annotations"]["toolhive.stacklok.com/secrets-digest"].clone()
     };

@@ -33,7 +33,7 @@ pub(super) struct ValidMCPServer {
     pub service_account: Option<String>,
     /// The MCPGroup; `None` if the server belongs to none.
     pub group: Option<String>,
-    /// Who may connect to the pods.
+    /// Peers that may connect to the pods.
     pub network_policy: MCPServerNetworkPolicy,
     pub template: Block,
     /// A digest of the values of Secrets; `None` without any.

@@ -6,7 +6,7 @@ use vmcp_crds::{MCPServerEntry, MCPServerEntryStatus, Problem};
 
 use super::validate::ValidatedEntry;
 use crate::references::group_condition;
-use crate::runtime::Conditions;
+use crate::runtime::{Conditions, set_pending};
 
 /// Computes the status. `group_exists` is `None` if no group is named.
 pub(super) fn of(
@@ -38,6 +38,7 @@ pub(super) fn of(
             format!("all values exist; {} headers are sent", validated.backend.headers.len()),
         ),
     }
+    set_pending(&mut conditions, entry);
     let group = group_condition(&mut conditions, entry.spec.group_ref.as_ref(), group_exists);
     let wrong: Vec<_> =
         [address, headers, validated.missing_secrets.clone(), group].into_iter().flatten().collect();

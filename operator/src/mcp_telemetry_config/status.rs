@@ -3,7 +3,7 @@
 use vmcp_crds::{MCPTelemetryConfig, MCPTelemetryConfigStatus};
 
 use super::validate::InvalidTelemetry;
-use crate::runtime::Conditions;
+use crate::runtime::{Conditions, set_pending};
 
 /// Computes the status from the result of the validation.
 pub(super) fn of(
@@ -19,5 +19,6 @@ pub(super) fn of(
         }
         Err(InvalidTelemetry { reason, message }) => conditions.set("Valid", false, reason, message),
     }
+    set_pending(&mut conditions, config);
     MCPTelemetryConfigStatus { observed_generation: Some(generation), conditions: conditions.finish() }
 }

@@ -64,7 +64,7 @@ impl Operator {
         Self { process, metrics, health }
     }
 
-    /// Returns true if `/readyz` says that it is ready, with the text of the answer; `None` without an answer.
+    /// Returns true if `/readyz` says that it is ready, with the text of the answer; `None` without one.
     pub async fn readiness(&self) -> Option<(bool, String)> {
         let answer = http_client().get(format!("http://{}/readyz", self.health)).send().await.ok()?;
         let ready = answer.status().is_success();

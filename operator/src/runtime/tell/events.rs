@@ -14,7 +14,7 @@ use vmcp_error_chain::error_chain;
 /// Conditions that are bad news if they are true.
 const NEGATIVE: &[&str] = &["Degraded", "Stalled"];
 /// Conditions that are no bad news in any state.
-const NEUTRAL: &[&str] = &["Reconciling"];
+const NEUTRAL: &[&str] = &["Reconciling", "FieldsPending"];
 /// Reasons of a `False` condition that are no bad news.
 const EXPECTED: &[&str] = &["Starting", "ScaledToZero"];
 /// The longest note in bytes that the API server accepts; a longer one is cut off.

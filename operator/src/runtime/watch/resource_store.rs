@@ -36,7 +36,7 @@ type Namespaces<K> = HashMap<String, BTreeMap<String, Parsed<K>>>;
 /// All objects of one kind.
 pub struct ResourceStore<K: WatchedResource> {
     namespaces: RwLock<Namespaces<K>>,
-    /// The same objects, for kube's own machinery.
+    /// A copy of `namespaces` for kube's own machinery.
     store: Store<Parsed<K>>,
     /// Taken by the one task that fills the store.
     writer: Mutex<Option<Writer<Parsed<K>>>>,

@@ -11,7 +11,7 @@ use vmcp_crds::virtual_mcp_server::{
 };
 
 use super::{ObservedVirtualMCPServer, is_callable, refusal};
-use crate::runtime::{ChildKind, Conditions, Failure as _, is_true};
+use crate::runtime::{ChildKind, Conditions, Failure as _, is_true, set_pending};
 use crate::virtual_mcp_server::dereference::{embedding_server_of, group_of};
 use crate::workload::health::{SOME_PODS_FAIL, WorkloadHealth};
 use crate::workload::rollout::{Rollout, set_progress};
@@ -43,6 +43,7 @@ pub(super) fn all(
     exposure(observed, &mut conditions, &mut degradations);
     missing_kinds(observed, &mut degradations);
     set_progress(&mut conditions, &progress(observed, health));
+    set_pending(&mut conditions, observed.server);
     if let Some((reason, message)) = degradations.first() {
         let more = match degradations.len() {
             1 => String::new(),

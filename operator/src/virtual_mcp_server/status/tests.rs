@@ -249,7 +249,10 @@ fn an_anonymous_endpoint_is_not_exposed_without_a_word() {
     assert!(allowed.message.starts_with("spec.serviceType and spec.httpRoute would"), "{}", allowed.message);
     assert_eq!((status.phase, condition(&status, "Ready").status.as_str()), (Some(Phase::Degraded), "True"));
     let status = World::new(&format!("{{{route}, allowAnonymousExposure: true}}")).pod(all_well()).status();
-    assert_eq!((status.phase, condition(&status, "ExposureAllowed").status.as_str()), (Some(Phase::Ready), "True"));
+    assert_eq!(
+        (status.phase, condition(&status, "ExposureAllowed").status.as_str()),
+        (Some(Phase::Ready), "True")
+    );
 }
 
 #[test]

@@ -190,8 +190,7 @@ async fn a_release_is_installed_upgraded_with_its_definitions_and_uninstalled() 
     assert!(refused.contains("nonsense"), "{refused}");
 
     cluster.helm(&["uninstall", "vmcp", "--namespace", "vmcp-system", "--wait"]).await.unwrap();
-    let kinds =
-        "deployments,services,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,crd,vmcp,\
+    let kinds = "deployments,services,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,crd,vmcp,\
          validatingadmissionpolicies,validatingadmissionpolicybindings";
     let left = cluster.kubectl(&["get", kinds, "-A", "-o", "name"]).await.unwrap();
     let ours = |name: &&str| name.contains("vmcp") || name.contains("toolhive");

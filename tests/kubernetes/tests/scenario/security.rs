@@ -1,5 +1,5 @@
-//! Confused deputies: nobody has an object made by the operator that they may not make, and the operator itself
-//! changes nothing of a pod but one annotation.
+//! Confused deputies: nobody has an object made by the operator that they may not make, and the operator
+//! itself changes nothing of a pod but one annotation.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
@@ -54,8 +54,7 @@ async fn refusal(tenant: &Client, place: &Namespace, kind: &str, name: &str, spe
         "MCPServerEntry" => "mcpserverentries".to_owned(),
         _ => format!("{}s", kind.to_lowercase()),
     };
-    let path =
-        format!("/apis/toolhive.stacklok.com/v1alpha1/namespaces/{}/{plural}", place.name);
+    let path = format!("/apis/toolhive.stacklok.com/v1alpha1/namespaces/{}/{plural}", place.name);
     let request = http::Request::post(path).header("content-type", "application/json");
     let request = request.body(object.to_string().into_bytes()).expect("a request");
     tenant.request::<Value>(request).await.err().map(|error| error.to_string())
@@ -91,7 +90,11 @@ async fn a_tenant_has_nothing_made_that_the_tenant_may_not_make() {
     }
     let allowed = json!({ "serviceType": "ClusterIP" });
     assert_eq!(refusal(&tenant, &place, "VirtualMCPServer", "x", &allowed).await, None);
-    assert_eq!(refusal(&tenant, &place, "MCPServerEntry", "x", &json!({ "remoteUrl": "https://a.example/mcp" })).await, None);
+    assert_eq!(
+        refusal(&tenant, &place, "MCPServerEntry", "x", &json!({ "remoteUrl": "https://a.example/mcp" }))
+            .await,
+        None
+    );
 }
 
 #[tokio::test]

@@ -1,0 +1,144 @@
+//! Fields of ToolHive whose capability comes later: the API server accepts them, nothing follows them, and
+//! the condition `FieldsPending` names those that a resource has.
+//!
+//! A field that guards the client endpoint (`incomingAuth.type: oidc`) is none of these: it stays refused,
+//! since an endpoint that ignored it would be open.
+
+use serde_json::{Map, Value, json};
+
+/// A field that is accepted and not followed yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PendingField {
+    /// Path below `spec`, with dots.
+    pub path: &'static str,
+    /// The capability that the field waits for, or what stands in its place here.
+    pub capability: &'static str,
+}
+
+const fn pending(path: &'static str, capability: &'static str) -> PendingField {
+    PendingField { path, capability }
+}
+
+/// Fields of a VirtualMCPServer.
+const VIRTUAL_MCP_SERVER: &[PendingField] = &[
+    pending("outgoingAuth", "credentials by backend; until then headers of MCPServerEntries"),
+    pending("passthroughHeaders", "headers of clients for backends"),
+    pending("authServerConfig", "an authorization server"),
+    pending("sessionStorage", "nothing: session ids are sealed, and need no store"),
+    pending("config.audit", "audit records; until then the log lines `vmcp::audit`"),
+    pending("config.backends", "nothing: backends are the members of the group"),
+    pending("config.codeMode", "scripts that call tools"),
+    pending("config.compositeTools", "composite tools"),
+    pending("config.compositeToolRefs", "composite tools"),
+    pending("config.incomingAuth", "authentication of clients; spec.incomingAuth decides"),
+    pending("config.metadata", "nothing: labels of the resource"),
+    pending("config.name", "nothing: the name of the resource"),
+    pending("config.outgoingAuth", "credentials by backend"),
+    pending("config.passthroughHeaders", "headers of clients for backends"),
+    pending("config.rateLimiting", "rate limits"),
+    pending("config.sessionStorage", "nothing: session ids are sealed, and need no store"),
+    pending("config.telemetry", "nothing: spec.telemetryConfigRef"),
+];
+
+/// Fields of an MCPServer.
+const MCP_SERVER: &[PendingField] = &[
+    pending("audit", "audit records"),
+    pending("authServerRef", "an authorization server"),
+    pending(
+        "authzConfig",
+        "authorization; until then the NetworkPolicy admits the group's VirtualMCPServers only",
+    ),
+    pending(
+        "authzConfigRef",
+        "authorization; until then the NetworkPolicy admits the group's VirtualMCPServers only",
+    ),
+    pending("backendReplicas", "nothing: spec.replicas"),
+    pending("endpointPrefix", "a path before the endpoint"),
+    pending("externalAuthConfigRef", "credentials by backend"),
+    pending(
+        "oidcConfigRef",
+        "authentication; until then the NetworkPolicy admits the group's VirtualMCPServers only",
+    ),
+    pending("permissionProfile", "limits on outgoing connections; until then a NetworkPolicy of your own"),
+    pending("proxyMode", "nothing: the bridge serves streamable HTTP in both eras"),
+    pending("rateLimiting", "rate limits"),
+    pending("resourceOverrides", "labels and annotations of what is made"),
+    pending("sessionStorage", "nothing: the VirtualMCPServer keeps sessions"),
+    pending("telemetryConfigRef", "traces of the bridge"),
+    pending("toolConfigRef", "nothing: spec.config.aggregation.tools of the VirtualMCPServer"),
+    pending("trustProxyHeaders", "a proxy before the server"),
+    pending("volumes", "nothing: volumes in spec.podTemplateSpec"),
+    pending("webhookConfigRef", "webhooks"),
+];
+
+/// Fields of an MCPServerEntry.
+const MCP_SERVER_ENTRY: &[PendingField] = &[
+    pending("caBundleRef", "certificates of a private authority"),
+    pending("externalAuthConfigRef", "credentials by backend; until then spec.headerForward"),
+];
+
+/// Fields of an EmbeddingServer.
+const EMBEDDING_SERVER: &[PendingField] =
+    &[pending("resourceOverrides", "labels and annotations of what is made")];
+
+/// Fields of an MCPTelemetryConfig.
+const MCP_TELEMETRY_CONFIG: &[PendingField] = &[
+    pending("openTelemetry.caBundleRef", "certificates of a private authority"),
+    pending("openTelemetry.metrics", "export of metrics; until then `GET /metrics`"),
+    pending("openTelemetry.resourceAttributes", "attributes of traces"),
+    pending("openTelemetry.useLegacyAttributes", "nothing: attributes have one form"),
+];
+
+/// Returns the pending fields of a kind.
+pub fn fields_of(kind: &str) -> &'static [PendingField] {
+    match kind {
+        "VirtualMCPServer" => VIRTUAL_MCP_SERVER,
+        "MCPServer" => MCP_SERVER,
+        "MCPServerEntry" => MCP_SERVER_ENTRY,
+        "EmbeddingServer" => EMBEDDING_SERVER,
+        "MCPTelemetryConfig" => MCP_TELEMETRY_CONFIG,
+        _ => &[],
+    }
+}
+
+/// Returns the pending fields that a `spec` has.
+pub fn given(kind: &str, spec: &Value) -> Vec<PendingField> {
+    let is_given = |field: &&PendingField| {
+        let value = field.path.split('.').try_fold(spec, |block, name| block.get(name));
+        value.is_some_and(|value| !value.is_null())
+    };
+    fields_of(kind).iter().filter(is_given).copied().collect()
+}
+
+/// Adds the pending fields of a kind to the schema of its `spec`: their content is not looked at.
+pub(crate) fn add_to_schema(kind: &str, spec: &mut Value) {
+    for PendingField { path, capability } in fields_of(kind) {
+        let (blocks, field) = path.rsplit_once('.').unwrap_or(("", path));
+        let parent: String = blocks
+            .split('.')
+            .filter(|name| !name.is_empty())
+            .map(|name| format!("/properties/{name}"))
+            .collect();
+        if let Some(Value::Object(properties)) = spec.pointer_mut(&format!("{parent}/properties")) {
+            let description = format!("Accepted and not followed; waits for {capability}.");
+            let description = description.replace("waits for nothing: ", "in its place: ");
+            let mut schema = Map::new();
+            schema.insert("description".to_owned(), description.into());
+            schema.insert("x-kubernetes-preserve-unknown-fields".to_owned(), json!(true));
+            properties.entry(field).or_insert(schema.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pending_fields_are_found_at_any_depth() {
+        let spec = json!({ "outgoingAuth": {}, "config": { "audit": { "enabled": true }, "name": null } });
+        let paths: Vec<_> = given("VirtualMCPServer", &spec).iter().map(|field| field.path).collect();
+        assert_eq!(paths, ["outgoingAuth", "config.audit"]);
+        assert!(given("MCPGroup", &spec).is_empty());
+    }
+}
