@@ -43,7 +43,7 @@ same "$fresh/crds" $chart/files/crds
 same "$fresh/Kustomization" crds/Kustomization
 if helm=$(scripts/helm.sh); then
   manifests
-  same "$fresh/deploy" deploy --exclude=examples --exclude=Kustomization --exclude=00-namespace.yaml
+  same "$fresh/deploy" deploy --exclude=examples --exclude=gitops --exclude=Kustomization --exclude=00-namespace.yaml
 else
   reason="without helm, nothing compares deploy/ with the chart (the line above says where helm comes from)"
   echo "deploy-manifests --check: $reason" >>"${VMCP_SKIPPED:-/dev/stderr}"
