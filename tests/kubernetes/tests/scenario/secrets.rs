@@ -19,7 +19,9 @@ const MAX_MIB: u64 = 100;
 
 #[tokio::test]
 async fn large_secrets_of_others_cost_no_memory() {
-    let place = ControlPlane::start().await.namespace("secrets").await;
+    // A control plane of its own, so that other scenarios do not read these Secrets.
+    let cluster = ControlPlane::start().await;
+    let place = cluster.namespace("secrets").await;
     let secrets: Api<Secret> = place.api();
     let value = "x".repeat(SECRET_BYTES);
     let create = |number: usize| {
