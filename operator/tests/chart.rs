@@ -85,6 +85,19 @@ fn the_operator_may_do_what_it_does_and_no_more() {
 }
 
 #[test]
+fn kustomize_applies_every_manifest() {
+    let list = fs::read_to_string(chart("../../deploy/Kustomization")).unwrap();
+    let list: Value = serde_saphyr::from_str(&list).unwrap();
+    let listed: BTreeSet<_> =
+        list["resources"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
+    for entry in fs::read_dir(chart("../../deploy")).unwrap() {
+        let file = entry.unwrap().file_name().into_string().unwrap();
+        let is_manifest = PathBuf::from(&file).extension().is_some_and(|extension| extension == "yaml");
+        assert!(!is_manifest || listed.contains(file.as_str()), "deploy/Kustomization has no {file}");
+    }
+}
+
+#[test]
 fn the_operator_knows_the_variables_that_the_chart_sets() {
     let deployment = fs::read_to_string(chart("templates/deployment.yaml")).unwrap();
     let set = deployment.lines().filter_map(|line| line.trim().strip_prefix("- name: "));
