@@ -111,7 +111,8 @@ async fn the_operator_changes_one_annotation_of_a_pod_and_nothing_else() {
     let operator = client_as(&cluster, "system:serviceaccount:vmcp-system:vmcp-operator").await;
     let pods: Api<Pod> = Api::namespaced(operator, &place.name);
     let patch = async |change: Value| {
-        let patched = pods.patch("p", &PatchParams::default(), &Patch::Merge(change)).await;
+        // By names of containers: the API server itself refuses most other changes of a pod.
+        let patched = pods.patch("p", &PatchParams::default(), &Patch::Strategic(change)).await;
         patched.err().map(|error| error.to_string()).unwrap_or_default()
     };
     place
