@@ -114,12 +114,13 @@ pub fn given(kind: &str, spec: &Value) -> Vec<PendingField> {
 pub(crate) fn add_to_schema(kind: &str, spec: &mut Value) {
     for PendingField { path, capability } in fields_of(kind) {
         let (blocks, field) = path.rsplit_once('.').unwrap_or(("", path));
-        let parent: String = blocks
-            .split('.')
-            .filter(|name| !name.is_empty())
-            .map(|name| format!("/properties/{name}"))
-            .collect();
-        if let Some(Value::Object(properties)) = spec.pointer_mut(&format!("{parent}/properties")) {
+        let mut properties = "/properties".to_owned();
+        for block in blocks.split('.').filter(|name| !name.is_empty()) {
+            properties.push('/');
+            properties.push_str(block);
+            properties.push_str("/properties");
+        }
+        if let Some(Value::Object(properties)) = spec.pointer_mut(&properties) {
             let description = format!("Accepted and not followed; waits for {capability}.");
             let description = description.replace("waits for nothing: ", "in its place: ");
             let mut schema = Map::new();
