@@ -32,8 +32,8 @@ pub(super) fn explain(
     let Some(pod) = pods.iter().max_by_key(|pod| pod.creation_timestamp().map(|at| at.0)) else {
         return health;
     };
-    let polled = poller.observe(&owner, std::slice::from_ref(pod), token, POLL_INTERVAL).pop();
-    match polled.and_then(|polled| polled.report) {
+    let last = poller.observe(&owner, std::slice::from_ref(pod), token, POLL_INTERVAL).pop();
+    match last.and_then(|last| last.report) {
         Some(report) => health_of(&report, pod, health),
         None => health,
     }

@@ -69,10 +69,10 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
             references::users_of(change, &context.resources.mcp_servers, secret_references)
         });
     let poller = AdminPoller::new();
-    let (context, requeue, polled) = (context.clone(), triggers.requeue(), poller.clone());
+    let (context, requeue, reports) = (context.clone(), triggers.requeue(), poller.clone());
     async move {
         let poll = poller.run(&context, &requeue);
-        let reconcile = move |server, context| reconcile(server, context, polled.clone());
+        let reconcile = move |server, context| reconcile(server, context, reports.clone());
         tokio::join!(run_controller(triggers, reconcile), poll);
     }
     .boxed()

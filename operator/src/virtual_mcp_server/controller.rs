@@ -87,12 +87,17 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
             servers(change, context, |server, name| group_of(server) == Some(name))
         })
         .on(&all.mcp_servers, |change, context| {
-            let group = change.object.well_formed().map(|server| server.spec.group_ref.as_ref());
-            servers(change, context, |server, name| has_backend(server, name, group))
+            // The group of a malformed backend cannot be read.
+            let backend = change.object.well_formed();
+            servers(change, context, |server, name| {
+                backend.is_none_or(|backend| has_backend(server, name, backend.spec.group_ref.as_ref()))
+            })
         })
         .on(&all.mcp_server_entries, |change, context| {
-            let group = change.object.well_formed().map(|entry| entry.spec.group_ref.as_ref());
-            servers(change, context, |server, name| has_backend(server, name, group))
+            let backend = change.object.well_formed();
+            servers(change, context, |server, name| {
+                backend.is_none_or(|backend| has_backend(server, name, backend.spec.group_ref.as_ref()))
+            })
         })
         .on(&all.embedding_servers, |change, context| {
             servers(change, context, |server, name| embedding_server_of(server) == name)
@@ -108,9 +113,10 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
 }
 
 /// Returns true if the server has this backend, or had it when its status was written: a backend that left
-/// the group names it no more. `group` is `None` for a malformed backend, whose group cannot be read.
-fn has_backend(server: &VirtualMCPServer, name: &str, group: Option<Option<&LocalReference>>) -> bool {
-    let (Some(group), Some(own)) = (group, group_of(server)) else { return true };
+/// the group names it no more.
+fn has_backend(server: &VirtualMCPServer, name: &str, group: Option<&LocalReference>) -> bool {
+    // A server without a group has all backends of the namespace.
+    let Some(own) = group_of(server) else { return true };
     let discovered = server.status.iter().flat_map(|status| &status.discovered_backends);
     group.is_some_and(|group| group.name == own)
         || discovered.into_iter().any(|backend| backend.name == name)

@@ -38,13 +38,12 @@ pub(super) fn observe(
     pods: Vec<Arc<Pod>>,
     token: &[u8],
 ) -> Vec<ObservedPod> {
-    let polled = poll(poller, server, &pods, token, POLL_INTERVAL);
-    let mut polled = polled.into_iter();
+    let mut reports = poll(poller, server, &pods, token, POLL_INTERVAL).into_iter();
     pods.into_iter()
         .map(|pod| {
             let ready = is_ready(&pod);
             let PolledPod { report, failure } =
-                if ready { polled.next().unwrap_or_default() } else { PolledPod::default() };
+                if ready { reports.next().unwrap_or_default() } else { PolledPod::default() };
             ObservedPod { pod, ready, report, failure }
         })
         .collect()

@@ -115,12 +115,11 @@ pub(crate) fn resource_health(
 
 /// Returns the health of a refused resource, with this many ready pods of the previous version.
 fn refused_health(refusal: &SpecRefusal, ready: i32) -> WorkloadHealth {
-    let (state, message) = match ready {
-        0 => (WorkloadState::Failed, refusal.to_string()),
-        _ => {
-            let message = format!("{refusal}; the previous version still serves (ready pods: {ready})");
-            (WorkloadState::Degraded, message)
-        }
+    let (state, message) = if ready == 0 {
+        (WorkloadState::Failed, refusal.to_string())
+    } else {
+        let message = format!("{refusal}; the previous version still serves (ready pods: {ready})");
+        (WorkloadState::Degraded, message)
     };
     let reason = refusal.reason().to_owned();
     let rollout = Rollout::Stalled { reason: reason.clone(), message: message.clone() };

@@ -115,8 +115,8 @@ fn merged(
 /// connection that follows from it.
 fn trouble(server: &MCPServer) -> Option<String> {
     let status = server.status.as_ref()?;
-    let serves = |phase| matches!(phase, MCPServerPhase::Ready | MCPServerPhase::Degraded);
-    let phase = status.phase.filter(|phase| !serves(*phase))?;
+    let is_up = |phase| matches!(phase, MCPServerPhase::Ready | MCPServerPhase::Degraded);
+    let phase = status.phase.filter(|phase| !is_up(*phase))?;
     let why = status.message.as_deref().map(|why| format!(": {}", shorten(why))).unwrap_or_default();
     let (name, namespace) = (server.name_any(), server.namespace().unwrap_or_default());
     Some(format!(
