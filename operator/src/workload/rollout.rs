@@ -109,11 +109,11 @@ pub(crate) fn set_progress(conditions: &mut Conditions, rollout: &Rollout) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn deployment(status: serde_json::Value) -> RolloutCounts {
+    fn deployment(status: &Value) -> RolloutCounts {
         let deployment = json!({
             "metadata": { "generation": 2 },
             "spec": { "selector": {}, "template": {}, "replicas": 2 }, "status": status,
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_rollout_goes_step_by_step() {
-        let pending = |status| deployment(status).pending.unwrap_or_default();
+        let pending = |status| deployment(&status).pending.unwrap_or_default();
         assert!(pending(json!({ "observedGeneration": 1 })).contains("has not seen"));
         assert!(
             pending(json!({ "observedGeneration": 2, "updatedReplicas": 1 })).starts_with("1 of 2 pods have")
@@ -135,14 +135,14 @@ mod tests {
         assert!(pending(counts).starts_with("1 of 2 pods with"));
         let counts =
             json!({ "observedGeneration": 2, "updatedReplicas": 2, "replicas": 2, "availableReplicas": 2 });
-        assert_eq!(deployment(counts), RolloutCounts::default());
+        assert_eq!(deployment(&counts), RolloutCounts::default());
     }
 
     #[test]
     fn a_deadline_is_passed_on() {
         let condition = json!({ "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded",
             "message": "ReplicaSet has timed out progressing." });
-        let counts = deployment(json!({ "observedGeneration": 2, "conditions": [condition] }));
+        let counts = deployment(&json!({ "observedGeneration": 2, "conditions": [condition] }));
         assert!(counts.deadline_exceeded.is_some_and(|message| message.contains("timed out")));
     }
 }
