@@ -110,8 +110,8 @@ impl<K: WatchedResource> ResourceStore<K> {
         let Some(mut writer) = self.writer.lock().take() else {
             return;
         };
-        // kube's applier waits for the end of a list; controllers wait for the first lists themselves, and the
-        // lists of several namespaces end at different times.
+        // kube's applier waits for the end of a list; controllers wait for the first lists themselves, and
+        // the lists of several namespaces end at different times.
         writer.apply_watcher_event(&watcher::Event::Init);
         writer.apply_watcher_event(&watcher::Event::InitDone);
         let mut parts: Vec<_> =
