@@ -96,6 +96,23 @@ impl ByteRope {
         slice
     }
 
+    /// True if the bytes in `range` are `bytes`; copies nothing.
+    #[must_use]
+    pub fn has_at(&self, range: Range<usize>, bytes: &[u8]) -> bool {
+        let (mut start, mut left) = (0, bytes);
+        for piece in &self.pieces {
+            let end = start + piece.len();
+            let (from, to) = (range.start.max(start), range.end.min(end));
+            if from < to {
+                let part = piece.get(from - start..to - start).unwrap_or_default();
+                let Some(rest) = left.strip_prefix(part) else { return false };
+                left = rest;
+            }
+            start = end;
+        }
+        left.is_empty()
+    }
+
     /// Returns all bytes as one piece; copies them only if there are several.
     #[must_use]
     pub fn into_bytes(mut self) -> Bytes {
@@ -139,6 +156,10 @@ mod tests {
         assert_eq!(slice.clone().into_bytes(), "bcde");
         assert_eq!(slice.clone().pop().map(|piece| piece.as_ptr()), Some(first[1..].as_ptr()));
         assert!(pieces.slice(3..3).is_empty() && pieces.slice(9..12).is_empty());
+        assert!(pieces.has_at(1..5, b"bcde") && pieces.has_at(3..3, b""));
+        assert!(
+            !pieces.has_at(1..5, b"bcd") && !pieces.has_at(1..5, b"bcdef") && !pieces.has_at(1..5, b"bcxe")
+        );
         assert_eq!(pieces.slice(0..3).into_bytes().as_ptr(), first.as_ptr());
         let mut rest = pieces.clone();
         assert_eq!((rest.split_to(4).into_bytes(), rest.len()), ("abcd".into(), 3));

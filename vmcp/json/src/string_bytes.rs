@@ -1,17 +1,23 @@
 //! Finds the end of plain text in a JSON string: the first quote, backslash or control character.
 
-/// Bytes that are tested together: few enough for short strings, enough for vector registers.
+/// Bytes that are tested together in vector registers.
 const BLOCK: usize = 32;
 
 /// Returns the number of bytes at the beginning that are neither quote, backslash nor control character.
 #[must_use]
 pub fn plain_length(bytes: &[u8]) -> usize {
-    // Most keys, and many values, end within the first word.
-    if let Some(word) = bytes.first_chunk::<8>()
-        && let special @ 1.. = special(u64::from_le_bytes(*word))
-    {
-        return first(special);
+    // Most keys and values, and many lines of a text, end within the first words.
+    match bytes.first_chunk::<BLOCK>() {
+        None => words(bytes),
+        Some(begin) => match words(begin) {
+            BLOCK => BLOCK + blocks(bytes.get(BLOCK..).unwrap_or_default()),
+            length => length,
+        },
     }
+}
+
+/// Searches as [`plain_length`] does, in blocks.
+fn blocks(bytes: &[u8]) -> usize {
     let (blocks, tail) = bytes.as_chunks::<BLOCK>();
     for (at, block) in blocks.iter().enumerate() {
         // Without an early exit the compiler tests the whole block in vector registers.

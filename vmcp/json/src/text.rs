@@ -8,6 +8,8 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use crate::string_bytes::plain_length;
+
 /// `{}`, for parameters and results that hold nothing.
 #[must_use]
 pub fn empty_object() -> &'static RawValue {
@@ -18,7 +20,14 @@ pub fn empty_object() -> &'static RawValue {
 /// Writes `text` as a JSON string, quotes included.
 #[must_use]
 pub fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    if plain_length(text.as_bytes()) < text.len() {
+        return serde_json::Value::from(text).to_string();
+    }
+    let mut json = String::with_capacity(text.len() + 2);
+    json.push('"');
+    json.push_str(text);
+    json.push('"');
+    json
 }
 
 /// Reads a JSON string, borrowed unless it holds an escape; `None` for any other value and for half a

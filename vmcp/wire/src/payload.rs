@@ -60,10 +60,8 @@ pub enum Reply {
 /// Sorts an answer into result and error by the keys that a [`Scanner`] found in it. Returns the bytes again
 /// if they are no JSON-RPC answer to the request with `id`.
 pub fn reply(message: ByteRope, found: ScannedKeys, id: &str) -> Result<Reply, ByteRope> {
-    let text = |key| found.range(key).map(|range| message.slice(range).into_bytes());
-    let is_answer = text(Key::Version).is_some_and(|version| version == "\"2.0\"")
-        && text(Key::Id).is_some_and(|text| text == id)
-        && !found.has(Key::Method);
+    let is = |key, json: &str| found.range(key).is_some_and(|range| message.has_at(range, json.as_bytes()));
+    let is_answer = is(Key::Version, "\"2.0\"") && is(Key::Id, id) && !found.has(Key::Method);
     let key = match (found.has(Key::Result), found.has(Key::Error)) {
         (true, false) => Key::Result,
         (false, true) => Key::Error,
@@ -131,6 +129,11 @@ impl Received {
     #[must_use]
     pub fn text(&self, key: Key) -> Option<Bytes> {
         Some(self.message.slice(self.found.range(key)?).into_bytes())
+    }
+
+    /// True if the value of a key is written like `json`.
+    pub(crate) fn is(&self, key: Key, json: &str) -> bool {
+        self.found.range(key).is_some_and(|range| self.message.has_at(range, json.as_bytes()))
     }
 
     /// Returns the plain text of a key whose value is a string.

@@ -161,7 +161,7 @@ impl Scanner {
     #[must_use]
     pub fn has_begun_result(&self, id: &str, so_far: &ByteRope) -> bool {
         let is = |key, text: &str| {
-            self.found.range(key).is_some_and(|range| so_far.slice(range).into_bytes() == text.as_bytes())
+            self.found.range(key).is_some_and(|range| so_far.has_at(range, text.as_bytes()))
         };
         self.progress().is_some()
             && is(Key::Version, "\"2.0\"")

@@ -68,7 +68,7 @@ pub fn payload_type(result: &Payload) -> ResultType<'static> {
 
 /// Returns the kind of a received result.
 pub(super) fn payload_type_of(received: &Received) -> ResultType<'static> {
-    if received.found().has(Key::ResultType) {
+    if received.found().has(Key::ResultType) && !received.is(Key::ResultType, "\"complete\"") {
         named(received.string(Key::ResultType).unwrap_or_default().into())
     } else {
         ResultType::Complete

@@ -129,18 +129,11 @@ impl OwnedParams {
 
     /// Returns an entry and its place among all entries.
     pub(super) fn find(&self, level: Level, key: &str) -> Option<(usize, &Entry)> {
-        let entries = self.keys.entries.iter().enumerate();
-        let mut entries = entries.filter(|(_, entry)| entry.level == level);
-        entries.find(|(_, entry)| is_key(entry.key.of(&self.message), key))
+        let mut entries = self.keys.entries.iter().enumerate();
+        entries.find(|(_, entry)| entry.level == level && entry.is(&self.message, key))
     }
 
     pub(super) fn key_at(&self, at: usize) -> Option<Cow<'_, str>> {
         text::unquoted(self.keys.entries.get(at)?.key.of(&self.message))
     }
-}
-
-/// True if a key as written means `name`.
-pub(crate) fn is_key(written: &str, name: &str) -> bool {
-    let inner = written.get(1..written.len().saturating_sub(1)).unwrap_or_default();
-    inner == name || inner.contains('\\') && text::unquoted(written).is_some_and(|key| key == name)
 }

@@ -29,7 +29,18 @@ pub(crate) struct Entry {
     pub(crate) level: Level,
     /// The key, quotes included.
     pub(crate) key: Span,
+    /// True if the key is written with escapes.
+    pub(crate) is_escaped: bool,
     pub(crate) value: Span,
+}
+
+impl Entry {
+    /// True if the key means `name`.
+    pub(crate) fn is(&self, text: &str, name: &str) -> bool {
+        let inner = text.as_bytes().get(self.key.unquoted().range());
+        inner == Some(name.as_bytes())
+            || self.is_escaped && text::unquoted(self.key.of(text)).is_some_and(|key| key == name)
+    }
 }
 
 /// The entries of `params` and of the `_meta` in them, in the order in which they end.
@@ -135,8 +146,10 @@ impl Keys {
         let own_depth = if level == Level::Params { 1 } else { 2 };
         self.depth = self.depth.max(own_depth);
         while let Some(key) = reader.next_key()? {
-            let is_meta = level == Level::Params
-                && text::unquoted(text.get(key.clone()).unwrap_or_default()).is_some_and(|key| key == META);
+            let key = Span::new(key)?;
+            let is_escaped = memchr::memchr(b'\\', key.of(text).as_bytes()).is_some();
+            let mut entry = Entry { level, key, is_escaped, value: key };
+            let is_meta = level == Level::Params && entry.is(text, META);
             let value = if is_meta && self.meta.is_none() && reader.peek() == Some(b'{') {
                 self.object(reader, text, Level::Meta)?
             } else {
@@ -147,7 +160,8 @@ impl Keys {
             if is_meta {
                 self.meta = Some(value);
             }
-            self.entries.push(Entry { level, key: Span::new(key)?, value });
+            entry.value = value;
+            self.entries.push(entry);
         }
         Span::new(start..reader.offset())
     }

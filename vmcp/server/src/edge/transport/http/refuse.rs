@@ -63,16 +63,23 @@ pub(crate) fn accepts_streams(headers: &HeaderMap) -> bool {
 
 /// Reads `Accept` as HTTP defines it: lists, wildcards, parameters; no header accepts everything.
 fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
-    let mut values =
-        headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).peekable();
     let (kind, _) = wanted.split_once('/').unwrap_or((wanted, ""));
-    let fits = |range: &str| {
-        let range = range.split(';').next().unwrap_or_default().trim();
-        range == "*/*"
-            || range.eq_ignore_ascii_case(wanted)
-            || range.strip_suffix("/*").is_some_and(|range| range.eq_ignore_ascii_case(kind))
+    let fits = |range: &[u8]| {
+        let end = memchr::memchr(b';', range).unwrap_or(range.len());
+        let range = range.get(..end).unwrap_or_default().trim_ascii();
+        range == b"*/*"
+            || range.eq_ignore_ascii_case(wanted.as_bytes())
+            || range.strip_suffix(b"/*").is_some_and(|range| range.eq_ignore_ascii_case(kind.as_bytes()))
     };
-    values.peek().is_none() || values.any(|value| value.split(',').any(fits))
+    let mut has_none = true;
+    for value in headers.get_all(header::ACCEPT) {
+        if value.as_bytes().split(|byte| *byte == b',').any(fits) {
+            return true;
+        }
+        // A value beyond ASCII says nothing.
+        has_none &= value.to_str().is_err();
+    }
+    has_none
 }
 
 /// 400: no JSON-RPC message.
