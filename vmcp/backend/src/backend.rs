@@ -123,8 +123,7 @@ impl Backend {
             return Err(LinkError::Stopped.into());
         }
         let _underway = shared.calls.token();
-        // Boxed: one allocation, instead of the stack's whole state in every future above it.
-        Box::pin(call::run(shared, request)).await
+        call::run(shared, request).await
     }
 
     /// Asks for a new listing soon. A backend that is not connected is connected for it.

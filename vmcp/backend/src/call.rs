@@ -50,7 +50,9 @@ pub(crate) async fn send(
     listener: &Arc<CallListener>,
 ) -> Result<Response, CallError> {
     let stack = CircuitBreaker(Deadline(Retry(SessionLease(Credentials(Exchange)))));
-    stack.call(Call { core, request, listener, in_doubt: &InDoubt::default() }).await
+    let in_doubt = InDoubt::default();
+    // Boxed: one allocation, instead of the stack's whole state in every future above it.
+    Box::pin(stack.call(Call { core, request, listener, in_doubt: &in_doubt })).await
 }
 
 /// A step of the way of a call: a layer around the next step, or the exchange itself.

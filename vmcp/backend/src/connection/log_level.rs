@@ -28,7 +28,8 @@ pub(crate) async fn ensure(connection: &Arc<Connection>, level: Level) {
     }
     match inbound.level.choose(level, owned, Instant::now()) {
         Telling::Needless => {}
-        Telling::New => set(connection, level).await,
+        // Boxed: rare, and its state is that of an exchange.
+        Telling::New => Box::pin(set(connection, level)).await,
         Telling::Again => {
             let connection = Arc::clone(connection);
             tokio::spawn(async move { set(&connection, level).await }.in_current_span());

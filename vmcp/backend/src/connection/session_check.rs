@@ -20,7 +20,8 @@ impl Connection {
     /// Turns a session in doubt into a lost one, or into the refusal of the request that it was.
     pub(super) async fn decide(&self, error: LinkError) -> Result<RpcOutcome, LinkError> {
         let LinkError::SessionInDoubt { status, error } = error else { return Err(error) };
-        if self.has_lost_session().await {
+        // Boxed: a rare probe, whose state every exchange would else carry.
+        if Box::pin(self.has_lost_session()).await {
             return Err(LinkError::SessionLost);
         }
         error.map_or(Err(LinkError::Status(status)), |error| Ok(RpcOutcome::Error(error.into())))

@@ -23,6 +23,7 @@ mod outgoing;
 mod send;
 pub(super) mod task_calls;
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tracing::{Instrument as _, info_span};
@@ -143,7 +144,8 @@ impl<'a> Authorized<'a> {
         );
         self.recorder.record().span = span.clone();
         let way = send::Way { context: self.context, target: &self.target, span: &span, stream };
-        let answer = send::run(way, params, &mut self.recorder).instrument(span.clone()).await;
+        // Pinned first: the adapter would move the whole state.
+        let answer = pin!(send::run(way, params, &mut self.recorder)).instrument(span.clone()).await;
         self.recorder.record().pending = answer.as_ref().is_ok_and(is_pending);
         (answer, self.recorder)
     }

@@ -1,5 +1,6 @@
 //! Dispatches a request to its handler by method, and encodes the answer in the terms of the client's era.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -73,7 +74,9 @@ pub(crate) async fn run(
     if let Some(None) = entered {
         return EncodedResponse::error(peer.era, request.id(), &too_many_requests());
     }
-    let mut response = handle(edge, snapshot, peer, request, &caller, continues).instrument(span).await;
+    // Pinned first: the adapter would move the whole state.
+    let handled = pin!(handle(edge, snapshot, peer, request, &caller, continues));
+    let mut response = handled.instrument(span).await;
     // A response on the way stays cancellable until it has ended.
     response.rest = response.rest.map(|rest| rest.keep((entered, cancelled_when_dropped)));
     response
