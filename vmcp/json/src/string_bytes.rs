@@ -1,31 +1,26 @@
 //! Finds the end of plain text in a JSON string: the first quote, backslash or control character.
 
-/// Bytes that are tested together in vector registers.
-const BLOCK: usize = 32;
+use wide::u8x16;
+
+/// Bytes of a vector register.
+const LANES: usize = 16;
 
 /// Returns the number of bytes at the beginning that are neither quote, backslash nor control character.
 #[must_use]
 pub fn plain_length(bytes: &[u8]) -> usize {
-    // Most keys and values, and many lines of a text, end within the first words.
-    match bytes.first_chunk::<BLOCK>() {
-        None => words(bytes),
-        Some(begin) => match words(begin) {
-            BLOCK => BLOCK + blocks(bytes.get(BLOCK..).unwrap_or_default()),
-            length => length,
-        },
-    }
-}
-
-/// Searches as [`plain_length`] does, in blocks.
-fn blocks(bytes: &[u8]) -> usize {
-    let (blocks, tail) = bytes.as_chunks::<BLOCK>();
+    let (blocks, tail) = bytes.as_chunks::<LANES>();
     for (at, block) in blocks.iter().enumerate() {
-        // Without an early exit the compiler tests the whole block in vector registers.
-        if block.iter().fold(0, |special, byte| special | marked(*byte)) != 0 {
-            return at * BLOCK + words(block);
+        if let special @ 1.. = specials(u8x16::new(*block)) {
+            return at * LANES + special.trailing_zeros() as usize;
         }
     }
-    blocks.len() * BLOCK + words(tail)
+    blocks.len() * LANES + words(tail)
+}
+
+/// Returns a bit for each byte that is special, the first byte in the lowest bit.
+fn specials(block: u8x16) -> u32 {
+    let is_control = block.min(u8x16::splat(0x1f)).simd_eq(block);
+    (is_control | block.simd_eq(u8x16::splat(b'"')) | block.simd_eq(u8x16::splat(b'\\'))).to_bitmask()
 }
 
 /// Returns 1 for a special byte, else 0, without a branch.

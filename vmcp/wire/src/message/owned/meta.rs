@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use vmcp_json::object::Object;
+use vmcp_json::reader::Reader;
 use vmcp_json::text;
 
 use super::params::OwnedParams;
@@ -50,7 +50,16 @@ impl<'a> OwnedMeta<'a> {
     /// Returns the client's name, for logs and for the spelling of tool names; never for security.
     #[must_use]
     pub fn client_name(&self) -> Option<Cow<'a, str>> {
-        Object::parse_valid(self.client_info()?).ok()?.get_str("name")
+        let info = self.client_info()?;
+        let mut reader = Reader::new(info.as_bytes());
+        reader.open_object().ok()?;
+        while let Some(key) = reader.next_key().ok()? {
+            let value = reader.value().ok()?.span;
+            if text::unquoted(info.get(key)?)? == "name" {
+                return text::unquoted(info.get(value)?);
+            }
+        }
+        None
     }
 
     /// Returns the client's capabilities, if they are an object.
