@@ -91,7 +91,8 @@ mod tests {
         };
         let exporter = traces::Exporter::new(&settings).unwrap();
         for (exporter, enabled) in [(None, false), (Some(&exporter), true)] {
-            let layers = layers(logs::layer(&logs::LogSettings::default(), std::io::stderr).unwrap(), exporter);
+            let layers =
+                layers(logs::layer(&logs::LogSettings::default(), std::io::stderr).unwrap(), exporter);
             let subscriber = tracing_subscriber::registry().with(layers);
             tracing::subscriber::with_default(subscriber, || {
                 assert_eq!(info_span!(target: "vmcp::request", "request").is_disabled(), !enabled);

@@ -16,7 +16,7 @@ use vmcp_config::Config;
 use vmcp_wire::owned::OwnedParams;
 
 use crate::engine::{Engine, Options, Storage};
-use crate::route::{self, CallContext, Caller, Content};
+use crate::route::{self, CallContext, Caller};
 use crate::telemetry::calls::{CallObserver, CallRecord};
 
 /// A configuration; panics on mistakes.
@@ -75,11 +75,7 @@ pub(crate) async fn call_with(engine: &Engine, caller: &Caller, params: Value) -
     let snapshot = engine.snapshot();
     let context = CallContext { engine, snapshot: &snapshot, caller };
     let answer = route::call_tool(context, &OwnedParams::from_text(params.to_string()).unwrap()).await;
-    match answer.content {
-        Content::Result(raw) => Ok(value(&raw)),
-        Content::Error(raw) => Err(value(&raw)),
-        Content::Arriving(_) => panic!("a caller that takes whole results"),
-    }
+    answer.content.settled().map(|raw| value(&raw)).map_err(|raw| value(&raw))
 }
 
 /// Waits until `condition` holds.

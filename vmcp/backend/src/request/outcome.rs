@@ -36,12 +36,15 @@ impl RpcOutcome {
         match self {
             Self::Result(result) => Ok(result),
             Self::Error(error) => Err(error),
-            Self::Arriving(_) => {
-                let error = RpcError::new(codes::INTERNAL_ERROR, "the result was not collected").to_json();
-                Err(RawValue::from_string(error).unwrap_or_default().into())
-            }
+            Self::Arriving(_) => Err(uncollected()),
         }
     }
+}
+
+/// Returns the error of a caller that takes whole results and was given one that arrives in parts.
+pub fn uncollected() -> Payload {
+    let error = RpcError::new(codes::INTERNAL_ERROR, "the result was not collected").to_json();
+    RawValue::from_string(error).unwrap_or_default().into()
 }
 
 impl From<Reply> for RpcOutcome {

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use vmcp::access::identity::Identity;
 use vmcp::engine::Engine;
-use vmcp::route::{self, CallContext, Caller, Content};
+use vmcp::route::{self, CallContext, Caller};
 use vmcp_search::{Clause, Query, split_clauses};
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
@@ -121,9 +121,5 @@ async fn find_tool(engine: &Engine, call: Option<&OwnedParams>) -> Result<Payloa
     let (snapshot, caller) = (engine.snapshot(), Caller::default());
     let context = CallContext { engine, snapshot: &snapshot, caller: &caller };
     let answer = route::call_tool(context, call.unwrap_or(&nothing)).await;
-    match answer.content {
-        Content::Result(result) => Ok(result),
-        Content::Error(error) => anyhow::bail!("find_tool: {}", error.get()),
-        Content::Arriving(_) => anyhow::bail!("find_tool: a result on its way"),
-    }
+    answer.content.settled().map_err(|error| anyhow::anyhow!("find_tool: {}", error.get()))
 }

@@ -4,7 +4,7 @@ mod arriving;
 
 use serde_json::json;
 use serde_json::value::RawValue;
-use vmcp_backend::{CallError, Response, RpcOutcome};
+use vmcp_backend::{CallError, Response, RpcOutcome, uncollected};
 use vmcp_wire::codes;
 use vmcp_wire::era::Era;
 use vmcp_wire::payload::Payload;
@@ -35,6 +35,18 @@ pub enum Content {
     Error(Payload),
     /// A complete `result` of which only the beginning has arrived.
     Arriving(ArrivingAnswer),
+}
+
+impl Content {
+    /// Returns the result or the error of a caller that takes whole results.
+    #[expect(clippy::result_large_err, reason = "both are what every answer is made of, and are moved once")]
+    pub fn settled(self) -> Result<Payload, Payload> {
+        match self {
+            Self::Result(result) => Ok(result),
+            Self::Error(error) => Err(error),
+            Self::Arriving(_) => Err(uncollected()),
+        }
+    }
 }
 
 impl From<RpcOutcome> for Content {

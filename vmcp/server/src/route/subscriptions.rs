@@ -15,9 +15,7 @@ use crate::telemetry::calls::Origin;
 /// caller, or denied.
 pub(crate) fn resource<'a>(context: CallContext<'a>, uri: &'a str) -> Option<(&'a Arc<str>, Authorized<'a>)> {
     let backend = context.view().resource(uri)?.backend();
-    let target = BackendTarget::read(context.snapshot, backend, methods::SUBSCRIBE, Item::Resource(uri));
-    let call = call::authorize(context, context.start_record(Origin::Client), target, None).ok()?;
-    Some((backend, call))
+    Some((backend, resource_of(context, backend, uri)?))
 }
 
 /// Returns the way to subscribe to a resource of a certain backend, as a subscription that a reload moves.
@@ -26,8 +24,7 @@ pub(crate) fn resource_of<'a>(
     backend: &'a Arc<str>,
     uri: &'a str,
 ) -> Option<Authorized<'a>> {
-    let target = BackendTarget::read(context.snapshot, backend, methods::SUBSCRIBE, Item::Resource(uri));
-    call::authorize(context, context.start_record(Origin::Client), target, None).ok()
+    authorized(context, backend, methods::SUBSCRIBE, Item::Resource(uri))
 }
 
 /// Returns the way to subscribe to a task of its backend; `None` if that is denied.
@@ -36,6 +33,15 @@ pub(crate) fn task<'a>(
     backend: &'a Arc<str>,
     id: &'a str,
 ) -> Option<Authorized<'a>> {
-    let target = BackendTarget::read(context.snapshot, backend, methods::LISTEN, Item::Task(id));
+    authorized(context, backend, methods::LISTEN, Item::Task(id))
+}
+
+fn authorized<'a>(
+    context: CallContext<'a>,
+    backend: &'a Arc<str>,
+    method: &'static str,
+    item: Item<'a>,
+) -> Option<Authorized<'a>> {
+    let target = BackendTarget::read(context.snapshot, backend, method, item);
     call::authorize(context, context.start_record(Origin::Client), target, None).ok()
 }

@@ -21,7 +21,7 @@ use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{notes, progress};
 use crate::edge::port::admin::{self, Admin};
 use crate::engine::{Engine, Options};
-use crate::route::{self, CallContext, Caller, Content};
+use crate::route::{self, CallContext, Caller};
 
 /// Interval at which the engine is asked whether it is ready.
 const READINESS_POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -126,11 +126,9 @@ impl InProcessEngine {
         let params = OwnedParams::from_text(json!({ "name": tool, "arguments": arguments }).to_string())?;
         let (snapshot, caller) = (self.engine.snapshot(), Caller::default());
         let context = CallContext { engine: &self.engine, snapshot: &snapshot, caller: &caller };
-        match route::call_tool(context, &params).await.content {
-            Content::Result(result) => Ok(serde_json::from_str(result.get())?),
-            Content::Error(error) => Err(CallFailure::of_protocol(&serde_json::from_str(error.get())?)),
-            // This caller takes whole results only.
-            Content::Arriving(_) => Err(CallFailure::of_protocol(&Value::Null)),
+        match route::call_tool(context, &params).await.content.settled() {
+            Ok(result) => Ok(serde_json::from_str(result.get())?),
+            Err(error) => Err(CallFailure::of_protocol(&serde_json::from_str(error.get())?)),
         }
     }
 

@@ -86,41 +86,35 @@ impl Relay {
     /// Waits for the next bytes for the client.
     async fn next(mut self) -> Option<(Result<ByteRope, BrokenOff>, Option<Self>)> {
         loop {
-            match self.answer.next().await {
-                Some(Ok(piece)) => {
-                    if let Err(error) = self.translation.push(piece) {
-                        return Some((Err(self.protocol_error(&error)), None));
-                    }
-                    let ready = self.translation.take();
-                    if !ready.is_empty() {
-                        return Some((Ok(ready), Some(self)));
-                    }
-                }
-                Some(Err(error)) => return Some((Err(self.broken_off(&error)), None)),
+            let arrived = match self.answer.next().await {
+                Some(Ok(piece)) => self.translation.push(piece).map_err(|error| protocol_error(&error)),
+                Some(Err(error)) => Err(error),
                 None => {
                     let Self { method, metrics, answer, translation } = self;
-                    return match translation.finish() {
+                    return Some(match translation.finish() {
                         Ok((last, keys)) => {
                             answer.complete(&keys);
-                            Some((Ok(last), None))
+                            (Ok(last), None)
                         }
                         Err(error) => {
-                            let error = CallError::Protocol { reason: error.to_string() };
-                            Some((Err(break_off(&method, &metrics, answer, &error)), None))
+                            (Err(break_off(&method, &metrics, answer, &protocol_error(&error))), None)
                         }
-                    };
+                    });
                 }
+            };
+            if let Err(error) = arrived {
+                return Some((Err(break_off(&self.method, &self.metrics, self.answer, &error)), None));
+            }
+            let ready = self.translation.take();
+            if !ready.is_empty() {
+                return Some((Ok(ready), Some(self)));
             }
         }
     }
+}
 
-    fn protocol_error(self, error: &ArrivalError) -> BrokenOff {
-        self.broken_off(&CallError::Protocol { reason: error.to_string() })
-    }
-
-    fn broken_off(self, error: &CallError) -> BrokenOff {
-        break_off(&self.method, &self.metrics, self.answer, error)
-    }
+fn protocol_error(error: &ArrivalError) -> CallError {
+    CallError::Protocol { reason: error.to_string() }
 }
 
 /// Records, counts and logs an answer that broke off.

@@ -11,7 +11,7 @@ use vmcp_wire::owned::OwnedParams;
 
 use crate::access::policy::{AccessRequest, Decision, Policy, PolicyId};
 use crate::engine::{Engine, Options};
-use crate::route::{self, CallContext, Caller, Content, ToolResult, Tools};
+use crate::route::{self, CallContext, Caller, ToolResult, Tools};
 use crate::telemetry::calls::{CallRecord, Origin, Outcome};
 use crate::testing::{KEYWORDS, Scripted, SeenCalls, backends, call, call_with, engine_with};
 
@@ -125,10 +125,9 @@ async fn go(engine: &Engine, way: &str, params: &Value) -> String {
         }
         extension => route::extensions::relay(context, extension, &params).await,
     };
-    match answer.content {
-        Content::Result(result) => format!("result {}", result.get()),
-        Content::Error(error) => format!("error {}", error.get()),
-        Content::Arriving(_) => panic!("a caller that takes whole results"),
+    match answer.content.settled() {
+        Ok(result) => format!("result {}", result.get()),
+        Err(error) => format!("error {}", error.get()),
     }
 }
 

@@ -7,7 +7,6 @@ use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 
 use crate::engine::Engine;
-use crate::route::answer::Content;
 use crate::route::call::{self, Denied};
 use crate::route::caller::{CallContext, Caller};
 use crate::route::router::{self, Target};
@@ -123,13 +122,11 @@ impl Tools {
 impl ToolResult {
     /// Reads the answer of an own tool.
     fn of_own(answer: answer::Answer) -> ToolResult {
-        match answer.content {
-            Content::Result(result) if answer.pending.is_some() => ToolResult::Pending(result),
-            Content::Result(result) if result.is_tool_error() => ToolResult::Failed(result),
-            Content::Result(result) => ToolResult::Complete(result),
-            Content::Error(error) => ToolResult::RpcError(error),
-            // Callers of this kind do not take such results.
-            Content::Arriving(_) => ToolResult::Unanswered(CallError::unsent("the result was not collected")),
+        match answer.content.settled() {
+            Ok(result) if answer.pending.is_some() => ToolResult::Pending(result),
+            Ok(result) if result.is_tool_error() => ToolResult::Failed(result),
+            Ok(result) => ToolResult::Complete(result),
+            Err(error) => ToolResult::RpcError(error),
         }
     }
 }
