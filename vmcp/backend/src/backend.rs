@@ -43,6 +43,9 @@ use crate::upkeep::refresher;
 ///     timeout: None,
 ///     connection_timeout: None,
 ///     preconnect: false,
+///     isolation: None,
+///     protocol_era: vmcp_config::ProtocolEra::Auto,
+///     max_sessions: None,
 /// };
 /// let settings = BackendSettings { max_connection_retries: 0, ..BackendSettings::default() };
 /// let backend = Backend::start(spec, settings, None);

@@ -34,6 +34,8 @@ pub(crate) struct Connection {
     served: AtomicBool,
     /// Set when the connection is given up because the server ended its session.
     pub(crate) session_lost: AtomicBool,
+    /// Set when a modern server has refused `initialize`.
+    legacy_refused: AtomicBool,
 }
 
 /// Facts that a server told in `initialize` or `server/discover`.
@@ -85,6 +87,7 @@ impl Connection {
             server,
             served: AtomicBool::new(false),
             session_lost: AtomicBool::new(false),
+            legacy_refused: AtomicBool::new(false),
         }
     }
 
@@ -122,9 +125,31 @@ impl Connection {
         self.session_lost.load(Ordering::Relaxed) && self.served.load(Ordering::Relaxed)
     }
 
-    /// True if the server tells sessions apart, and may keep state in each.
+    /// True if the server is of the legacy era and may keep state for the client of a connection: over HTTP
+    /// it hands out session ids then; a process and an event stream have one client by specification.
     pub(crate) fn keeps_state(&self) -> bool {
-        matches!(&self.channel.link, Link::Http(http) if http.has_session())
+        match &self.channel.link {
+            Link::Http(http) => http.has_session(),
+            Link::Duplex(_) => self.server.era() == Era::Legacy,
+        }
+    }
+
+    /// True if another connection can be told from this one by the server.
+    pub(crate) fn can_be_isolated(&self) -> bool {
+        match &self.channel.link {
+            Link::Http(http) => http.has_session(),
+            Link::Duplex(_) => true,
+        }
+    }
+
+    /// True if the server is known to speak the modern era only.
+    pub(crate) fn refuses_legacy(&self) -> bool {
+        self.legacy_refused.load(Ordering::Relaxed)
+    }
+
+    /// Records that a modern server does not answer `initialize`.
+    pub(crate) fn set_refuses_legacy(&self) {
+        self.legacy_refused.store(true, Ordering::Relaxed);
     }
 
     /// Closes the connection and waits until the server was told.

@@ -2,6 +2,8 @@
 
 pub(crate) mod call_listener;
 pub(crate) mod log_level;
+mod operator_log;
+pub(crate) mod owner;
 mod questions;
 
 use parking_lot::Mutex;
@@ -15,6 +17,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc};
 use vmcp_json::object::Object;
 use vmcp_wire::envelope::{Notification, Request};
+use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::meta::{PROGRESS_TOKEN, SUBSCRIPTION_ID};
 use vmcp_wire::params::Params;
@@ -22,9 +25,10 @@ use vmcp_wire::{methods, rpc};
 
 use crate::inbound::call_listener::CallListener;
 use crate::inbound::log_level::ChosenLevel;
+use crate::inbound::owner::Owner;
 use crate::inbound::questions::{OpenQuestions, PendingAnswer, QuestionRefusal};
 use crate::policy::facts::Facts;
-use crate::request::{Downstream, Event, SessionId};
+use crate::request::{Downstream, Event};
 
 /// Router of one connection, shared by everything that reads from it.
 #[derive(Debug)]
@@ -35,8 +39,8 @@ pub(crate) struct Inbound {
     answer_timeout: Duration,
     /// Wakes the refresher when the backend says that its definitions changed.
     pub(crate) changed: Arc<Notify>,
-    /// The clients of this upstream session; `None` for the connection that all share.
-    pub(crate) owner: Option<SessionOwner>,
+    /// The clients whose calls use the connection.
+    pub(crate) owner: Owner,
     /// The log level that was set on this connection.
     pub(crate) level: ChosenLevel,
     last_id: AtomicU64,
@@ -46,19 +50,13 @@ pub(crate) struct Inbound {
     questions: Arc<OpenQuestions>,
 }
 
-/// The clients that have an upstream session of their own.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SessionOwner {
-    /// The only client, or `None` for all that can be asked the same.
-    pub(crate) session: Option<SessionId>,
-    pub(crate) abilities: AnswerableQuestions,
-}
-
 #[derive(Debug)]
 struct CallRoute {
     /// The caller's own progress token; without one, progress keeps the call alive and is not passed on.
     token: Option<Box<RawValue>>,
     listener: Arc<CallListener>,
+    /// The call asked a modern server for log messages, which comes with the request there.
+    asked_for_logs: bool,
 }
 
 /// A message on its way to the caller of the call that it belongs to.
@@ -95,7 +93,7 @@ pub(crate) enum Reaction {
 }
 
 impl Inbound {
-    pub(crate) fn new(facts: &Facts, owner: Option<SessionOwner>) -> Self {
+    pub(crate) fn new(facts: &Facts, owner: Owner) -> Self {
         Self {
             backend: Arc::clone(&facts.spec.name),
             downstream: Arc::clone(&facts.settings.downstream),
@@ -120,8 +118,10 @@ impl Inbound {
         id: u64,
         token: Option<Box<RawValue>>,
         listener: Arc<CallListener>,
+        era: Era,
     ) -> RouteGuard {
-        self.routes.lock().insert(id, CallRoute { token, listener });
+        let asked_for_logs = era == Era::Modern && listener.client.log_level.is_some();
+        self.routes.lock().insert(id, CallRoute { token, listener, asked_for_logs });
         RouteGuard { inbound: Arc::clone(self), id }
     }
 
@@ -133,15 +133,12 @@ impl Inbound {
             return Reaction::Answer(rpc::response(id, "{}").into());
         }
         let caller = self.caller(of);
-        let session = self.session();
-        let abilities = match (&caller, &self.owner) {
+        let session = self.owner.session();
+        let abilities = match (&caller, session) {
             (Some((_, listener)), _) => AnswerableQuestions::read(listener.client.capabilities.as_deref()),
-            (None, Some(owner)) if owner.session.is_some() => owner.abilities,
-            (None, _) if method == methods::ROOTS_LIST => {
-                return Reaction::Answer(rpc::response(id, r#"{"roots":[]}"#).into());
-            }
-            (None, _) => {
-                let reason = "the client cannot be asked: no request of a single client is under way here";
+            (None, Some(_)) => self.owner.abilities(),
+            (None, None) => {
+                let reason = "the client cannot be asked: the question belongs to no call of a single client";
                 return Reaction::Answer(questions::refused(id, reason));
             }
         };
@@ -190,10 +187,14 @@ impl Inbound {
                 self.questions.take_back(Object::parse(params?).ok()?.get("requestId")?);
                 None
             }
-            methods::LOG_MESSAGE => match self.caller(of) {
+            methods::LOG_MESSAGE => match self.caller(of.or_else(|| self.only_call_with_logs())) {
                 Some((_, listener)) if !listener.wants_log(params, self.level.is_set()) => None,
                 Some((_, listener)) => deliver(&listener, whole),
-                None => self.deliver_to_session(whole),
+                None if self.owner.session().is_some() => self.deliver_downstream(whole),
+                None => {
+                    operator_log::write(params);
+                    None
+                }
             },
             // The first message of a subscription. On a shared link its subscription id names the request.
             methods::ACKNOWLEDGED => {
@@ -237,45 +238,40 @@ impl Inbound {
         Some(Delivery { to, event: Event::Notification(serde_json::from_slice(&message).ok()?) })
     }
 
-    /// Finds the caller that a message is for: the one on whose stream it came, or, on a shared stream, the
-    /// latest of the calls under way if all are of one client. `None` if that caller takes no messages.
+    /// Finds the caller that a message is for: the one on whose stream it came, or, on a connection of one
+    /// owner, the latest call under way. `None` if that caller takes no messages.
     fn caller(&self, of: Option<u64>) -> Option<(u64, Arc<CallListener>)> {
         let routes = self.routes.lock();
-        let id = of.or_else(|| latest_of_one_client(&routes))?;
+        let latest = || {
+            let calls = routes.iter().filter(|(_, route)| route.listener.events.is_some());
+            calls.filter(|(_, route)| !route.listener.ours).map(|(id, _)| *id).max()
+        };
+        let id = of.or_else(|| self.owner.is_one().then(latest)?)?;
         let route = routes.get(&id)?;
         route.listener.events.as_ref()?;
         Some((id, Arc::clone(&route.listener)))
     }
 
-    fn session(&self) -> Option<SessionId> {
-        self.owner.and_then(|owner| owner.session)
+    /// The call that asked for log messages, if there is only one: a modern server sends none to others.
+    fn only_call_with_logs(&self) -> Option<u64> {
+        let routes = self.routes.lock();
+        let mut asked = routes.iter().filter(|(_, route)| route.asked_for_logs);
+        let (id, _) = asked.next()?;
+        asked.next().is_none().then_some(*id)
     }
 
     /// Delivers to the client whose upstream session this is. A message that came to several clients and
     /// belongs to none of their calls is dropped.
     fn deliver_to_session(&self, whole: &[u8]) -> Option<Delivery> {
-        self.session()?;
+        self.owner.session()?;
         self.deliver_downstream(whole)
     }
 
     fn deliver_downstream(&self, whole: &[u8]) -> Option<Delivery> {
         let message = serde_json::from_slice(whole).ok()?;
-        self.downstream.deliver(&self.backend, self.session(), Event::Notification(message));
+        self.downstream.deliver(&self.backend, self.owner.session(), Event::Notification(message));
         None
     }
-}
-
-/// The latest of the calls under way that can take messages, if all are of one client: on a shared stream a
-/// question tells nothing else about whom it is for.
-fn latest_of_one_client(routes: &HashMap<u64, CallRoute>) -> Option<u64> {
-    let calls = || routes.iter().filter(|(_, route)| !route.listener.ours);
-    let (_, first) = calls().next()?;
-    let session = first.listener.session;
-    let of_one = session.is_some() && calls().all(|(_, route)| route.listener.session == session);
-    if !of_one && calls().nth(1).is_some() {
-        return None;
-    }
-    calls().filter(|(_, route)| route.listener.events.is_some()).map(|(id, _)| *id).max()
 }
 
 fn deliver(listener: &CallListener, whole: &[u8]) -> Option<Delivery> {

@@ -2,6 +2,8 @@
 //! subscriptions.
 
 pub(crate) mod core;
+pub(crate) mod opening;
+pub(crate) mod placement;
 pub(crate) mod session;
 pub(crate) mod session_pool;
 pub(crate) mod session_stream;

@@ -39,7 +39,8 @@ use self::raw::RawConfig;
 pub use self::references::{Environment, Files, MAX_FILE_BYTES, ReferenceSources, StoredSecrets};
 pub use self::rules::Aggregation;
 pub use self::sections::backend::{
-    Backend, MAX_BACKEND_NAME, MAX_BACKENDS, Transport, is_backend_name, normalize_name,
+    Backend, Isolation, MAX_BACKEND_NAME, MAX_BACKENDS, ProtocolEra, Transport, is_backend_name,
+    normalize_name,
 };
 pub use self::sections::config::{Config, SETTINGS_AT_START};
 pub use self::sections::embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODEL, OnUnavailable};

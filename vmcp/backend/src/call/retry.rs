@@ -1,8 +1,9 @@
 //! Retry layer: makes attempts on the present connection, and repeats one where it is safe.
 
 use crate::call::failure::Failure;
-use crate::call::session_lease::AttemptError;
+use crate::call::session_lease::{Affected, AttemptError};
 use crate::call::{Attempt, Call, CallService};
+use crate::policy::breaker::Verdict;
 use crate::policy::retry::FailedAttempt;
 use crate::request::{Response, Transmission};
 use crate::transport::LinkError;
@@ -22,7 +23,7 @@ where
         loop {
             let main = core.connected().await?;
             let attempt = Attempt { call, connection: main.clone() };
-            let AttemptError { error, session } = match self.0.call(attempt).await {
+            let AttemptError { error, affected } = match self.0.call(attempt).await {
                 Ok(response) => return Ok(response),
                 Err(failure) => failure,
             };
@@ -30,10 +31,11 @@ where
             if transmission == Transmission::NotSent {
                 call.in_doubt.set(false);
             }
-            if let Some(session) = session {
-                tracing::debug!("the backend has ended a client's session, another is opened");
+            let of_session = matches!(affected, Affected::Session(_));
+            if let Affected::Session(Some(session)) = affected {
+                tracing::debug!(error = error.detail(), "a client's session has ended, another is opened");
                 session.channel.closed.cancel();
-            } else if main.channel.link.ends_with(&error) {
+            } else if !of_session && main.channel.link.ends_with(&error) {
                 core.discard(&main, &error);
             } else if !matches!(error, LinkError::Unsendable(_) | LinkError::Overloaded(_)) {
                 core.remember_error(format!("{} failed: {}", request.method, error.detail()));
@@ -42,11 +44,14 @@ where
                 transmission,
                 connection_lost: error.ends_connection(),
                 idempotent: request.idempotent,
-                keeps_state: main.keeps_state(),
+                keeps_state: of_session || main.keeps_state(),
                 retries,
             };
             if !failed.may_repeat() {
-                return Err(error.into());
+                let failure = Failure::from(error);
+                // A client that crashes its own process does not open the circuit for others.
+                let verdict = if of_session { Verdict::Unknown } else { failure.verdict };
+                return Err(Failure { verdict, ..failure });
             }
             retries += 1;
         }

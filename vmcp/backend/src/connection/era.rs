@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use tokio::time::timeout;
-use vmcp_config::Transport;
+use vmcp_config::{Isolation, ProtocolEra, Transport};
 use vmcp_json::object::Object;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::handshake::{self, Introduction};
@@ -15,6 +15,7 @@ use vmcp_wire::{methods, rpc};
 
 use crate::connection::client_capabilities::DECLARED;
 use crate::connection::{Connection, EraHint, ServerProfile};
+use crate::inbound::owner::Owner;
 use crate::policy::facts::Facts;
 use crate::request::{Request, RpcOutcome};
 use crate::transport::{self, Channel, Link, LinkError};
@@ -36,10 +37,12 @@ enum Probe {
 
 /// Connects and performs the handshake. The caller limits the time.
 pub(crate) async fn connect(facts: &Facts, hint: EraHint) -> Result<Connection, LinkError> {
-    let channel = transport::open(facts).await?;
-    let legacy = hint == EraHint::Legacy || matches!(facts.spec.transport, Transport::Sse { .. });
+    let channel = transport::open(facts, Owner::Everyone).await?;
+    let legacy = hint == EraHint::Legacy
+        || facts.spec.protocol_era == ProtocolEra::Legacy
+        || matches!(facts.spec.transport, Transport::Sse { .. });
     let (channel, server) = if legacy {
-        let server = initialize(&channel, EraHint::Legacy).await?;
+        let server = initialize(facts, &channel, EraHint::Legacy).await?;
         (channel, server)
     } else {
         negotiate(facts, channel).await?
@@ -52,15 +55,20 @@ async fn negotiate(facts: &Facts, channel: Channel) -> Result<(Channel, ServerPr
         Transport::Stdio { .. } => facts.settings.stdio_probe_timeout,
         _ => facts.settings.http_probe_timeout,
     };
-    let server = match probe(&channel, patience).await? {
+    let probed = probe(&channel, patience).await?;
+    if facts.spec.protocol_era == ProtocolEra::Modern && !matches!(probed, Probe::Modern(_) | Probe::Again) {
+        let reason = "the server does not speak 2026-07-28, the only revision that `protocolEra` allows";
+        return Err(LinkError::Protocol(reason.to_owned()));
+    }
+    let server = match probed {
         Probe::Modern(server) => server,
-        Probe::Legacy => initialize(&channel, EraHint::Legacy).await?,
+        Probe::Legacy => initialize(facts, &channel, EraHint::Legacy).await?,
         Probe::Again => match probe(&channel, patience).await? {
             Probe::Modern(server) => server,
-            _ => initialize(&channel, EraHint::Unknown).await?,
+            _ => initialize(facts, &channel, EraHint::Unknown).await?,
         },
-        Probe::Unclear => initialize(&channel, EraHint::Unknown).await?,
-        Probe::Silent => match initialize(&channel, EraHint::Unknown).await {
+        Probe::Unclear => initialize(facts, &channel, EraHint::Unknown).await?,
+        Probe::Silent => match initialize(facts, &channel, EraHint::Unknown).await {
             // The server was slow to start, and speaks the modern era only. By now it should be quick.
             Err(LinkError::Protocol(reason)) => match probe(&channel, patience).await? {
                 Probe::Modern(server) => server,
@@ -69,8 +77,8 @@ async fn negotiate(facts: &Facts, channel: Channel) -> Result<(Channel, ServerPr
             other => other?,
         },
         Probe::Died => {
-            let channel = transport::open(facts).await?;
-            let server = initialize(&channel, EraHint::Legacy).await?;
+            let channel = transport::open(facts, Owner::Everyone).await?;
+            let server = initialize(facts, &channel, EraHint::Legacy).await?;
             return Ok((channel, server));
         }
     };
@@ -111,9 +119,12 @@ fn discovered(result: &RawValue) -> Option<ServerProfile> {
     Some(server(Revision::MODERN, introduction, EraHint::Unknown))
 }
 
-/// Performs the legacy handshake of the main connection.
-async fn initialize(channel: &Channel, hint: EraHint) -> Result<ServerProfile, LinkError> {
-    let server = introduce(channel, Revision::LATEST_LEGACY, &channel.client_info, DECLARED).await?;
+/// Performs the legacy handshake of the main connection. Where clients share a stream or a process none can
+/// be asked, so nothing is declared.
+async fn initialize(facts: &Facts, channel: &Channel, hint: EraHint) -> Result<ServerProfile, LinkError> {
+    let is_deaf = facts.spec.isolation == Some(Isolation::Shared) && matches!(channel.link, Link::Duplex(_));
+    let declared = if is_deaf { "{}" } else { DECLARED };
+    let server = introduce(channel, Revision::LATEST_LEGACY, &channel.client_info, declared).await?;
     Ok(ServerProfile { hint, ..server })
 }
 

@@ -1,10 +1,15 @@
 //! Principals: those on whose behalf requests are sent.
 
-/// The principal of a request, which chooses the credentials that the backend gets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+use std::net::IpAddr;
+
+/// The principal of a request. Chooses the credentials that the backend gets, and owns the connections that
+/// clients without a session use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Principal {
-    /// vmcp itself, or a client that has not proved who it is.
+    /// vmcp itself, or the only client of a process (`vmcp serve --stdio`).
     #[default]
     Anonymous,
+    /// A client that has not proved who it is, told from others by its address.
+    Address(IpAddr),
 }

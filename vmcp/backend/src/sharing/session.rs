@@ -1,5 +1,5 @@
-//! One upstream session: ours at a legacy HTTP server that keeps state, for one client session or for all
-//! clients that can be asked the same.
+//! One upstream session: a connection that a client, or some clients that count as one, have for themselves:
+//! an HTTP session, an event stream or a process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,14 +10,15 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::connection::Connection;
-use crate::inbound::SessionOwner;
+use crate::sharing::placement::Placement;
+use crate::sharing::session_pool::SessionPool;
 use crate::sharing::session_stream::SessionStream;
 
 /// A place in the [`SessionPool`](super::session_pool::SessionPool): empty until the first call opens the
 /// session, and empty again after [`UpstreamSession::end`].
 #[derive(Debug)]
 pub(crate) struct UpstreamSession {
-    pub(crate) owner: SessionOwner,
+    pub(crate) placement: Placement,
     pub(crate) connection: ArcSwapOption<Connection>,
     /// Held while the session is opened (single flight): calls that arrive meanwhile wait and share the
     /// result.
@@ -41,6 +42,8 @@ struct Usage {
 #[derive(Debug)]
 pub(crate) struct SessionLease {
     session: Arc<UpstreamSession>,
+    /// Set if the session ends with the lease.
+    ends_in: Option<Arc<SessionPool>>,
 }
 
 impl SessionLease {
@@ -48,20 +51,30 @@ impl SessionLease {
     pub(crate) fn session(&self) -> &Arc<UpstreamSession> {
         &self.session
     }
+
+    /// Makes the session, which is in `pool`, end with the lease.
+    pub(crate) fn ends_in(&mut self, pool: Arc<SessionPool>) {
+        self.ends_in = Some(pool);
+    }
 }
 
 impl Drop for SessionLease {
     fn drop(&mut self) {
-        let mut usage = self.session.usage.lock();
-        usage.calls -= 1;
-        usage.last_used = Instant::now();
+        {
+            let mut usage = self.session.usage.lock();
+            usage.calls -= 1;
+            usage.last_used = Instant::now();
+        }
+        if let Some(pool) = self.ends_in.take() {
+            pool.forget(self.session.placement.key);
+        }
     }
 }
 
 impl UpstreamSession {
-    pub(crate) fn new(owner: SessionOwner) -> Self {
+    pub(crate) fn new(placement: Placement) -> Self {
         Self {
-            owner,
+            placement,
             connection: ArcSwapOption::empty(),
             opening: tokio::sync::Mutex::default(),
             usage: Mutex::new(Usage { calls: 0, last_used: Instant::now() }),
@@ -74,7 +87,7 @@ impl UpstreamSession {
     /// in between.
     pub(crate) fn lease(self: &Arc<Self>) -> SessionLease {
         self.usage.lock().calls += 1;
-        SessionLease { session: Arc::clone(self) }
+        SessionLease { session: Arc::clone(self), ends_in: None }
     }
 
     /// The session's connection, if it is open.

@@ -1,9 +1,10 @@
-//! The pool of upstream sessions at a legacy HTTP server that keeps state.
+//! The pool of upstream sessions: the connections at one backend that clients own, as
+//! [`Placements`] decides.
 //!
 //! A client session gets an upstream session of its own: opened at its first call (single flight), ended with
-//! it, or reaped when it was idle for `session_idle`. Clients without a session (the modern era) share one
-//! for each set of things that they can be asked. At most `max_sessions` are open; one more evicts the least
-//! recently used idle one, and is refused if all are in use.
+//! it, or reaped when it was idle for `session_idle`. Clients without a session (the modern era) share those
+//! of their principal. A backend has a limited number; one more evicts the least recently used idle one, and
+//! is refused if all are in use. A principal gets half of them at most.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,20 +14,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use parking_lot::Mutex;
-use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tracing::Instrument as _;
-use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
+use vmcp_config::Transport;
 use vmcp_wire::{methods, rpc};
 
-use crate::connection::client_capabilities;
-use crate::connection::{Connection, era};
-use crate::inbound::SessionOwner;
+use crate::connection::Connection;
 use crate::policy::facts::Facts;
-use crate::request::{ClientFacts, Request, SessionId};
+use crate::request::{ClientFacts, Principal, Request, SessionId};
+use crate::sharing::opening;
+use crate::sharing::placement::{OwnerKey, Placement, Placements};
 use crate::sharing::session::{SessionLease, UpstreamSession};
-use crate::transport::{self, LinkError};
+use crate::transport::LinkError;
 
 /// Bounds of the pause between two runs of the reaper, which is a quarter of `session_idle`.
 const MIN_REAP_INTERVAL: Duration = Duration::from_millis(50);
@@ -42,41 +42,32 @@ const MAX_CONCURRENT_CLOSES: usize = 32;
 /// Time for all of them; the server forgets the rest by itself.
 const CLOSE_ALL_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Sessions of processes, unless the backend's configuration says otherwise. A process holds tens of MiB.
+const MAX_PROCESSES: usize = 64;
+/// Sessions of event streams; each holds a socket.
+const MAX_EVENT_STREAMS: usize = 1000;
+
 /// Upstream sessions of one backend, by the clients that use them.
 #[derive(Debug)]
 pub(crate) struct SessionPool {
     facts: Arc<Facts>,
-    sessions: Mutex<HashMap<SessionKey, Arc<UpstreamSession>>>,
-    /// ServerProfile-push streams that are open in this process, counted by client session.
+    placements: Placements,
+    sessions: Mutex<HashMap<OwnerKey, Arc<UpstreamSession>>>,
+    /// Server-push streams that are open in this process, counted by client session.
     listening: Mutex<HashMap<SessionId, usize>>,
     /// The reaper runs: it is started with the first session.
     reaping: AtomicBool,
 }
 
-/// The clients that share an upstream session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum SessionKey {
-    /// One client's session.
-    Client(SessionId),
-    /// All clients without a session that can be asked the same.
-    Able(AnswerableQuestions),
-}
-
-impl SessionKey {
-    /// `None` if the main connection will do: the client has no session and can be asked nothing.
-    fn of(request: &Request<'_>) -> Option<Self> {
-        if let Some(session) = request.session {
-            return Some(Self::Client(session));
-        }
-        let abilities = AnswerableQuestions::read(request.client.capabilities.as_deref());
-        (!abilities.is_empty()).then_some(Self::Able(abilities))
-    }
-}
-
 impl SessionPool {
     pub(crate) fn new(facts: Arc<Facts>) -> Self {
-        let (sessions, listening) = (Mutex::default(), Mutex::default());
-        Self { facts, sessions, listening, reaping: AtomicBool::new(false) }
+        Self {
+            facts,
+            placements: Placements::default(),
+            sessions: Mutex::default(),
+            listening: Mutex::default(),
+            reaping: AtomicBool::new(false),
+        }
     }
 
     /// Leases the upstream session for `request` and opens it if need be; `None` if the main connection
@@ -86,11 +77,8 @@ impl SessionPool {
         main: &Arc<Connection>,
         request: &Request<'_>,
     ) -> Result<Option<(SessionLease, Arc<Connection>)>, LinkError> {
-        if !main.keeps_state() {
-            return Ok(None);
-        }
-        let Some(key) = SessionKey::of(request) else { return Ok(None) };
-        let lease = self.take(key, request)?;
+        let Some(placement) = self.placements.of(&self.facts, main, request) else { return Ok(None) };
+        let lease = self.take(placement)?;
         if let Some(connection) = lease.session().live() {
             if lease.session().stream.is_closed_idle() {
                 self.follow_first(lease.session()).await;
@@ -102,8 +90,16 @@ impl SessionPool {
         let opening =
             Arc::clone(self).open(Arc::clone(main), Arc::clone(lease.session()), request.client.clone());
         let opened = tokio::spawn(opening.in_current_span()).await;
-        let connection = opened.unwrap_or(Err(LinkError::Stopped))?;
-        Ok(Some((lease, connection)))
+        match opened.unwrap_or(Err(LinkError::Stopped)) {
+            Ok(connection) => Ok(Some((lease, connection))),
+            Err(error) if main.server.era() != placement.era && opening::refuses_era(&error) => {
+                tracing::debug!(error = error.detail(), "the server speaks the modern era only");
+                main.set_refuses_legacy();
+                self.forget(placement.key);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn open(
@@ -117,21 +113,7 @@ impl SessionPool {
         if let Some(connection) = session.live() {
             return Ok(connection);
         }
-        let channel = transport::sibling(&self.facts, &main.channel, session.owner)?;
-        let (info, capabilities) = match session.owner.session {
-            Some(_) => (client.info.as_deref(), client_capabilities::relayed(client.capabilities.as_deref())),
-            None => (None, session.owner.abilities.to_capabilities()),
-        };
-        let info = info.map_or(&*channel.client_info, RawValue::get);
-        let after = self.facts.settings.connection_timeout;
-        let opened =
-            timeout(after, era::introduce(&channel, main.server.revision, info, &capabilities)).await;
-        let server = opened.unwrap_or(Err(LinkError::ConnectTimeout { after }))?;
-        // All sessions say the same about the server, and there may be thousands of them: one copy serves
-        // all.
-        let same = server.revision == main.server.revision && server.logs == main.server.logs;
-        let server = if same { Arc::clone(&main.server) } else { Arc::new(server) };
-        let connection = Arc::new(Connection::new(channel, server));
+        let connection = Arc::new(opening::open(&self.facts, &main, session.placement, &client).await?);
         session.connection.store(Some(Arc::clone(&connection)));
         // Stored first, checked second, and `retire` does both the other way round: one of the two closes it.
         if session.is_ended() {
@@ -144,26 +126,59 @@ impl SessionPool {
         Ok(connection)
     }
 
-    fn take(self: &Arc<Self>, key: SessionKey, request: &Request<'_>) -> Result<SessionLease, LinkError> {
+    fn take(self: &Arc<Self>, placement: Placement) -> Result<SessionLease, LinkError> {
         let mut sessions = self.sessions.lock();
-        if let Some(session) = sessions.get(&key) {
+        if let Some(session) = sessions.get(&placement.key) {
             return Ok(session.lease());
         }
-        let limit = self.facts.settings.max_sessions;
-        if sessions.len() >= limit {
-            let idle = sessions.iter().filter_map(|(key, session)| Some((session.idle_since()?, *key)));
-            let Some((_, oldest)) = idle.min_by_key(|(since, _)| *since) else {
-                return Err(LinkError::Unsendable(format!("all {limit} sessions at the backend are in use")));
-            };
-            if let Some(session) = sessions.remove(&oldest) {
-                session.end();
-            }
-        }
-        let abilities = AnswerableQuestions::read(request.client.capabilities.as_deref());
-        let session = Arc::new(UpstreamSession::new(SessionOwner { session: request.session, abilities }));
-        sessions.insert(key, Arc::clone(&session));
+        self.make_room(&mut sessions, placement.principal)?;
+        let session = Arc::new(UpstreamSession::new(placement));
+        sessions.insert(placement.key, Arc::clone(&session));
         self.start_reaper();
-        Ok(session.lease())
+        let mut lease = session.lease();
+        if matches!(placement.key, OwnerKey::Call(_)) {
+            lease.ends_in(Arc::clone(self));
+        }
+        Ok(lease)
+    }
+
+    /// Evicts the session that was idle for longest, if there is no room for another of `principal`.
+    fn make_room(
+        &self,
+        sessions: &mut HashMap<OwnerKey, Arc<UpstreamSession>>,
+        principal: Principal,
+    ) -> Result<(), LinkError> {
+        let limit = self.limit();
+        let of = |session: &UpstreamSession| session.placement.principal == principal;
+        let is_full = sessions.len() >= limit;
+        // The only client of a process has all of it.
+        let share = if principal == Principal::Anonymous { limit } else { limit.div_ceil(2) };
+        let is_over =
+            sessions.len() >= share && sessions.values().filter(|session| of(session)).count() >= share;
+        if !is_full && !is_over {
+            return Ok(());
+        }
+        let candidates = sessions.iter().filter(|(_, session)| !is_over || of(session));
+        let idle = candidates.filter_map(|(key, session)| Some((session.idle_since()?, *key)));
+        let Some((_, oldest)) = idle.min_by_key(|(since, _)| *since) else {
+            let count = if is_over { share } else { limit };
+            let reason = format!("all {count} sessions at the backend are in use; try again later");
+            return Err(LinkError::Unsendable(reason));
+        };
+        if let Some(session) = sessions.remove(&oldest) {
+            session.end();
+        }
+        Ok(())
+    }
+
+    fn limit(&self) -> usize {
+        let Facts { spec, settings, .. } = &*self.facts;
+        let by_transport = match spec.transport {
+            Transport::Http { .. } => settings.max_sessions,
+            Transport::Sse { .. } => settings.max_sessions.min(MAX_EVENT_STREAMS),
+            Transport::Stdio { .. } => settings.max_sessions.min(MAX_PROCESSES),
+        };
+        spec.max_sessions.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(by_transport).max(1)
     }
 
     fn start_reaper(self: &Arc<Self>) {
@@ -186,8 +201,7 @@ impl SessionPool {
     fn end_idle(&self, idle: Duration) {
         let mut sessions = self.sessions.lock();
         let unused = |session: &UpstreamSession, time| {
-            session.idle_since().is_some_and(|since| since.elapsed() >= time)
-                && !self.is_listening(session.owner)
+            session.idle_since().is_some_and(|since| since.elapsed() >= time) && !self.is_listening(session)
         };
         for (_, session) in sessions.extract_if(|_, session| unused(session, idle)) {
             session.end();
@@ -199,8 +213,9 @@ impl SessionPool {
         }
     }
 
-    fn is_listening(&self, owner: SessionOwner) -> bool {
-        owner.session.is_some_and(|session| self.listening.lock().contains_key(&session))
+    fn is_listening(&self, session: &UpstreamSession) -> bool {
+        let session = session.placement.owner.session();
+        session.is_some_and(|session| self.listening.lock().contains_key(&session))
     }
 
     /// Sessions that are open or being opened.
@@ -209,7 +224,7 @@ impl SessionPool {
     }
 
     fn of_client(&self, session: SessionId) -> Option<Arc<UpstreamSession>> {
-        self.sessions.lock().get(&SessionKey::Client(session)).cloned()
+        self.sessions.lock().get(&OwnerKey::Session(session)).cloned()
     }
 
     /// The open upstream session of a client session.
@@ -219,7 +234,12 @@ impl SessionPool {
 
     /// Ends the upstream session of a client session.
     pub(crate) fn end(&self, session: SessionId) {
-        let removed = self.sessions.lock().remove(&SessionKey::Client(session));
+        self.forget(OwnerKey::Session(session));
+    }
+
+    /// Ends the upstream session of `key`.
+    pub(crate) fn forget(&self, key: OwnerKey) {
+        let removed = self.sessions.lock().remove(&key);
         if let Some(session) = removed {
             session.end();
         }
@@ -264,7 +284,7 @@ impl SessionPool {
 
     /// Opens the session's GET stream while its clients can be asked something or listen; else closes it.
     fn follow(&self, session: &UpstreamSession) -> Option<tokio::sync::oneshot::Receiver<()>> {
-        let wanted = !session.owner.abilities.is_empty() || self.is_listening(session.owner);
+        let wanted = !session.placement.owner.abilities().is_empty() || self.is_listening(session);
         session.stream.follow(wanted, || session.live())
     }
 

@@ -122,7 +122,7 @@ impl Http {
     /// The headers that every message of a principal has.
     fn prepared(&self, principal: Principal) -> HeaderMap {
         match principal {
-            Principal::Anonymous => HeaderMap::clone(&self.0.prepared.load()),
+            Principal::Anonymous | Principal::Address(_) => HeaderMap::clone(&self.0.prepared.load()),
         }
     }
 

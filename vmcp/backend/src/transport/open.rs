@@ -6,7 +6,8 @@ use tokio_util::sync::CancellationToken;
 use vmcp_config::Transport;
 use vmcp_json::text;
 
-use crate::inbound::{Inbound, SessionOwner};
+use crate::inbound::Inbound;
+use crate::inbound::owner::Owner;
 use crate::policy::facts::Facts;
 use crate::transport::body::AnswerLimits;
 use crate::transport::channel::Channel;
@@ -15,11 +16,11 @@ use crate::transport::link::{Duplex, Link};
 use crate::transport::link_error::LinkError;
 use crate::transport::{http, mux, sse, stdio};
 
-/// Opens a link, without any handshake.
-pub(crate) async fn open(facts: &Facts) -> Result<Channel, LinkError> {
+/// Opens a link for calls of `owner`, without any handshake.
+pub(crate) async fn open(facts: &Facts, owner: Owner) -> Result<Channel, LinkError> {
     let settings = &facts.settings;
     let closed = CancellationToken::new();
-    let inbound = Arc::new(Inbound::new(facts, None));
+    let inbound = Arc::new(Inbound::new(facts, owner));
     let limits = AnswerLimits { bytes: settings.max_message_bytes, budget: settings.byte_budget.clone() };
     let link = match &facts.spec.transport {
         Transport::Http { url, headers } => {
@@ -45,13 +46,12 @@ pub(crate) async fn open(facts: &Facts) -> Result<Channel, LinkError> {
     Ok(Channel { link, inbound, client_info: client_info(facts), closed })
 }
 
-/// Opens a link of its own for another session at the server of `main`; only streamable HTTP has sessions.
-pub(crate) fn sibling(facts: &Facts, main: &Channel, owner: SessionOwner) -> Result<Channel, LinkError> {
-    let Link::Http(http) = &main.link else {
-        return Err(LinkError::Unsendable("this transport has no sessions".to_owned()));
-    };
+/// Opens another link to the server of `main`, for calls of `owner`: over HTTP one that uses the same
+/// endpoint, else a stream or a process of its own.
+pub(crate) async fn sibling(facts: &Facts, main: &Channel, owner: Owner) -> Result<Channel, LinkError> {
+    let Link::Http(http) = &main.link else { return open(facts, owner).await };
     let closed = CancellationToken::new();
-    let inbound = Arc::new(Inbound::new(facts, Some(owner)));
+    let inbound = Arc::new(Inbound::new(facts, owner));
     let link = Link::Http(http.sibling(Arc::clone(&inbound), closed.clone()));
     Ok(Channel { link, inbound, client_info: client_info(facts), closed })
 }

@@ -15,6 +15,7 @@ mod connecting;
 mod discovery;
 mod eras;
 mod faults;
+mod isolation;
 mod plain_connections;
 mod processes;
 mod questions;

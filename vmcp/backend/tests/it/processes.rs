@@ -27,7 +27,7 @@ done
 "#;
 
 /// `handler` is the body of `answer`.
-fn shell(handler: &str) -> Transport {
+pub(crate) fn shell(handler: &str) -> Transport {
     shell_with(handler, &[])
 }
 

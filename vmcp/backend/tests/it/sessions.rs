@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use vmcp_backend::{Backend, BackendSettings, CallError, ClientFacts, Request, Response, SessionId};
+use vmcp_backend::{
+    Backend, BackendSettings, CallError, ClientFacts, Principal, Request, Response, SessionId,
+};
 use vmcp_wire::level::Level;
 
 use crate::support::scripts::{echo, modern, stateful};
 use crate::support::server::{Reply, Seen, Server};
-use crate::support::{Mailbox, SESSION, client, eventually, params_of, result, settings, spec};
+use crate::support::{Mailbox, SESSION, client, eventually, params_of, raw, result, settings, spec};
 
 const CAPABILITIES: &str = r#"{"elicitation":{},"tasks":{"list":{}}}"#;
 
@@ -74,7 +76,7 @@ async fn each_client_session_has_one_upstream_opened_as_that_client() {
 }
 
 #[tokio::test]
-async fn clients_without_a_session_share_one_with_those_that_can_be_asked_the_same() {
+async fn clients_without_a_session_share_one_with_those_of_their_principal_that_are_alike() {
     let server = Server::start(stateful(get_denied)).await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
     for capabilities in
@@ -82,10 +84,21 @@ async fn clients_without_a_session_share_one_with_those_that_can_be_asked_the_sa
     {
         call_as(&backend, None, client(capabilities)).await.unwrap();
     }
-    assert_eq!(sessions_of_calls(&server), ["s1", "s2", "s2", "s3"]);
+    assert_eq!(sessions_of_calls(&server), ["s2", "s3", "s3", "s4"]);
     let opened = server.asked("initialize");
-    assert_eq!(opened[1].body["params"]["clientInfo"]["name"], "vmcp", "not one of the clients");
-    assert_eq!(opened[1].body["params"]["capabilities"], json!({"elicitation": {"form": {}}}));
+    assert_eq!(opened[2].body["params"]["clientInfo"]["name"], "the-client");
+    assert_eq!(opened[2].body["params"]["capabilities"], json!({"elicitation": {"form": {}}}));
+    // Another program, the same program elsewhere, and vmcp itself.
+    let params = params_of(r#"{"name":"echo"}"#);
+    let other = ClientFacts { info: Some(raw(r#"{"name":"other"}"#).into()), ..client("{}") };
+    call_as(&backend, None, other).await.unwrap();
+    for host in [1, 2, 1] {
+        let principal = Principal::Address([10, 0, 0, host].into());
+        let request = Request { principal, client: client("{}"), ..Request::new("tools/call", &params) };
+        backend.request(request).await.unwrap();
+    }
+    call_as(&backend, None, ClientFacts::default()).await.unwrap();
+    assert_eq!(sessions_of_calls(&server)[4..], ["s5", "s6", "s7", "s6", "s1"]);
     backend.stop().await;
 }
 
@@ -252,6 +265,6 @@ async fn log_levels_are_set_for_each_session_and_once_on_a_shared_connection() {
     for level in ["warning", "critical", "debug", "info"] {
         call_as(&backend, None, at(level)).await.unwrap();
     }
-    assert_eq!(levels()[2..], [pair("s1", "warning"), pair("s1", "debug")]);
+    assert_eq!(levels()[2..], [pair("s3", "warning"), pair("s3", "debug")]);
     backend.stop().await;
 }

@@ -37,6 +37,9 @@ pub(crate) fn spec(name: &str, transport: vmcp_config::Transport) -> vmcp_config
         timeout: None,
         connection_timeout: None,
         preconnect: false,
+        isolation: None,
+        protocol_era: vmcp_config::ProtocolEra::Auto,
+        max_sessions: None,
     }
 }
 

@@ -43,6 +43,12 @@ pub struct Backend {
     pub connection_timeout: Option<Duration>,
     /// Connects at start even if `proxy.lazyConnect` is on; set in the entry or by `proxy.preconnectServers`.
     pub preconnect: bool,
+    /// Clients that share a connection; `None`: decided by what the server is.
+    pub isolation: Option<Isolation>,
+    /// Era in which the server is spoken to.
+    pub protocol_era: ProtocolEra,
+    /// Own connections that clients may have at the server together; `None`: by transport.
+    pub max_sessions: Option<u32>,
 }
 
 /// Transport to a backend.
@@ -157,6 +163,16 @@ pub struct RawBackend {
     pub connection_timeout: Option<RawDuration>,
     /// Connect at start even if `proxy.lazyConnect` is on.
     pub preconnect: bool,
+    /// Clients that share a connection to this backend: a session, an event stream, a process. Default:
+    /// `session` where the server is of the legacy era and may keep state (stdio, SSE, HTTP with session
+    /// ids), else `shared`.
+    pub isolation: Option<Isolation>,
+    /// Era in which a server that speaks both is spoken to.
+    pub protocol_era: ProtocolEra,
+    /// Own connections that clients may have at this backend together, 1 to 100000; one more ends the longest
+    /// idle one. Default: 64 processes, 1000 event streams, 10000 HTTP sessions.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub max_sessions: Option<u32>,
 }
 
 impl Default for RawBackend {
@@ -174,8 +190,36 @@ impl Default for RawBackend {
             timeout: None,
             connection_timeout: None,
             preconnect: false,
+            isolation: None,
+            protocol_era: ProtocolEra::Auto,
+            max_sessions: None,
         }
     }
+}
+
+/// Clients that share one connection to a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Isolation {
+    /// All clients share one connection; the server is stateless, and asks outside of HTTP calls nothing.
+    Shared,
+    /// The clients of one principal (by address, until clients authenticate) share one.
+    Principal,
+    /// Each client session has its own; so has each call of a client without a session.
+    Session,
+}
+
+/// Era in which a backend is spoken to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ProtocolEra {
+    /// That of the client that calls, if the server speaks it; else that of the server.
+    #[default]
+    Auto,
+    /// 2026-07-28 only.
+    Modern,
+    /// Sessions (2025-11-25 and before) only.
+    Legacy,
 }
 
 /// A command line.

@@ -61,4 +61,9 @@ impl Principal {
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & IPV6_NETWORK).into(),
         }))
     }
+
+    /// Returns the owner of connections to backends that clients of this principal share.
+    pub(crate) fn at_backends(&self) -> vmcp_backend::Principal {
+        self.key().0.map_or(vmcp_backend::Principal::Anonymous, vmcp_backend::Principal::Address)
+    }
 }

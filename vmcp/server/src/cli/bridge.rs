@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_config::{Backend, Config, Transport, normalize_name};
+use vmcp_config::{Backend, Config, Isolation, Transport, normalize_name};
 
 use super::connection::duration;
 use super::console::failure::{CommandFailure, Exit};
@@ -69,6 +69,12 @@ pub(super) struct Arguments {
     /// Copy this executable to DIR/vmcp and exit, for an init container whose image has no shell
     #[arg(long, value_name = "DIR", exclusive = true)]
     install: Option<PathBuf>,
+    /// Clients that share a process of the program [default: session if it speaks the older era of MCP]
+    #[arg(long, value_name = "shared|principal|session", value_parser = isolation)]
+    isolation: Option<Isolation>,
+    /// Processes that clients may have for themselves; one more ends the longest idle one [default: 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    max_sessions: Option<u32>,
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND", required_unless_present = "install")]
     command: Vec<String>,
@@ -96,8 +102,18 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
     outcome.map(|()| Exit::Done)
 }
 
+fn isolation(text: &str) -> Result<Isolation, String> {
+    match text {
+        "shared" => Ok(Isolation::Shared),
+        "principal" => Ok(Isolation::Principal),
+        "session" => Ok(Isolation::Session),
+        _ => Err("choose `shared`, `principal` or `session`".to_owned()),
+    }
+}
+
 fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
     let Arguments { port, listen, admin_listen, admin_token_file, name, command, .. } = arguments;
+    let Arguments { isolation, max_sessions, .. } = arguments;
     let (program, args) = command.split_first().map_or(("", &[][..]), |(program, args)| (program, args));
     let tokens = admin_token_file.iter().map(|file| format!("${{file:{}}}", file.display()));
     let settings = format!("{BRIDGE_CONFIG}server: {{ adminTokens: {} }}", json!(tokens.collect::<Vec<_>>()));
@@ -130,6 +146,9 @@ fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
         timeout: None,
         connection_timeout: None,
         preconnect: true,
+        isolation: *isolation,
+        protocol_era: vmcp_config::ProtocolEra::Auto,
+        max_sessions: *max_sessions,
     });
     Ok(config)
 }

@@ -75,6 +75,9 @@ pub(crate) fn validate(
             timeout,
             connection_timeout,
             preconnect: backend.preconnect || shared.preconnect.contains(name),
+            isolation: backend.isolation,
+            protocol_era: backend.protocol_era,
+            max_sessions: backend.max_sessions,
         });
     }
     (backends, unavailable)

@@ -93,6 +93,7 @@ impl Exchange<'_> {
             deadline: target.deadline,
             hasty: target.deadline < context.snapshot.tool_timeout(target.backend),
             trace: traces::outgoing(span, &caller.trace),
+            principal: caller.principal.at_backends(),
             client: caller.client.clone(),
             session: caller.session,
             events: caller.events.clone(),

@@ -1,0 +1,82 @@
+//! Opens connections that clients own: an HTTP session, an event stream, a process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+use vmcp_wire::era::{Era, Revision};
+
+use crate::connection::client_capabilities;
+use crate::connection::{Connection, era};
+use crate::policy::facts::Facts;
+use crate::request::ClientFacts;
+use crate::sharing::placement::{OwnerKey, Placement};
+use crate::transport::{self, LinkError};
+
+/// Opens a connection beside `main`; the handshake says what `client` is.
+pub(crate) async fn open(
+    facts: &Facts,
+    main: &Connection,
+    placement: Placement,
+    client: &ClientFacts,
+) -> Result<Connection, LinkError> {
+    // A start beyond the slots waits; nothing closes the semaphore.
+    let _slot = if facts.spec.starts_process() { facts.settings.starts.acquire().await.ok() } else { None };
+    let after = patience(facts, main, placement);
+    let opened = timeout(after, connect(facts, main, placement, client)).await;
+    opened.unwrap_or(Err(LinkError::ConnectTimeout { after }))
+}
+
+/// Time for the connection to be made. A server that may not know the other era answers soon or never.
+fn patience(facts: &Facts, main: &Connection, placement: Placement) -> Duration {
+    let settings = &facts.settings;
+    if main.server.era() == placement.era || facts.spec.starts_process() {
+        settings.connection_timeout
+    } else {
+        settings.http_probe_timeout.min(settings.connection_timeout)
+    }
+}
+
+async fn connect(
+    facts: &Facts,
+    main: &Connection,
+    placement: Placement,
+    client: &ClientFacts,
+) -> Result<Connection, LinkError> {
+    let channel = transport::sibling(facts, &main.channel, placement.owner).await?;
+    if placement.era == Era::Modern {
+        // There is no handshake: each request says everything.
+        return Ok(Connection::new(channel, Arc::clone(&main.server)));
+    }
+    let info = client.info.as_deref().filter(|_| placement.named);
+    let info = info.map_or(&*channel.client_info, RawValue::get);
+    let capabilities = match placement.key {
+        // What others of the principal do not declare is not declared for them.
+        OwnerKey::Principal { .. } => placement.owner.abilities().to_capabilities(),
+        OwnerKey::Session(_) | OwnerKey::Call(_) => {
+            client_capabilities::relayed(client.capabilities.as_deref())
+        }
+    };
+    let revision =
+        if main.server.era() == Era::Legacy { main.server.revision } else { Revision::LATEST_LEGACY };
+    let server = era::introduce(&channel, revision, info, &capabilities).await?;
+    // All sessions say the same about the server, and there may be thousands of them: one copy serves all.
+    let same = server.revision == main.server.revision && server.logs == main.server.logs;
+    let server = if same { Arc::clone(&main.server) } else { Arc::new(server) };
+    Ok(Connection::new(channel, server))
+}
+
+/// True if `error` shows that a modern server does not speak the legacy era.
+pub(crate) fn refuses_era(error: &LinkError) -> bool {
+    match error {
+        LinkError::Status(status) => status.is_client_error(),
+        LinkError::Protocol(_)
+        | LinkError::ConnectTimeout { .. }
+        | LinkError::Closed { .. }
+        | LinkError::Gone { .. }
+        | LinkError::SessionInDoubt { .. }
+        | LinkError::SessionLost => true,
+        _ => false,
+    }
+}

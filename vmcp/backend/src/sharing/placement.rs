@@ -1,0 +1,103 @@
+//! Placement of a call: on the main connection, which all clients share, or on one that its client owns.
+
+use std::hash::{BuildHasher as _, Hash, Hasher as _, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::value::RawValue;
+use vmcp_config::{Isolation, ProtocolEra};
+use vmcp_wire::era::Era;
+use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
+
+use crate::connection::Connection;
+use crate::inbound::owner::Owner;
+use crate::policy::facts::Facts;
+use crate::request::{Principal, Request, SessionId};
+
+/// The clients that own a connection together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum OwnerKey {
+    /// One client's session.
+    Session(SessionId),
+    /// The clients of a principal that can be asked the same.
+    Principal { principal: Principal, program: u64, abilities: AnswerableQuestions },
+    /// One call of a client without a session.
+    Call(u64),
+}
+
+/// A place on a connection of the client's own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placement {
+    pub(crate) key: OwnerKey,
+    pub(crate) owner: Owner,
+    pub(crate) principal: Principal,
+    /// The era in which the connection is opened.
+    pub(crate) era: Era,
+    /// The connection is opened in the client's name; else clients with different names use it.
+    pub(crate) named: bool,
+}
+
+/// Decides about placements.
+#[derive(Debug, Default)]
+pub(crate) struct Placements {
+    /// Keys of the digests of client names: a client cannot forge one that equals another's.
+    digests: RandomState,
+    calls: AtomicU64,
+}
+
+impl Placements {
+    /// Returns the place of a call; `None` for the main connection.
+    pub(crate) fn of(&self, facts: &Facts, main: &Connection, request: &Request<'_>) -> Option<Placement> {
+        let follows = follows_era(facts, main, request);
+        let isolation = match facts.spec.isolation {
+            Some(isolation) if follows || main.can_be_isolated() => isolation,
+            None if follows || main.keeps_state() => Isolation::Session,
+            _ => Isolation::Shared,
+        };
+        let abilities = AnswerableQuestions::read(request.client.capabilities.as_deref());
+        let principal = request.principal;
+        let of_principal = |program: u64| {
+            (OwnerKey::Principal { principal, program, abilities }, Owner::Principal(abilities))
+        };
+        let (key, owner) = match (isolation, request.session) {
+            (Isolation::Shared, _) => return None,
+            _ if is_own(request) => return None,
+            (Isolation::Principal, _) => of_principal(0),
+            (Isolation::Session, Some(session)) => {
+                (OwnerKey::Session(session), Owner::Session(session, abilities))
+            }
+            (Isolation::Session, None) if facts.spec.isolation.is_some() => {
+                let call = self.calls.fetch_add(1, Ordering::Relaxed);
+                (OwnerKey::Call(call), Owner::Principal(abilities))
+            }
+            (Isolation::Session, None) => of_principal(self.program(request)),
+        };
+        let era = if follows { Era::Legacy } else { main.server.era() };
+        Some(Placement { key, owner, principal, era, named: isolation == Isolation::Session })
+    }
+
+    /// Digest of the client's name and version: the best that tells clients of a principal apart when they
+    /// have no session.
+    fn program(&self, request: &Request<'_>) -> u64 {
+        let mut hasher = self.digests.build_hasher();
+        request.client.info.as_deref().map(RawValue::get).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// True if the server speaks both eras, and the client that calls is of the legacy one.
+fn follows_era(facts: &Facts, main: &Connection, request: &Request<'_>) -> bool {
+    facts.spec.protocol_era == ProtocolEra::Auto
+        && facts.spec.isolation != Some(Isolation::Shared)
+        && request.session.is_some()
+        && main.server.era() == Era::Modern
+        && !main.refuses_legacy()
+}
+
+/// True for a request of vmcp's own, which no client's connection serves.
+fn is_own(request: &Request<'_>) -> bool {
+    let Request { session, principal, client, .. } = request;
+    session.is_none()
+        && *principal == Principal::Anonymous
+        && client.info.is_none()
+        && AnswerableQuestions::read(client.capabilities.as_deref()).is_empty()
+}
