@@ -96,6 +96,19 @@ impl Payload {
         }
     }
 
+    /// True if the JSON text contains `part`, byte for byte.
+    #[must_use]
+    pub fn contains(&self, part: &str) -> bool {
+        let finder = memchr::memmem::Finder::new(part);
+        match &self.0 {
+            Inner::Received(received) => {
+                let bytes = received.message.slice(received.range.clone()).into_bytes();
+                finder.find(&bytes).is_some()
+            }
+            Inner::Text(text) => finder.find(text.get().as_bytes()).is_some(),
+        }
+    }
+
     /// Returns the length of the JSON text in bytes.
     #[must_use]
     pub fn size(&self) -> usize {

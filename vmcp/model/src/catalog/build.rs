@@ -15,7 +15,7 @@ use crate::discovered::Discovered;
 use crate::edit::{self, EditError};
 use crate::issue::{Issue, IssueReason};
 use crate::tokens;
-use vmcp_config::rules::{Aggregation, NamePattern, ToolOverride, ToolRules};
+use vmcp_config::rules::{Aggregation, NamePattern, Strategy, ToolOverride, ToolRules};
 use vmcp_config::sanitize;
 
 /// Backends by name, because their order must not matter.
@@ -68,12 +68,13 @@ impl Catalog {
         }
         let tools = tools(&backends, rules, &mut issues);
         let prompts = prompts(&backends, rules, &mut issues);
+        let by_priority = by_priority(&backends, &rules.strategy);
         let resources =
-            first_of_each(&backends, DefinitionKind::Resource, |d| &d.resources, |r| &r.uri, &mut issues)
+            first_of_each(&by_priority, DefinitionKind::Resource, |d| &d.resources, |r| &r.uri, &mut issues)
                 .map(|(backend, definition)| Arc::new(CatalogResource { backend, definition }))
                 .collect();
         let templates = first_of_each(
-            &backends,
+            &by_priority,
             DefinitionKind::ResourceTemplate,
             |d| &d.templates,
             |t| &t.uri_template,
@@ -271,24 +272,37 @@ fn distinct<'a, T>(
     distinct
 }
 
+/// Returns the backends in the order in which they get a URI that several of them offer: as `priorityOrder`
+/// names them, the others by name.
+fn by_priority<'a>(backends: &Backends<'a>, strategy: &Strategy) -> Vec<(&'a Arc<str>, &'a Discovered)> {
+    let order = match strategy {
+        Strategy::Priority { order, .. } => order.as_slice(),
+        Strategy::Prefix { .. } | Strategy::Manual | Strategy::Passthrough => &[],
+    };
+    let mut backends: Vec<_> = backends.iter().map(|(name, discovered)| (*name, *discovered)).collect();
+    let rank = |name: &str| order.iter().position(|first| **first == *name).unwrap_or(order.len());
+    backends.sort_by_key(|(name, _)| rank(name));
+    backends
+}
+
 /// Yields the definitions of all backends by URI, sorted; a URI that several backends offer belongs to the
 /// first.
 fn first_of_each<'a, T: 'a>(
-    backends: &Backends<'a>,
+    backends: &[(&'a Arc<str>, &'a Discovered)],
     kind: DefinitionKind,
     definitions: fn(&Discovered) -> &Vec<Arc<T>>,
     key: fn(&T) -> &String,
     issues: &mut Vec<Issue>,
 ) -> impl Iterator<Item = (Arc<str>, Arc<T>)> + use<'a, T> {
     let mut first: BTreeMap<&'a str, (&'a Arc<str>, &'a Arc<T>)> = BTreeMap::new();
-    for (backend, discovered) in backends {
+    for &(backend, discovered) in backends {
         for (uri, definition) in distinct(backend, kind, definitions(discovered), key, issues) {
             match first.get(uri) {
                 None => {
                     first.insert(uri, (backend, definition));
                 }
                 Some((winner, _)) => {
-                    let message = format!("backend {winner} offers it too and comes first by name");
+                    let message = format!("backend {winner} offers it too and comes first");
                     issues.push(Issue::new(IssueReason::Shadowed, backend, kind, uri, &message));
                 }
             }

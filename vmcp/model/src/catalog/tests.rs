@@ -2,7 +2,9 @@ use super::*;
 use crate::definition::DefinitionKind;
 use crate::discovered::{Discovered, Listing};
 use crate::issue::IssueReason;
-use vmcp_config::rules::{Aggregation, NamePattern, Strategy, ToolOverride, ToolRules, Visibility};
+use vmcp_config::rules::{
+    Aggregation, NamePattern, PrefixFormat, Strategy, ToolOverride, ToolRules, Visibility,
+};
 
 fn raws(jsons: &[&str]) -> Vec<Box<RawValue>> {
     jsons.iter().map(|json| RawValue::from_string((*json).to_owned()).unwrap()).collect()
@@ -137,6 +139,13 @@ fn resources_templates_and_prompts() {
     assert_eq!(catalog.issues.iter().filter(|issue| issue.reason == IssueReason::Shadowed).count(), 2);
     assert_eq!(catalog.prompt("b_ask").unwrap().raw.get(), r#"{"arguments":[],"name":"b_ask"}"#);
     assert!(catalog.prompt("ask").is_none());
+
+    let order = vec!["z".into(), "b".into()];
+    let strategy = Strategy::Priority { order, format: PrefixFormat::new("{workload}_") };
+    let by_priority = Catalog::build(&backends, &Aggregation { strategy, ..Aggregation::default() });
+    for uri in ["s://same", "t://1"] {
+        assert_eq!(by_priority.resources_for(uri).next().map(|target| &**target.backend()), Some("b"));
+    }
 
     let bare =
         Catalog::build(&backends, &Aggregation { strategy: Strategy::Manual, ..Aggregation::default() });

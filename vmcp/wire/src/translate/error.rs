@@ -35,7 +35,8 @@ pub fn error<'a>(
     let data = object.get(DATA).and_then(|data| Object::parse(data).ok());
     let mut edit = object.edit();
     match (to, code) {
-        (Era::Modern, Some(codes::RESOURCE_NOT_FOUND)) => {
+        // Many legacy servers say -32602 themselves.
+        (Era::Modern, Some(codes::RESOURCE_NOT_FOUND | codes::INVALID_PARAMS)) => {
             edit.set(CODE, codes::INVALID_PARAMS.to_string());
             match (uri.filter(|_| method == methods::RESOURCES_READ), object.text(DATA), &data) {
                 (Some(uri), Some(_), Some(data)) => {

@@ -7,11 +7,15 @@ use super::{ResultPlan, payload_type_of};
 use crate::payload::{Key, Received};
 
 /// Returns the received bytes with the changes that the client's era needs; `None` if the result is not
-/// complete, which [`super::result()`] handles.
+/// complete, or has data that must become text, which [`super::result()`] handles.
 #[must_use]
 pub fn forward(method: &str, received: &Received, plan: &ResultPlan<'_>) -> Option<ByteRope> {
     let rules = ResultRules::new(method, plan);
     let found = received.found();
+    // Data that a legacy client cannot take may have to become text.
+    if rules.removes(found, Key::StructuredContent) && found.has(Key::StructuredContent) {
+        return None;
+    }
     if found.has(Key::ResultType) && !rules.allow(&payload_type_of(received)) {
         return None;
     }
@@ -85,8 +89,6 @@ mod tests {
         for (result, expected) in [
             (r#"{ "resultType":"complete" , "content":[] }"#.to_owned(), r#"{ "content":[] }"#),
             (r#"{"content":[],"resultType":"compl\u0065te"}"#.to_owned(), r#"{"content":[]}"#),
-            (r#"{"resultType":"complete","structuredContent":[1],"ttlMs":1}"#.to_owned(), r#"{"ttlMs":1}"#),
-            (r#"{"a":1,"structuredContent":7,"resultType":"complete","b":2}"#.to_owned(), r#"{"a":1,"b":2}"#),
             (r#"{ "resultType":"complete" }"#.to_owned(), "{  }"),
             (format!(r#"{{"_meta":{{{info}}},"a":1}}"#), r#"{"a":1}"#),
             (
@@ -123,6 +125,13 @@ mod tests {
         let info = r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"us"}}"#;
         assert_eq!(legacy(r#"{"resultType":7}"#), format!(r#"{{"resultType":"complete",{info}}}"#));
         assert_eq!(legacy(r#"{"_meta":null}"#), format!(r#"{{{info},"resultType":"complete"}}"#));
+    }
+
+    #[test]
+    fn data_that_may_become_text_is_left_to_the_translation() {
+        let data = r#"{"content":[],"structuredContent":[1]}"#;
+        assert_eq!(forwarded("tools/call", data, Era::Modern, Era::Legacy), None);
+        assert!(forwarded("tools/call", data, Era::Modern, Era::Modern).is_some());
     }
 
     #[test]

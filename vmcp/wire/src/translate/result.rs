@@ -103,6 +103,9 @@ pub fn result<'a>(
     Ok(edit.finish())
 }
 
+/// Content blocks of a tool's result.
+const CONTENT: &str = "content";
+
 fn to_legacy<'a>(method: &str, object: &Object<'a>, edit: &mut Edit<'_, 'a>) -> Result<(), TranslateError> {
     if result_type(object) != ResultType::Complete {
         let name = object.get_str(RESULT_TYPE).unwrap_or_default().into_owned();
@@ -113,11 +116,14 @@ fn to_legacy<'a>(method: &str, object: &Object<'a>, edit: &mut Edit<'_, 'a>) -> 
         edit.remove(TTL_MS).remove(CACHE_SCOPE);
     }
     // Earlier revisions know objects only, and their clients refuse the whole result for any other value.
-    // Servers repeat the data as text content.
+    // Most servers repeat the data as text content; for the others vmcp does.
     if method == methods::TOOLS_CALL
         && object.text(STRUCTURED_CONTENT).is_some_and(|data| !text::is_object(data))
     {
         edit.remove(STRUCTURED_CONTENT);
+        if let Some(content) = with_text(object) {
+            edit.set(CONTENT, content);
+        }
     }
     if let Some(meta) = object_at(object, META) {
         let mut inner = meta.edit();
@@ -125,6 +131,23 @@ fn to_legacy<'a>(method: &str, object: &Object<'a>, edit: &mut Edit<'_, 'a>) -> 
         meta::put_back(edit, inner);
     }
     Ok(())
+}
+
+/// Returns the content of a tool's result with its structured content as a text block, unless it has one.
+fn with_text(result: &Object<'_>) -> Option<String> {
+    let data = text::quoted(result.text(STRUCTURED_CONTENT)?);
+    let block = format!("{{\"type\":\"text\",\"text\":{data}}}");
+    let content = result.text(CONTENT).unwrap_or("[]").trim();
+    let blocks: Vec<&RawValue> = serde_json::from_str(content).ok()?;
+    let is_text = |block: &&RawValue| {
+        Object::parse(block).is_ok_and(|block| block.get_str("type").as_deref() == Some("text"))
+    };
+    if blocks.iter().any(is_text) {
+        return None;
+    }
+    let before = content.strip_suffix(']')?.trim_end();
+    let separator = if blocks.is_empty() { "" } else { "," };
+    Some(format!("{before}{separator}{block}]"))
 }
 
 fn to_modern<'a>(method: &str, object: &Object<'a>, edit: &mut Edit<'_, 'a>, plan: &ResultPlan<'a>) {

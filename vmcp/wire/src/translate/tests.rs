@@ -131,10 +131,21 @@ fn a_modern_result_fits_a_legacy_client() {
     let call = r#"{"content":[],"ttlMs":5,"structuredContent":{"a":1},"_meta":{"io.modelcontextprotocol/serverInfo":{},"x":1}}"#;
     let expected = r#"{"content":[],"ttlMs":5,"structuredContent":{"a":1},"_meta":{"x":1}}"#;
     assert_eq!(legacy("tools/call", call).unwrap(), expected);
-    assert_eq!(
-        legacy("tools/call", r#"{"content":[],"structuredContent":[1]}"#).unwrap(),
-        r#"{"content":[]}"#
-    );
+    for (call, expected) in [
+        (r#"{"content":[],"structuredContent":[1]}"#, r#"{"content":[{"type":"text","text":"[1]"}]}"#),
+        (
+            r#"{"content":[{"type":"image"}, 7 ],"structuredContent":"a"}"#,
+            r#"{"content":[{"type":"image"}, 7,{"type":"text","text":"\"a\""}]}"#,
+        ),
+        (
+            r#"{"structuredContent":[1],"content":[{"type":"text","text":"one"}]}"#,
+            r#"{"content":[{"type":"text","text":"one"}]}"#,
+        ),
+        (r#"{"structuredContent":1}"#, r#"{"content":[{"type":"text","text":"1"}]}"#),
+        (r#"{"structuredContent":1,"content":null}"#, r#"{"content":null}"#),
+    ] {
+        assert_eq!(legacy("tools/call", call).unwrap(), expected);
+    }
     for kind in ["input_required", "task", "vendor/x"] {
         let result = legacy("tools/call", &format!(r#"{{"resultType":"{kind}"}}"#));
         assert_eq!(result, Err(TranslateError::NotComplete(kind.into())));
@@ -197,6 +208,11 @@ fn not_found_has_another_code_in_each_era() {
     let found = r#"{"code":-32602,"message":"m","data":{"uri":"u"}}"#;
     assert_eq!(errors(read, found, modern, legacy), found.replace("-32602", "-32002"));
     assert_eq!(errors("tools/call", found, modern, legacy), found);
+    assert_eq!(
+        errors(read, r#"{"code":-32602,"message":"m"}"#, legacy, modern),
+        r#"{"code":-32602,"message":"m","data":{"uri":"u:1"}}"#,
+        "as many legacy servers say it"
+    );
     let arguments = r#"{"code":-32602,"message":"m"}"#;
     assert_eq!(errors(read, arguments, modern, legacy), arguments, "bad parameters stay bad parameters");
     let own = r#"{"code":-32002,"message":"m"}"#;
