@@ -15,7 +15,7 @@ use crate::call::{session_lease, subscribe};
 use crate::policy::facts::Facts;
 use crate::policy::settings::BackendSettings;
 use crate::request::SessionId;
-use crate::request::{CallError, Request, Response, RpcOutcome};
+use crate::request::{CallError, Request, Response, RpcOutcome, Subscriber};
 use crate::sharing::core::BackendCore;
 use crate::transport::LinkError;
 use crate::upkeep::connector::Connector;
@@ -162,16 +162,16 @@ impl Backend {
         self.0.shared.sessions.roots_changed(session);
     }
 
-    /// Counts a subscriber of a resource: `notifications/resources/updated` goes to
-    /// [`BackendSettings::downstream`] until [`Backend::unsubscribe`], across reconnections. Any answer but a
-    /// result counts no subscriber.
-    pub async fn subscribe(&self, uri: &str) -> Result<RpcOutcome, CallError> {
-        subscribe::subscribe(&self.0.shared, uri).await
+    /// Subscribes a client to a resource: `notifications/resources/updated` goes to
+    /// [`BackendSettings::downstream`] until [`Backend::unsubscribe`], across reconnections; under the client's
+    /// session if that has a connection of its own. Any answer but a result subscribes nobody.
+    pub async fn subscribe(&self, uri: &str, subscriber: &Subscriber) -> Result<RpcOutcome, CallError> {
+        subscribe::subscribe(&self.0.shared, uri, subscriber).await
     }
 
-    /// Takes back what one successful [`Backend::subscribe`] counted.
-    pub fn unsubscribe(&self, uri: &str) {
-        subscribe::unsubscribe(&self.0.shared, uri);
+    /// Takes back one successful [`Backend::subscribe`] of a client with the same session.
+    pub fn unsubscribe(&self, uri: &str, session: Option<SessionId>) {
+        subscribe::unsubscribe(&self.0.shared, uri, session);
     }
 
     /// Counts a watcher of a task of a modern backend: the task's notifications go to

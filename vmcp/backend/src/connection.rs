@@ -142,6 +142,15 @@ impl Connection {
         }
     }
 
+    /// True if a change of the definitions would be announced, and the announcement heard.
+    pub(crate) fn hears_changes(&self) -> bool {
+        let is_open = match &self.channel.link {
+            Link::Duplex(_) if self.server.era() == Era::Legacy => true,
+            Link::Duplex(_) | Link::Http(_) => self.channel.is_listening.load(Ordering::Relaxed),
+        };
+        is_open && self.server.announces_changes("tools")
+    }
+
     /// True if the server is known to speak the modern era only.
     pub(crate) fn refuses_legacy(&self) -> bool {
         self.legacy_refused.load(Ordering::Relaxed)

@@ -30,6 +30,9 @@ use crate::inbound::questions::{OpenQuestions, PendingAnswer, QuestionRefusal};
 use crate::policy::facts::Facts;
 use crate::request::{Downstream, Event};
 
+/// The id under which a call is routed before it has one; real ids start at 1.
+const OPENING_ID: u64 = 0;
+
 /// Router of one connection, shared by everything that reads from it.
 #[derive(Debug)]
 pub(crate) struct Inbound {
@@ -107,6 +110,12 @@ impl Inbound {
         }
     }
 
+    /// Routes messages that come while the connection is opened for a call to the call's `listener`, until
+    /// the guard is dropped: a server may ask as soon as it is introduced.
+    pub(crate) fn route_opening(self: &Arc<Self>, listener: Arc<CallListener>) -> RouteGuard {
+        self.route(OPENING_ID, None, listener, Era::Legacy)
+    }
+
     /// The next request id. Ids start at 1 and are never used again on the connection.
     pub(crate) fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
@@ -120,7 +129,8 @@ impl Inbound {
         listener: Arc<CallListener>,
         era: Era,
     ) -> RouteGuard {
-        let asked_for_logs = era == Era::Modern && listener.client.log_level.is_some();
+        let asked_for_logs =
+            era == Era::Modern && (listener.client.log_level.is_some() || listener.session.is_some());
         self.routes.lock().insert(id, CallRoute { token, listener, asked_for_logs });
         RouteGuard { inbound: Arc::clone(self), id }
     }

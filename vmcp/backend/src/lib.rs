@@ -35,6 +35,6 @@ pub use policy::settings::BackendSettings;
 pub use policy::{backoff, breaker};
 pub use request::{
     ArrivingRest, ArrivingResult, CallError, ClientFacts, DEFAULT_DEADLINE, Downstream, Event, Principal,
-    Question, Request, Response, RpcOutcome, SessionId, Transmission, uncollected,
+    Question, Request, Response, RpcOutcome, SessionId, Subscriber, Transmission, uncollected,
 };
 pub use vmcp_config::status::{BackendState, BackendStatus};

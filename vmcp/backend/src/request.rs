@@ -102,6 +102,17 @@ pub struct ClientFacts {
     pub log_level: Option<Arc<str>>,
 }
 
+/// A client that subscribes to a resource.
+#[derive(Clone, Debug, Default)]
+pub struct Subscriber {
+    /// The client's session.
+    pub session: Option<SessionId>,
+    /// The principal that it belongs to.
+    pub principal: Principal,
+    /// What the backend may be told about it.
+    pub client: ClientFacts,
+}
+
 /// The answer of a backend in the terms of its own era; the caller translates it for its client.
 #[derive(Debug)]
 pub struct Response {

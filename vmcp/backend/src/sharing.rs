@@ -7,4 +7,5 @@ pub(crate) mod placement;
 pub(crate) mod session;
 pub(crate) mod session_pool;
 pub(crate) mod session_stream;
+pub(crate) mod session_subscriptions;
 pub(crate) mod subscription_registry;

@@ -33,6 +33,7 @@ pub use options::{Options, StartError, Storage};
 pub use restart::needs_restart;
 pub use snapshot::Snapshot;
 pub use snapshot::generation::Generation;
+pub(crate) use snapshot::linked_uris;
 pub use snapshot::list::{ListEntry, Page, PagedList};
 pub use snapshot::task_owners::TaskOwners;
 pub use snapshot::view::View;

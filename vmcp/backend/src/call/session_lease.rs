@@ -47,7 +47,7 @@ where
         let Attempt { call, connection: main } = attempt;
         // A process or an event stream that a client has for itself says nothing about those of others.
         let is_apart = matches!(main.channel.link, Link::Duplex(_));
-        let leased = call.core.sessions.lease(&main, call.request).await;
+        let leased = call.core.sessions.lease(&main, call.request, call.listener).await;
         let leased = leased.map_err(|error| {
             let affected = if is_apart { Affected::Session(None) } else { Affected::Main };
             AttemptError { error, affected }

@@ -6,16 +6,19 @@ use futures::{StreamExt as _, stream};
 
 use serde_json::value::RawValue;
 use tokio::time::timeout;
-use vmcp_json::text;
 use vmcp_wire::era::Era;
 use vmcp_wire::owned::OwnedParams;
-use vmcp_wire::rpc::{self, RpcError};
+use vmcp_wire::rpc::RpcError;
 use vmcp_wire::{codes, methods};
 
 use crate::call;
 use crate::inbound::call_listener::CallListener;
-use crate::request::{CallError, DEFAULT_DEADLINE, Event, Request, RpcOutcome, Transmission, empty_object};
+use crate::request::{
+    CallError, DEFAULT_DEADLINE, Event, Request, RpcOutcome, SessionId, Subscriber, Transmission,
+    empty_object,
+};
 use crate::sharing::core::BackendCore;
+use crate::sharing::session_subscriptions;
 use crate::sharing::subscription_registry::ResourceTopic;
 
 /// Subscriptions renewed side by side on a new connection.
@@ -32,14 +35,72 @@ struct TopicReference<'a> {
 impl Drop for TopicReference<'_> {
     fn drop(&mut self) {
         if !self.kept {
-            unsubscribe(self.shared, &self.topic.uri);
+            unsubscribe_all(self.shared, &self.topic.uri);
         }
     }
 }
 
+/// Subscribes a client: on its own connection, if it has one, else on the main one.
+pub(crate) async fn subscribe(
+    shared: &Arc<BackendCore>,
+    uri: &str,
+    subscriber: &Subscriber,
+) -> Result<RpcOutcome, CallError> {
+    if let Some(session) = subscriber.session
+        && let Some(outcome) = subscribe_session(shared, uri, session, subscriber).await?
+    {
+        return Ok(outcome);
+    }
+    subscribe_all(shared, uri).await
+}
+
+/// Subscribes a client on the connection that its session owns; `None` if it owns none.
+async fn subscribe_session(
+    shared: &Arc<BackendCore>,
+    uri: &str,
+    session: SessionId,
+    subscriber: &Subscriber,
+) -> Result<Option<RpcOutcome>, CallError> {
+    let connection = shared.connected().await?;
+    let params = params(uri)?;
+    let request = Request {
+        idempotent: true,
+        hasty: true,
+        session: Some(session),
+        principal: subscriber.principal,
+        client: subscriber.client.clone(),
+        ..Request::new(methods::SUBSCRIBE, &params)
+    };
+    if !shared.sessions.owns(&connection, &request) {
+        return Ok(None);
+    }
+    if !connection.server.takes_subscriptions() {
+        return Ok(Some(not_offered()));
+    }
+    let outcome = call::send(shared, &request, &CallListener::of(&request)).await?.outcome;
+    // A server of the modern era only has shown that it is one.
+    if !shared.sessions.owns(&connection, &request) {
+        return Ok(None);
+    }
+    if matches!(outcome, RpcOutcome::Result(_)) {
+        shared.sessions.subscribed(session, uri);
+    }
+    Ok(Some(outcome))
+}
+
+fn params(uri: &str) -> Result<OwnedParams, CallError> {
+    OwnedParams::from_text(session_subscriptions::named(uri))
+        .map_err(|error| CallError::InvalidRequest { reason: error.to_string() })
+}
+
+fn not_offered() -> RpcOutcome {
+    let error = RpcError::new(codes::METHOD_NOT_FOUND, "the server does not offer subscriptions");
+    RpcOutcome::Error(RawValue::from_string(error.to_json()).unwrap_or_default().into())
+}
+
 /// Counts a subscriber of `uri`, and asks the backend unless it was asked before. Any answer but a result
 /// counts no subscriber.
-pub(crate) async fn subscribe(shared: &Arc<BackendCore>, uri: &str) -> Result<RpcOutcome, CallError> {
+async fn subscribe_all(shared: &Arc<BackendCore>, uri: &str) -> Result<RpcOutcome, CallError> {
     let topic = shared.subscriptions.count(uri)?;
     let mut reference = TopicReference { shared, topic, kept: false };
     let after = DEFAULT_DEADLINE;
@@ -52,8 +113,7 @@ pub(crate) async fn subscribe(shared: &Arc<BackendCore>, uri: &str) -> Result<Rp
 async fn ask(shared: &Arc<BackendCore>, topic: &ResourceTopic) -> Result<RpcOutcome, CallError> {
     let connection = shared.connected().await?;
     if !connection.server.takes_subscriptions() {
-        let error = RpcError::new(codes::METHOD_NOT_FOUND, "the server does not offer subscriptions");
-        return Ok(RpcOutcome::Error(RawValue::from_string(error.to_json()).unwrap_or_default().into()));
+        return Ok(not_offered());
     }
     match connection.server.era() {
         Era::Legacy => tell(shared, topic).await,
@@ -79,16 +139,22 @@ async fn tell(shared: &Arc<BackendCore>, topic: &ResourceTopic) -> Result<RpcOut
 }
 
 async fn send(shared: &Arc<BackendCore>, method: &str, uri: &str) -> Result<RpcOutcome, CallError> {
-    let params = OwnedParams::from_text(format!(r#"{{"uri":{}}}"#, text::quoted(uri)))
-        .map_err(|error| CallError::InvalidRequest { reason: error.to_string() })?;
+    let params = params(uri)?;
     // A server that is slow to subscribe may still call its tools.
     let request = Request { idempotent: true, hasty: true, ..Request::new(method, &params) };
     let ours = Arc::new(CallListener { ours: true, ..CallListener::default() });
     call::send(shared, &request, &ours).await.map(|done| done.outcome)
 }
 
+/// Takes one subscriber back: on the connection of its session, if it subscribed there.
+pub(crate) fn unsubscribe(shared: &Arc<BackendCore>, uri: &str, session: Option<SessionId>) {
+    if !session.is_some_and(|session| shared.sessions.unsubscribe(session, uri)) {
+        unsubscribe_all(shared, uri);
+    }
+}
+
 /// Takes one subscriber back. The last one's topic is unsubscribed in the background.
-pub(crate) fn unsubscribe(shared: &Arc<BackendCore>, uri: &str) {
+fn unsubscribe_all(shared: &Arc<BackendCore>, uri: &str) {
     let Some(topic) = shared.subscriptions.discount(uri) else { return };
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     let shared = Arc::clone(shared);
@@ -130,7 +196,7 @@ pub(crate) fn announce(shared: &BackendCore) {
     for topic in shared.subscriptions.topics() {
         // A topic whose lock is held is being subscribed just now, and has missed nothing.
         if topic.told.try_lock().is_ok_and(|told| *told)
-            && let Some(message) = updated(&topic.uri)
+            && let Some(message) = session_subscriptions::updated(&topic.uri)
         {
             shared.facts.settings.downstream.deliver(
                 &shared.facts.spec.name,
@@ -139,11 +205,4 @@ pub(crate) fn announce(shared: &BackendCore) {
             );
         }
     }
-}
-
-/// The `notifications/resources/updated` that vmcp sends by itself.
-fn updated(uri: &str) -> Option<Box<RawValue>> {
-    let params = format!(r#"{{"uri":{}}}"#, text::quoted(uri));
-    let message = rpc::notification(methods::RESOURCE_UPDATED, Some(params.into()));
-    serde_json::from_slice(&message).ok()
 }

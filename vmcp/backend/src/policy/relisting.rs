@@ -45,6 +45,11 @@ impl Relisting {
         retry.min(settings.refresh_interval)
     }
 
+    /// True if `pause` has passed since the last listing.
+    pub(crate) fn is_due(&self, pause: Duration, now: Instant) -> bool {
+        self.last.is_none_or(|last| now.duration_since(last) >= pause)
+    }
+
     /// Debounce of an announcement: exponential while announcements come without calm between them.
     pub(crate) fn debounce(&mut self, base: Duration, now: Instant) -> Duration {
         let calm = self.last.is_none_or(|last| now.duration_since(last) >= CALM);

@@ -40,6 +40,9 @@ pub struct BackendSettings {
     pub in_our_place: bool,
     /// Interval at which connected backends are listed again.
     pub refresh_interval: Duration,
+    /// Interval at which those are listed again that announce no changes, or none that is heard; at most
+    /// [`Self::refresh_interval`].
+    pub unheard_refresh_interval: Duration,
     /// Debounce of announced changes: those within this time of each other cause one listing.
     pub refresh_debounce: Duration,
     /// Time for one listing of everything, all pages included.
@@ -91,6 +94,7 @@ impl Default for BackendSettings {
             fail_fast: false,
             in_our_place: false,
             refresh_interval: Duration::from_mins(5),
+            unheard_refresh_interval: Duration::from_mins(1),
             refresh_debounce: Duration::from_millis(200),
             list_timeout: Duration::from_mins(1),
             max_call: Duration::from_mins(10),

@@ -9,22 +9,24 @@ use vmcp_wire::era::{Era, Revision};
 
 use crate::connection::client_capabilities;
 use crate::connection::{Connection, era};
+use crate::inbound::RouteGuard;
+use crate::inbound::call_listener::CallListener;
 use crate::policy::facts::Facts;
-use crate::request::ClientFacts;
 use crate::sharing::placement::{OwnerKey, Placement};
 use crate::transport::{self, LinkError};
 
-/// Opens a connection beside `main`; the handshake says what `client` is.
+/// Opens a connection beside `main` for the call of `opener`, in the name of its client. The guard routes what
+/// the server says before the call to it.
 pub(crate) async fn open(
     facts: &Facts,
     main: &Connection,
     placement: Placement,
-    client: &ClientFacts,
-) -> Result<Connection, LinkError> {
+    opener: &Arc<CallListener>,
+) -> Result<(Connection, RouteGuard), LinkError> {
     // A start beyond the slots waits; nothing closes the semaphore.
     let _slot = if facts.spec.starts_process() { facts.settings.starts.acquire().await.ok() } else { None };
     let after = patience(facts, main, placement);
-    let opened = timeout(after, connect(facts, main, placement, client)).await;
+    let opened = timeout(after, connect(facts, main, placement, opener)).await;
     opened.unwrap_or(Err(LinkError::ConnectTimeout { after }))
 }
 
@@ -42,12 +44,14 @@ async fn connect(
     facts: &Facts,
     main: &Connection,
     placement: Placement,
-    client: &ClientFacts,
-) -> Result<Connection, LinkError> {
+    opener: &Arc<CallListener>,
+) -> Result<(Connection, RouteGuard), LinkError> {
+    let client = &opener.client;
     let channel = transport::sibling(facts, &main.channel, placement.owner).await?;
+    let route = channel.inbound.route_opening(Arc::clone(opener));
     if placement.era == Era::Modern {
         // There is no handshake: each request says everything.
-        return Ok(Connection::new(channel, Arc::clone(&main.server)));
+        return Ok((Connection::new(channel, Arc::clone(&main.server)), route));
     }
     let info = client.info.as_deref().filter(|_| placement.named);
     let info = info.map_or(&*channel.client_info, RawValue::get);
@@ -64,7 +68,7 @@ async fn connect(
     // All sessions say the same about the server, and there may be thousands of them: one copy serves all.
     let same = server.revision == main.server.revision && server.logs == main.server.logs;
     let server = if same { Arc::clone(&main.server) } else { Arc::new(server) };
-    Ok(Connection::new(channel, server))
+    Ok((Connection::new(channel, server), route))
 }
 
 /// True if `error` shows that a modern server does not speak the legacy era.

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::connection::Connection;
+use crate::inbound::RouteGuard;
 use crate::sharing::placement::Placement;
 use crate::sharing::session_pool::SessionPool;
 use crate::sharing::session_stream::SessionStream;
@@ -44,6 +45,8 @@ pub(crate) struct SessionLease {
     session: Arc<UpstreamSession>,
     /// Set if the session ends with the lease.
     ends_in: Option<Arc<SessionPool>>,
+    /// Routes to the call for which the session was opened what the server said before it.
+    pub(crate) route: Option<RouteGuard>,
 }
 
 impl SessionLease {
@@ -87,7 +90,7 @@ impl UpstreamSession {
     /// in between.
     pub(crate) fn lease(self: &Arc<Self>) -> SessionLease {
         self.usage.lock().calls += 1;
-        SessionLease { session: Arc::clone(self), ends_in: None }
+        SessionLease { session: Arc::clone(self), ends_in: None, route: None }
     }
 
     /// The session's connection, if it is open.

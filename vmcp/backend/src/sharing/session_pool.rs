@@ -18,14 +18,18 @@ use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tracing::Instrument as _;
 use vmcp_config::Transport;
+use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::{methods, rpc};
 
 use crate::connection::Connection;
+use crate::inbound::RouteGuard;
+use crate::inbound::call_listener::CallListener;
 use crate::policy::facts::Facts;
-use crate::request::{ClientFacts, Principal, Request, SessionId};
+use crate::request::{Event, Principal, Request, RpcOutcome, SessionId};
 use crate::sharing::opening;
 use crate::sharing::placement::{OwnerKey, Placement, Placements};
 use crate::sharing::session::{SessionLease, UpstreamSession};
+use crate::sharing::session_subscriptions::{self, SessionSubscriptions};
 use crate::transport::LinkError;
 
 /// Bounds of the pause between two runs of the reaper, which is a quarter of `session_idle`.
@@ -37,6 +41,8 @@ const STREAM_IDLE_DIVISOR: u32 = 30;
 /// Time a call waits for the GET stream to open, on which the server may ask its questions; then the call
 /// goes on without.
 const STREAM_OPEN_TIMEOUT: Duration = Duration::from_millis(500);
+/// Time for a server to renew one subscription.
+const RESUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Sessions closed side by side when the backend stops.
 const MAX_CONCURRENT_CLOSES: usize = 32;
 /// Time for all of them; the server forgets the rest by itself.
@@ -57,6 +63,7 @@ pub(crate) struct SessionPool {
     listening: Mutex<HashMap<SessionId, usize>>,
     /// The reaper runs: it is started with the first session.
     reaping: AtomicBool,
+    subscriptions: SessionSubscriptions,
 }
 
 impl SessionPool {
@@ -67,18 +74,64 @@ impl SessionPool {
             sessions: Mutex::default(),
             listening: Mutex::default(),
             reaping: AtomicBool::new(false),
+            subscriptions: SessionSubscriptions::default(),
         }
     }
 
-    /// Leases the upstream session for `request` and opens it if need be; `None` if the main connection
-    /// serves it.
+    /// True if the client session has a connection of its own, or will have one with its next call.
+    pub(crate) fn owns(&self, main: &Connection, request: &Request<'_>) -> bool {
+        let placement = self.placements.of(&self.facts, main, request);
+        placement.is_some_and(|placement| matches!(placement.key, OwnerKey::Session(_)))
+    }
+
+    /// Records that a session has subscribed on its own connection, and listens there.
+    pub(crate) fn subscribed(&self, session: SessionId, uri: &str) {
+        self.subscriptions.add(session, uri);
+        if let Some(session) = self.of_client(session) {
+            self.follow(&session);
+        }
+    }
+
+    /// Takes a subscription back, which the server is told in the background; false if the session has none.
+    pub(crate) fn unsubscribe(&self, session: SessionId, uri: &str) -> bool {
+        let removed = self.subscriptions.remove(session, uri);
+        let params = OwnedParams::from_text(session_subscriptions::named(uri)).ok();
+        if let (true, Some(params), Some(connection), Ok(runtime)) =
+            (removed, params, self.live_of_client(session), Handle::try_current())
+        {
+            runtime.spawn(async move {
+                let _ = connection.ask(&Request::new(methods::UNSUBSCRIBE, &params)).await;
+            });
+        }
+        removed
+    }
+
+    /// Subscribes again on a connection that was opened again, and tells the client to look again.
+    async fn resubscribe(&self, connection: &Connection, session: SessionId) {
+        for uri in self.subscriptions.of(session) {
+            let Ok(params) = OwnedParams::from_text(session_subscriptions::named(&uri)) else { continue };
+            let request = Request::new(methods::SUBSCRIBE, &params);
+            let asked = timeout(RESUBSCRIBE_TIMEOUT, connection.ask(&request)).await;
+            if !matches!(asked, Ok(Ok(RpcOutcome::Result(_)))) {
+                tracing::info!("a subscription of a client's session could not be renewed");
+            }
+            if let Some(message) = session_subscriptions::updated(&uri) {
+                let downstream = &self.facts.settings.downstream;
+                downstream.deliver(&self.facts.spec.name, Some(session), Event::Notification(message));
+            }
+        }
+    }
+
+    /// Leases the upstream session for `request`, whose messages `listener` takes, and opens it if need be;
+    /// `None` if the main connection serves it.
     pub(crate) async fn lease(
         self: &Arc<Self>,
         main: &Arc<Connection>,
         request: &Request<'_>,
+        listener: &Arc<CallListener>,
     ) -> Result<Option<(SessionLease, Arc<Connection>)>, LinkError> {
         let Some(placement) = self.placements.of(&self.facts, main, request) else { return Ok(None) };
-        let lease = self.take(placement)?;
+        let mut lease = self.take(placement)?;
         if let Some(connection) = lease.session().live() {
             if lease.session().stream.is_closed_idle() {
                 self.follow_first(lease.session()).await;
@@ -88,10 +141,13 @@ impl SessionPool {
         // A task of its own: the call that opens the session may be cancelled, and others wait for the
         // session.
         let opening =
-            Arc::clone(self).open(Arc::clone(main), Arc::clone(lease.session()), request.client.clone());
+            Arc::clone(self).open(Arc::clone(main), Arc::clone(lease.session()), Arc::clone(listener));
         let opened = tokio::spawn(opening.in_current_span()).await;
         match opened.unwrap_or(Err(LinkError::Stopped)) {
-            Ok(connection) => Ok(Some((lease, connection))),
+            Ok((connection, route)) => {
+                lease.route = route;
+                Ok(Some((lease, connection)))
+            }
             Err(error) if main.server.era() != placement.era && opening::refuses_era(&error) => {
                 tracing::debug!(error = error.detail(), "the server speaks the modern era only");
                 main.set_refuses_legacy();
@@ -106,14 +162,15 @@ impl SessionPool {
         self: Arc<Self>,
         main: Arc<Connection>,
         session: Arc<UpstreamSession>,
-        client: ClientFacts,
-    ) -> Result<Arc<Connection>, LinkError> {
+        listener: Arc<CallListener>,
+    ) -> Result<(Arc<Connection>, Option<RouteGuard>), LinkError> {
         let _opening = session.opening.lock().await;
         // The call that held the lock before may have opened it.
         if let Some(connection) = session.live() {
-            return Ok(connection);
+            return Ok((connection, None));
         }
-        let connection = Arc::new(opening::open(&self.facts, &main, session.placement, &client).await?);
+        let (connection, route) = opening::open(&self.facts, &main, session.placement, &listener).await?;
+        let connection = Arc::new(connection);
         session.connection.store(Some(Arc::clone(&connection)));
         // Stored first, checked second, and `retire` does both the other way round: one of the two closes it.
         if session.is_ended() {
@@ -123,7 +180,13 @@ impl SessionPool {
         // The reader of a lost session may not have noticed yet, and would pass for the new one's.
         session.stream.stop();
         self.follow_first(&session).await;
-        Ok(connection)
+        if let Some(client) =
+            session.placement.owner.session().filter(|client| self.subscriptions.has(*client))
+        {
+            let (pool, connection) = (Arc::clone(&self), Arc::clone(&connection));
+            tokio::spawn(async move { pool.resubscribe(&connection, client).await }.in_current_span());
+        }
+        Ok((connection, Some(route)))
     }
 
     fn take(self: &Arc<Self>, placement: Placement) -> Result<SessionLease, LinkError> {
@@ -234,6 +297,7 @@ impl SessionPool {
 
     /// Ends the upstream session of a client session.
     pub(crate) fn end(&self, session: SessionId) {
+        self.subscriptions.end(session);
         self.forget(OwnerKey::Session(session));
     }
 
@@ -284,7 +348,10 @@ impl SessionPool {
 
     /// Opens the session's GET stream while its clients can be asked something or listen; else closes it.
     fn follow(&self, session: &UpstreamSession) -> Option<tokio::sync::oneshot::Receiver<()>> {
-        let wanted = !session.placement.owner.abilities().is_empty() || self.is_listening(session);
+        let owner = session.placement.owner;
+        let wanted = !owner.abilities().is_empty()
+            || self.is_listening(session)
+            || owner.session().is_some_and(|session| self.subscriptions.has(session));
         session.stream.follow(wanted, || session.live())
     }
 

@@ -1,11 +1,13 @@
 //! Writes requests for a backend's era and sends them over its link.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use vmcp_wire::era::{Era, Revision};
+use vmcp_wire::level::Level;
 use vmcp_wire::meta::{self, ProgressToken, Stamp};
 use vmcp_wire::methods;
 use vmcp_wire::translate::{self, RequestPlan};
@@ -26,6 +28,15 @@ pub(crate) struct Channel {
     pub(crate) client_info: String,
     /// Cancelled once the link is dead; cancel it to close the link.
     pub(crate) closed: CancellationToken,
+    /// The stream that brings announcements is open.
+    pub(crate) is_listening: AtomicBool,
+}
+
+/// The log level of a request to a modern server, which sends no log messages without. A legacy client that
+/// set none leaves the choice to the server; its choice is `info` there.
+fn log_level<'a>(request: &'a Request<'_>) -> Option<&'a str> {
+    let default = request.session.is_some().then_some(Level::Info.as_str());
+    request.client.log_level.as_deref().or(default)
 }
 
 impl Drop for Channel {
@@ -85,7 +96,7 @@ impl Channel {
                 revision,
                 client_info: Some(request.client.info.as_deref().map_or(&self.client_info, RawValue::get)),
                 client_capabilities: request.client.capabilities.as_deref().map_or("{}", RawValue::get),
-                log_level: request.client.log_level.as_deref(),
+                log_level: log_level(request),
             },
         }
     }

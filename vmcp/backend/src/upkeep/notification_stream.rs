@@ -1,7 +1,9 @@
 //! Notification stream of a connection: a legacy server's GET stream, or a modern server's
 //! `subscriptions/listen`. It carries announcements that belong to no call.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
@@ -49,8 +51,19 @@ pub(crate) fn start(shared: &Arc<BackendCore>, connection: &Arc<Connection>) {
         return spawn(stream.run().boxed());
     }
     if let Link::Http(http) = &connection.channel.link {
-        let (http, shared) = (http.clone(), Arc::clone(shared));
-        let follow = async move { http.follow(oneshot::channel().0, || recover_missed(&shared)).await };
+        let (http, shared, channel) = (http.clone(), Arc::clone(shared), Arc::clone(&connection.channel));
+        let follow = async move {
+            let (first, answered) = oneshot::channel();
+            let mut follow = pin!(http.follow(first, || recover_missed(&shared)));
+            // A server without such a stream says so at once, which ends the future in the same poll.
+            tokio::select! {
+                biased;
+                () = &mut follow => return,
+                _ = answered => channel.is_listening.store(true, Ordering::Relaxed),
+            }
+            follow.await;
+            channel.is_listening.store(false, Ordering::Relaxed);
+        };
         spawn(follow.boxed());
     }
     let shared = Arc::clone(shared);
@@ -143,6 +156,7 @@ impl NotificationStream {
     async fn renew(&mut self, version: u64, entries: &[String]) -> Option<StreamEnd> {
         let refusal = match self.open(entries).await {
             Ok(stream) => {
+                self.channel.is_listening.store(stream.is_some(), Ordering::Relaxed);
                 self.stream = stream;
                 None
             }
@@ -213,6 +227,7 @@ impl NotificationStream {
         since: Instant,
     ) -> StreamEnd {
         self.gap |= self.stream.is_none();
+        self.channel.is_listening.store(self.stream.is_some(), Ordering::Relaxed);
         self.failures = if since.elapsed() < MIN_STABLE_LIFETIME { self.failures + 1 } else { 1 };
         match result {
             Ok(Ok(RpcOutcome::Error(error))) => StreamEnd::Refused(RawValue::to_owned(&error)),

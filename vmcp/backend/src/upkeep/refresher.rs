@@ -25,8 +25,14 @@ async fn keep_fresh(shared: &BackendCore) {
     let mut listed: Weak<Connection> = Weak::new();
     loop {
         // The timer does not connect a backend that no call has needed.
-        let announced = timeout(relisting.pause(settings), shared.facts.changed.notified()).await.is_ok();
+        let pause = relisting.pause(settings);
+        let until_look = pause.min(settings.unheard_refresh_interval);
+        let announced = timeout(until_look, shared.facts.changed.notified()).await.is_ok();
         let Some(connection) = shared.current.load_full() else { continue };
+        let is_due = relisting.is_due(pause, Instant::now());
+        if !announced && !is_due && connection.hears_changes() {
+            continue;
+        }
         // The first listing of a connection is awaited, so it starts at once; later changes come in bursts
         // and are debounced.
         if announced && std::ptr::eq(listed.as_ptr(), Arc::as_ptr(&connection)) {

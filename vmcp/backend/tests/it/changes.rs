@@ -211,3 +211,33 @@ async fn a_server_that_announces_without_end_is_listed_ever_less_often() {
     assert!((2..20).contains(&listed), "{listed} listings");
     backend.stop().await;
 }
+
+#[tokio::test]
+async fn a_list_that_changes_unannounced_is_noticed_soon_and_only_where_nothing_is_heard() {
+    let unheard = Duration::from_millis(300);
+    let settings = || BackendSettings { unheard_refresh_interval: unheard, ..settings() };
+    let start = async |has_stream: bool| {
+        let lists = AtomicU32::new(0);
+        let rest = legacy(|_| Reply::Hang);
+        let server = Server::start(move |seen| match (seen.http.as_str(), seen.method()) {
+            ("GET", _) if has_stream => {
+                let (sender, stream) = mpsc::unbounded_channel();
+                // The stream stays open.
+                std::mem::forget(sender);
+                Reply::Live(": open\n\n".to_owned(), stream)
+            }
+            (_, "tools/list") => counted(seen, &lists),
+            _ => rest(seen),
+        })
+        .await;
+        (Backend::start(spec("b", server.transport()), settings(), None), server)
+    };
+    let (deaf, _server) = start(false).await;
+    wait_for_definitions(&deaf, named("tool2")).await;
+    deaf.stop().await;
+    let (hearing, server) = start(true).await;
+    wait_for_definitions(&hearing, named("tool1")).await;
+    tokio::time::sleep(unheard * 4).await;
+    assert_eq!(server.asked("tools/list").len(), 1);
+    hearing.stop().await;
+}

@@ -6,11 +6,16 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use vmcp_backend::{Backend, BackendSettings, RpcOutcome};
+use vmcp_backend::{Backend, BackendSettings, CallError, Request, RpcOutcome, Subscriber};
 
 use crate::support::scripts::stateful;
 use crate::support::server::{Reply, Seen, Server, event};
-use crate::support::{Mailbox, eventually, settings, spec};
+use crate::support::{Mailbox, eventually, params_of, settings, spec};
+
+/// Subscribes for clients on the main connection.
+async fn subscribe(backend: &Backend, uri: &str) -> Result<RpcOutcome, CallError> {
+    backend.subscribe(uri, &Subscriber::default()).await
+}
 
 fn listening(mailbox: &Mailbox) -> BackendSettings {
     BackendSettings { downstream: Arc::new(mailbox.clone()), ..settings() }
@@ -38,20 +43,20 @@ async fn a_legacy_server_is_told_of_the_first_subscriber_and_of_the_last() {
     .await;
     let mailbox = Mailbox::default();
     let backend = Backend::start(spec("b", server.transport()), listening(&mailbox), None);
-    let both = futures::future::join(backend.subscribe("r:1"), backend.subscribe("r:1")).await;
+    let both = futures::future::join(subscribe(&backend, "r:1"), subscribe(&backend, "r:1")).await;
     assert!(matches!(both, (Ok(RpcOutcome::Result(_)), Ok(RpcOutcome::Result(_)))), "{both:?}");
-    backend.subscribe("r:2").await.unwrap();
+    subscribe(&backend, "r:2").await.unwrap();
     announce.send(event(&updated("r:1"))).unwrap();
     let message = eventually("the update", || mailbox.all().pop()).await;
     assert_eq!(message, (None, updated("r:1")));
-    backend.unsubscribe("r:1");
-    backend.unsubscribe("r:2");
+    backend.unsubscribe("r:1", None);
+    backend.unsubscribe("r:2", None);
     eventually("the end of one", || {
         told(&server).iter().any(|told| told.ends_with("/unsubscribe r:2")).then_some(())
     })
     .await;
-    backend.unsubscribe("r:1");
-    backend.unsubscribe("r:1");
+    backend.unsubscribe("r:1", None);
+    backend.unsubscribe("r:1", None);
     eventually("the end of the other", || (told(&server).len() == 4).then_some(())).await;
     assert_eq!(
         told(&server),
@@ -76,16 +81,16 @@ async fn a_refusal_counts_nobody_and_the_number_is_bounded() {
     })
     .await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
-    let answer = backend.subscribe("r:1").await.unwrap();
+    let answer = subscribe(&backend, "r:1").await.unwrap();
     assert!(matches!(&answer, RpcOutcome::Error(error) if error.get().contains("-32002")), "{answer:?}");
     refuse.store(false, Ordering::SeqCst);
     for n in 0..1000 {
-        backend.subscribe(&format!("r:{n}")).await.unwrap();
+        subscribe(&backend, &format!("r:{n}")).await.unwrap();
     }
-    assert_eq!(backend.subscribe("r:1000").await.unwrap_err().category(), "invalid_request");
-    backend.subscribe("r:5").await.unwrap();
+    assert_eq!(subscribe(&backend, "r:1000").await.unwrap_err().category(), "invalid_request");
+    subscribe(&backend, "r:5").await.unwrap();
     assert_eq!(told(&server).len(), 1001);
-    assert_eq!(backend.subscribe(&"x".repeat(9000)).await.unwrap_err().category(), "invalid_request");
+    assert_eq!(subscribe(&backend, &"x".repeat(9000)).await.unwrap_err().category(), "invalid_request");
     backend.stop().await;
 }
 
@@ -104,7 +109,7 @@ async fn after_a_reconnection_everything_is_subscribed_to_again_and_looked_at() 
     .await;
     let mailbox = Mailbox::default();
     let backend = Backend::start(spec("b", server.transport()), listening(&mailbox), None);
-    backend.subscribe("r:1").await.unwrap();
+    subscribe(&backend, "r:1").await.unwrap();
     assert!(mailbox.all().is_empty(), "nothing was missed");
     lost.store(true, Ordering::SeqCst);
     crate::support::call(&backend, "echo").await.unwrap();
@@ -135,7 +140,7 @@ async fn a_renewal_that_hangs_holds_up_no_other() {
     .await;
     let backend = Backend::start(spec("b", server.transport()), settings(), None);
     for uri in ["r:1", "r:2", "r:3"] {
-        backend.subscribe(uri).await.unwrap();
+        subscribe(&backend, uri).await.unwrap();
     }
     lost.store(true, Ordering::SeqCst);
     crate::support::call(&backend, "echo").await.unwrap();
@@ -180,7 +185,7 @@ async fn a_modern_server_has_one_subscription_for_everything() {
     eventually("the list filter", || (streams.lock().unwrap().len() == 1).then_some(())).await;
     // A burst is few streams.
     let uris: Vec<String> = (0..20).map(|n| format!("r:{n:02}")).collect();
-    let burst = futures::future::join_all(uris.iter().map(|uri| backend.subscribe(uri))).await;
+    let burst = futures::future::join_all(uris.iter().map(|uri| subscribe(&backend, uri))).await;
     assert!(burst.iter().all(|answer| matches!(answer, Ok(RpcOutcome::Result(_)))), "{burst:?}");
     let (filter, stream) = streams.lock().unwrap().last().cloned().unwrap();
     assert_eq!(filter["toolsListChanged"], true);
@@ -198,13 +203,13 @@ async fn a_modern_server_has_one_subscription_for_everything() {
     assert_eq!(message, (None, updated("r:03")));
 
     // A refusal leaves the other subscriptions in force.
-    let answer = backend.subscribe("r:bad").await.unwrap();
+    let answer = subscribe(&backend, "r:bad").await.unwrap();
     assert!(matches!(answer, RpcOutcome::Error(_)), "{answer:?}");
     stream.send(event(&updated("r:04"))).unwrap();
     eventually("the next update", || (mailbox.all().len() == 2).then_some(())).await;
 
     for uri in &uris {
-        backend.unsubscribe(uri);
+        backend.unsubscribe(uri, None);
     }
     backend.watch_task("t1").unwrap();
     let last = || streams.lock().unwrap().last().map(|(filter, _)| filter.clone());
@@ -229,7 +234,7 @@ async fn a_modern_stream_that_ends_is_opened_again_and_everybody_looks() {
     let server = Server::start(modern(&streams)).await;
     let mailbox = Mailbox::default();
     let backend = Backend::start(spec("b", server.transport()), listening(&mailbox), None);
-    backend.subscribe("r:1").await.unwrap();
+    subscribe(&backend, "r:1").await.unwrap();
     let listed = server.asked("tools/list").len();
     let opened = streams.lock().unwrap().len();
     // Dropping the sender ends the stream.
@@ -238,5 +243,52 @@ async fn a_modern_stream_that_ends_is_opened_again_and_everybody_looks() {
     let message = eventually("the call to look again", || mailbox.all().pop()).await;
     assert_eq!(message, (None, updated("r:1")));
     eventually("the listing", || (server.asked("tools/list").len() > listed).then_some(())).await;
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_with_a_connection_of_its_own_subscribes_there() {
+    let (announce, stream) = mpsc::unbounded_channel();
+    let stream = Mutex::new(Some(stream));
+    let server =
+        Server::start(stateful(move |seen| match (&*seen.http.to_string(), seen.header("mcp-session-id")) {
+            ("GET", Some("s2")) => match stream.lock().unwrap().take() {
+                Some(stream) => Reply::Live(": open\n\n".to_owned(), stream),
+                None => Reply::Status(405, String::new()),
+            },
+            ("GET", _) => Reply::Status(405, String::new()),
+            (_, Some("s2")) if seen.method() == "ping" || seen.method() == "tools/call" => {
+                Reply::Status(404, String::new())
+            }
+            _ => Reply::Json(seen.answer("{}")),
+        }))
+        .await;
+    let mailbox = Mailbox::default();
+    let backend = Backend::start(spec("b", server.transport()), listening(&mailbox), None);
+    let subscriber = Subscriber { session: Some([7; 16]), ..Subscriber::default() };
+    for uri in ["r:1", "r:2"] {
+        assert!(matches!(backend.subscribe(uri, &subscriber).await.unwrap(), RpcOutcome::Result(_)));
+    }
+    backend.unsubscribe("r:2", Some([7; 16]));
+    eventually("the end of one", || server.asked("resources/unsubscribe").pop()).await;
+    let sessions = |method: &str| {
+        let asked = server.asked(method).into_iter();
+        asked.map(|seen| seen.header("mcp-session-id").unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(sessions("resources/subscribe"), ["s2", "s2"]);
+    assert_eq!(sessions("resources/unsubscribe"), ["s2"]);
+    // Its stream is open, though the client listens to nothing here and can be asked nothing.
+    announce.send(event(&updated("r:1"))).unwrap();
+    let mail = eventually("the update", || mailbox.all().pop()).await;
+    assert_eq!(mail, (Some([7; 16]), updated("r:1")));
+    // A session that the server has forgotten is subscribed again, and its client told to look.
+    let params = params_of(r#"{"name":"forget"}"#);
+    let request = Request { session: Some([7; 16]), ..Request::new("tools/call", &params) };
+    backend.request(request).await.unwrap();
+    eventually("the renewal", || (sessions("resources/subscribe") == ["s2", "s2", "s3"]).then_some(())).await;
+    let mail = eventually("the hint", || Some(mailbox.all()).filter(|all| all.len() == 2)).await;
+    assert_eq!(mail[1], (Some([7; 16]), updated("r:1")));
+    backend.end_session([7; 16]);
+    backend.unsubscribe("r:1", Some([7; 16]));
     backend.stop().await;
 }

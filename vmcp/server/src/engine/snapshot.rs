@@ -5,6 +5,8 @@ pub(crate) mod build;
 pub(super) mod declarations;
 pub(super) mod generation;
 pub mod index_document;
+mod instructions;
+pub(crate) mod linked_uris;
 pub(super) mod list;
 pub(super) mod task_owners;
 mod user_interfaces;
@@ -27,14 +29,13 @@ use crate::access::identity::Identity;
 use crate::access::policy::Policy;
 use crate::schema::ArgumentCheck;
 use declarations::{BackendDeclarations, BackendListings};
+use linked_uris::LinkedUris;
 use task_owners::TaskOwners;
 use view::View;
 
 /// `Implementation` of vmcp, sent in the handshake.
 const SERVER_INFO: &str =
     concat!(r#"{"name":"vmcp","title":"vmcp","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
-const WITH_SEARCH: &str = "This server stands for many MCP servers. When the tool you need is not listed, describe the task to find_tool: \
-    it returns the tools that fit with their input schemas. Then run one with call_tool.";
 
 /// Catalog, index, views and connections that belong together. Immutable; swapped whole.
 #[derive(Clone)]
@@ -60,6 +61,8 @@ pub struct Snapshot {
     pub(super) declarations: Arc<BackendDeclarations>,
     /// The owners of tasks; shared by all snapshots.
     pub tasks: Arc<TaskOwners>,
+    /// The backends of URIs that results named; shared by all snapshots.
+    pub(crate) links: Arc<LinkedUris>,
     /// Text to embed, by position in [`Catalog::tools`]; empty for a tool that no client may find.
     pub(super) texts: Arc<Vec<String>>,
     /// Argument checks, by position in [`Catalog::tools`].
@@ -82,6 +85,7 @@ impl Snapshot {
             listings: Arc::default(),
             declarations: Arc::new(BackendDeclarations::new(&Vec::new(), config)),
             tasks: Arc::default(),
+            links: Arc::default(),
             texts: Arc::default(),
             checks: Arc::default(),
             config: Arc::new(config.clone()),
@@ -102,13 +106,15 @@ impl Snapshot {
         theirs.map_or(SERVER_INFO, RawValue::get)
     }
 
-    /// Returns instructions for the model: those of vmcp, or in bridge mode of the program behind it.
-    pub fn instructions(&self) -> Option<&str> {
+    /// Returns instructions for the model: those of vmcp and its backends, or in bridge mode of the program
+    /// behind it.
+    pub fn instructions(&self) -> Option<String> {
         if self.bridge {
-            self.stands_for()?.instructions.as_deref()
-        } else {
-            self.config.optimizer.enabled.then_some(WITH_SEARCH)
+            return self.stands_for()?.instructions.clone();
         }
+        let enabled = self.listings.iter().filter(|(name, _)| self.backends.contains_key(name));
+        let listings = enabled.map(|(name, discovered)| (&**name, &**discovered));
+        instructions::joined(listings, self.config.optimizer.enabled)
     }
 
     /// Returns the listing of the program behind the bridge, once there is one; `None` outside of bridge

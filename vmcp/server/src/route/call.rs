@@ -27,7 +27,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use tracing::{Instrument as _, info_span};
-use vmcp_backend::{Backend, CallError, Response, RpcOutcome, Transmission};
+use vmcp_backend::{Backend, CallError, Response, RpcOutcome, Subscriber, Transmission};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::era::Era;
 use vmcp_wire::owned::OwnedParams;
@@ -38,6 +38,7 @@ use super::answer::{Answer, ArrivingAnswer, Content};
 use super::caller::CallContext;
 use super::router::BackendTarget;
 use crate::access::policy::{AccessRequest, Decision, Item};
+use crate::engine::linked_uris;
 use crate::telemetry::calls::{CallRecorder, Outcome};
 
 /// The refusal of a policy. Its caller answers as if the target did not exist, byte for byte.
@@ -147,7 +148,23 @@ impl<'a> Authorized<'a> {
         // Pinned first: the adapter would move the whole state.
         let answer = pin!(send::run(way, params, &mut self.recorder)).instrument(span.clone()).await;
         self.recorder.record().pending = answer.as_ref().is_ok_and(is_pending);
+        if let Ok(Response { outcome: RpcOutcome::Result(result), .. }) = &answer {
+            self.learn_links(result);
+        }
         (answer, self.recorder)
+    }
+
+    /// Remembers the links in a result that the catalog does not lead to this backend.
+    fn learn_links(&self, result: &Payload) {
+        if !result.contains("\"resource_link\"") {
+            return;
+        }
+        let (context, backend) = (self.context, self.target.backend);
+        for uri in linked_uris::linked(result) {
+            if context.view().resource(&uri).is_none_or(|listed| listed.backend() != backend) {
+                context.snapshot.links.learn(context.caller.link_owner(), &uri, backend);
+            }
+        }
     }
 
     /// Sends the request; returns the backend's answer as it came, or why there is none.
@@ -162,7 +179,13 @@ impl<'a> Authorized<'a> {
             let backend = send::backend(self.context, &self.target)?;
             let uri = self.target.subject().unwrap_or_default();
             self.recorder.asks(uri.len());
-            let answer = backend.subscribe(uri).await;
+            let caller = self.context.caller;
+            let subscriber = Subscriber {
+                session: caller.session,
+                principal: caller.principal.at_backends(),
+                client: caller.client.clone(),
+            };
+            let answer = backend.subscribe(uri, &subscriber).await;
             self.recorder
                 .answered(answer.as_ref().map_or_else(CallError::transmission, |_| Transmission::Sent));
             Ok((backend, answer?))

@@ -8,6 +8,7 @@ use vmcp_backend::{ClientFacts, Event, SessionId};
 use vmcp_wire::era::Era;
 
 use crate::access::identity::Principal;
+use crate::engine::linked_uris::LinkOwner;
 use crate::engine::{Engine, Snapshot, View};
 use crate::telemetry::calls::{CallRecord, CallRecorder, Origin};
 use crate::telemetry::traces::{self, TraceContext};
@@ -34,6 +35,13 @@ pub struct Caller {
     pub cancel: CancellationToken,
     /// The backend whose sealed state this request carries; the request may go to no other one.
     pub continues: Option<Arc<str>>,
+}
+
+impl Caller {
+    /// Returns the owner of links that results name to this client.
+    pub(super) fn link_owner(&self) -> LinkOwner {
+        self.session.map_or_else(|| LinkOwner::Principal(self.principal.key()), LinkOwner::Session)
+    }
 }
 
 /// One request's context: the caller, and the snapshot that the request uses from its begin to its end.

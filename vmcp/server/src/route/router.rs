@@ -94,15 +94,21 @@ pub(super) fn prompt<'a>(context: CallContext<'a>, name: &str) -> Option<&'a Cat
     context.view().prompt(name).map(AsRef::as_ref)
 }
 
-/// Finds the backend of a resource: the one that lists it or has a template for it, else the one whose tool
-/// names it as its user interface, else the only backend that has resources.
+/// Finds the backend of a resource: the one that linked to it in a result to this client, else the one that
+/// lists it or has a template for it, else the one whose tool names it as its user interface, else the only
+/// backend that has resources.
 pub(super) fn resource<'a>(context: CallContext<'a>, uri: &str) -> Option<&'a Arc<str>> {
     let view = context.view();
-    if let Some(listed) = view.resource(uri) {
-        return Some(listed.backend());
-    }
     if view.hides(uri) {
         return None;
+    }
+    let linked = context.snapshot.links.get(context.caller.link_owner(), uri);
+    let linked = linked.filter(|backend| view.has_backend(backend));
+    if let Some((backend, _)) = linked.and_then(|backend| context.snapshot.backends.get_key_value(&backend)) {
+        return Some(backend);
+    }
+    if let Some(listed) = view.resource(uri) {
+        return Some(listed.backend());
     }
     if let Some(backend) = view.interface(uri) {
         return Some(backend);

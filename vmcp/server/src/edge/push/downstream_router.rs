@@ -97,9 +97,12 @@ impl DownstreamRouter {
     fn route_notification(&self, backend: &str, session: Option<SessionId>, notification: &Notification<'_>) {
         let param = |key| Object::parse(notification.params?).ok()?.get_str(key);
         match (notification.method.as_ref(), session) {
-            // Subscriptions live on the connection that all clients share; an update on a session's own
-            // connection is a duplicate.
-            (methods::RESOURCE_UPDATED, Some(_)) => {}
+            // A session with a connection of its own has subscribed there.
+            (methods::RESOURCE_UPDATED, Some(session)) => {
+                let registered = self.sessions.get(session);
+                let mailbox = registered.map(|registered| Arc::clone(&registered.mailbox));
+                self.publish(mailbox, param("uri").as_deref(), notification);
+            }
             (methods::RESOURCE_UPDATED, None) => {
                 if let Some(uri) = param("uri") {
                     self.route_update(backend, &uri, notification);

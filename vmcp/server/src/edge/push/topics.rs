@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use vmcp_backend::Backend;
+use vmcp_backend::{Backend, SessionId};
 
 use super::mailbox::Mailbox;
 use crate::access::identity::Principal;
@@ -38,10 +38,10 @@ pub(crate) enum TopicKind {
 }
 
 impl Topic {
-    /// Gives one reference back to the backend.
-    fn release(&self, backend: &Backend) {
+    /// Gives one reference back to the backend; `session` is the one that subscribed.
+    fn release(&self, backend: &Backend, session: Option<SessionId>) {
         match self.kind {
-            TopicKind::Resource => backend.unsubscribe(&self.name),
+            TopicKind::Resource => backend.unsubscribe(&self.name, session),
             TopicKind::Task => backend.unwatch_task(&self.name),
         }
     }
@@ -53,6 +53,8 @@ pub(crate) struct Subscriber {
     pub(crate) mailbox: Arc<Mailbox>,
     /// The caller that subscribed, whose right is asked again when the subscription moves.
     pub(crate) principal: Principal,
+    /// The client's session, which may have subscribed on a connection of its own.
+    session: Option<SessionId>,
     /// The backend that counts this subscription; `None` until the backend has confirmed it.
     pub(crate) counted_at: Option<Backend>,
     /// Tells this subscription from a later one of the same client to the same topic.
@@ -89,6 +91,7 @@ impl TopicRegistry {
         mailbox: &Arc<Mailbox>,
         topic: Topic,
         principal: Principal,
+        session: Option<SessionId>,
     ) -> Result<Option<Reservation>, SubscriptionLimit> {
         let mut state = self.lock();
         let own = state.of_mailbox.get(&mailbox.number).map_or(&[][..], Vec::as_slice);
@@ -104,9 +107,10 @@ impl TopicRegistry {
         state.last_serial += 1;
         let serial = state.last_serial;
         state.of_mailbox.entry(mailbox.number).or_default().push(topic.clone());
-        let subscriber = Subscriber { mailbox: Arc::clone(mailbox), principal, counted_at: None, serial };
+        let subscriber =
+            Subscriber { mailbox: Arc::clone(mailbox), principal, session, counted_at: None, serial };
         state.subscribers.entry(topic.clone()).or_default().push(subscriber);
-        Ok(Some(Reservation { topics: Arc::clone(self), topic, number: mailbox.number, serial }))
+        Ok(Some(Reservation { topics: Arc::clone(self), topic, number: mailbox.number, session, serial }))
     }
 
     /// Returns the mailboxes of all subscribers of a topic.
@@ -124,8 +128,8 @@ impl TopicRegistry {
     /// Removes a subscription and gives its reference back to the backend.
     pub(crate) fn remove(&self, number: u64, topic: &Topic) {
         let removed = self.lock().remove(number, topic);
-        if let Some(Subscriber { counted_at: Some(backend), .. }) = removed {
-            topic.release(&backend);
+        if let Some(Subscriber { counted_at: Some(backend), session, .. }) = removed {
+            topic.release(&backend, session);
         }
     }
 
@@ -149,12 +153,12 @@ impl TopicRegistry {
 
     /// Records that `backend` now counts the subscription.
     pub(crate) fn recount(&self, topic: &Topic, subscriber: &Subscriber, backend: Backend) {
-        self.count(topic, subscriber.serial, backend);
+        self.count(topic, subscriber.serial, subscriber.session, backend);
     }
 
     /// Records the backend that counts a subscription, or gives the reference back if the subscription is
     /// gone.
-    fn count(&self, topic: &Topic, serial: u64, backend: Backend) {
+    fn count(&self, topic: &Topic, serial: u64, session: Option<SessionId>, backend: Backend) {
         let mut state = self.lock();
         let subscribers = state.subscribers.get_mut(topic).into_iter().flatten();
         if let Some(subscriber) = subscribers.into_iter().find(|subscriber| subscriber.serial == serial) {
@@ -164,7 +168,7 @@ impl TopicRegistry {
         // The client ended the subscription meanwhile. The lock is released first: the backend may take locks
         // of its own.
         drop(state);
-        topic.release(&backend);
+        topic.release(&backend, session);
     }
 
     fn lock(&self) -> MutexGuard<'_, RegistryState> {
@@ -198,13 +202,14 @@ pub(crate) struct Reservation {
     topics: Arc<TopicRegistry>,
     topic: Topic,
     number: u64,
+    session: Option<SessionId>,
     serial: u64,
 }
 
 impl Reservation {
     /// Records that `backend` confirmed the subscription and counts it.
     pub(crate) fn confirm(self, backend: Backend) {
-        self.topics.count(&self.topic, self.serial, backend);
+        self.topics.count(&self.topic, self.serial, self.session, backend);
     }
 }
 
@@ -235,10 +240,10 @@ mod tests {
     fn a_reservation_that_comes_to_nothing_leaves_nothing() {
         let topics = Arc::<TopicRegistry>::default();
         let (one, other) = (mailbox(1), mailbox(2));
-        let reserved = topics.reserve(&one, topic("a"), Principal::default()).unwrap();
+        let reserved = topics.reserve(&one, topic("a"), Principal::default(), None).unwrap();
         assert!(reserved.is_some());
-        assert!(topics.reserve(&one, topic("a"), Principal::default()).unwrap().is_none(), "only once");
-        let second = topics.reserve(&other, topic("a"), Principal::default()).unwrap();
+        assert!(topics.reserve(&one, topic("a"), Principal::default(), None).unwrap().is_none(), "only once");
+        let second = topics.reserve(&other, topic("a"), Principal::default(), None).unwrap();
         assert_eq!(topics.subscribers(&topic("a")).len(), 2);
         drop(reserved);
         assert_eq!(topics.subscribers(&topic("a")).len(), 1);
@@ -253,13 +258,15 @@ mod tests {
         let topics = Arc::<TopicRegistry>::default();
         let greedy = mailbox(1);
         let taken: Vec<_> = (0..MAX_PER_CLIENT)
-            .filter_map(|n| topics.reserve(&greedy, topic(&n.to_string()), Principal::default()).unwrap())
+            .filter_map(|n| {
+                topics.reserve(&greedy, topic(&n.to_string()), Principal::default(), None).unwrap()
+            })
             .collect();
         assert_eq!(taken.len(), MAX_PER_CLIENT);
         assert_eq!(
-            topics.reserve(&greedy, topic("x"), Principal::default()).unwrap_err(),
+            topics.reserve(&greedy, topic("x"), Principal::default(), None).unwrap_err(),
             SubscriptionLimit::OfClient
         );
-        assert!(topics.reserve(&mailbox(2), topic("x"), Principal::default()).unwrap().is_some());
+        assert!(topics.reserve(&mailbox(2), topic("x"), Principal::default(), None).unwrap().is_some());
     }
 }

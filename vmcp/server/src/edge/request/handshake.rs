@@ -38,21 +38,29 @@ pub(crate) fn initialize(edge: &Edge, params: &OwnedParams) -> Result<(Session, 
     };
     let (session, id) = sessions::begin(&edge.ring(), session).map_err(|error| invalid(error.to_string()))?;
     let snapshot = edge.engine.snapshot();
-    let result = introduction(&snapshot, Identity::Anonymous, session.revision);
+    let instructions = snapshot.instructions();
+    let result = introduction(&snapshot, Identity::Anonymous, session.revision, instructions.as_deref());
     let result = result.initialize_result(session.revision);
     Ok((session, id, result))
 }
 
 /// Returns the result of `server/discover`.
 pub(crate) fn discover(snapshot: &Snapshot, identity: Identity) -> String {
-    introduction(snapshot, identity, Revision::MODERN).discover_result(&Revision::ALL, DISCOVER_HINTS)
+    let instructions = snapshot.instructions();
+    let introduction = introduction(snapshot, identity, Revision::MODERN, instructions.as_deref());
+    introduction.discover_result(&Revision::ALL, DISCOVER_HINTS)
 }
 
 /// Gathers the parts of the introduction from the snapshot.
-fn introduction(snapshot: &Snapshot, identity: Identity, revision: Revision) -> OwnIntroduction<'_> {
+fn introduction<'a>(
+    snapshot: &'a Snapshot,
+    identity: Identity,
+    revision: Revision,
+    instructions: Option<&'a str>,
+) -> OwnIntroduction<'a> {
     OwnIntroduction {
         capabilities: snapshot.declaration(identity, revision),
         server_info: snapshot.server_info(),
-        instructions: snapshot.instructions(),
+        instructions,
     }
 }

@@ -80,6 +80,13 @@ impl InFlightRequests {
         }
     }
 
+    /// Cancels all requests of a session, which has ended.
+    pub(crate) fn cancel_session(&self, session: SessionId) {
+        for running in self.lock().sessions.get(&session).into_iter().flatten() {
+            running.token.cancel();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, RequestTable> {
         self.table.lock()
     }
@@ -113,6 +120,10 @@ mod tests {
         assert!(!one.is_cancelled());
         in_flight.cancel([1; 16], &id("1"));
         assert!(one.is_cancelled() && !other.is_cancelled());
+        in_flight.cancel_session([1; 16]);
+        assert!(!other.is_cancelled());
+        in_flight.cancel_session([2; 16]);
+        assert!(other.is_cancelled());
         drop(entered);
         assert_eq!(in_flight.lock().count, 1);
     }

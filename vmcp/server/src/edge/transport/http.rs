@@ -225,6 +225,7 @@ fn end(edge: &Edge, headers: &HeaderMap) -> Response {
         Ok(session) => {
             edge.sessions.end(&session.session);
             edge.push.end_session(session.session.id);
+            edge.in_flight.cancel_session(session.session.id);
             respond::empty(StatusCode::OK)
         }
         Err(response) => *response,

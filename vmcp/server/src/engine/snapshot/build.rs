@@ -41,6 +41,7 @@ pub(in crate::engine) fn snapshot(
         backends: Arc::clone(&before.backends),
         declarations: Arc::new(BackendDeclarations::new(&listings, &config)),
         tasks: Arc::clone(&before.tasks),
+        links: Arc::clone(&before.links),
         texts: Arc::new(texts),
         listings: Arc::new(listings),
         bridge: before.bridge,

@@ -4,6 +4,7 @@
 //! client is asked them on its stream, and the request is repeated with its answers, until the backend has
 //! what it needs or [`MAX_ROUNDS`] are over.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use futures::future::try_join_all;
@@ -13,7 +14,6 @@ use tokio::time::{sleep, timeout};
 use vmcp_backend::{CallError, Event, Question, Response, RpcOutcome, Transmission};
 use vmcp_json::object::Object;
 use vmcp_json::text;
-use vmcp_wire::codes;
 use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::keys::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
@@ -21,6 +21,7 @@ use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::RpcError;
 use vmcp_wire::translate::{ResultType, payload_type};
+use vmcp_wire::{codes, methods};
 
 use crate::route::caller::Caller;
 
@@ -146,10 +147,28 @@ async fn ask(caller: &Caller, request: &RawValue) -> Result<oneshot::Receiver<Rp
         return Err(refused(format!("the backend needs an answer to {shown}, and the client {why}")));
     };
     let (answer, answered) = oneshot::channel();
-    let question = Question { method: (*method).into(), params: params.map(ToOwned::to_owned), answer };
+    let params = params.map(|params| with_elicitation_id(&method, params));
+    let question = Question { method: (*method).into(), params, answer };
     let sent = events.send(Event::Question(question)).await;
     sent.map_err(|_| refused("the backend needs input, and the client is gone".to_owned()))?;
     Ok(answered)
+}
+
+/// Adds the `elicitationId` that clients of 2025-11-25 require when they are asked to visit a URL; the modern
+/// revision has none.
+fn with_elicitation_id(method: &str, params: &RawValue) -> Box<RawValue> {
+    let added = || {
+        let object = Object::parse(params).ok()?;
+        if method != methods::ELICIT || object.get_str("mode")? != "url" {
+            return None;
+        }
+        let mut edit = object.edit();
+        // Unique, not secret: the keys of a `RandomState` differ from call to call and from process to process.
+        let (one, other) = (RandomState::new().hash_one(0), RandomState::new().hash_one(1));
+        edit.set_if_absent("elicitationId", format!("\"vmcp-{one:016x}{other:016x}\""));
+        RawValue::from_string(edit.finish().into_cow().into_owned()).ok()
+    };
+    added().unwrap_or_else(|| params.to_owned())
 }
 
 fn refused(message: String) -> Box<RawValue> {
@@ -223,6 +242,29 @@ mod tests {
                 r#"{"name":"t","arguments":{},"inputResponses":{"a":{"action":"decline"},"b":{"action":"decline"}},"requestState":"s\"1"}"#
             ]
         );
+    }
+
+    #[tokio::test]
+    async fn a_url_to_visit_has_the_id_that_legacy_clients_require() {
+        let (events, mut asked) = mpsc::channel(8);
+        let capabilities = Some(Arc::from(raw(r#"{"elicitation":{"url":{}}}"#)));
+        let client = ClientFacts { capabilities, ..ClientFacts::default() };
+        let caller = Caller { client, events: Some(events), ..Caller::default() };
+        let mut ids = Vec::new();
+        for _ in 0..2 {
+            let request =
+                raw(r#"{"method":"elicitation/create","params":{"mode":"url","url":"https://example.com"}}"#);
+            let _answered = ask(&caller, &request).await.unwrap();
+            let Some(Event::Question(question)) = asked.recv().await else { panic!("a question") };
+            let params: serde_json::Value = serde_json::from_str(question.params.unwrap().get()).unwrap();
+            assert_eq!(params["url"], "https://example.com");
+            ids.push(params["elicitationId"].as_str().unwrap().to_owned());
+        }
+        assert!(ids[0] != ids[1] && ids[0].starts_with("vmcp-"), "{ids:?}");
+        let own = raw(r#"{"mode":"url","elicitationId":"theirs"}"#);
+        assert_eq!(with_elicitation_id("elicitation/create", &own).get(), own.get());
+        let form = raw(r#"{"mode":"form","message":"?"}"#);
+        assert_eq!(with_elicitation_id("elicitation/create", &form).get(), form.get());
     }
 
     #[tokio::test]

@@ -1,0 +1,57 @@
+//! Instructions for the model: those of vmcp, and those of the backends under their names.
+
+use vmcp_model::discovered::Discovered;
+
+const WITH_SEARCH: &str = "This server stands for many MCP servers. When the tool you need is not listed, describe the task to find_tool: \
+    it returns the tools that fit with their input schemas. Then run one with call_tool.";
+/// Bytes of one backend's instructions; the rest is cut off.
+const MAX_OF_BACKEND: usize = 2 * 1024;
+/// Bytes of all instructions: they stand in every conversation of the model. Backends beyond it are left out.
+const MAX_TOTAL: usize = 8 * 1024;
+
+/// Joins the instructions; `None` if there are none. `with_search` says that the search tools are on offer.
+pub(super) fn joined<'a>(
+    listings: impl Iterator<Item = (&'a str, &'a Discovered)>,
+    with_search: bool,
+) -> Option<String> {
+    let mut joined = if with_search { WITH_SEARCH.to_owned() } else { String::new() };
+    for (backend, discovered) in listings {
+        let Some(text) = discovered.instructions.as_deref().map(str::trim) else { continue };
+        if text.is_empty() {
+            continue;
+        }
+        let cut = text.get(..text.floor_char_boundary(MAX_OF_BACKEND)).unwrap_or_default();
+        let more = if cut.len() < text.len() { " […]" } else { "" };
+        let separator = if joined.is_empty() { "" } else { "\n\n" };
+        let section = format!("{separator}# {backend}\n\n{cut}{more}");
+        if joined.len() + section.len() <= MAX_TOTAL {
+            joined.push_str(&section);
+        }
+    }
+    (!joined.is_empty()).then_some(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use vmcp_model::discovered::Listing;
+
+    use super::*;
+
+    fn saying(text: &str) -> Discovered {
+        Discovered::read(Listing { instructions: Some(text.to_owned()), ..Listing::default() })
+    }
+
+    #[test]
+    fn each_backend_speaks_under_its_name_and_none_drowns_the_others() {
+        let (one, silent, long) = (saying(" Be kind.\n"), saying(" "), saying(&"é".repeat(3000)));
+        let join =
+            |listings: &[(&'static str, &Discovered)], search| joined(listings.iter().copied(), search);
+        assert_eq!(join(&[("a", &one), ("b", &silent)], false).unwrap(), "# a\n\nBe kind.");
+        assert_eq!(join(&[("b", &silent)], false), None);
+        let with_search = join(&[("a", &one)], true).unwrap();
+        assert!(with_search.starts_with(WITH_SEARCH) && with_search.ends_with("\n\n# a\n\nBe kind."));
+        let many: Vec<_> = ["b", "c", "d", "e", "f"].into_iter().map(|name| (name, &long)).collect();
+        let many = join(&[many.as_slice(), &[("z", &one)]].concat(), true).unwrap();
+        assert!(many.len() <= MAX_TOTAL && many.contains("[…]") && many.ends_with("Be kind."), "{many}");
+    }
+}
