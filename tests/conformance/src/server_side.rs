@@ -6,7 +6,7 @@ use anyhow::ensure;
 use futures::future::try_join_all;
 use serde_json::json;
 use tokio::process::Command;
-use vmcp_integration::{Process, Vmcp, binary, eventually};
+use vmcp_integration::{Process, Vmcp, binary, eventually, installed, node};
 
 use crate::checks::SuiteReport;
 use crate::expected;
@@ -33,8 +33,54 @@ const CORE: [ScenarioSelection; 3] = [
     ("2026-07-28", &["--suite", "all", "--spec-version", "2026-07-28"]),
 ];
 
+/// Checks of [`CORE`] that pass direct at the server on the TypeScript SDK.
+const PASSING_TYPESCRIPT: [usize; 3] = [56, 81, 146];
+
 /// Runs all server scenarios and compares.
 pub(crate) async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
+    let mut rows = rmcp(folder).await?;
+    rows.extend(typescript(folder).await?);
+    rows.sort_by_key(|row| row.revision);
+    Ok(rows)
+}
+
+/// Compares with the server on the TypeScript SDK 2, which is of both eras: it asks legacy clients while their
+/// request is under way, and modern ones by the result.
+async fn typescript(folder: &Path) -> anyhow::Result<Vec<Row>> {
+    let direct = {
+        let (_server, url) = typescript_server().await;
+        reports(&url, &CORE, &folder.join("typescript-direct")).await?
+    };
+    let passing = direct.iter().map(|(_, report)| report.score().0);
+    ensure!(
+        passing.eq(PASSING_TYPESCRIPT),
+        "direct, other than {PASSING_TYPESCRIPT:?} checks pass: {}",
+        render(&direct)
+    );
+    let (_server, url) = typescript_server().await;
+    let vmcp = through(&url).await;
+    let through = reports(&vmcp.url, &CORE, &folder.join("typescript")).await?;
+    let rows = direct.iter().zip(&through).map(|((revision, direct), (_, through))| {
+        let mut differences = direct.worse_in(through);
+        let expected = expected::take("typescript", revision, &mut differences);
+        let (what, direct) = ("server, TypeScript SDK".to_owned(), Some(direct.score()));
+        Row { revision, what, direct, through: through.score(), differences, expected }
+    });
+    Ok(rows.collect())
+}
+
+/// Starts the server on the TypeScript SDK 2.
+async fn typescript_server() -> (Process, String) {
+    const SCRIPT: &str = include_str!("../servers/typescript.mjs");
+    const DEFINITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rmcp-fixture/data");
+    let mut command = Command::new(node("node"));
+    command.args(["--input-type=module", "--eval", SCRIPT, DEFINITIONS]).current_dir(installed("node"));
+    let process = Process::start("typescript", &mut command);
+    let url = process.line_after("listening on ").await;
+    (process, url)
+}
+
+async fn rmcp(folder: &Path) -> anyhow::Result<Vec<Row>> {
     let direct = {
         let (_fixture, url) = fixture("dual").await;
         reports(&url, &REQUIRED, &folder.join("direct")).await?
@@ -42,7 +88,7 @@ pub(crate) async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
     let passing = direct.iter().map(|(_, report)| report.score().0);
     ensure!(passing.eq(PASSING), "direct, other than {PASSING:?} checks pass: {}", render(&direct));
     let mut rows = Vec::new();
-    // With a backend of both eras, vmcp speaks 2026-07-28 to it.
+    // A backend of both eras is spoken to in the era of the revision.
     for (era, selections) in [("dual", &REQUIRED), ("legacy", &CORE)] {
         let (_fixture, url) = fixture(era).await;
         let vmcp = through(&url).await;
@@ -56,7 +102,6 @@ pub(crate) async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
             rows.push(Row { revision, what, direct, through, differences, expected });
         }
     }
-    rows.sort_by_key(|row| row.revision);
     Ok(rows)
 }
 

@@ -13,6 +13,7 @@ pub struct FixtureBuilder {
     name: String,
     transport: &'static str,
     args: Vec<String>,
+    is_shared: bool,
 }
 
 impl FixtureBuilder {
@@ -20,6 +21,13 @@ impl FixtureBuilder {
     #[must_use]
     pub fn args<const N: usize>(mut self, args: [&str; N]) -> Self {
         self.args.extend(args.map(ToOwned::to_owned));
+        self
+    }
+
+    /// Makes all clients share one process, so that its control endpoint and its counts are about all calls.
+    #[must_use]
+    pub fn shared(mut self) -> Self {
+        self.is_shared = true;
         self
     }
 
@@ -38,6 +46,9 @@ impl FixtureBuilder {
         args.extend(["--announce".to_owned(), address.display().to_string()]);
         args.extend(self.args);
         let mut backend = json!({"name": self.name});
+        if self.is_shared {
+            backend["isolation"] = "shared".into();
+        }
         let process = if self.transport == "stdio" {
             let command: Vec<String> =
                 [binary("vmcp-fixture").display().to_string()].into_iter().chain(args).collect();
@@ -94,7 +105,7 @@ impl Fixture {
 
     fn over(transport: &'static str, name: &str, toolset: &str) -> FixtureBuilder {
         let args = vec!["--toolset".to_owned(), toolset.to_owned()];
-        FixtureBuilder { name: name.to_owned(), transport, args }
+        FixtureBuilder { name: name.to_owned(), transport, args, is_shared: false }
     }
 
     /// Returns the command line of a server over stdio.

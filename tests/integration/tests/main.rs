@@ -20,6 +20,7 @@ mod scenario {
     mod first_process;
     mod fixture;
     mod hot_reload;
+    mod isolation;
     mod laptop;
     mod large_answers;
     mod lifecycle;

@@ -17,8 +17,8 @@ fn everywhere() -> Vec<FixtureBuilder> {
         Fixture::http("bad", "echo").args(["--era", "legacy"]),
         Fixture::http("bad", "echo").args(["--era", "legacy", "--stream"]),
         Fixture::sse("bad", "echo").args(["--era", "legacy"]),
-        Fixture::stdio("bad", "echo"),
-        Fixture::stdio("bad", "echo").args(["--era", "legacy"]),
+        Fixture::stdio("bad", "echo").shared(),
+        Fixture::stdio("bad", "echo").args(["--era", "legacy"]).shared(),
     ]
 }
 
@@ -97,7 +97,7 @@ async fn a_result_that_nests_ten_thousand_deep_is_relayed_unread() {
 
 #[tokio::test]
 async fn a_million_notifications_end_with_the_answer_or_the_deadline() {
-    for fixture in [Fixture::http("bad", "echo").args(["--stream"]), Fixture::stdio("bad", "echo")] {
+    for fixture in [Fixture::http("bad", "echo").args(["--stream"]), Fixture::stdio("bad", "echo").shared()] {
         let bad = fixture.start().await;
         let settings = json!({"proxy": {"toolTimeout": "20s", "maxToolTimeout": "20s"}});
         let vmcp = Vmcp::new().backend(&bad).config(settings).start().await;

@@ -9,8 +9,8 @@ async fn every_backend() -> Vec<Fixture> {
     vec![
         Fixture::http("modern", "echo").args(["--era", "modern"]).start().await,
         Fixture::http("legacy", "echo").args(["--era", "legacy"]).start().await,
-        Fixture::stdio("pipe", "echo").start().await,
-        Fixture::stdio("oldpipe", "echo").args(["--era", "legacy"]).start().await,
+        Fixture::stdio("pipe", "echo").shared().start().await,
+        Fixture::stdio("oldpipe", "echo").args(["--era", "legacy"]).shared().start().await,
     ]
 }
 
