@@ -44,8 +44,8 @@ pub(crate) async fn run(folder: &Path) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Compares with the server on the TypeScript SDK 2, which is of both eras: it asks legacy clients while their
-/// request is under way, and modern ones by the result.
+/// Compares with the server on the TypeScript SDK 2, which is of both eras: it asks legacy clients while
+/// their request is under way, and modern ones by the result.
 async fn typescript(folder: &Path) -> anyhow::Result<Vec<Row>> {
     let direct = {
         let (_server, url) = typescript_server().await;

@@ -163,8 +163,8 @@ impl Backend {
     }
 
     /// Subscribes a client to a resource: `notifications/resources/updated` goes to
-    /// [`BackendSettings::downstream`] until [`Backend::unsubscribe`], across reconnections; under the client's
-    /// session if that has a connection of its own. Any answer but a result subscribes nobody.
+    /// [`BackendSettings::downstream`] until [`Backend::unsubscribe`], across reconnections; under the
+    /// client's session if that has a connection of its own. Any answer but a result subscribes nobody.
     pub async fn subscribe(&self, uri: &str, subscriber: &Subscriber) -> Result<RpcOutcome, CallError> {
         subscribe::subscribe(&self.0.shared, uri, subscriber).await
     }
@@ -172,6 +172,11 @@ impl Backend {
     /// Takes back one successful [`Backend::subscribe`] of a client with the same session.
     pub fn unsubscribe(&self, uri: &str, session: Option<SessionId>) {
         subscribe::unsubscribe(&self.0.shared, uri, session);
+    }
+
+    /// True if the session has subscribed to the resource on a connection of its own: its updates come there.
+    pub fn has_own_subscription(&self, uri: &str, session: SessionId) -> bool {
+        self.0.shared.sessions.has_subscription(session, uri)
     }
 
     /// Counts a watcher of a task of a modern backend: the task's notifications go to

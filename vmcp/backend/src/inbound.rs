@@ -116,6 +116,11 @@ impl Inbound {
         self.route(OPENING_ID, None, listener, Era::Legacy)
     }
 
+    /// True if a question that the server asked while the connection was opened is open.
+    pub(crate) fn is_asked_at_opening(&self) -> bool {
+        self.questions.has_of_call(OPENING_ID)
+    }
+
     /// The next request id. Ids start at 1 and are never used again on the connection.
     pub(crate) fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1

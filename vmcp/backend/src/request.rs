@@ -109,7 +109,7 @@ pub struct Subscriber {
     pub session: Option<SessionId>,
     /// The principal that it belongs to.
     pub principal: Principal,
-    /// What the backend may be told about it.
+    /// Facts that the backend may be told about it.
     pub client: ClientFacts,
 }
 

@@ -125,6 +125,11 @@ impl OpenQuestions {
         }
     }
 
+    /// True if a question of the call is open.
+    pub(crate) fn has_of_call(&self, call: u64) -> bool {
+        self.0.lock().by_id.values().any(|entry| entry.call == Some(call))
+    }
+
     fn close(&self, id: &RawValue, serial: u64) {
         let mut open = self.0.lock();
         if open.by_id.get(id.get()).is_some_and(|entry| entry.serial == serial) {

@@ -4,19 +4,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use vmcp_wire::era::{Era, Revision};
+use vmcp_wire::methods;
+use vmcp_wire::owned::OwnedParams;
 
 use crate::connection::client_capabilities;
 use crate::connection::{Connection, era};
 use crate::inbound::RouteGuard;
 use crate::inbound::call_listener::CallListener;
 use crate::policy::facts::Facts;
+use crate::request::Request;
 use crate::sharing::placement::{OwnerKey, Placement};
-use crate::transport::{self, LinkError};
+use crate::transport::{self, Link, LinkError};
 
-/// Opens a connection beside `main` for the call of `opener`, in the name of its client. The guard routes what
-/// the server says before the call to it.
+/// Time for the answer to the first ping; a slower server gets its call at once.
+const FIRST_PING_TIMEOUT: Duration = Duration::from_secs(1);
+/// Interval at which a call looks whether its client has answered a question that came before it.
+const ANSWER_POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Opens a connection beside `main` for the call of `opener`, in the name of its client. The guard routes
+/// messages that come before the call to it.
 pub(crate) async fn open(
     facts: &Facts,
     main: &Connection,
@@ -56,7 +64,7 @@ async fn connect(
     let info = client.info.as_deref().filter(|_| placement.named);
     let info = info.map_or(&*channel.client_info, RawValue::get);
     let capabilities = match placement.key {
-        // What others of the principal do not declare is not declared for them.
+        // Extensions that others of the principal may not know are left out.
         OwnerKey::Principal { .. } => placement.owner.abilities().to_capabilities(),
         OwnerKey::Session(_) | OwnerKey::Call(_) => {
             client_capabilities::relayed(client.capabilities.as_deref())
@@ -69,6 +77,24 @@ async fn connect(
     let same = server.revision == main.server.revision && server.logs == main.server.logs;
     let server = if same { Arc::clone(&main.server) } else { Arc::new(server) };
     Ok((Connection::new(channel, server), route))
+}
+
+/// Waits until questions are answered that the server asked when it was introduced: a server that knows only
+/// its client's roots can do nothing before. The caller's deadline stands still meanwhile.
+pub(crate) async fn answer_first(connection: &Connection) {
+    let inbound = &connection.channel.inbound;
+    // Over HTTP such questions come on the session's GET stream, which is open by now.
+    let is_duplex = matches!(connection.channel.link, Link::Duplex(_));
+    if !is_duplex || inbound.owner.abilities().is_empty() || connection.server.era() == Era::Modern {
+        return;
+    }
+    // Servers take messages in order: what is asked because of the introduction comes before this answer.
+    let nothing = OwnedParams::empty();
+    let ping = Request::new(methods::PING, &nothing);
+    let _ = timeout(FIRST_PING_TIMEOUT, connection.ask(&ping)).await;
+    while inbound.is_asked_at_opening() && !connection.channel.closed.is_cancelled() {
+        sleep(ANSWER_POLL_INTERVAL).await;
+    }
 }
 
 /// True if `error` shows that a modern server does not speak the legacy era.

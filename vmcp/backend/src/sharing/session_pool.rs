@@ -92,6 +92,11 @@ impl SessionPool {
         }
     }
 
+    /// True if the session has subscribed to the resource on its own connection.
+    pub(crate) fn has_subscription(&self, session: SessionId, uri: &str) -> bool {
+        self.subscriptions.of(session).iter().any(|own| **own == *uri)
+    }
+
     /// Takes a subscription back, which the server is told in the background; false if the session has none.
     pub(crate) fn unsubscribe(&self, session: SessionId, uri: &str) -> bool {
         let removed = self.subscriptions.remove(session, uri);
@@ -142,9 +147,13 @@ impl SessionPool {
         // session.
         let opening =
             Arc::clone(self).open(Arc::clone(main), Arc::clone(lease.session()), Arc::clone(listener));
-        let opened = tokio::spawn(opening.in_current_span()).await;
+        let span = tracing::info_span!("backend", backend = &*self.facts.spec.name);
+        let opened = tokio::spawn(opening.instrument(span)).await;
         match opened.unwrap_or(Err(LinkError::Stopped)) {
             Ok((connection, route)) => {
+                if route.is_some() {
+                    opening::answer_first(&connection).await;
+                }
                 lease.route = route;
                 Ok(Some((lease, connection)))
             }
@@ -214,8 +223,9 @@ impl SessionPool {
         let limit = self.limit();
         let of = |session: &UpstreamSession| session.placement.principal == principal;
         let is_full = sessions.len() >= limit;
-        // The only client of a process has all of it.
-        let share = if principal == Principal::Anonymous { limit } else { limit.div_ceil(2) };
+        // The only client of a process has all of it; the clients of a bridge come through one vmcp.
+        let is_only = principal == Principal::Anonymous || self.facts.settings.in_our_place;
+        let share = if is_only { limit } else { limit.div_ceil(2) };
         let is_over =
             sessions.len() >= share && sessions.values().filter(|session| of(session)).count() >= share;
         if !is_full && !is_over {

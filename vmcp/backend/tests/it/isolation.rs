@@ -112,7 +112,7 @@ async fn each_client_session_has_a_process_of_its_own_by_default() {
     assert!(call_a.await.unwrap().unwrap().contains("ann"));
     assert!(call_b.await.unwrap().unwrap().contains("bob"));
 
-    // What comes after a call is the session's, though another client has a call under way.
+    // A message that comes after a call is the session's, though another client has a call under way.
     let (_waiting, mut events_b) = b.start("wait");
     a.call("late").await.unwrap();
     let mail = eventually("the late messages", || Some(mailbox.all()).filter(|all| all.len() == 2)).await;
@@ -207,6 +207,32 @@ async fn processes_are_limited_for_all_and_for_one_principal() {
     assert_eq!(asker(2, 4).count().await, r#"{"n":1}"#, "it was the idle one");
     for (call, _) in busy {
         call.abort();
+    }
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_roots_first_has_them_before_the_call() {
+    let asks_first = r#"
+    case $method in
+      initialize) reply "$initialized";;
+      server/discover) refuse;;
+      tools/list) reply "$tools";;
+      ping) reply '{}';;
+      notifications/initialized) echo '{"jsonrpc":"2.0","id":"r1","method":"roots/list"}';;
+      tools/call) reply "{\"roots\":${roots:-0}}";;
+      *) case $line in *'"r1"'*) roots=$line;; esac;;
+    esac"#;
+    let backend = isolated(shell(asks_first), None, settings());
+    for (session, uri) in [(SESSION, "file:///ann"), (OTHER, "file:///bob")] {
+        let (call, mut events) = Asker::new(&backend, Some(session)).start("read");
+        let asked = question(&mut events).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!call.is_finished(), "it waits for the answer");
+        let roots = raw(&format!(r#"{{"roots":[{{"uri":"{uri}"}}]}}"#));
+        asked.answer.send(RpcOutcome::result(&roots)).unwrap();
+        let result = call.await.unwrap().unwrap();
+        assert!(result.contains(uri), "{result}");
     }
     backend.stop().await;
 }

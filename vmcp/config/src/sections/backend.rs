@@ -213,7 +213,7 @@ pub enum Isolation {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ProtocolEra {
-    /// That of the client that calls, if the server speaks it; else that of the server.
+    /// The era of the client that calls, if the server speaks it; else the one of the server.
     #[default]
     Auto,
     /// 2026-07-28 only.

@@ -55,6 +55,8 @@ pub(crate) struct Subscriber {
     pub(crate) principal: Principal,
     /// The client's session, which may have subscribed on a connection of its own.
     session: Option<SessionId>,
+    /// The session has subscribed on a connection of its own; updates that come to all are not for it.
+    is_own: bool,
     /// The backend that counts this subscription; `None` until the backend has confirmed it.
     pub(crate) counted_at: Option<Backend>,
     /// Tells this subscription from a later one of the same client to the same topic.
@@ -107,17 +109,26 @@ impl TopicRegistry {
         state.last_serial += 1;
         let serial = state.last_serial;
         state.of_mailbox.entry(mailbox.number).or_default().push(topic.clone());
-        let subscriber =
-            Subscriber { mailbox: Arc::clone(mailbox), principal, session, counted_at: None, serial };
+        let subscriber = Subscriber {
+            mailbox: Arc::clone(mailbox),
+            principal,
+            session,
+            is_own: false,
+            counted_at: None,
+            serial,
+        };
         state.subscribers.entry(topic.clone()).or_default().push(subscriber);
         Ok(Some(Reservation { topics: Arc::clone(self), topic, number: mailbox.number, session, serial }))
     }
 
-    /// Returns the mailboxes of all subscribers of a topic.
+    /// Returns the mailboxes of all subscribers of a topic that hear of it on the backend's main connection.
     pub(crate) fn subscribers(&self, topic: &Topic) -> Vec<Arc<Mailbox>> {
         let state = self.lock();
         let subscribers = state.subscribers.get(topic).into_iter().flatten();
-        subscribers.map(|subscriber| Arc::clone(&subscriber.mailbox)).collect()
+        subscribers
+            .filter(|subscriber| !subscriber.is_own)
+            .map(|subscriber| Arc::clone(&subscriber.mailbox))
+            .collect()
     }
 
     /// Returns the topics that the mailbox `number` is subscribed to.
@@ -159,9 +170,13 @@ impl TopicRegistry {
     /// Records the backend that counts a subscription, or gives the reference back if the subscription is
     /// gone.
     fn count(&self, topic: &Topic, serial: u64, session: Option<SessionId>, backend: Backend) {
+        let is_resource = topic.kind == TopicKind::Resource;
+        let is_own =
+            session.is_some_and(|session| is_resource && backend.has_own_subscription(&topic.name, session));
         let mut state = self.lock();
         let subscribers = state.subscribers.get_mut(topic).into_iter().flatten();
         if let Some(subscriber) = subscribers.into_iter().find(|subscriber| subscriber.serial == serial) {
+            subscriber.is_own = is_own;
             subscriber.counted_at = Some(backend);
             return;
         }

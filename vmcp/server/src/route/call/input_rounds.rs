@@ -163,7 +163,7 @@ fn with_elicitation_id(method: &str, params: &RawValue) -> Box<RawValue> {
             return None;
         }
         let mut edit = object.edit();
-        // Unique, not secret: the keys of a `RandomState` differ from call to call and from process to process.
+        // Unique, not secret: the keys of a `RandomState` differ from call to call, and in each process.
         let (one, other) = (RandomState::new().hash_one(0), RandomState::new().hash_one(1));
         edit.set_if_absent("elicitationId", format!("\"vmcp-{one:016x}{other:016x}\""));
         RawValue::from_string(edit.finish().into_cow().into_owned()).ok()
