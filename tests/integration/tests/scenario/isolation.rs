@@ -115,7 +115,7 @@ impl Person {
     }
 
     async fn text(&self, tool: &str) -> String {
-        self.call(tool, json!({})).await.0.content_text().to_owned()
+        self.call(tool, json!({})).await.0.content_text()
     }
 
     /// Returns the texts of messages that came outside of calls: log lines and questions.
@@ -151,7 +151,7 @@ async fn late(ann: &Person, bob: &Person, what: &str) {
     let waiting = bob.call("wait", json!({"seconds": 2}));
     let begun = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        ann.call("later", json!({"text": "ann's secret"})).await.0.content_text().to_owned()
+        ann.call("later", json!({"text": "ann's secret"})).await.0.content_text()
     };
     let ((answer, asked), begun) = tokio::join!(waiting, begun);
     assert_eq!((&*answer.content_text(), begun.as_str()), ("waited", "begun"), "{what}");

@@ -34,8 +34,8 @@ pub(crate) async fn open(
     // A start beyond the slots waits; nothing closes the semaphore.
     let _slot = if facts.spec.starts_process() { facts.settings.starts.acquire().await.ok() } else { None };
     let after = patience(facts, main, placement);
-    let opened = timeout(after, connect(facts, main, placement, opener)).await;
-    opened.unwrap_or(Err(LinkError::ConnectTimeout { after }))
+    let connection = timeout(after, connect(facts, main, placement, opener)).await;
+    connection.unwrap_or(Err(LinkError::ConnectTimeout { after }))
 }
 
 /// Time for the connection to be made. A server that may not know the other era answers soon or never.

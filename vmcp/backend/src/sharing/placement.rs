@@ -1,6 +1,6 @@
 //! Placement of a call: on the main connection, which all clients share, or on one that its client owns.
 
-use std::hash::{BuildHasher as _, Hash, Hasher as _, RandomState};
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::value::RawValue;
@@ -78,9 +78,7 @@ impl Placements {
     /// Digest of the client's name and version: the best that tells clients of a principal apart when they
     /// have no session.
     fn program(&self, request: &Request<'_>) -> u64 {
-        let mut hasher = self.digests.build_hasher();
-        request.client.info.as_deref().map(RawValue::get).hash(&mut hasher);
-        hasher.finish()
+        self.digests.hash_one(request.client.info.as_deref().map(RawValue::get))
     }
 }
 

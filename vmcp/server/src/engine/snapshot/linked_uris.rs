@@ -1,6 +1,7 @@
 //! URIs that backends named in their results to a client: links to resources that are on no list, or that
 //! another backend lists under the same URI. They lead back to the backend that named them.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -80,7 +81,7 @@ pub(crate) fn linked(result: &RawValue) -> Vec<String> {
     let of_messages = messages.into_iter().filter_map(|message| Object::parse(message).ok()?.get("content"));
     let links = blocks.into_iter().chain(of_messages).filter_map(|block| {
         let block = Object::parse(block).ok()?;
-        (block.get_str("type")? == "resource_link").then(|| block.get_str("uri"))?.map(|uri| uri.into_owned())
+        (block.get_str("type")? == "resource_link").then(|| block.get_str("uri"))?.map(Cow::into_owned)
     });
     links.take(MAX_PER_OWNER).collect()
 }
