@@ -27,7 +27,7 @@ pub use forward::forward;
 pub use hints::{Hints, Scope};
 pub use incremental::{ArrivalError, IncrementalResult};
 pub use notification::{NotificationPlan, Translated, notification};
-pub use request::{RequestPlan, request, write_request};
+pub use request::{RequestPlan, write_request};
 pub use result::{ResultPlan, ResultType, payload_type, result, result_type};
 
 use result::{named, payload_type_of};

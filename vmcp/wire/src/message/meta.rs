@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
-use vmcp_json::json_rope::JsonRope;
 use vmcp_json::object::{Edit, Object};
 use vmcp_json::text;
 
@@ -181,40 +180,6 @@ pub enum ProgressToken<'a> {
 }
 
 impl<'a> RequestMeta<'a> {
-    /// Begins the edit of `meta` that makes these changes.
-    #[must_use]
-    pub fn edit<'o>(&self, meta: &'o Meta<'a>) -> Edit<'o, 'a> {
-        let mut edit = meta.object.edit();
-        match self.stamp {
-            Stamp::Legacy => {
-                let reserved = |key: &&str| key.starts_with(RESERVED_PREFIX) && *key != RELATED_TASK;
-                for key in meta.object.keys().filter(reserved) {
-                    edit.remove(key);
-                }
-            }
-            Stamp::Modern { revision, client_info, client_capabilities, log_level } => {
-                edit.set(PROTOCOL_VERSION, format!("\"{revision}\""));
-                set_or_remove(&mut edit, CLIENT_INFO, client_info.map(JsonRope::from));
-                edit.set(CLIENT_CAPABILITIES, client_capabilities);
-                set_or_remove(&mut edit, LOG_LEVEL, log_level.map(|level| text::quoted(level).into()));
-            }
-        }
-        match self.progress_token {
-            ProgressToken::Keep => {}
-            ProgressToken::Remove => _ = edit.remove(PROGRESS_TOKEN),
-            ProgressToken::Replace(token) => _ = edit.set(PROGRESS_TOKEN, token),
-        }
-        let Trace { traceparent, tracestate, baggage } = &self.trace;
-        for (key, value) in [(TRACEPARENT, traceparent), (TRACESTATE, tracestate), (BAGGAGE, baggage)] {
-            if let Some(value) = value {
-                edit.set(key, text::quoted(value));
-            }
-        }
-        edit
-    }
-}
-
-impl<'a> RequestMeta<'a> {
     /// Begins the splice of the metadata of `params` that makes these changes.
     pub(crate) fn splice(&self, params: &'a OwnedParams) -> Splice<'a> {
         let mut splice = Splice::of_meta(params);
@@ -250,13 +215,6 @@ impl<'a> RequestMeta<'a> {
     }
 }
 
-fn set_or_remove<'a>(edit: &mut Edit<'_, 'a>, key: &str, value: Option<JsonRope<'a>>) {
-    match value {
-        Some(value) => edit.set(key, value),
-        None => edit.remove(key),
-    };
-}
-
 /// Puts edited metadata back into its object. Metadata that has become empty is removed, and not added if
 /// absent.
 pub(crate) fn put_back<'a>(outer: &mut Edit<'_, 'a>, meta: Edit<'_, 'a>) {
@@ -273,11 +231,12 @@ pub(crate) fn put_back<'a>(outer: &mut Edit<'_, 'a>, meta: Edit<'_, 'a>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vmcp_json::json_rope::JsonRope;
 
     fn rewritten(meta: &str, changes: &RequestMeta<'_>) -> String {
-        let meta = Meta::from(Object::parse_str(meta).unwrap());
-        JsonRope::into_cow(changes.edit(&meta).finish()).into_owned()
+        let params = OwnedParams::from_text(format!(r#"{{"_meta":{meta}}}"#)).unwrap();
+        let mut out = Vec::new();
+        changes.splice(&params).write_to(&mut out);
+        String::from_utf8(out).unwrap()
     }
 
     #[test]

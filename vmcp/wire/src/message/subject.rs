@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use vmcp_json::object::{Edit, Object};
+use vmcp_json::object::Object;
 use vmcp_json::text;
 
 use crate::message::methods;
@@ -45,24 +45,6 @@ pub fn of<'a>(method: &str, params: &'a OwnedParams) -> Option<Cow<'a, str>> {
 }
 
 /// Replaces the subject, unless it is the same already: an unchanged request keeps its bytes.
-pub(crate) fn set<'a>(method: &str, params: &Object<'a>, edit: &mut Edit<'_, 'a>, subject: &str) {
-    if method != methods::COMPLETE {
-        if let Some(key) = key(method)
-            && params.get_str(key).as_deref() != Some(subject)
-        {
-            edit.set(key, text::quoted(subject));
-        }
-    } else if let Some(reference) = reference(params)
-        && let Some(key) = reference_key(&reference)
-        && reference.get_str(key).as_deref() != Some(subject)
-    {
-        let mut inner = reference.edit();
-        inner.set(key, text::quoted(subject));
-        edit.set(REFERENCE, inner.finish());
-    }
-}
-
-/// Replaces the subject of owned parameters, unless it is the same already.
 pub(crate) fn splice<'a>(method: &str, params: &'a OwnedParams, splice: &mut Splice<'a>, subject: &str) {
     if method != methods::COMPLETE {
         if let Some(key) = key(method)

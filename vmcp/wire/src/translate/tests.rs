@@ -3,7 +3,7 @@ use vmcp_json::json_rope::JsonRope;
 
 use super::*;
 use crate::message::methods;
-use crate::message::params::Params;
+use crate::message::owned::OwnedParams;
 use crate::message::{era::Era, era::Revision};
 use crate::message::{meta::ProgressToken, meta::RequestMeta, meta::Stamp, meta::Trace};
 
@@ -27,8 +27,11 @@ const MODERN: Stamp<'static> = Stamp::Modern {
 };
 
 fn requested(method: &str, params: Option<&str>, plan: &RequestPlan<'_>) -> Option<String> {
-    let params = params.map(raw);
-    request(method, &Params::parse(params.as_deref()).unwrap(), plan).map(text)
+    let params = params.map_or_else(OwnedParams::default, |text| OwnedParams::from_text(text).unwrap());
+    let written = String::from_utf8(write_request(7, method, &params, plan)).unwrap();
+    let rest = written.strip_prefix(&format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}""#)).unwrap();
+    let params = rest.strip_suffix('}').unwrap();
+    (!params.is_empty()).then(|| params.strip_prefix(r#","params":"#).unwrap().to_owned())
 }
 
 #[test]

@@ -25,13 +25,15 @@ fn handle(bytes: &[u8]) {
     let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call")];
     if let Ok(owned) = OwnedMessage::parse(bytes.to_vec().into()) {
         _ = (headers::classify(headers.as_slice(), &owned), headers::classify_stdio(&owned));
+        if let OwnedMessage::Request(request) = &owned {
+            let plan = RequestPlan { subject: Some("subject"), ..RequestPlan::default() };
+            _ = translate::write_request(7, request.method(), request.params(), &plan);
+        }
     }
     if let Message::Request(Request { params, .. }) | Message::Notification(Notification { params, .. }) =
         &message
         && let Ok(params) = Params::parse(*params)
     {
-        let plan = RequestPlan { subject: Some("subject"), ..RequestPlan::default() };
-        _ = translate::request(message.method().unwrap_or_default(), &params, &plan);
         _ = ClientHello::parse(&params);
         _ = (params.meta.trace(), params.meta.client_name(), params.meta.progress_token());
     }
