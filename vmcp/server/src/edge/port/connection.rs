@@ -32,9 +32,11 @@ use crate::engine::Engine;
 
 /// Bytes of a request's headers; hyper also takes at most 100 fields. Larger ones get HTTP 431. A sealed
 /// session id may need 6 KiB.
-const MAX_HEADER_BYTES: u32 = 64 * 1024;
-/// Bytes of read-ahead, and of unsent output, that one connection may hold. A head must fit.
+const MAX_HEADER_BYTES: u32 = 32 * 1024;
+/// Bytes of read-ahead that an HTTP/1.1 connection may hold. A head must fit.
 const MAX_BUFFER_BYTES: usize = MAX_HEADER_BYTES as usize;
+/// Bytes of unsent output that an HTTP/2 stream may hold.
+const MAX_HTTP2_SEND_BYTES: usize = 128 * 1024;
 /// Concurrent requests on one HTTP/2 connection; further ones wait for a stream.
 const MAX_HTTP2_STREAMS: u32 = 128;
 /// Streams that an HTTP/2 client may reset before they are served; beyond it the connection is closed (rapid
@@ -164,7 +166,7 @@ impl<S: Service<Arrival> + Clone> ConnectionServer<S> {
             .max_header_list_size(MAX_HEADER_BYTES)
             .max_concurrent_streams(MAX_HTTP2_STREAMS)
             .max_pending_accept_reset_streams(MAX_HTTP2_PENDING_RESETS)
-            .max_send_buf_size(MAX_BUFFER_BYTES)
+            .max_send_buf_size(MAX_HTTP2_SEND_BYTES)
             .keep_alive_interval(HTTP2_PING_INTERVAL);
         let activity = socket.activity();
         let service = executor.watch(request.service(activity.clone()));
@@ -215,8 +217,15 @@ async fn drive<C: Future>(
     let mut alarm = std::pin::pin!(sleep_until(Instant::now() + limit));
     let mut armed = true;
     std::future::poll_fn(move |context| {
-        if let Poll::Ready(ended) = connection.as_mut().poll(context) {
-            return Poll::Ready(Driven::Ended(ended));
+        loop {
+            if let Poll::Ready(ended) = connection.as_mut().poll(context) {
+                return Poll::Ready(Driven::Ended(ended));
+            }
+            // hyper notices when it is polled again that nobody reads the body. At once: in a flood of
+            // refused bodies each connection would else keep its buffers until all others had their turn.
+            if !activity.take_refused() {
+                break;
+            }
         }
         if activity.is_busy() {
             idle_since = None;

@@ -26,7 +26,7 @@ use crate::telemetry::metrics::{Metrics, RefusalLabels};
 const KEPT_PIECE: usize = 4 * 1024;
 /// Bytes that a body counts beyond its own while it is incomplete: what its connection keeps meanwhile, the
 /// read buffer of hyper above all. Measured with 10,000 bodies that stop half way.
-const INCOMPLETE_BODY_COST: usize = 48 * 1024;
+const INCOMPLETE_BODY_COST: usize = 64 * 1024;
 /// Bytes of a refused body that are read and dropped.
 const MAX_DRAINED_BYTES: usize = 16 * 1024 * 1024;
 /// Time limit of that.
@@ -132,7 +132,10 @@ pub(super) fn refuse_unread(arrival: Arrival, response: Response) -> Response {
     if waits || body.is_end_stream() || body.size_hint().lower() > MAX_DRAINED_BYTES as u64 {
         return response;
     }
-    let Ok(place) = DRAINS.try_acquire() else { return response };
+    let Ok(place) = DRAINS.try_acquire() else {
+        reading.refuse_unread();
+        return response;
+    };
     tokio::spawn(async move {
         let drained = async {
             let mut dropped = 0;

@@ -17,6 +17,8 @@ struct State {
     blocked: AtomicBool,
     /// True once the server shuts down.
     closing: AtomicBool,
+    /// True when a request was refused with its body unread.
+    refused: AtomicBool,
 }
 
 /// A request under way; it ends when this is dropped.
@@ -41,6 +43,11 @@ impl Activity {
         self.0.begun.load(Ordering::Relaxed)
     }
 
+    /// Returns true once after a request was refused with its body unread: the connection is to be closed.
+    pub(crate) fn take_refused(&self) -> bool {
+        self.0.refused.load(Ordering::Relaxed) && self.0.refused.swap(false, Ordering::Relaxed)
+    }
+
     /// Makes the next answer the connection's last.
     pub(crate) fn close_after_answer(&self) {
         self.0.closing.store(true, Ordering::Relaxed);
@@ -54,6 +61,13 @@ impl Activity {
     /// Records that writing waits for the client, or goes on.
     pub(crate) fn set_blocked(&self, blocked: bool) {
         self.0.blocked.store(blocked, Ordering::Relaxed);
+    }
+}
+
+impl ActiveRequest {
+    /// Records that the request is refused with its body unread.
+    pub(crate) fn refuse_unread(self) {
+        self.0.0.refused.store(true, Ordering::Relaxed);
     }
 }
 
