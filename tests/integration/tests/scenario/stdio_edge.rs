@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
-use vmcp_integration::{Fixture, MODERN, WAIT_TIMEOUT, eventually, vmcp_command};
+use vmcp_integration::{Fixture, MODERN, WAIT_TIMEOUT, eventually, node, vmcp_command};
 
 struct Pipe {
     child: Child,
@@ -185,4 +185,42 @@ async fn a_backend_that_asks_is_answered_over_the_pipe() {
     params["inputResponses"] = json!({"q1": yes});
     let answer = pipe.ask(1003, "tools/call", params).await;
     assert!(answer["result"]["content"][0]["text"].as_str().expect("a text").contains("accept"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_server_that_knows_only_its_clients_roots_works_over_the_pipe() {
+    let files = node("mcp-server-filesystem").display().to_string();
+    let config = json!({"backends": [{"name": "files", "command": [files]}],
+        "optimizer": {"embeddings": {"provider": "none"}, "storage": {"dir": "storage"}}});
+    let mut pipe = Pipe::open(&config);
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"roots": {}}, "clientInfo": {"name": "x", "version": "1"}});
+    pipe.ask(1, "initialize", params).await;
+    let mut id = 1;
+    let pipe = tokio::sync::Mutex::new(pipe);
+    eventually("the backend's tools", async || {
+        id += 1;
+        let listed = pipe.lock().await.ask(id, "tools/list", json!({})).await;
+        listed.to_string().contains("files_read_text_file").then_some(())
+    })
+    .await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let note = folder.path().join("note.txt");
+    std::fs::write(&note, "buy milk").expect("writing");
+    let roots = json!({"roots": [{"uri": format!("file://{}", folder.path().display()), "name": "mine"}]});
+    eventually("the file", async || {
+        id += 1;
+        let mut pipe = pipe.lock().await;
+        let params =
+            json!({"name": "files_read_text_file", "arguments": {"path": note.display().to_string()}});
+        pipe.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await;
+        loop {
+            let message =
+                pipe.until(|message| message["id"] == id || message["method"] == "roots/list").await;
+            if message["method"].is_null() {
+                return message.to_string().contains("buy milk").then_some(());
+            }
+            pipe.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": roots})).await;
+        }
+    })
+    .await;
 }
