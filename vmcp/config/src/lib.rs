@@ -12,7 +12,8 @@
 //! No step stops at the first mistake: each reports all of its own to `problems`, by path and line, with the
 //! remedy, and [`load`] fails with the whole list. Nothing after `load` sees a raw type.
 //!
-//! Besides: [`import`] converts other clients' files, [`edit`] changes single backends in a text, `writing`
+//! Besides: [`import`] converts other clients' files, [`client_file`] edits them, [`edit`] changes single
+//! backends in a text, `writing`
 //! renders schema, reference page, starter file and the configuration in force, [`rules`] are the validated
 //! rules for tools, [`status`] is the report that a running server gives about itself, and [`sanitize`]
 //! cleans text that backends wrote.
@@ -57,6 +58,7 @@ pub use self::values::duration::{
 };
 pub use self::values::headers::{Headers, is_token_char};
 pub use self::values::secret::{MASK, Secret};
+pub use self::writing::client_file;
 pub use self::writing::edit;
 pub use self::writing::schema::json_schema;
 pub use self::writing::schema_table::{SchemaTable, range_of_rule};
