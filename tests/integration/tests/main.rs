@@ -12,6 +12,7 @@ mod scenario {
     mod client_port;
     mod clients;
     mod command_line;
+    mod connect;
     mod edge;
     mod embeddings;
     mod extensions;

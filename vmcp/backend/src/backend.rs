@@ -38,6 +38,8 @@ use crate::upkeep::refresher;
 ///         args: Vec::new(),
 ///         env: Default::default(),
 ///         cwd: None,
+///         inherit_env: Vec::new(),
+///         idle_timeout: None,
 ///     },
 ///     enabled: true,
 ///     timeout: None,
@@ -126,6 +128,7 @@ impl Backend {
             return Err(LinkError::Stopped.into());
         }
         let _underway = shared.calls.token();
+        shared.usage.touch();
         call::run(shared, request).await
     }
 

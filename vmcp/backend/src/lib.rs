@@ -31,10 +31,11 @@ mod upkeep;
 pub use backend::Backend;
 pub use http_client::HttpClient;
 pub use policy::byte_budget::{ByteBudget, ByteBudgetExhausted, HeldBytes};
-pub use policy::settings::BackendSettings;
+pub use policy::settings::{BackendSettings, SERVED_VARIABLE};
 pub use policy::{backoff, breaker};
 pub use request::{
     ArrivingRest, ArrivingResult, CallError, ClientFacts, DEFAULT_DEADLINE, Downstream, Event, Principal,
     Question, Request, Response, RpcOutcome, SessionId, Subscriber, Transmission, uncollected,
 };
+pub use transport::OrphanGuard;
 pub use vmcp_config::status::{BackendState, BackendStatus};

@@ -5,6 +5,7 @@ pub mod backoff;
 pub mod breaker;
 pub(crate) mod byte_budget;
 pub(crate) mod facts;
+pub(crate) mod last_use;
 pub(crate) mod log_allowance;
 pub(crate) mod relisting;
 pub(crate) mod retry;

@@ -19,3 +19,4 @@ pub(crate) use channel::Channel;
 pub(crate) use link::Link;
 pub(crate) use link_error::LinkError;
 pub(crate) use open::{open, sibling};
+pub use stdio::orphan_guard::OrphanGuard;

@@ -2,6 +2,7 @@
 //! definitions, the notification stream hears of changes.
 
 pub(crate) mod connector;
+mod idle_stop;
 mod listing;
 mod notification_stream;
 pub(crate) mod refresher;

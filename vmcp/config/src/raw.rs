@@ -2,11 +2,13 @@
 //! [`load`](crate::load) sees these types.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::problems::{self, Report};
+use crate::rules::Aggregation;
 use crate::sections::aggregation;
 pub use crate::sections::aggregation::{
     RawAggregation, RawAnnotations, RawOverride, RawStrategy, RawStrategyConfig, RawToolRules, RawVisibility,
@@ -87,10 +89,12 @@ impl RawConfig {
                 backend::check_own_address(url, &server, &problems::item("backends", index), report);
             }
         }
+        let read_only = self.backends.iter().filter(|backend| backend.read_only);
+        let read_only = read_only.filter_map(|backend| backend.name.as_deref()).map(Arc::from).collect();
         Config {
             backends,
             unavailable,
-            aggregation: self.aggregation.validate(&names, report),
+            aggregation: Aggregation { read_only, ..self.aggregation.validate(&names, report) },
             optimizer: self.optimizer.validate(report),
             proxy,
             telemetry: self.telemetry.validate(report),

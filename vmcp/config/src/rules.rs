@@ -1,7 +1,7 @@
 //! Validated aggregation rules: the names of the tools of many backends in one list, and the tools that are
 //! listed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,8 @@ pub struct Aggregation {
     pub exclude_all_tools: bool,
     /// Rules of single backends, by backend name.
     pub per_backend: BTreeMap<Arc<str>, ToolRules>,
+    /// Backends of which only tools are listed that declare to change nothing (`backends[].readOnly`).
+    pub read_only: BTreeSet<Arc<str>>,
 }
 
 impl Aggregation {
@@ -37,6 +39,8 @@ impl Aggregation {
     /// assert!(rules.lists("github", "get_issue") && !rules.lists("github", "delete_repository"));
     /// assert!(rules.lists("time", "now"));
     /// ```
+    ///
+    /// [`Aggregation::read_only`] is asked besides, by whoever knows the tool's annotations.
     pub fn lists(&self, backend: &str, name: &str) -> bool {
         !self.exclude_all_tools
             && match self.per_backend.get(backend) {

@@ -5,10 +5,13 @@
 //! | `serve`, `bridge` | servers, which run until a signal |
 //! | `tools`, `find`, `call`, `backends`, `doctor` | commands that ask a server through `connection` |
 //! | `add`, `remove` (also `enable` and `disable`) | commands that edit the configuration file |
+//! | `connect` | writes vmcp into another client's file, and undoes that |
+//! | `try_server` | starts one server, without a configuration file |
 //! | `validate`, `init`, `secret`, `schema`, `model`, `eval`, `completions` | commands that work alone |
 //! | `connection` | a running server, or an engine in this process |
 //! | `console` | results on standard output, notes on standard error, exit codes |
 //! | `process` | runtime, signals, the reaper for PID 1 |
+//! | `known_clients`, `server_arguments` | files of other clients; a server on the command line |
 //! | `options` | options of every command, the configuration file |
 //! | `running_server` | the state file by which commands find a server |
 
@@ -18,12 +21,14 @@ mod bridge;
 mod call;
 mod completions;
 mod config_edit;
+mod connect;
 mod connection;
 mod console;
 mod doctor;
 mod eval;
 mod find;
 mod init;
+mod known_clients;
 mod model;
 mod options;
 mod process;
@@ -32,7 +37,9 @@ mod running_server;
 mod schema;
 mod secret;
 mod serve;
+mod server_arguments;
 mod tools;
+mod try_server;
 mod validate;
 
 use std::process::ExitCode;
@@ -78,6 +85,8 @@ enum Command {
     Enable(remove::Arguments),
     /// Switch a backend off and keep it in the configuration file
     Disable(remove::Arguments),
+    Try(try_server::Arguments),
+    Connect(connect::Arguments),
     Validate(validate::Arguments),
     Tools(tools::Arguments),
     Find(find::Arguments),
@@ -89,6 +98,9 @@ enum Command {
     Secret(secret::Arguments),
     Schema(schema::Arguments),
     Completions(completions::Arguments),
+    /// Helper process of a server: ends what it started if it is killed
+    #[command(hide = true)]
+    EndOrphans,
 }
 
 /// Parses the arguments, runs the command, and returns its exit code.
@@ -104,6 +116,8 @@ pub fn main() -> ExitCode {
         Command::Remove(arguments) => remove::run(Change::Remove, &arguments, &global),
         Command::Enable(arguments) => remove::run(Change::Enable, &arguments, &global),
         Command::Disable(arguments) => remove::run(Change::Disable, &arguments, &global),
+        Command::Try(arguments) => try_server::run(arguments, &global),
+        Command::Connect(arguments) => connect::run(&arguments, &global),
         Command::Validate(arguments) => validate::run(arguments, &global),
         Command::Tools(arguments) => tools::run(arguments, &global),
         Command::Find(arguments) => find::run(arguments, &global),
@@ -115,6 +129,7 @@ pub fn main() -> ExitCode {
         Command::Secret(arguments) => secret::run(arguments),
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments, &mut Cli::command()),
+        Command::EndOrphans => Ok(process::orphan_reaper::run()),
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -77,7 +77,13 @@ impl Engine {
         let stop = CancellationToken::new();
         let behavior =
             ConductorOptions { embed: options.embed, cached: options.cached, embedder: options.embedder };
-        let fleet = Fleet::new(options.downstream, options.bridge, shared.byte_budget.clone());
+        let fleet = Fleet::new(
+            options.downstream,
+            options.bridge,
+            shared.byte_budget.clone(),
+            options.orphan_guard,
+            options.served,
+        );
         let conductor = conductor::start(Arc::clone(&shared), behavior, fleet, stop.clone());
         conductor.apply(config).await;
         Ok(Engine(Arc::new(Inner { shared, conductor, _stop: stop.drop_guard() })))

@@ -6,3 +6,4 @@ pub mod definitions;
 pub mod find_arguments;
 pub mod input;
 pub mod names;
+pub(crate) mod own_mark;

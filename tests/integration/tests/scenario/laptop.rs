@@ -7,45 +7,45 @@ use tokio::process::Command;
 use vmcp_integration::{Fixture, Process, Vmcp, children, eventually, free_port, vmcp_command};
 
 /// A home of its own, and a folder with a configuration.
-struct Laptop {
+pub(crate) struct Laptop {
     home: tempfile::TempDir,
 }
 
 /// A finished command.
-struct Run {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Laptop {
-    fn new(config: &Value) -> Laptop {
+    pub(crate) fn new(config: &Value) -> Laptop {
         let home = tempfile::tempdir().expect("a folder");
         let laptop = Laptop { home };
         laptop.write("vmcp.yaml", &config.to_string());
         laptop
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
         self.home.path().join(name)
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).expect("writing");
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = vmcp_command();
         command.args(args).current_dir(self.home.path()).env("HOME", self.home.path());
         command.env_remove("XDG_CACHE_HOME").env_remove("XDG_CONFIG_HOME").kill_on_drop(true);
         command
     }
 
-    async fn run(&self, args: &[&str]) -> Run {
+    pub(crate) async fn run(&self, args: &[&str]) -> Run {
         self.run_with_input(args, "").await
     }
 
-    async fn run_with_input(&self, args: &[&str], input: &str) -> Run {
+    pub(crate) async fn run_with_input(&self, args: &[&str], input: &str) -> Run {
         self.write("input", input);
         let input = std::fs::File::open(self.path("input")).expect("the input");
         let output = self.command(args).stdin(input).output().await.expect("vmcp");
@@ -54,7 +54,7 @@ impl Laptop {
     }
 }
 
-fn settings(backends: &[Value]) -> Value {
+pub(crate) fn settings(backends: &[Value]) -> Value {
     json!({"backends": backends, "optimizer": {"embeddings": {"provider": "none"}}})
 }
 
@@ -208,4 +208,82 @@ async fn a_closed_terminal_leaves_no_backend_behind() {
         started.iter().all(|child| !Path::new(&format!("/proc/{child}")).exists()).then_some(())
     })
     .await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_killed_server_leaves_no_backend_behind() {
+    let echo = Fixture::stdio("echo", "echo").start().await;
+    let parent = json!({"name": "parent", "command": ["sh", "-c", "sleep 7772 & exec sleep 7773"], "connectionTimeout": "60s"});
+    let mut vmcp = Vmcp::new().backend(&echo).backend_entry(parent).start().await;
+    vmcp.with_tool("echo_add").await;
+    let running = || {
+        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        all.filter(|one| {
+            let line = std::fs::read(one.path().join("cmdline")).unwrap_or_default();
+            line.starts_with(b"sleep\x007772\x00") || line.starts_with(b"sleep\x007773\x00")
+        })
+        .count()
+    };
+    eventually("the program and its child", async || (running() == 2).then_some(())).await;
+    let started = children(vmcp.process.id());
+    vmcp.process.signal("KILL").await;
+    assert!(!vmcp.process.ended().await.success());
+    eventually("the programs to end", async || {
+        let gone = |child: &u32| !Path::new(&format!("/proc/{child}")).exists();
+        (running() == 0 && started.iter().all(gone)).then_some(())
+    })
+    .await;
+}
+
+/// Last error of a backend, once it has one.
+async fn error_of(vmcp: &Vmcp, name: &str) -> String {
+    eventually(&format!("an error of {name}"), async || {
+        let status = vmcp.status().await;
+        let backends = status["backends"].as_array()?.clone();
+        let backend = backends.into_iter().find(|backend| backend["name"] == name)?;
+        backend["lastError"].as_str().map(str::to_owned)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn vmcp_behind_itself_is_noticed_and_its_tools_do_not_multiply() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let mut one = Vmcp::new().backend(&echo).start().await;
+    one.with_tool("echo_add").await;
+    // Directly, and through a gateway in between.
+    let other = Vmcp::new().backend_entry(json!({"name": "one", "url": one.url})).start().await;
+    other.with_tool("one_echo_add").await;
+    let tools = async |vmcp: &Vmcp| vmcp.status().await["tools"].clone();
+    let before = tools(&one).await;
+    let looped = [json!({"name": "direct", "url": one.url}), json!({"name": "around", "url": other.url})];
+    one.reconfigure(json!({"backends": [echo.backend, looped[0], looped[1]]}));
+    for name in ["direct", "around"] {
+        let error = error_of(&one, name).await;
+        assert!(error.contains("leads back to this vmcp"), "{error}");
+    }
+    assert_eq!(tools(&one).await, before, "nothing of the loop is listed");
+    // A chain of different ones is no loop.
+    other.with_tool("one_echo_add").await;
+}
+
+#[tokio::test]
+async fn a_program_that_is_vmcp_with_the_same_file_is_refused() {
+    let laptop = Laptop::new(&json!({}));
+    let program = vmcp_command().as_std().get_program().to_string_lossy().into_owned();
+    let config = laptop.path("vmcp.yaml").display().to_string();
+    // A shell in between, as a gateway would be; the environment goes through.
+    let line = format!("exec '{program}' serve --stdio --config '{config}'");
+    laptop
+        .write("vmcp.yaml", &settings(&[json!({"name": "loop", "command": ["sh", "-c", line]})]).to_string());
+    let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    let mut serve = laptop.command(&["serve", "--listen", &ports[0], "--admin-listen", &ports[1]]);
+    let _server = Process::start("vmcp", &mut serve);
+    let error = eventually("the refusal", async || {
+        let (state, error) = backend(&laptop, &[], "loop").await?;
+        (state == "failed" || error.contains("leads back")).then_some(error)
+    })
+    .await;
+    assert!(error.contains("leads back to this vmcp"), "{error}");
 }

@@ -141,7 +141,8 @@ pub(crate) async fn introduce(
     let result = match channel.exchange(revision, &request, None).await? {
         RpcOutcome::Result(result) => result,
         RpcOutcome::Error(error) => {
-            tracing::warn!(error = error.get(), "initialize was refused");
+            // A modern server that was slow to start refuses it too: the caller knows what it means.
+            tracing::debug!(error = error.get(), "initialize was refused");
             return Err(LinkError::Protocol("initialize was refused".to_owned()));
         }
         RpcOutcome::Arriving(_) => return Err(LinkError::not_collected()),

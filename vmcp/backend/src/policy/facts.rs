@@ -1,9 +1,11 @@
 //! Facts about one backend that every part of its connection needs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use vmcp_config::Transport;
 
 use crate::policy::settings::BackendSettings;
 
@@ -25,5 +27,12 @@ impl Facts {
     pub(crate) fn new(spec: vmcp_config::Backend, mut settings: BackendSettings) -> Self {
         settings.connection_timeout = spec.connection_timeout.unwrap_or(settings.connection_timeout);
         Self { spec, settings, changed: Arc::default(), stop: CancellationToken::new() }
+    }
+
+    /// Returns the time without a call after which the program is stopped; `None` for a remote server and
+    /// for a program that is never stopped.
+    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
+        let Transport::Stdio { idle_timeout, .. } = &self.spec.transport else { return None };
+        Some(idle_timeout.unwrap_or(self.settings.idle_timeout)).filter(|timeout| !timeout.is_zero())
     }
 }

@@ -11,6 +11,7 @@ use crate::policy::breaker::BreakerSettings;
 use crate::policy::byte_budget::ByteBudget;
 use crate::request::Downstream;
 use crate::request::event::NoDownstream;
+use crate::transport::OrphanGuard;
 
 /// Settings of backends. Clone one value for all of them: they share its pool of HTTP connections.
 #[derive(Clone, Debug)]
@@ -38,11 +39,21 @@ pub struct BackendSettings {
     /// True if a child process is to be as if it had been started in vmcp's place: it has vmcp's whole
     /// environment, and its standard error goes to vmcp's as it is, not to the log.
     pub in_our_place: bool,
+    /// Mark in the definitions of vmcp's own tools. A backend whose tools carry it leads back to this vmcp,
+    /// and is not listed: the catalog would grow with each round.
+    pub own_mark: Option<Arc<str>>,
+    /// Digest of the configuration that is served, in [`SERVED_VARIABLE`] of programs.
+    pub served: Option<Arc<str>>,
+    /// Ends the process groups of programs if this process is killed.
+    pub orphan_guard: Option<Arc<OrphanGuard>>,
     /// Interval at which connected backends are listed again.
     pub refresh_interval: Duration,
     /// Interval at which those are listed again that announce no changes, or none that is heard; at most
     /// [`Self::refresh_interval`].
     pub unheard_refresh_interval: Duration,
+    /// Time without a call after which a program is stopped until the next one; zero: never. The backend's
+    /// own `idleTimeout` replaces it.
+    pub idle_timeout: Duration,
     /// Debounce of announced changes: those within this time of each other cause one listing.
     pub refresh_debounce: Duration,
     /// Time for one listing of everything, all pages included.
@@ -76,6 +87,10 @@ pub struct BackendSettings {
     pub http: HttpClient,
 }
 
+/// Environment variable that names the configurations whose servers started a program, directly or through
+/// others, separated by colons.
+pub const SERVED_VARIABLE: &str = "VMCP_SERVED";
+
 /// Returns the number of processes that may start at the same time: one more than there are cores.
 fn default_starts() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get) + 1
@@ -93,8 +108,12 @@ impl Default for BackendSettings {
             breaker: BreakerSettings::default(),
             fail_fast: false,
             in_our_place: false,
+            own_mark: None,
+            served: None,
+            orphan_guard: None,
             refresh_interval: Duration::from_mins(5),
             unheard_refresh_interval: Duration::from_mins(1),
+            idle_timeout: Duration::ZERO,
             refresh_debounce: Duration::from_millis(200),
             list_timeout: Duration::from_mins(1),
             max_call: Duration::from_mins(10),

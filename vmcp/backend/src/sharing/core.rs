@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwapOption;
@@ -16,6 +16,7 @@ use vmcp_wire::era::Revision;
 use crate::connection::Connection;
 use crate::policy::breaker::Breaker;
 use crate::policy::facts::Facts;
+use crate::policy::last_use::LastUse;
 use crate::sharing::session_pool::SessionPool;
 use crate::sharing::subscription_registry::SubscriptionRegistry;
 use crate::transport::LinkError;
@@ -36,6 +37,10 @@ pub(crate) struct BackendCore {
     pub(crate) sessions: Arc<SessionPool>,
     /// Calls under way.
     pub(crate) calls: TaskTracker,
+    /// True while the refresher lists.
+    pub(crate) listing: AtomicBool,
+    /// Time of the last call.
+    pub(crate) usage: LastUse,
 }
 
 /// Rounds of connecting: each is a series of attempts that ended in a connection or in failure.
@@ -74,6 +79,8 @@ impl BackendCore {
             subscriptions: SubscriptionRegistry::default(),
             sessions: Arc::new(SessionPool::new(Arc::clone(&facts))),
             calls: TaskTracker::new(),
+            listing: AtomicBool::new(false),
+            usage: LastUse::default(),
             facts,
         }
     }

@@ -40,7 +40,7 @@ pub(crate) struct Mux {
     closed: CancellationToken,
     /// Budget of all answers in memory.
     budget: ByteBudget,
-    /// Messages that were no JSON-RPC, and answers to no request under way.
+    /// Messages that were no JSON-RPC.
     ignored: AtomicU64,
 }
 
@@ -150,12 +150,18 @@ impl Mux {
         self.closed.cancel();
     }
 
-    /// Counts something that is no expected message and logs its first 200 bytes.
+    /// Logs an answer that nobody waits for: it comes late, after a time limit, from healthy servers too.
+    fn ignore_answer(id: &str) {
+        tracing::debug!(id, "ignored an answer to no request under way");
+    }
+
+    /// Counts something that is no message and logs its first 200 bytes. The first one is worth a line, not a
+    /// warning: many healthy programs greet on their standard output.
     pub(crate) fn ignore(&self, why: &str, bytes: &[u8]) {
         let count = self.ignored.fetch_add(1, Ordering::Relaxed) + 1;
         let start = String::from_utf8_lossy(bytes.get(..200).unwrap_or(bytes)).into_owned();
         if count == 1 {
-            tracing::warn!(
+            tracing::info!(
                 why,
                 start,
                 "ignored what the backend sent; further ones are logged at debug level"
@@ -169,7 +175,7 @@ impl Mux {
         let id = id.map_or("null", RawValue::get);
         match id.parse() {
             Ok(id) => self.settle(id, outcome),
-            Err(_) => self.ignore("an answer to no request under way", id.as_bytes()),
+            Err(_) => Self::ignore_answer(id),
         }
     }
 
@@ -179,7 +185,7 @@ impl Mux {
             Some(waiting) => {
                 let _ = waiting.send(Ok(outcome));
             }
-            None => self.ignore("an answer to no request under way", id.to_string().as_bytes()),
+            None => Self::ignore_answer(&id.to_string()),
         }
     }
 

@@ -35,9 +35,18 @@ pub(crate) async fn open(facts: &Facts, owner: Owner) -> Result<Channel, LinkErr
                 sse::start(endpoint, url, limits.bytes, Arc::clone(&mux), to_write, closed.clone()).await?;
             Link::Duplex(Duplex::new(mux, task))
         }
-        Transport::Stdio { command, args, env, cwd } => {
+        Transport::Stdio { command, args, env, cwd, inherit_env, idle_timeout: _ } => {
             let in_our_place = settings.in_our_place;
-            let program = stdio::Program { command, args, env, cwd: cwd.as_deref(), in_our_place };
+            let program = stdio::Program {
+                command,
+                args,
+                env,
+                cwd: cwd.as_deref(),
+                inherit_env,
+                served: settings.served.as_deref(),
+                guard: settings.orphan_guard.as_ref(),
+                in_our_place,
+            };
             let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone(), limits.budget);
             let limits = stdio::ProcessLimits { line_bytes: limits.bytes, kill_grace: settings.kill_grace };
             let task = stdio::start(&program, limits, Arc::clone(&mux), to_write, closed.clone())?;

@@ -1,26 +1,32 @@
 //! Stdio transport: a child process that speaks newline-delimited JSON on its standard streams, in a process
 //! group of its own that ends with the connection.
 
-use parking_lot::Mutex;
-use std::collections::{BTreeMap, VecDeque};
+pub(crate) mod orphan_guard;
+mod standard_error;
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessGroup};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio::task::coop;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use vmcp_config::Secret;
+use vmcp_config::rules::NamePattern;
 use vmcp_wire::rpc;
 
-use crate::policy::log_allowance::{LineFate, LogAllowance};
+use self::orphan_guard::{OrphanGuard, WatchedGroup};
+use self::standard_error::StderrTail;
+use crate::policy::settings::SERVED_VARIABLE;
 use crate::transport::link_error::LinkError;
 use crate::transport::mux::{Mux, QueuedMessage};
 
@@ -66,9 +72,6 @@ const INHERITED_VARIABLES: [&str; 37] = [
     "AWS_PROFILE",
     "AWS_REGION",
 ];
-/// Lines of standard error kept to explain an exit; a line of more bytes continues as the next one.
-const MAX_STDERR_LINES: usize = 5;
-const MAX_STDERR_LINE_BYTES: usize = 500;
 /// Number of the signal that asks a process to end.
 const SIGTERM: i32 = 15;
 /// Time for the exit status to follow the end of standard output; a grandchild that lives on may hold it back
@@ -82,6 +85,12 @@ pub(crate) struct Program<'a> {
     pub(crate) args: &'a [String],
     pub(crate) env: &'a BTreeMap<String, Secret>,
     pub(crate) cwd: Option<&'a Path>,
+    /// Variables of vmcp's environment that the program gets besides [`INHERITED_VARIABLES`].
+    pub(crate) inherit_env: &'a [NamePattern],
+    /// Digest of the configuration that is served.
+    pub(crate) served: Option<&'a str>,
+    /// Ends the program's process group if vmcp is killed.
+    pub(crate) guard: Option<&'a Arc<OrphanGuard>>,
     /// Passes the whole environment and standard error through; see
     /// [`BackendSettings::in_our_place`](crate::BackendSettings::in_our_place).
     pub(crate) in_our_place: bool,
@@ -105,12 +114,15 @@ pub(crate) fn start(
 ) -> Result<tokio::task::JoinHandle<()>, LinkError> {
     let mut child =
         spawn(program).map_err(|error| LinkError::Connect { detail: not_started(program, &error) })?;
-    let (stdin, stdout, stderr) = (child.0.stdin().take(), child.0.stdout().take(), child.0.stderr().take());
+    let (stdin, stdout, stderr) =
+        (child.child.stdin().take(), child.child.stdout().take(), child.child.stderr().take());
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return Err(LinkError::Connect { detail: "the child has no standard streams".to_owned() });
     };
     let tail = Arc::new(StderrTail::default());
-    let log = tokio::spawn(log(stderr, Arc::clone(&tail), program.in_our_place).in_current_span());
+    let log = tokio::spawn(
+        standard_error::follow(stderr, Arc::clone(&tail), program.in_our_place).in_current_span(),
+    );
     let writer = tokio::spawn(write(stdin, to_write));
     let supervise = async move {
         let reason = tokio::select! {
@@ -118,7 +130,7 @@ pub(crate) fn start(
             () = closed.cancelled() => "stopped".to_owned(),
         };
         let reason = if reason.is_empty() {
-            let status = timeout(EXIT_STATUS_TIMEOUT, child.0.wait()).await;
+            let status = timeout(EXIT_STATUS_TIMEOUT, child.child.wait()).await;
             let _ = timeout(EXIT_STATUS_TIMEOUT, log).await;
             match status {
                 Ok(Ok(status)) => tail.explain(&format!("exited with {status}")),
@@ -151,13 +163,16 @@ fn not_started(program: &Program<'_>, error: &std::io::Error) -> String {
 }
 
 /// A process group that does not outlive this value.
-struct ProcessGroupGuard(Box<dyn ChildWrapper>);
+struct ProcessGroupGuard {
+    child: Box<dyn ChildWrapper>,
+    _watched: Option<WatchedGroup>,
+}
 
 impl ProcessGroupGuard {
     async fn leave(mut self, grace: Duration) {
-        if timeout(grace, self.0.wait()).await.is_err() {
-            let _ = self.0.signal(SIGTERM);
-            let _ = timeout(grace, self.0.wait()).await;
+        if timeout(grace, self.child.wait()).await.is_err() {
+            let _ = self.child.signal(SIGTERM);
+            let _ = timeout(grace, self.child.wait()).await;
         }
         // `drop` kills whatever is left.
     }
@@ -166,7 +181,7 @@ impl ProcessGroupGuard {
 impl Drop for ProcessGroupGuard {
     fn drop(&mut self) {
         // Fails if no process of the group is left, which is the aim.
-        let _ = self.0.start_kill();
+        let _ = self.child.start_kill();
     }
 }
 
@@ -175,14 +190,28 @@ fn spawn(program: &Program<'_>) -> std::io::Result<ProcessGroupGuard> {
     command.args(program.args);
     if !program.in_our_place {
         command.env_clear();
-        command.envs(INHERITED_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        command.envs(std::env::vars_os().filter(|(name, _)| is_inherited(name, program.inherit_env)));
+    }
+    if let Some(served) = program.served {
+        let before = std::env::var(SERVED_VARIABLE).unwrap_or_default();
+        let list = if before.is_empty() { served.to_owned() } else { format!("{before}:{served}") };
+        command.env(SERVED_VARIABLE, list);
     }
     command.envs(program.env.iter().map(|(name, value)| (name, value.expose())));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(cwd) = program.cwd {
         command.current_dir(cwd);
     }
-    CommandWrap::from(command).wrap(ProcessGroup::leader()).spawn().map(ProcessGroupGuard)
+    let child = CommandWrap::from(command).wrap(ProcessGroup::leader()).spawn()?;
+    // The leader's id is the id of the group.
+    let watched = program.guard.and_then(|guard| guard.watch(child.id()?));
+    Ok(ProcessGroupGuard { child, _watched: watched })
+}
+
+/// True for a variable of vmcp's environment that a program gets.
+fn is_inherited(name: &OsStr, patterns: &[NamePattern]) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    INHERITED_VARIABLES.contains(&name) || patterns.iter().any(|pattern| pattern.matches(name))
 }
 
 /// Hands every line to the multiplexer. Returns the reason of the end; an empty one if standard output was
@@ -245,57 +274,6 @@ async fn write(mut stdin: ChildStdin, mut messages: mpsc::Receiver<QueuedMessage
         // The reader notices the end of the process and says why.
         if written.await.is_err() {
             return;
-        }
-    }
-}
-
-/// The last lines of standard error.
-#[derive(Debug, Default)]
-struct StderrTail(Mutex<VecDeque<String>>);
-
-impl StderrTail {
-    fn push(&self, line: String) {
-        let mut lines = self.0.lock();
-        if lines.len() == MAX_STDERR_LINES {
-            lines.pop_front();
-        }
-        lines.push_back(line);
-    }
-
-    fn explain(&self, what: &str) -> String {
-        let lines = self.0.lock();
-        if lines.is_empty() {
-            what.to_owned()
-        } else {
-            format!("{what}: {}", Vec::from(lines.clone()).join(" | "))
-        }
-    }
-}
-
-async fn log(stderr: ChildStderr, tail: Arc<StderrTail>, pass: bool) {
-    let mut reader = BufReader::new(stderr);
-    let mut line = Vec::new();
-    let mut allowance = LogAllowance::new(Instant::now());
-    // The length limit cuts a longer line; its rest comes as the next one.
-    while let Ok(LineRead::Whole | LineRead::TooLong) =
-        next_line(&mut reader, &mut line, MAX_STDERR_LINE_BYTES).await
-    {
-        if pass {
-            // Writing fails if vmcp's own standard error is closed, and nothing can be done about it.
-            let _ = tokio::io::stderr().write_all(&line).await;
-        }
-        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-        if !text.is_empty() {
-            if !pass && let LineFate::Logged { held_back } = allowance.take(text.len(), Instant::now()) {
-                if held_back > 0 {
-                    tracing::warn!(
-                        held_back,
-                        "the program wrote too much to its standard error; lines were left out"
-                    );
-                }
-                tracing::info!(target: "vmcp_backend::stderr", "{text}");
-            }
-            tail.push(text);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::connection::era;
 use crate::policy::backoff;
 use crate::sharing::core::{BackendCore, ConnectRounds};
 use crate::transport::LinkError;
-use crate::upkeep::notification_stream;
+use crate::upkeep::{idle_stop, notification_stream};
 
 /// Lifetime from which a connection counts as stable. One that ends sooner is a crash, and crashes in a row
 /// are answered with exponential backoff.
@@ -68,9 +68,19 @@ impl Connector {
             if round.is_some() {
                 given_up = 0;
             }
+            let mut idle = false;
             while let Some(connection) = round {
                 let since = Instant::now();
-                connection.channel.closed.cancelled().await;
+                idle = tokio::select! {
+                    () = connection.channel.closed.cancelled() => false,
+                    () = idle_stop::until_idle(&self.shared, &connection) => true,
+                };
+                if idle {
+                    tracing::info!("stopped: no call needed it of late; the next one starts it again");
+                    connection.close().await;
+                    self.set_state(BackendState::Configured);
+                    break;
+                }
                 if let Some(detail) = connection.channel.link.end_reason() {
                     let error = LinkError::Gone { detail };
                     tracing::info!(error = error.detail(), "connection ended");
@@ -85,7 +95,7 @@ impl Connector {
                 }
                 round = self.round(retries).await;
             }
-            given_up += 1;
+            given_up = if idle { 0 } else { given_up + 1 };
         }
     }
 

@@ -1,6 +1,7 @@
 //! The refresher: a task that lists a backend's definitions on every connection, on `list_changed`, on demand
 //! and on a timer. A listing that fails keeps the last good definitions and is repeated with backoff.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Instant, SystemTime};
 
@@ -9,9 +10,13 @@ use vmcp_model::discovered::Discovered;
 
 use crate::connection::Connection;
 use crate::policy::relisting::Relisting;
+use crate::policy::settings::BackendSettings;
 use crate::sharing::core::BackendCore;
 use crate::transport::LinkError;
 use crate::upkeep::listing::{self, Listed};
+
+/// Reason why the tools of a backend that is this vmcp are not taken.
+const LEADS_BACK: &str = "it leads back to this vmcp, whose tools are among its own";
 
 /// Runs until the backend is stopped.
 pub(crate) async fn run(shared: Arc<BackendCore>) {
@@ -41,9 +46,14 @@ async fn keep_fresh(shared: &BackendCore) {
         listed = Arc::downgrade(&connection);
         let previous = shared.discovered.borrow().clone();
         let listing = listing::everything(&connection, previous.as_deref());
+        shared.listing.store(true, Ordering::Relaxed);
         let result = timeout(settings.list_timeout, listing).await;
+        shared.listing.store(false, Ordering::Relaxed);
         let result = result.unwrap_or(Err(LinkError::Protocol("listing timed out".to_owned())));
         let failure = match result {
+            Ok(Listed { discovered: Some(found), .. }) if leads_back(settings, &found) => {
+                Some(LEADS_BACK.to_owned())
+            }
             Ok(Listed { discovered, refusal }) => {
                 publish(shared, previous.as_deref(), discovered);
                 refusal
@@ -64,6 +74,12 @@ async fn keep_fresh(shared: &BackendCore) {
             tracing::debug!(error, "listing failed again");
         }
     }
+}
+
+/// True if vmcp's own tools are among those of the backend: it leads back here, perhaps through others.
+fn leads_back(settings: &BackendSettings, found: &Discovered) -> bool {
+    let Some(mark) = settings.own_mark.as_deref() else { return false };
+    found.tools.iter().any(|tool| tool.raw.get().contains(mark))
 }
 
 /// Publishes definitions, unless the server refused to list its tools and none are known of before.

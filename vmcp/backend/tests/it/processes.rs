@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, mpsc};
 use vmcp_backend::{Backend, BackendSettings, BackendState, CallError, Event, Request};
 use vmcp_config::Transport;
+use vmcp_config::rules::NamePattern;
 use vmcp_wire::era::Era;
 
 use crate::support::{
@@ -40,6 +41,8 @@ fn shell_with(handler: &str, env: &[(&str, &str)]) -> Transport {
             .map(|(name, value)| ((*name).to_owned(), (*value).into()))
             .collect::<BTreeMap<_, _>>(),
         cwd: None,
+        inherit_env: Vec::new(),
+        idle_timeout: None,
     }
 }
 
@@ -106,6 +109,8 @@ async fn a_program_that_cannot_run_or_gives_up_says_why() {
         args: Vec::new(),
         env: BTreeMap::new(),
         cwd: None,
+        inherit_env: Vec::new(),
+        idle_timeout: None,
     };
     let quitter = shell("echo 'no database' >&2; exit 4");
     let astray = Transport::Stdio {
@@ -113,6 +118,8 @@ async fn a_program_that_cannot_run_or_gives_up_says_why() {
         args: Vec::new(),
         env: BTreeMap::new(),
         cwd: Some("/nonexistent/folder".into()),
+        inherit_env: Vec::new(),
+        idle_timeout: None,
     };
     for (transport, parts) in [
         (nowhere, &["vmcp-no-such-program"][..]),
@@ -231,6 +238,51 @@ async fn a_child_inherits_little_and_gets_what_is_configured() {
     let home = std::env::var("HOME").unwrap();
     assert!(std::env::var("CARGO_MANIFEST_DIR").is_ok(), "there is something to leak");
     assert_eq!(result(&response), format!(r#"{{"home":"{home}","cargo":"","key":"k1"}}"#));
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn a_child_inherits_the_variables_that_a_pattern_names() {
+    let handler = legacy(r#"reply "{\"version\":\"$CARGO_PKG_NAME\",\"dir\":\"$CARGO_MANIFEST_DIR\"}""#);
+    let mut transport = shell(&handler);
+    let Transport::Stdio { inherit_env, .. } = &mut transport else { panic!("a program") };
+    inherit_env.push(NamePattern::new("CARGO_PKG_*"));
+    let backend = Backend::start(spec("b", transport), settings(), Some(cached()));
+    let response = call(&backend, "echo").await.unwrap();
+    let name = std::env::var("CARGO_PKG_NAME").unwrap();
+    assert_eq!(result(&response), format!(r#"{{"version":"{name}","dir":""}}"#));
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn an_idle_program_is_stopped_and_started_again_by_the_next_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pids");
+    let handler = legacy(&format!("echo $$ >> {}; sleep 1; reply '{{}}'", file.display()));
+    let idle = BackendSettings { idle_timeout: Duration::from_millis(300), ..settings() };
+    let backend = Backend::start(spec("b", shell(&handler)), idle, None);
+    for round in 1..=2 {
+        // The call takes longer than the program may be idle.
+        call(&backend, "echo").await.unwrap();
+        let status = wait_for_state(&backend, BackendState::Configured).await;
+        assert_eq!((status.tools, status.last_error), (Some(1), None), "its tools stay listed");
+        let pids = std::fs::read_to_string(&file).unwrap();
+        let pids: Vec<_> = pids.lines().collect();
+        assert_eq!(pids.len(), round);
+        let stat = format!("/proc/{}/stat", pids.last().unwrap());
+        let gone = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ")).then_some(());
+        eventually("the end of the program", gone).await;
+    }
+    backend.stop().await;
+    // A timeout of its own wins: 0 never stops it.
+    let mut transport = shell(&legacy("reply '{}'"));
+    let Transport::Stdio { idle_timeout, .. } = &mut transport else { panic!("a program") };
+    *idle_timeout = Some(Duration::ZERO);
+    let idle = BackendSettings { idle_timeout: Duration::from_millis(100), ..settings() };
+    let backend = Backend::start(spec("b", transport), idle, None);
+    call(&backend, "echo").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(backend.status().state, BackendState::Connected);
     backend.stop().await;
 }
 

@@ -178,6 +178,7 @@ impl RawAggregation {
             },
             exclude_all_tools: self.exclude_all_tools,
             per_backend,
+            read_only: BTreeSet::new(),
         }
     }
 

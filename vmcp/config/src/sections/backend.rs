@@ -16,7 +16,8 @@ use url::Url;
 
 pub(crate) use self::common_mistakes::check_own_address;
 pub(crate) use self::validation::{SharedBackendSettings, validate};
-use crate::sections::proxy::TIMEOUT;
+use crate::rules::NamePattern;
+use crate::sections::proxy::{IDLE_TIMEOUT, TIMEOUT};
 use crate::values::duration::{self, RawDuration};
 use crate::values::headers::Headers;
 use crate::values::secret::Secret;
@@ -78,6 +79,10 @@ pub enum Transport {
         env: BTreeMap<String, Secret>,
         /// Its working directory; `None`: ours.
         cwd: Option<PathBuf>,
+        /// Variables of vmcp's own environment that it gets besides the usual ones.
+        inherit_env: Vec<NamePattern>,
+        /// Time without a call after which it is stopped until the next one; `None`: `proxy.idleTimeout`.
+        idle_timeout: Option<Duration>,
     },
 }
 
@@ -108,7 +113,7 @@ impl Backend {
                 parts.push(url.as_str());
                 parts.extend(headers.keys().map(String::as_str));
             }
-            Transport::Stdio { command, args, env, cwd } => {
+            Transport::Stdio { command, args, env, cwd, .. } => {
                 parts.push(command);
                 parts.push(cwd.as_ref().and_then(|cwd| cwd.to_str()).unwrap_or_default());
                 parts.extend(args.iter().map(String::as_str));
@@ -141,9 +146,17 @@ pub struct RawBackend {
     pub command: Option<RawCommand>,
     /// Arguments of `command`, after those in its list.
     pub args: Vec<String>,
-    /// Environment variables of the program, besides a minimal environment; vmcp's own variables are not
-    /// inherited.
+    /// Environment variables of the program, besides a minimal environment and those of `inheritEnv`.
     pub env: BTreeMap<String, Secret>,
+    /// Variables of vmcp's own environment that the program gets, by name; `*` stands for any characters, so
+    /// that `AWS_*` is every one of AWS and `*` all. Without being named it gets what programs need to find
+    /// their files, a desktop and the usual agents (`HOME`, `PATH`, `LANG`, proxies, certificates, `DISPLAY`,
+    /// `SSH_AUTH_SOCK`, `DOCKER_HOST`, `KUBECONFIG`, `AWS_PROFILE`, …), and no secrets.
+    pub inherit_env: Vec<String>,
+    /// Stop the program after this time without a call; its tools stay listed, and the next call starts it
+    /// again. It loses what it keeps in memory. `0`: never. Default: `proxy.idleTimeout`.
+    #[schemars(extend("x-range" = duration::words(&IDLE_TIMEOUT)))]
+    pub idle_timeout: Option<RawDuration>,
     /// Working directory of the program. Default: that of vmcp.
     pub cwd: Option<String>,
     /// Address of a remote server, http or https, without credentials. Excludes `command`.
@@ -173,6 +186,9 @@ pub struct RawBackend {
     /// idle one. Default: 64 processes, 1000 event streams, 10000 HTTP sessions.
     #[schemars(range(min = 1, max = 100_000))]
     pub max_sessions: Option<u32>,
+    /// Serve only tools that the server itself declares to change nothing (`readOnlyHint: true`). All others
+    /// are hidden from lists, search and calls. The declaration is the server's word, no guarantee.
+    pub read_only: bool,
 }
 
 impl Default for RawBackend {
@@ -182,6 +198,8 @@ impl Default for RawBackend {
             command: None,
             args: Vec::new(),
             env: BTreeMap::new(),
+            inherit_env: Vec::new(),
+            idle_timeout: None,
             cwd: None,
             url: None,
             transport: None,
@@ -193,6 +211,7 @@ impl Default for RawBackend {
             isolation: None,
             protocol_era: ProtocolEra::Auto,
             max_sessions: None,
+            read_only: false,
         }
     }
 }

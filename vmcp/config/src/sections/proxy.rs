@@ -14,6 +14,8 @@ use crate::values::duration::{self, MAX_DURATION, RawDuration};
 pub(crate) const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=MAX_DURATION;
 /// Range of `refreshInterval`, from 1 s to 24 h: a shorter one would list backends without pause.
 const REFRESH_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=MAX_DURATION;
+/// Range of `idleTimeout`, up to 24 h; 0 stops nothing.
+pub(crate) const IDLE_TIMEOUT: RangeInclusive<Duration> = Duration::ZERO..=MAX_DURATION;
 
 /// Connections to backends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct Proxy {
     pub max_tool_timeout: Duration,
     /// Interval at which a backend's definitions are listed again.
     pub refresh_interval: Duration,
+    /// Time without a call after which a program is stopped until the next one; zero: never.
+    pub idle_timeout: Duration,
 }
 
 /// Connections to backends.
@@ -63,6 +67,10 @@ pub struct RawProxy {
     /// listed at once.
     #[schemars(extend("x-range" = duration::words(&REFRESH_INTERVAL)))]
     pub refresh_interval: RawDuration,
+    /// Stop programs (backends with `command`) after this time without a call; their tools stay listed, and
+    /// the next call starts them again. A program loses what it keeps in memory. `0`: never.
+    #[schemars(extend("x-range" = duration::words(&IDLE_TIMEOUT)))]
+    pub idle_timeout: RawDuration,
 }
 
 impl Default for RawProxy {
@@ -75,6 +83,7 @@ impl Default for RawProxy {
             tool_timeout: "60s".into(),
             max_tool_timeout: "10m".into(),
             refresh_interval: "300s".into(),
+            idle_timeout: "0s".into(),
         }
     }
 }
@@ -104,6 +113,7 @@ impl RawProxy {
                 &REFRESH_INTERVAL,
                 report,
             ),
+            idle_timeout: self.idle_timeout.validate("proxy.idleTimeout", &IDLE_TIMEOUT, report),
         }
     }
 }

@@ -41,8 +41,8 @@ pub struct Connected {
     pub others: Vec<String>,
 }
 
-/// Writes `entry` as the server `name` at `place`, and takes out the servers at `place`, and at the same place
-/// of each project (Claude Code), for which `served` returns true.
+/// Writes `entry` as the server `name` at `place`, and takes out the servers at `place`, and at the same
+/// place of each project (Claude Code), for which `served` returns true.
 ///
 /// # Examples
 ///

@@ -103,6 +103,11 @@ struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
+    /// Returns `readOnlyHint` after overrides.
+    fn hints_read_only(&self) -> Option<bool> {
+        self.change.annotations.read_only_hint.or(self.tool.annotations.read_only_hint)
+    }
+
     /// Returns the name after overrides.
     fn wanted(&self) -> &'a str {
         self.change.name.as_deref().unwrap_or(&self.tool.name)
@@ -128,7 +133,9 @@ fn tools(backends: &Backends<'_>, rules: &Aggregation, issues: &mut Vec<Issue>) 
         .map(|candidate| {
             let Candidate { backend, tool, .. } = candidate;
             let wanted = candidate.wanted();
-            Claim { backend, original: &tool.name, wanted, listed: rules.lists(backend, wanted) }
+            let changes = candidate.hints_read_only() != Some(true);
+            let listed = rules.lists(backend, wanted) && !(changes && rules.read_only.contains(*backend));
+            Claim { backend, original: &tool.name, wanted, listed }
         })
         .collect();
     let names = resolve(&claims, DefinitionKind::Tool, &rules.strategy, issues);

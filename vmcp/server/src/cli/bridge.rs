@@ -141,6 +141,8 @@ fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
             // `Options::bridge` passes the whole environment on.
             env: BTreeMap::new(),
             cwd: None,
+            inherit_env: Vec::new(),
+            idle_timeout: None,
         },
         enabled: true,
         timeout: None,

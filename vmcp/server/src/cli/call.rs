@@ -142,7 +142,9 @@ fn explain(name: &str, result: &Value) -> CommandFailure {
             let exit = if kind == "CircuitOpen" { Exit::Unreachable } else { Exit::Failed };
             let failure = CommandFailure::new(error).exit(exit);
             match kind {
-                "InvalidInput" => failure.remedy(format!("`vmcp tools -o json` shows the schema of {name}")),
+                "InvalidInput" => {
+                    failure.remedy(format!("`vmcp tools {name}` shows what it takes, with an example"))
+                }
                 "TimeoutError" => failure.remedy("allow it more time with --timeout"),
                 _ => failure.remedy("`vmcp doctor` looks at the backend"),
             }

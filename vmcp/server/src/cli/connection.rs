@@ -61,6 +61,23 @@ pub(super) fn with_connection<T>(
     })
 }
 
+/// Starts the logs, starts an engine over `config` in this process, runs `work` with it, and stops it.
+pub(super) fn with_engine<T>(
+    global: &GlobalOptions,
+    config: Config,
+    need: &Readiness<'_>,
+    wait: Duration,
+    work: impl AsyncFnOnce(&Connection) -> Result<T, CommandFailure>,
+) -> Result<T, CommandFailure> {
+    global.start_logs()?;
+    block_on(async {
+        let connection = InProcessEngine::start(config, need, wait).await.map(Connection::InProcess)?;
+        let outcome = work(&connection).await;
+        connection.close().await;
+        outcome
+    })
+}
+
 impl Connection {
     /// Chooses the server: the named one, else the one that runs with the configuration file, else an engine
     /// in this process.

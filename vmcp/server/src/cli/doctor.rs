@@ -2,7 +2,7 @@
 
 mod checks;
 mod finding;
-mod remedies;
+pub(super) mod remedies;
 
 use clap::Args;
 use vmcp_config::Problem;

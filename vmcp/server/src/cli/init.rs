@@ -1,7 +1,5 @@
 //! `vmcp init`: writes a commented configuration file.
 
-mod known_clients;
-
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,6 +10,7 @@ use vmcp_config::import::{self, Imported};
 use super::config_edit;
 use super::console::failure::{CommandFailure, Exit};
 use super::console::{notes, output};
+use super::known_clients;
 use super::options::{DEFAULT_FILE_NAME, GlobalOptions};
 use crate::config_file::secret_store::private;
 

@@ -41,13 +41,13 @@ pub(super) fn files(from: &str) -> Result<Vec<PathBuf>, CommandFailure> {
         if path.exists() || from.contains(['/', '.', '\\']) {
             return Ok(vec![path]);
         }
-        let known: Vec<_> = CLIENTS.iter().map(|(name, _)| *name).collect();
+        let known: Vec<_> = names().collect();
         return Err(CommandFailure::new(format!("`{from}` is neither a file nor a known client"))
             .exit(Exit::Usage)
             .remedy(format!("name a file, or one of {}", known.join(", "))));
     };
-    let home = env::var_os("HOME").or_else(|| env::var_os("USERPROFILE")).map(PathBuf::from);
-    let found: Vec<_> = resolved(places, home.as_deref()).into_iter().filter(|path| path.is_file()).collect();
+    let found: Vec<_> =
+        resolved(places, home().as_deref()).into_iter().filter(|path| path.is_file()).collect();
     if found.is_empty() {
         return Err(CommandFailure::new(format!(
             "no configuration of {from} found (looked for {})",
@@ -57,6 +57,37 @@ pub(super) fn files(from: &str) -> Result<Vec<PathBuf>, CommandFailure> {
         .remedy("name its file: `vmcp init --from FILE`"));
     }
     Ok(found)
+}
+
+/// Returns the file of the user in which `client` keeps its servers: the first that exists, else the one of
+/// this operating system. `None` for an unknown client or without a home folder.
+pub(super) fn user_file(client: &str) -> Option<PathBuf> {
+    let (_, places) = CLIENTS.iter().find(|(name, _)| *name == client)?;
+    let home = home()?;
+    let of_user: Vec<_> =
+        places.iter().filter_map(|place| Some(home.join(place.strip_prefix("~/")?))).collect();
+    let usual = match of_user.len() {
+        3 if cfg!(target_os = "macos") => 1,
+        3 if cfg!(windows) => 2,
+        _ => 0,
+    };
+    of_user.iter().find(|path| path.is_file()).or_else(|| of_user.get(usual)).cloned()
+}
+
+/// Returns the files of the project, below the working directory, in which `client` has servers.
+pub(super) fn project_files(client: &str) -> Vec<PathBuf> {
+    let known = CLIENTS.iter().filter(|(name, _)| *name == client).flat_map(|(_, places)| places.iter());
+    let paths = known.filter(|place| !place.starts_with("~/")).map(PathBuf::from);
+    paths.filter(|path| path.is_file()).collect()
+}
+
+/// Returns the names of the known clients.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    CLIENTS.iter().map(|(name, _)| *name)
+}
+
+fn home() -> Option<PathBuf> {
+    env::var_os("HOME").or_else(|| env::var_os("USERPROFILE")).map(PathBuf::from)
 }
 
 fn resolved(places: &[&str], home: Option<&Path>) -> Vec<PathBuf> {

@@ -1,6 +1,7 @@
-//! The process itself: its runtime, the signals that stop it, and its role as the first process of a
-//! container.
+//! The process itself: its runtime, the signals that stop it, its role as the first process of a container,
+//! and the helper that ends what a killed vmcp leaves running.
 
+pub(super) mod orphan_reaper;
 pub(super) mod pid1_reaper;
 mod stop_signals;
 

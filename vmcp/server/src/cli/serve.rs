@@ -1,5 +1,7 @@
 //! `vmcp serve`: runs the server until a signal, or until standard input ends.
 
+mod served;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,13 +9,13 @@ use std::time::Duration;
 use clap::Args;
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_backend::{BackendState, BackendStatus};
+use vmcp_backend::{BackendState, BackendStatus, SERVED_VARIABLE};
 use vmcp_config::Server;
 
 use super::console::failure::{CommandFailure, Exit};
 use super::console::{notes, output};
 use super::options::{ConfigFile, GlobalOptions};
-use super::process::{StopSignals, pid1_reaper};
+use super::process::{StopSignals, orphan_reaper, pid1_reaper};
 use super::running_server::{RunningServer, StateFile};
 use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::watch::ConfigWatch;
@@ -92,7 +94,13 @@ async fn serve(
     server.listen = listen.unwrap_or(server.listen);
     server.admin_listen = admin_listen.unwrap_or(server.admin_listen);
 
-    let mut options = Options::default();
+    let own_digest = served::digest_of(&path);
+    served::refuse_loop(&own_digest, std::env::var(SERVED_VARIABLE).ok().as_deref())?;
+    let mut options = Options {
+        orphan_guard: orphan_reaper::guard(),
+        served: Some(own_digest.into()),
+        ..Options::default()
+    };
     let router = DownstreamRouter::new(&options.metrics);
     options.downstream = Some(router.clone());
     let engine = Engine::start(config.clone(), options).await?;

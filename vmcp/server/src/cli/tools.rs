@@ -1,4 +1,6 @@
-//! `vmcp tools`: lists the tools of all backends.
+//! `vmcp tools`: lists the tools of all backends, or shows one of them.
+
+mod one_tool;
 
 use clap::Args;
 
@@ -10,10 +12,17 @@ use super::console::notes;
 use super::console::output::{self, OutputFormat};
 use super::options::GlobalOptions;
 
-/// List the tools of all backends
+/// List the tools of all backends, or show one tool with its schema and an example
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  vmcp tools\n  vmcp tools --backend github -o json | jq '.tools[].name'")]
+#[command(after_help = "\
+Examples:
+  vmcp tools
+  vmcp tools time_get_current_time
+  vmcp tools --backend github -o json | jq '.tools[].name'")]
 pub(super) struct Arguments {
+    /// Tool to show
+    #[arg(conflicts_with_all = ["backend", "all"])]
+    name: Option<String>,
     /// List only the tools of this backend
     #[arg(short, long, value_name = "NAME")]
     backend: Option<String>,
@@ -29,7 +38,15 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { backend, all, output: format, server_options } = arguments;
+    let Arguments { name, backend, all, output: format, server_options } = arguments;
+    if let Some(name) = name {
+        return connection::with_connection(
+            global,
+            &server_options,
+            &Readiness::Tool(&name),
+            async |connection| one_tool::show(connection, &name, format).await,
+        );
+    }
     connection::with_connection(global, &server_options, &Readiness::Backends, async |connection| {
         let mut tools: ToolReport = connection.admin("admin/tools").await?;
         tools.tools.retain(|tool| {

@@ -8,12 +8,13 @@ use futures::future::join_all;
 use serde::Serialize;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_backend::{Backend, BackendSettings, ByteBudget, Downstream, HttpClient, breaker};
+use vmcp_backend::{Backend, BackendSettings, ByteBudget, Downstream, HttpClient, OrphanGuard, breaker};
 use vmcp_config::Config;
 use vmcp_model::discovered::Discovered;
 
 use super::recorder::definition_changes::ChangedListing;
 use super::snapshot::declarations::BackendListings;
+use crate::optim::own_mark;
 
 /// Delay before a replaced backend stops: requests that loaded the snapshot just before still reach it.
 const RETIRE_DELAY: Duration = Duration::from_secs(1);
@@ -29,6 +30,9 @@ pub(super) struct Fleet {
     downstream: Option<Arc<dyn Downstream>>,
     /// [`super::Options::bridge`].
     bridge: bool,
+    orphan_guard: Option<Arc<OrphanGuard>>,
+    /// [`super::Options::served`].
+    served: Option<Arc<str>>,
     /// Slots for programs that are being started, shared by all backends.
     starts: Arc<Semaphore>,
 }
@@ -70,6 +74,8 @@ impl Fleet {
         downstream: Option<Arc<dyn Downstream>>,
         bridge: bool,
         byte_budget: ByteBudget,
+        orphan_guard: Option<Arc<OrphanGuard>>,
+        served: Option<Arc<str>>,
     ) -> Fleet {
         let http = HttpClient::default();
         let starts = BackendSettings::default().starts;
@@ -80,6 +86,8 @@ impl Fleet {
             byte_budget,
             downstream,
             bridge,
+            orphan_guard,
+            served,
             starts,
         }
     }
@@ -194,9 +202,13 @@ impl Fleet {
                 reset_timeout: breaker.timeout,
             },
             refresh_interval: proxy.refresh_interval,
+            idle_timeout: proxy.idle_timeout,
             max_call: proxy.max_tool_timeout,
             fail_fast: self.bridge,
             in_our_place: self.bridge,
+            own_mark: config.optimizer.enabled.then(|| own_mark::of(config).into()),
+            served: self.served.clone(),
+            orphan_guard: self.orphan_guard.clone(),
             http: self.http.clone(),
             byte_budget: self.byte_budget.clone(),
             starts: Arc::clone(&self.starts),

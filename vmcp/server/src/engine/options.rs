@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use vmcp_backend::Downstream;
+use vmcp_backend::{Downstream, OrphanGuard};
 use vmcp_embed::Embedder;
 use vmcp_store::StoreError;
 
@@ -34,6 +34,11 @@ pub struct Options {
     /// program's own words, shares its environment and standard error with it, and fails calls at once
     /// instead of waiting for a program that ended to come back.
     pub bridge: bool,
+    /// Digest of the configuration file's path, which programs get, so that a vmcp among them notices that it
+    /// would serve itself.
+    pub served: Option<Arc<str>>,
+    /// Ends programs if this process is killed.
+    pub orphan_guard: Option<Arc<OrphanGuard>>,
 }
 
 impl Default for Options {
@@ -48,6 +53,8 @@ impl Default for Options {
             observers: Vec::new(),
             downstream: None,
             bridge: false,
+            served: None,
+            orphan_guard: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use vmcp_model::tokens;
 
 use super::find_arguments::MAX_LIMIT;
 use super::names::{CALL_TOOL, FIND_TOOL, NameStyle};
+use super::own_mark;
 
 /// An own tool, ready to be listed.
 #[derive(Debug, Clone)]
@@ -23,10 +24,17 @@ pub struct Definition {
 /// Returns the definitions of call_tool and find_tool (in the order of a list) under names of this style.
 pub fn definitions(style: NameStyle, config: &Config) -> [Definition; 2] {
     let (find, call) = (style.listed(FIND_TOOL), style.listed(CALL_TOOL));
-    [definition(&call, &call_tool(&call, &find, config)), definition(&find, &find_tool(&find, &call, config))]
+    let mark = own_mark::of(config);
+    [
+        definition(&call, call_tool(&call, &find, config), &mark),
+        definition(&find, find_tool(&find, &call, config), &mark),
+    ]
 }
 
-fn definition(name: &str, definition: &Value) -> Definition {
+fn definition(name: &str, mut definition: Value, mark: &str) -> Definition {
+    if let Some(definition) = definition.as_object_mut() {
+        definition.insert("_meta".to_owned(), json!({ own_mark::META_KEY: mark }));
+    }
     let description = definition.get("description").and_then(Value::as_str).unwrap_or_default();
     let schema = definition.get("inputSchema").map(Value::to_string).unwrap_or_default();
     let schema_characters = u32::try_from(schema.chars().count()).unwrap_or(u32::MAX);
@@ -34,7 +42,7 @@ fn definition(name: &str, definition: &Value) -> Definition {
         name: name.to_owned(),
         size: tokens::size(name, description, schema_characters),
         // A `Value` cannot fail to serialize.
-        raw: to_raw_value(definition).unwrap_or_default(),
+        raw: to_raw_value(&definition).unwrap_or_default(),
     }
 }
 

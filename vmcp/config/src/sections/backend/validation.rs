@@ -13,7 +13,8 @@ use super::{
     Backend, MAX_BACKENDS, RESERVED_NAMES, RawBackend, RawCommand, RawTransport, Transport, normalize_name,
 };
 use crate::problems::{self, Report};
-use crate::sections::proxy::{self, TIMEOUT};
+use crate::rules::NamePattern;
+use crate::sections::proxy::{self, IDLE_TIMEOUT, TIMEOUT};
 use crate::values::duration::RawDuration;
 use crate::values::headers;
 use crate::values::http_url;
@@ -169,9 +170,13 @@ fn validate_transport(raw: &RawBackend, path: &str, report: &mut Report) -> Opti
 }
 
 fn validate_remote(raw: &RawBackend, url: &str, path: &str, report: &mut Report) -> Option<Transport> {
-    for (key, given) in
-        [("args", !raw.args.is_empty()), ("env", !raw.env.is_empty()), ("cwd", raw.cwd.is_some())]
-    {
+    for (key, given) in [
+        ("args", !raw.args.is_empty()),
+        ("env", !raw.env.is_empty()),
+        ("cwd", raw.cwd.is_some()),
+        ("inheritEnv", !raw.inherit_env.is_empty()),
+        ("idleTimeout", raw.idle_timeout.is_some()),
+    ] {
         if given {
             let remedy = "remove it, or replace `url` by `command`";
             report.problem(&problems::key(path, key), "only a backend with `command` has this", remedy);
@@ -242,5 +247,10 @@ fn validate_stdio(
         args: words.collect(),
         env: raw.env.clone(),
         cwd: raw.cwd.as_ref().map(PathBuf::from),
+        inherit_env: raw.inherit_env.iter().map(NamePattern::new).collect(),
+        idle_timeout: raw
+            .idle_timeout
+            .as_ref()
+            .map(|timeout| timeout.validate(&problems::key(path, "idleTimeout"), &IDLE_TIMEOUT, report)),
     })
 }

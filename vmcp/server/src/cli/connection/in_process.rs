@@ -19,6 +19,7 @@ use super::call_failure::CallFailure;
 use crate::access::identity::Identity;
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{notes, progress};
+use crate::cli::process::orphan_reaper;
 use crate::edge::port::admin::{self, Admin};
 use crate::engine::{Engine, Options};
 use crate::route::{self, CallContext, Caller};
@@ -70,8 +71,12 @@ impl InProcessEngine {
     ) -> Result<InProcessEngine, CommandFailure> {
         // A person waits for the command, so a backend gets one attempt instead of exponential backoff.
         config.proxy.max_connection_retries = 0;
-        let options =
-            Options { embed: matches!(need, Readiness::Search), cached: false, ..Options::default() };
+        let options = Options {
+            embed: matches!(need, Readiness::Search),
+            cached: false,
+            orphan_guard: orphan_reaper::guard(),
+            ..Options::default()
+        };
         let engine = Engine::start(config, options).await?;
         let admin = admin::report_routes(Admin::new(engine.clone(), None));
         let mut engine = InProcessEngine { engine, admin, took: BTreeMap::new() };

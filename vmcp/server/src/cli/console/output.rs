@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::ValueEnum;
-use comfy_table::{ContentArrangement, Row, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
 use serde::Serialize;
 
 use super::failure::CommandFailure;
@@ -45,7 +45,13 @@ pub(in crate::cli) fn print(
     }
 }
 
-/// Returns a table without lines, as wide as the terminal; longer cells are cut.
+/// Fewest characters of a last column that are worth showing.
+const MIN_LAST_WIDTH: u16 = 12;
+/// Blanks between two columns.
+const COLUMN_GAP: u16 = 2;
+
+/// Returns a table without lines. On a terminal the last column is cut to its width, or left out where hardly
+/// anything of it would fit; the other columns, which identify, are never cut.
 pub(in crate::cli) fn table<const COLUMNS: usize>(
     header: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
@@ -60,8 +66,25 @@ pub(in crate::cli) fn table<const COLUMNS: usize>(
         row.max_height(1);
         table.add_row(row);
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
+    let width = table.width();
+    fit(table, width)
+}
+
+fn fit(mut table: Table, width: Option<u16>) -> String {
+    let widths = table.column_max_content_widths();
+    let (last, others) = widths.split_last().map_or((0, &[][..]), |(last, others)| (*last, others));
+    let taken = others.iter().fold(0u16, |sum, width| sum.saturating_add(width.saturating_add(COLUMN_GAP)));
+    let left = width.map_or(u16::MAX, |width| width.saturating_sub(taken));
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, COLUMN_GAP));
+        let too_wide = index + 1 == widths.len() && left < last;
+        column.set_constraint(if !too_wide {
+            ColumnConstraint::ContentWidth
+        } else if left < MIN_LAST_WIDTH && last > MIN_LAST_WIDTH {
+            ColumnConstraint::Hidden
+        } else {
+            ColumnConstraint::Absolute(Width::Fixed(left.max(MIN_LAST_WIDTH)))
+        });
     }
     table.trim_fmt()
 }
@@ -79,5 +102,27 @@ mod tests {
         assert!(lines[0].starts_with("NAME      DESCRIPTION"), "{text}");
         assert!(lines[1].starts_with("time_now  The"), "{text}");
         assert_eq!(lines[2], "x");
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_the_last_column_only() {
+        let name = "atlassian_jira_create_remote_issue_link";
+        let narrow = |width| {
+            let mut table = Table::new();
+            table.load_style(presets::NOTHING).set_header(["NAME", "BACKEND", "DESCRIPTION"]);
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+            let mut row =
+                Row::from([name, "atlassian", "Create a remote link of an issue to somewhere else"]);
+            row.max_height(1);
+            table.add_row(row);
+            fit(table, Some(width))
+        };
+        for width in [40, 60, 70, 80] {
+            let text = narrow(width);
+            assert!(text.contains(name) && text.contains("atlassian"), "{width}:\n{text}");
+            assert_eq!(text.contains("Create"), width >= 70, "{width}:\n{text}");
+            assert_eq!(text.lines().count(), 2, "{width}:\n{text}");
+        }
+        assert!(narrow(80).lines().all(|line| line.chars().count() <= 80), "{}", narrow(80));
     }
 }

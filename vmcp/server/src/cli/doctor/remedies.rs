@@ -3,7 +3,8 @@
 use vmcp_config::Transport;
 
 /// Fragments of an error message, and the remedy for it; the first entry that matches counts.
-const REMEDIES: [(&[&str], &str); 9] = [
+const REMEDIES: [(&[&str], &str); 10] = [
+    (&["leads back"], "take vmcp out of that server's own configuration, or the server out of this one"),
     (
         &["cannot start"],
         "is the program installed, and on the PATH of vmcp? give its full path, or install it",
@@ -28,7 +29,7 @@ const REMEDIES: [(&[&str], &str); 9] = [
 ];
 
 /// Returns the remedy for an error.
-pub(super) fn of(error: &str, transport: Option<&Transport>) -> String {
+pub(in crate::cli) fn of(error: &str, transport: Option<&Transport>) -> String {
     let fits = |signs: &[&str]| signs.iter().any(|sign| error.contains(sign));
     let known = REMEDIES.iter().find(|(signs, _)| fits(signs)).map(|(_, remedy)| *remedy);
     let remedy = known.unwrap_or("run this again with --local --log-level debug to see what is said");
@@ -82,6 +83,8 @@ mod tests {
             args: vec!["--token=secret".into()],
             env: BTreeMap::default(),
             cwd: None,
+            inherit_env: Vec::new(),
+            idle_timeout: None,
         };
         let url = "https://user:secret@example.com/mcp?key=secret".parse().unwrap();
         for (transport, expected) in [

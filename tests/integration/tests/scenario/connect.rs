@@ -1,0 +1,77 @@
+//! vmcp in the files of other clients, and servers that are tried before they are added.
+
+use serde_json::{Value, json};
+use vmcp_integration::Fixture;
+
+use super::laptop::{Laptop, settings};
+
+#[tokio::test]
+async fn a_client_is_connected_and_disconnected_again() {
+    let laptop = Laptop::new(&settings(&[json!({"name": "db", "command": ["true"]})]));
+    let before = json!({
+        "theme": "dark",
+        "mcpServers": {"DB": {"command": "true", "env": {"URI": "postgresql://bob:hunter2@db/x"}}, "own": {"url": "https://own.example"}},
+    });
+    laptop.write(".claude.json", &before.to_string());
+    let read = || -> Value {
+        let text = std::fs::read_to_string(laptop.path(".claude.json")).expect("the client's file");
+        serde_json::from_str(&text).expect("JSON")
+    };
+    for again in [false, true] {
+        let connected = laptop.run(&["connect", "claude"]).await;
+        assert_eq!(connected.code, Some(0), "{}", connected.stderr);
+        assert!(connected.stderr.contains("still there: own"), "{}", connected.stderr);
+        assert_eq!(connected.stderr.contains("taken out"), !again, "{}", connected.stderr);
+        assert!(!connected.stderr.contains("hunter2"), "{}", connected.stderr);
+    }
+    let file = read();
+    assert_eq!((&file["theme"], &file["mcpServers"]["DB"]), (&json!("dark"), &Value::Null));
+    let entry = &file["mcpServers"]["vmcp"];
+    let args = entry["args"].as_array().expect("arguments");
+    assert!(
+        args.contains(&json!("--stdio")) && entry["command"].as_str().expect("a program").ends_with("vmcp")
+    );
+    // The entry leads back to vmcp, so an import does not take it.
+    let imported = laptop.run(&["init", "--from", "claude", "other.yaml"]).await;
+    assert!(imported.stderr.contains("imported 1 servers"), "{}", imported.stderr);
+    let undone = laptop.run(&["connect", "claude", "--undo"]).await;
+    assert_eq!(undone.code, Some(0), "{}", undone.stderr);
+    assert_eq!(read(), before);
+    assert_eq!(laptop.run(&["connect", "claude", "--undo"]).await.code, Some(3));
+}
+
+#[tokio::test]
+async fn what_connect_writes_serves_a_client() {
+    let laptop = Laptop::new(&settings(&[]));
+    let connected = laptop.run(&["connect", "codex"]).await;
+    assert_eq!(connected.code, Some(0), "{}", connected.stderr);
+    let file = std::fs::read_to_string(laptop.path(".codex/config.toml")).expect("the client's file");
+    assert!(file.contains("[mcp_servers.vmcp]"), "{file}");
+    let imported = laptop.run(&["connect", "claude-desktop", "--file", "desktop.json"]).await;
+    assert_eq!(imported.code, Some(0), "{}", imported.stderr);
+    let desktop = std::fs::read_to_string(laptop.path("desktop.json")).expect("the client's file");
+    let desktop: Value = serde_json::from_str(&desktop).expect("JSON");
+    let words = desktop["mcpServers"]["vmcp"]["args"].as_array().expect("arguments");
+    let words: Vec<_> = words.iter().filter_map(Value::as_str).collect();
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}});
+    let answer = laptop.run_with_input(&words, &format!("{initialize}\n")).await;
+    assert!(answer.stdout.contains("\"serverInfo\""), "{}{}", answer.stdout, answer.stderr);
+    assert_eq!(laptop.run(&["connect", "claude-desktop", "--http"]).await.code, Some(1));
+    assert_eq!(laptop.run(&["connect", "emacs"]).await.code, Some(2));
+}
+
+#[tokio::test]
+async fn a_server_is_tried_without_a_configuration() {
+    let laptop = Laptop::new(&json!({}));
+    std::fs::remove_file(laptop.path("vmcp.yaml")).expect("removing");
+    let echo = Fixture::http("echo", "echo").start().await;
+    let url = echo.backend["url"].as_str().expect("a URL");
+    let tried = laptop.run(&["try", url, "--header", "Authorization: Bearer t0ken-of-some-length"]).await;
+    assert_eq!(tried.code, Some(0), "{}", tried.stderr);
+    assert!(tried.stdout.contains(" tools") && tried.stdout.contains("\nadd "), "{}", tried.stdout);
+    let broken = laptop.run(&["try", "--", "sh", "-c", "echo no such day >&2; exit 3"]).await;
+    assert_eq!(broken.code, Some(4), "{}", broken.stdout);
+    assert!(broken.stderr.contains("no such day"), "{}", broken.stderr);
+    assert!(!laptop.path("vmcp.yaml").exists() && !laptop.path(".env").exists());
+}
