@@ -97,7 +97,7 @@ schema: setup ## Write the pages that are generated: JSON schema, settings, comm
 	VMCP_UPDATE_SCHEMA=1 cargo test --quiet --workspace --lib --test reference _page
 
 crds: setup ## Write crds/*.yaml, and what follows from them
-	VMCP_UPDATE_CRDS=1 cargo test --quiet -p vmcp-crds --test definitions --test lowering
+	VMCP_UPDATE_CRDS=1 cargo test --quiet -p vmcp-crds --test definitions --test lowering --test toolhive
 	@scripts/deploy-manifests.sh
 
 check-generated: setup ## Check that generated pages are up to date

@@ -69,9 +69,8 @@ pub struct MCPServerSpec {
     /// Transport that the server in the container speaks.
     #[serde(default)]
     pub transport: MCPServerTransport,
-    /// Program to start, one item a word. With `stdio` nothing starts without it: the bridge starts the
-    /// program, and cannot know what the image would start by itself. With the other transports it replaces
-    /// the entrypoint of the image.
+    /// Program to start, one item a word. Default: the entrypoint of the image; with `stdio`, where the
+    /// bridge starts it, the operator asks the registry for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub command: Vec<String>,

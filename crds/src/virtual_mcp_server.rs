@@ -137,7 +137,7 @@ pub struct VirtualMCPServerSpec {
     /// Scales the pods with their load. Without it, no HorizontalPodAutoscaler is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub autoscaling: Option<Autoscaling>,
-    /// Limits how many pods may be evicted at a time. Without it, no PodDisruptionBudget is made.
+    /// Limits how many pods may be evicted at a time. Default: one, where there is always more than one pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_disruption_budget: Option<PodDisruptionBudget>,
     /// Limits who may connect to the pods. Without it, no NetworkPolicy is made.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// A field that is accepted and not followed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingField {
-    /// Path below `spec`, with dots.
+    /// Path below `spec`, with dots; `[]` stands for every item of a list.
     pub path: &'static str,
     /// The capability that the field waits for, or what stands in its place here.
     pub capability: &'static str,
@@ -25,6 +25,10 @@ const VIRTUAL_MCP_SERVER: &[PendingField] = &[
     pending("passthroughHeaders", "headers of clients for backends"),
     pending("authServerConfig", "an authorization server"),
     pending("sessionStorage", "nothing: session ids are sealed, and need no store"),
+    pending(
+        "config.aggregation.tools[].toolConfigRef",
+        "nothing: filter and overrides in the same entry of spec.config.aggregation.tools",
+    ),
     pending("config.audit", "audit records; until then the log lines `vmcp::audit`"),
     pending("config.backends", "nothing: backends are the members of the group"),
     pending("config.codeMode", "scripts that call tools"),
@@ -33,6 +37,22 @@ const VIRTUAL_MCP_SERVER: &[PendingField] = &[
     pending("config.incomingAuth", "authentication of clients; spec.incomingAuth decides"),
     pending("config.metadata", "nothing: labels of the resource"),
     pending("config.name", "nothing: the name of the resource"),
+    pending(
+        "config.operational.failureHandling.healthCheckInterval",
+        "nothing: each call and each listing, every spec.config.proxy.refreshInterval, shows whether a backend is alive",
+    ),
+    pending(
+        "config.operational.failureHandling.healthCheckTimeout",
+        "nothing: spec.config.proxy.connectionTimeout",
+    ),
+    pending(
+        "config.operational.failureHandling.statusReportingInterval",
+        "nothing: the operator asks the pods, more often while something changes",
+    ),
+    pending(
+        "config.operational.failureHandling.unhealthyThreshold",
+        "nothing: circuitBreaker.failureThreshold beside it",
+    ),
     pending("config.outgoingAuth", "credentials by backend"),
     pending("config.passthroughHeaders", "headers of clients for backends"),
     pending("config.rateLimiting", "rate limits"),
@@ -104,10 +124,42 @@ pub fn fields_of(kind: &str) -> &'static [PendingField] {
 /// Returns the pending fields that a `spec` has.
 pub fn given(kind: &str, spec: &Value) -> Vec<PendingField> {
     let is_given = |field: &&PendingField| {
-        let value = field.path.split('.').try_fold(spec, |block, name| block.get(name));
-        value.is_some_and(|value| !value.is_null())
+        let mut found = vec![spec];
+        for segment in field.path.split('.') {
+            let (name, is_list) = segment.strip_suffix("[]").map_or((segment, false), |name| (name, true));
+            let values = found.into_iter().filter_map(|block| block.get(name));
+            found = if is_list {
+                values.filter_map(Value::as_array).flatten().collect()
+            } else {
+                values.collect()
+            };
+        }
+        found.iter().any(|value| !value.is_null())
     };
     fields_of(kind).iter().filter(is_given).copied().collect()
+}
+
+/// Removes the pending fields of a VirtualMCPServer below `prefix` (such as `config.operational`) from the
+/// block that is written there: the file that it goes into knows none of them.
+pub(crate) fn remove(prefix: &str, block: &mut Map<String, Value>) {
+    for PendingField { path, .. } in VIRTUAL_MCP_SERVER {
+        if let Some(path) = path.strip_prefix(prefix).and_then(|path| path.strip_prefix('.')) {
+            remove_at(path, block);
+        }
+    }
+}
+
+fn remove_at(path: &str, block: &mut Map<String, Value>) {
+    match path.split_once('.') {
+        None => drop(block.remove(path)),
+        Some((segment, rest)) => match block.get_mut(segment.trim_end_matches("[]")) {
+            Some(Value::Object(inner)) => remove_at(rest, inner),
+            Some(Value::Array(items)) => {
+                items.iter_mut().filter_map(Value::as_object_mut).for_each(|item| remove_at(rest, item));
+            }
+            _ => {}
+        },
+    }
 }
 
 /// Adds the pending fields of a kind to the schema of its `spec`: their content is not looked at.
@@ -117,8 +169,8 @@ pub(crate) fn add_to_schema(kind: &str, spec: &mut Value) {
         let mut properties = "/properties".to_owned();
         for block in blocks.split('.').filter(|name| !name.is_empty()) {
             properties.push('/');
-            properties.push_str(block);
-            properties.push_str("/properties");
+            properties.push_str(block.trim_end_matches("[]"));
+            properties.push_str(if block.ends_with("[]") { "/items/properties" } else { "/properties" });
         }
         if let Some(Value::Object(properties)) = spec.pointer_mut(&properties) {
             let description = format!("Accepted and not followed; waits for {capability}.");
@@ -141,5 +193,33 @@ mod tests {
         let paths: Vec<_> = given("VirtualMCPServer", &spec).iter().map(|field| field.path).collect();
         assert_eq!(paths, ["outgoingAuth", "config.audit"]);
         assert!(given("MCPGroup", &spec).is_empty());
+        let spec = json!({ "config": { "aggregation": { "tools": [{ "workload": "a" }, { "toolConfigRef": {} }] } } });
+        let paths: Vec<_> = given("VirtualMCPServer", &spec).iter().map(|field| field.path).collect();
+        assert_eq!(paths, ["config.aggregation.tools[].toolConfigRef"]);
+    }
+
+    #[test]
+    fn the_file_is_spared_pending_fields() {
+        let handling = json!({ "failureHandling": { "partialFailureMode": "fail", "healthCheckInterval": "30s" } });
+        let Value::Object(mut block) = handling else { unreachable!() };
+        remove("config.operational", &mut block);
+        assert_eq!(Value::from(block), json!({ "failureHandling": { "partialFailureMode": "fail" } }));
+        let tools = json!({ "tools": [{ "workload": "a", "toolConfigRef": { "name": "t" } }] });
+        let Value::Object(mut block) = tools else { unreachable!() };
+        remove("config.aggregation", &mut block);
+        assert_eq!(Value::from(block), json!({ "tools": [{ "workload": "a" }] }));
+    }
+
+    #[test]
+    fn every_pending_field_is_in_its_schema() {
+        for definition in crate::definitions::all() {
+            let kind = definition.spec.names.kind.clone();
+            let schema = json!(definition.spec.versions[0].schema);
+            for PendingField { path, .. } in fields_of(&kind) {
+                let path = path.replace("[]", "/items").replace('.', "/properties/");
+                let pointer = format!("/openAPIV3Schema/properties/spec/properties/{path}");
+                assert!(schema.pointer(&pointer).is_some(), "{kind}: {pointer}");
+            }
+        }
     }
 }

@@ -8,6 +8,7 @@ use super::prune_missing_backends::MissingBackends;
 use super::referenced_objects::{Backend, EmbeddingService, HeaderValue, ReferencedObjects};
 use super::secret_files::{self, SecretFiles};
 use crate::fields::headers::SensitiveHeader;
+use crate::fields::pending;
 use crate::fields::yaml_block::Block;
 use crate::mcp_telemetry_config::{MCPTelemetryConfigSpec, OpenTelemetry};
 use crate::problem::Problem;
@@ -26,6 +27,8 @@ pub(super) struct Document<'a> {
 impl Document<'_> {
     pub(super) fn render(mut self) -> Value {
         let mut settings = self.server.settings.clone();
+        pending::remove("config.aggregation", &mut settings.aggregation);
+        pending::remove("config.operational", &mut settings.operational);
         let mut absent = MissingBackends {
             backends: self.referenced.backends.iter().map(|backend| backend.name.as_str()).collect(),
             warnings: self.warnings,

@@ -106,6 +106,17 @@ pub enum Scale {
     Automatic(Autoscaling),
 }
 
+impl Scale {
+    /// Returns true if there is always more than one pod.
+    fn has_several(&self) -> bool {
+        match self {
+            Self::Fixed(replicas) => *replicas > 1,
+            Self::Free => false,
+            Self::Automatic(autoscaling) => autoscaling.min_replicas > 1,
+        }
+    }
+}
+
 /// Limit on evictions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Disruption {
@@ -155,6 +166,7 @@ impl VirtualMCPServer {
         labels(spec, &mut problems);
         let config = spec.config.clone().unwrap_or_default();
         let withheld = withheld(spec);
+        let scale = scale(spec, &mut problems);
         let validated = Validated {
             namespace: self.namespace().unwrap_or_default(),
             group: spec
@@ -172,11 +184,11 @@ impl VirtualMCPServer {
                 incoming_auth: spec.incoming_auth.clone(),
             },
             pods: pods(spec),
-            scale: scale(spec, &mut problems),
-            disruption: spec
-                .pod_disruption_budget
-                .as_ref()
-                .and_then(|budget| disruption(budget, &mut problems)),
+            disruption: match &spec.pod_disruption_budget {
+                Some(budget) => disruption(budget, &mut problems),
+                None => scale.has_several().then_some(Disruption::MaxUnavailable(IntOrString::Int(1))),
+            },
+            scale,
             service_type: if withheld.contains(&SERVICE_TYPE) {
                 ServiceType::ClusterIP
             } else {
