@@ -4,7 +4,7 @@
 //! One folder for each kind of resource, with the same files where the kind has the step: `controller`
 //! (triggers and the pipeline), `dereference`, `validate`, `build`, `status`. [`runtime`] is what all of them
 //! share; `workload` knows pods: how they are built and why they do not run; `references` resolves Secrets
-//! and groups that several kinds name; [`cli`] is the process.
+//! and groups that several kinds name; `registry` asks what an image starts; [`cli`] is the process.
 
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ mod mcp_server;
 mod mcp_server_entry;
 mod mcp_telemetry_config;
 mod references;
+mod registry;
 pub mod runtime;
 mod virtual_mcp_server;
 mod workload;

@@ -32,6 +32,12 @@ pub(crate) struct Options {
     /// Make ServiceMonitors for `spec.serviceMonitor`; takes the right to write them.
     #[arg(long, env = "ENABLE_SERVICE_MONITORS", default_value_t = false, action = clap::ArgAction::Set, global = true)]
     pub(crate) service_monitors: bool,
+    /// Ask the registry what the image of a stdio server without `command` starts.
+    #[arg(long, env = "LOOK_UP_IMAGES", default_value_t = true, action = clap::ArgAction::Set, global = true)]
+    pub(crate) look_up_images: bool,
+    /// Registries (HOST:PORT) that are asked over plain HTTP, between commas; all others take TLS.
+    #[arg(long, env = "PLAIN_HTTP_REGISTRIES", value_delimiter = ',', global = true)]
+    pub(crate) plain_http_registries: Vec<String>,
     /// Name the user that pods run as; `false` where the platform names one, as OpenShift does.
     #[arg(long, env = "FIXED_USER", default_value_t = true, action = clap::ArgAction::Set, global = true)]
     pub(crate) fixed_user: bool,
@@ -71,6 +77,8 @@ impl Options {
             service_monitors: self.service_monitors,
             fixed_user: self.fixed_user,
             operator_namespace: self.lease_namespace.clone(),
+            look_up_images: self.look_up_images,
+            plain_http_registries: self.plain_http_registries.clone(),
         })
     }
 }

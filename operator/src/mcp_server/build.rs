@@ -18,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 use vmcp_crds::lower::{ADMIN_PORT, ADMIN_TOKEN};
 
 use super::dereference::References;
+use super::image_program::{self, IMAGE_PROGRAM};
 use super::names::{WORKLOAD_NAME, child_name, secret_name};
 use super::network_policy::network_policy;
 use super::validate::{ProgramStart, ValidMCPServer};
@@ -89,7 +90,11 @@ pub(super) fn build(
     let template = pod_template::merge(&template(server, bridge_image, settings), &server.template)?;
     let mut deployment = deployment(server, template);
     if let ProgramStart::ByBridge(_) = server.start {
-        deployment.metadata.annotations.get_or_insert_default().insert(TEMPLATE_DIGEST.to_owned(), digest);
+        let annotations = deployment.metadata.annotations.get_or_insert_default();
+        annotations.insert(TEMPLATE_DIGEST.to_owned(), digest);
+        if let Some(program) = &server.image_program {
+            annotations.insert(IMAGE_PROGRAM.to_owned(), image_program::note(&server.image, program));
+        }
     }
     let mut children = Vec::new();
     if matches!(server.start, ProgramStart::ByBridge(_)) || server.secrets.is_some() {

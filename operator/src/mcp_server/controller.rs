@@ -13,10 +13,12 @@ use vmcp_crds::mcp_server::MCPServerTransport;
 use super::bridge_report;
 use super::build::{CONTAINER, build};
 use super::dereference::{DereferenceError, References, dereference, secret_references};
+use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{WORKLOAD_NAME, child_name, secret_name};
 use super::status::{self, ObservedMCPServer};
 use super::validate::validate;
 use crate::references;
+use crate::registry::FAILURE_TTL;
 use crate::runtime::{
     ApplyError, BuildSettings, CallError, ChildKind, Context, Desired, Failure, Retry, Triggers, report,
     run_controller, workload_labels,
@@ -70,9 +72,11 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
         });
     let poller = AdminPoller::new();
     let (context, requeue, reports) = (context.clone(), triggers.requeue(), poller.clone());
+    let programs = Arc::new(ImagePrograms::new(&context.settings, triggers.requeue()));
     async move {
         let poll = poller.run(&context, &requeue);
-        let reconcile = move |server, context| reconcile(server, context, reports.clone());
+        let reconcile =
+            move |server, context| reconcile(server, context, reports.clone(), programs.clone());
         tokio::join!(run_controller(triggers, reconcile), poll);
     }
     .boxed()
@@ -82,9 +86,14 @@ async fn reconcile(
     server: Arc<MCPServer>,
     context: Arc<Context>,
     poller: Arc<AdminPoller>,
+    programs: Arc<ImagePrograms>,
 ) -> Result<Action, ReconcileError> {
     let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
-    let references = dereference(&server, &context).await?;
+    let references = dereference(&server, &context, &programs).await?;
+    if matches!(references.image_program, ImageProgramState::Pending) {
+        // The answer of the registry reconciles the server; until then everything stays as it is.
+        return Ok(Action::await_change());
+    }
     let (desired, refusal) = match plan(&server, &references, &context.settings) {
         Ok(desired) => (desired, None),
         Err(refusal) => (keep(&name), Some(refusal)),
@@ -100,6 +109,7 @@ async fn reconcile(
     };
     let mut health = resource_health(refusal.as_ref(), counts.as_ref(), &pods, CONTAINER);
     let again = match health.state {
+        _ if matches!(references.image_program, ImageProgramState::Failed(_)) => Action::requeue(FAILURE_TTL),
         WorkloadState::Starting => Action::requeue(cluster_events::POLL_INTERVAL),
         _ => Action::await_change(),
     };
@@ -133,7 +143,10 @@ pub(super) fn plan(
     if let Some(missing) = references.secrets.missing(namespace, &secret_references(server)) {
         return Err(SpecRefusal::SecretNotFound(missing));
     }
-    let valid = validate(server, &references.secrets, &references.bridge_token)?;
+    if let Some(refusal) = references.image_program.refusal(&server.spec.image) {
+        return Err(refusal);
+    }
+    let valid = validate(server, references)?;
     Ok(build(&valid, references, settings)?)
 }
 

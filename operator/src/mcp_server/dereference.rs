@@ -1,5 +1,5 @@
 //! Step 1 of a reconcile, dereference: the values of Secrets that variables refer to, whether the group
-//! exists, and the token of the bridge.
+//! exists, the token of the bridge, and the program of the image.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
@@ -9,6 +9,7 @@ use vmcp_crds::lower::ADMIN_TOKEN;
 use vmcp_crds::mcp_server::MCPServerTransport;
 
 use super::build::RunningBridge;
+use super::image_program::{ImageProgramState, ImagePrograms};
 use super::names::{child_name, secret_name};
 use crate::references::{ReferencedSecrets, group_exists};
 use crate::runtime::{CallError, Context, GeneratedSecret};
@@ -24,6 +25,8 @@ pub(super) struct References {
     pub bridge_token: Vec<u8>,
     /// The bridge of the pods that run.
     pub running_bridge: Option<RunningBridge>,
+    /// The program that the image starts by itself.
+    pub image_program: ImageProgramState,
 }
 
 /// Error of reading references.
@@ -37,10 +40,11 @@ pub(super) enum DereferenceError {
     Randomness(getrandom::Error),
 }
 
-/// Reads what the server refers to, and generates the token if there is none yet.
+/// Reads what the server refers to, looks up the program of its image if it names none, and generates the token if there is none yet.
 pub(super) async fn dereference(
     server: &MCPServer,
     context: &Context,
+    programs: &ImagePrograms,
 ) -> Result<References, DereferenceError> {
     let namespace = server.namespace().unwrap_or_default();
     let secrets = ReferencedSecrets::read(context, &namespace, &secret_references(server)).await?;
@@ -55,7 +59,8 @@ pub(super) async fn dereference(
     let uid = server.uid().unwrap_or_default();
     let deployment = context.children.typed::<Deployment>(&uid, &child_name(&server.name_any()));
     let running_bridge = deployment.as_ref().and_then(RunningBridge::of);
-    Ok(References { secrets, group_exists, bridge_token, running_bridge })
+    let image_program = programs.of(server, context, deployment.as_ref()).await?;
+    Ok(References { secrets, group_exists, bridge_token, running_bridge, image_program })
 }
 
 /// Returns true if the server has a Secret of the operator's: with a bridge, or with values to digest.

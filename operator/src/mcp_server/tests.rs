@@ -6,8 +6,10 @@ use super::backend;
 use super::build::{CONTAINER, RunningBridge};
 use super::controller::plan;
 use super::dereference::References;
+use super::image_program::ImageProgramState;
 use super::status::{self, ObservedMCPServer};
 use crate::references::ReferencedSecrets;
+use crate::registry::RegistryError;
 use crate::runtime::{BuildSettings, ChildKind};
 use crate::workload::health::{PodCounts, resource_health};
 use crate::workload::spec_refusal::SpecRefusal;
@@ -192,17 +194,46 @@ fn a_secret_becomes_a_variable_and_its_change_a_rollout() {
 
 #[test]
 fn what_makes_no_sense_says_what_would() {
-    for (spec, said) in [
-        ("{image: x}", "spec.command: missing with `transport: stdio`"),
-        ("{image: x, command: [run], mcpPort: 1}", "spec.mcpPort: means nothing with `transport: stdio`"),
-    ] {
-        assert!(refused(spec).starts_with(said), "{}", refused(spec));
-    }
+    let port = refused("{image: x, command: [run], mcpPort: 1}");
+    assert!(port.starts_with("spec.mcpPort: means nothing with `transport: stdio`"), "{port}");
     let twice = "{image: x, command: [run], env: [{name: T, value: b}], secrets: [{name: s, key: T}]}";
     let error = plan(&server(twice), &references(ReferencedSecrets::of(&[("s", "T", "v")])), &settings())
         .unwrap_err()
         .to_string();
     assert!(error.contains("the variable `T` is given twice"), "{error}");
+}
+
+#[test]
+fn without_a_command_the_bridge_starts_what_the_image_starts() {
+    let of = |spec: &str, image_program| {
+        let references = References { image_program, ..references(ReferencedSecrets::default()) };
+        plan(&server(spec), &references, &settings())
+    };
+    let program = || {
+        let program = json!({ "entrypoint": ["node", "/srv/time.js"], "cmd": ["--utc"] });
+        ImageProgramState::Known(serde_json::from_value(program).unwrap())
+    };
+    let started = |spec: &str| {
+        let desired = of(spec, program()).unwrap();
+        let child = desired.children.iter().find(|child| child.kind() == ChildKind::Deployment).unwrap();
+        let deployment = serde_json::to_value(child.object()).unwrap();
+        let command = &deployment["spec"]["template"]["spec"]["containers"][0]["command"];
+        let words: Vec<_> = command.as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+        let program = words.split(|word| *word == "--").next_back().unwrap().join(" ");
+        (program, deployment["metadata"]["annotations"]["toolhive.stacklok.com/image-program"].clone())
+    };
+    let (words, note) = started("{image: 'x:1'}");
+    assert_eq!(words, "node /srv/time.js --utc");
+    assert_eq!(note, r#"{"image":"x:1","entrypoint":["node","/srv/time.js"],"cmd":["--utc"]}"#);
+    assert_eq!(started("{image: 'x:1', args: [--local]}").0, "node /srv/time.js --local");
+
+    let failed = ImageProgramState::Failed(RegistryError::NoProgram);
+    for (state, why) in [(failed, "neither an entrypoint nor a command"), (ImageProgramState::Off, "asks no registry")] {
+        let refusal = of("{image: x}", state).unwrap_err();
+        assert!(matches!(refusal, SpecRefusal::EntrypointUnknown(_)), "{refusal}");
+        let refusal = refusal.to_string();
+        assert!(refusal.starts_with("spec.command: missing") && refusal.contains(why), "{refusal}");
+    }
 }
 
 fn status(server: &MCPServer, refusal: Option<&SpecRefusal>, counts: Option<PodCounts>) -> MCPServerStatus {

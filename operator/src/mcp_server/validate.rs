@@ -8,8 +8,9 @@ use vmcp_crds::fields::workload::{ImagePullPolicy, SessionAffinity};
 use vmcp_crds::mcp_server::{MCPServerNetworkPolicy, MCPServerTransport};
 use vmcp_crds::{Block, Invalid, MCPServer, Problem};
 
-use super::dereference::secret_references;
-use crate::references::ReferencedSecrets;
+use super::dereference::{References, secret_references};
+use super::image_program::ImageProgramState;
+use crate::registry::ImageProgram;
 use crate::workload::pod;
 
 /// The longest name in bytes: `mcp-NAME` is the name of a Service, which has at most 63 characters.
@@ -20,6 +21,8 @@ const MAX_NAME_LENGTH: usize = 59;
 pub(super) struct ValidMCPServer {
     pub name: String,
     pub start: ProgramStart,
+    /// The program of the image, where the server names none.
+    pub image_program: Option<ImageProgram>,
     pub image: String,
     pub image_pull_policy: Option<ImagePullPolicy>,
     pub image_pull_secrets: Vec<LocalObjectReference>,
@@ -49,13 +52,9 @@ pub(super) enum ProgramStart {
     ByImage { command: Vec<String>, args: Vec<String>, port: u16 },
 }
 
-/// Returns the valid server, or every problem of the resource. `secrets` holds all values that it refers to,
-/// `key` keys the digest of these.
-pub(super) fn validate(
-    server: &MCPServer,
-    secrets: &ReferencedSecrets,
-    key: &[u8],
-) -> Result<ValidMCPServer, Invalid> {
+/// Returns the valid server, or every problem of the resource. `references` hold all values that it refers
+/// to, and the program of its image.
+pub(super) fn validate(server: &MCPServer, references: &References) -> Result<ValidMCPServer, Invalid> {
     let spec = &server.spec;
     let name = server.metadata.name.clone().unwrap_or_default();
     let mut problems = Vec::new();
@@ -65,9 +64,14 @@ pub(super) fn validate(
         );
         problems.push(Problem::new("metadata.name", "not usable as a name", remedy));
     }
-    let references = secret_references(server);
+    let secrets = secret_references(server);
+    let image_program = match &references.image_program {
+        ImageProgramState::Known(program) => Some(program),
+        _ => None,
+    };
     let server = ValidMCPServer {
-        start: start(server, &mut problems),
+        start: start(server, image_program, &mut problems),
+        image_program: image_program.cloned(),
         image: spec.image.clone(),
         image_pull_policy: spec.image_pull_policy,
         image_pull_secrets: spec.image_pull_secrets.clone(),
@@ -80,14 +84,21 @@ pub(super) fn validate(
         group: spec.group_ref.as_ref().map(|group| group.name.clone()),
         network_policy: spec.network_policy.clone().unwrap_or_default(),
         template: spec.pod_template_spec.clone(),
-        secrets: (!references.is_empty()).then(|| secrets.digest(&references, key)),
+        // The token of the bridge is also the key of the digest.
+        secrets: (!secrets.is_empty())
+            .then(|| references.secrets.digest(&secrets, &references.bridge_token)),
         name,
     };
     if problems.is_empty() { Ok(server) } else { Err(Invalid(problems)) }
 }
 
-/// Decides who starts the program; a stdio server needs a command and has neither port nor path.
-fn start(server: &MCPServer, problems: &mut Vec<Problem>) -> ProgramStart {
+/// Decides who starts the program; a stdio server has a command, of its own or of its image, and neither port
+/// nor path.
+fn start(
+    server: &MCPServer,
+    image_program: Option<&ImageProgram>,
+    problems: &mut Vec<Problem>,
+) -> ProgramStart {
     let spec = &server.spec;
     if spec.transport != MCPServerTransport::Stdio {
         return ProgramStart::ByImage {
@@ -96,18 +107,16 @@ fn start(server: &MCPServer, problems: &mut Vec<Problem>) -> ProgramStart {
             port: spec.mcp_port.unwrap_or(spec.proxy_port),
         };
     }
-    if spec.command.is_empty() {
-        let remedy = "write the program that speaks stdio and its arguments, such as `[npx, -y, \
-                      \"@modelcontextprotocol/server-time\"]`; the bridge cannot know the image's own entrypoint";
-        problems.push(Problem::new("spec.command", "missing with `transport: stdio`", remedy));
-    }
     for (path, is_given) in [("spec.mcpPort", spec.mcp_port.is_some()), ("spec.path", spec.path.is_some())] {
         if is_given {
             let remedy = "remove it, or set `transport: streamable-http`";
             problems.push(Problem::new(path, "means nothing with `transport: stdio`", remedy));
         }
     }
-    ProgramStart::ByBridge(spec.command.iter().chain(&spec.args).cloned().collect())
+    ProgramStart::ByBridge(match image_program {
+        Some(program) => program.words(&spec.args),
+        None => spec.command.iter().chain(&spec.args).cloned().collect(),
+    })
 }
 
 /// Joins variables with a value and variables from Secrets; a name may be given once.

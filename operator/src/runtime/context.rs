@@ -35,6 +35,10 @@ pub struct BuildSettings {
     pub fixed_user: bool,
     /// The operator's own namespace, if it runs in a cluster.
     pub operator_namespace: Option<String>,
+    /// True if registries are asked what an image starts by itself.
+    pub look_up_images: bool,
+    /// Registries that are asked over plain HTTP.
+    pub plain_http_registries: Vec<String>,
 }
 
 impl BuildSettings {
@@ -58,6 +62,8 @@ impl Default for BuildSettings {
             service_monitors: false,
             fixed_user: true,
             operator_namespace: None,
+            look_up_images: true,
+            plain_http_registries: Vec::new(),
         }
     }
 }

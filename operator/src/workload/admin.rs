@@ -63,13 +63,16 @@ impl AskError {
             Self::Timeout => (
                 "ConnectionTimedOut",
                 format!(
-                    "a NetworkPolicy probably drops the packets; allow ingress to port {ADMIN_PORT} from the pods                      `app.kubernetes.io/name=vmcp-operator` of the operator's namespace"
+                    "a NetworkPolicy probably drops the packets; allow ingress to port {ADMIN_PORT} from the pods \
+                     `app.kubernetes.io/name=vmcp-operator` of the operator's namespace"
                 ),
             ),
             Self::Connection(_) | Self::Request(_) => (
                 "ConnectionFailed",
                 format!(
-                    "a service mesh with strict mTLS probably resets it; exclude the port by a pod annotation, with                      Istio `traffic.sidecar.istio.io/excludeInboundPorts: \"{ADMIN_PORT}\"`, with Linkerd                      `config.linkerd.io/skip-inbound-ports: \"{ADMIN_PORT}\"`"
+                    "a service mesh with strict mTLS probably resets it; exclude the port by a pod annotation, with \
+                     Istio `traffic.sidecar.istio.io/excludeInboundPorts: \"{ADMIN_PORT}\"`, with Linkerd \
+                     `config.linkerd.io/skip-inbound-ports: \"{ADMIN_PORT}\"`"
                 ),
             ),
             Self::Status(StatusCode::UNAUTHORIZED) => (

@@ -17,6 +17,10 @@ pub(crate) enum SpecRefusal {
     /// A Secret, or a key of it, does not exist (yet); the text names each with the command that creates it.
     #[error("{0}")]
     SecretNotFound(String),
+    /// A stdio server names no command, and its image does not tell what it starts; the text says why and
+    /// what to do.
+    #[error("{0}")]
+    EntrypointUnknown(String),
 }
 
 impl SpecRefusal {
@@ -26,6 +30,7 @@ impl SpecRefusal {
             Self::Invalid(_) => "ConfigInvalid",
             Self::Template(_) => "PodTemplateInvalid",
             Self::SecretNotFound(_) => "SecretNotFound",
+            Self::EntrypointUnknown(_) => "EntrypointUnknown",
         }
     }
 }
