@@ -20,6 +20,10 @@ use crate::runtime::BuildSettings;
 use crate::workload::pod_template;
 use crate::{embedding_server, mcp_server, mcp_server_entry, mcp_telemetry_config};
 
+/// The longest `vmcp.yaml` in bytes: the API server takes a ConfigMap of 1 MiB, of which 4 KiB are left for its
+/// keys.
+const MAX_CONFIGURATION_BYTES: usize = (1 << 20) - (4 << 10);
+
 /// The result of the validation, part by part.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -139,6 +143,14 @@ fn configure(
         message: invalid.to_string(),
     };
     let lowered = server.lower(&around).map_err(invalid)?;
+    if lowered.text.len() > MAX_CONFIGURATION_BYTES {
+        let (size, backends) = (lowered.text.len().div_ceil(1 << 10), backends.len());
+        let message = format!(
+            "vmcp.yaml would have {size} KiB with {backends} backends, and a ConfigMap holds 1 MiB; divide the backends among \
+             several VirtualMCPServers, by spec.groupRef or spec.backendSelector"
+        );
+        return Err(ConfigurationRefusal { reason: "ConfigurationTooLarge", message });
+    }
     let wanted: Vec<_> = lowered.secrets.values().cloned().collect();
     if let Some(message) = references.secrets.missing(&server.namespace, &wanted) {
         return Err(ConfigurationRefusal { reason: "SecretNotFound", message });
@@ -354,6 +366,15 @@ mod tests {
         let plan = plan("{podTemplateSpec: {spec: {containers: [{name: vmcp, imag: x}]}}}", &references());
         assert!(plan.template.expect_err("refused").contains("spec.podTemplateSpec.spec.containers[0].imag"));
         assert!(plan.configuration.is_ok());
+    }
+
+    #[test]
+    fn a_configuration_that_no_config_map_holds_is_refused_with_its_size() {
+        let name = |number: usize| format!("a-server-with-a-long-name-for-the-sake-of-it-{number}");
+        let many = (0..8_000).fold(references(), |references, number| with_server(references, &name(number)));
+        let refusal = plan("{}", &many).configuration.expect_err("refused");
+        assert_eq!(refusal.reason, "ConfigurationTooLarge");
+        assert!(refusal.message.contains("KiB with 8000 backends"), "{refusal:?}");
     }
 
     #[test]

@@ -40,7 +40,26 @@ fn pods(server: &Validated) -> LabelSelector {
     LabelSelector { match_labels: Some(names::selector(&server.name)), ..LabelSelector::default() }
 }
 
+/// Returns the metric of one resource (`cpu` or `memory`), in percent of what the pods request.
+fn utilization(resource: &str, percent: i32) -> MetricSpec {
+    MetricSpec {
+        type_: "Resource".to_owned(),
+        resource: Some(ResourceMetricSource {
+            name: resource.to_owned(),
+            target: MetricTarget {
+                type_: "Utilization".to_owned(),
+                average_utilization: Some(percent),
+                ..MetricTarget::default()
+            },
+        }),
+        ..MetricSpec::default()
+    }
+}
+
 fn autoscaler(server: &Validated, autoscaling: &Autoscaling) -> HorizontalPodAutoscaler {
+    let cpu = utilization("cpu", autoscaling.target_cpu_utilization_percentage);
+    let memory = autoscaling.target_memory_utilization_percentage;
+    let memory = memory.map(|percent| utilization("memory", percent));
     HorizontalPodAutoscaler {
         metadata: meta(server, names::auxiliary(&server.name)),
         spec: Some(HorizontalPodAutoscalerSpec {
@@ -51,18 +70,7 @@ fn autoscaler(server: &Validated, autoscaling: &Autoscaling) -> HorizontalPodAut
             },
             min_replicas: Some(autoscaling.min_replicas),
             max_replicas: autoscaling.max_replicas,
-            metrics: Some(vec![MetricSpec {
-                type_: "Resource".to_owned(),
-                resource: Some(ResourceMetricSource {
-                    name: "cpu".to_owned(),
-                    target: MetricTarget {
-                        type_: "Utilization".to_owned(),
-                        average_utilization: Some(autoscaling.target_cpu_utilization_percentage),
-                        ..MetricTarget::default()
-                    },
-                }),
-                ..MetricSpec::default()
-            }]),
+            metrics: Some(std::iter::once(cpu).chain(memory).collect()),
             ..HorizontalPodAutoscalerSpec::default()
         }),
         ..HorizontalPodAutoscaler::default()
@@ -80,7 +88,8 @@ fn budget(server: &Validated, disruption: &Disruption) -> PodDisruptionBudget {
             min_available,
             max_unavailable,
             selector: Some(pods(server)),
-            ..PodDisruptionBudgetSpec::default()
+            // A pod that is broken protects nobody, and would hold up the drain of its node for ever.
+            unhealthy_pod_eviction_policy: Some("AlwaysAllow".to_owned()),
         }),
         ..PodDisruptionBudget::default()
     }

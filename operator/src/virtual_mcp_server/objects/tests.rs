@@ -78,6 +78,32 @@ fn replicas_are_ours_only_when_given() {
 }
 
 #[test]
+fn several_pods_are_never_evicted_at_once() {
+    let budget = "PodDisruptionBudget/x-vmcp";
+    for spec in ["{replicas: 2}", "{autoscaling: {minReplicas: 2, maxReplicas: 5}}"] {
+        let budget = &one(spec, budget)["spec"];
+        assert_eq!((&budget["maxUnavailable"], &budget["unhealthyPodEvictionPolicy"]), (&json!(1), &json!("AlwaysAllow")));
+    }
+    let given = one("{replicas: 2, podDisruptionBudget: {minAvailable: 2}}", budget);
+    assert_eq!(given["spec"]["minAvailable"], 2);
+    for alone in ["{}", "{replicas: 1}"] {
+        assert!(built(alone).iter().all(|(name, _)| name != budget), "the drain of a node would never end");
+    }
+}
+
+#[test]
+fn an_autoscaler_follows_cpu_and_memory() {
+    let spec = "{autoscaling: {maxReplicas: 5, targetMemoryUtilizationPercentage: 70}}";
+    let metrics = one(spec, "HorizontalPodAutoscaler/x-vmcp")["spec"]["metrics"].clone();
+    let aims = |metric: &Value| {
+        let resource = &metric["resource"];
+        (resource["name"].clone(), resource["target"]["averageUtilization"].clone())
+    };
+    let aims: Vec<_> = metrics.as_array().expect("metrics").iter().map(aims).collect();
+    assert_eq!(aims, [(json!("cpu"), json!(80)), (json!("memory"), json!(70))]);
+}
+
+#[test]
 fn a_template_changes_the_pods() {
     let spec = "{podTemplateSpec: {spec: {containers: [{name: vmcp, env: [{name: A, value: b}]}], nodeSelector: {disk: ssd}}}}";
     let pod = &one(spec, "Deployment/x")["spec"]["template"]["spec"];
