@@ -19,6 +19,8 @@ definitions() {
 
 manifests() {
   "$helm" template vmcp-operator $chart --namespace vmcp-system --kube-version 1.34 --set crds.install=false --output-dir "$fresh" >/dev/null
+  # A hook of Helm's, which means nothing to kubectl.
+  rm -f "$fresh"/vmcp-operator/templates/test.yaml
   for file in "$fresh"/vmcp-operator/templates/*.yaml; do
     # Labels that name Helm as the installer would be untrue here.
     sed -E '/^ *(helm\.sh\/chart|app\.kubernetes\.io\/managed-by): /d; /^# Source: /d; 1s|^|# From charts/vmcp-operator, by `make deploy-manifests`.\n|' "$file" > "$fresh/deploy/${file##*/}"

@@ -1,8 +1,9 @@
-//! The command line: `vmcp-operator [run]` runs the operator, `vmcp-operator crds` prints the resource
-//! definitions.
+//! The command line: `vmcp-operator [run]` runs the operator, `vmcp-operator ready` asks a running one,
+//! `vmcp-operator crds` prints the resource definitions.
 
 mod endpoints;
 mod options;
+mod ready;
 mod run;
 
 use std::io::Write as _;
@@ -29,6 +30,12 @@ pub struct Cli {
 enum Command {
     /// Run the operator (the default).
     Run,
+    /// Ask a running operator until it is ready, for at most a minute.
+    Ready {
+        /// Its `/readyz`.
+        #[arg(long, default_value = "http://127.0.0.1:8081/readyz")]
+        url: String,
+    },
     /// Print the CustomResourceDefinitions, for `kubectl apply --server-side -f -`.
     Crds,
 }
@@ -41,6 +48,7 @@ impl Cli {
                 print_definitions();
                 Ok(())
             }
+            Some(Command::Ready { url }) => ready::ready(&url).await,
             None | Some(Command::Run) => run::run(self.options).await,
         }
     }

@@ -126,6 +126,35 @@ fn every_metric_of_the_operator_is_in_operations() {
     }
 }
 
+/// Returns the names under which the metrics of a generated page are scraped.
+fn scraped(page: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(chart("../../docs/reference").join(page)).unwrap();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    rows.flat_map(|(name, rest)| {
+        let suffixes: &[&str] = match rest.split(' ').next() {
+            Some("counter") => &["_total"],
+            Some("histogram") => &["_bucket", "_sum", "_count"],
+            _ => &[""],
+        };
+        suffixes.iter().map(move |suffix| format!("{name}{suffix}"))
+    })
+    .collect()
+}
+
+#[test]
+fn alerts_and_dashboard_ask_for_metrics_that_exist() {
+    let known: BTreeSet<_> = scraped("metrics.md").union(&scraped("operator-metrics.md")).cloned().collect();
+    assert!(known.len() > 40, "{known:?}");
+    for file in ["templates/prometheusrule.yaml", "dashboards/vmcp.json"] {
+        let text = fs::read_to_string(chart(file)).unwrap();
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let asked: BTreeSet<_> = words.filter(|word| word.starts_with("vmcp_")).map(str::to_owned).collect();
+        assert!(asked.len() > 8, "{file}: {asked:?}");
+        let unknown: Vec<_> = asked.difference(&known).collect();
+        assert!(unknown.is_empty(), "{file} asks for metrics that nobody has: {unknown:?}");
+    }
+}
+
 /// Collects the text of every source file of the operator, without its tests.
 fn sources(folder: &std::path::Path, texts: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {

@@ -1,5 +1,7 @@
 {{- define "vmcp-operator.name" -}}
-{{ .Release.Name | trimSuffix "operator" | trimSuffix "-" | trunc 40 }}-operator
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride }}
+{{- else }}{{ .Values.nameOverride | default .Release.Name | trimSuffix "operator" | trimSuffix "-" | trunc 40 }}-operator
+{{- end }}
 {{- end }}
 
 {{- define "vmcp-operator.serviceAccount" -}}
@@ -16,6 +18,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- /* An image without a tag is that of the release. A digest goes where the tag does: `sha256:…`. */}}

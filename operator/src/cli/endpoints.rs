@@ -1,4 +1,4 @@
-//! The endpoints of the process: `/metrics`, `/healthz` and `/readyz`.
+//! The endpoints of the process: `/metrics`, and `/healthz` and `/readyz` at both ports.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -47,20 +47,14 @@ pub(super) async fn serve(
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         (StatusCode::OK, [("content-type", kind)], metrics.text()).into_response()
     };
-    let mut router = Router::new().route("/metrics", get(text));
     let readiness = readiness.clone();
-    let health = |router: Router| {
-        router
-            .route("/healthz", get(|| async { "ok\n" }))
-            .route("/readyz", get(move || async move { readiness.answer() }))
-    };
-    let mut servers = Vec::new();
-    if options.health_listen == options.metrics_listen {
-        router = health(router);
-    } else {
-        servers.push((options.health_listen, health(Router::new())));
+    let health = Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(move || async move { readiness.answer() }));
+    let mut servers = vec![(options.metrics_listen, health.clone().route("/metrics", get(text)))];
+    if options.health_listen != options.metrics_listen {
+        servers.push((options.health_listen, health));
     }
-    servers.push((options.metrics_listen, router));
     let mut running = FuturesUnordered::new();
     for (address, router) in servers {
         let listener = tokio::net::TcpListener::bind(address)

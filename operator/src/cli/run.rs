@@ -55,6 +55,14 @@ pub enum RunError {
     /// is a candidate again.
     #[error("the lease was lost; another replica takes over")]
     LeaseLost,
+    /// A running operator does not become ready.
+    #[error("the operator at {url} is not ready: {last}")]
+    NotReady {
+        /// The address that was asked.
+        url: String,
+        /// Its last answer.
+        last: String,
+    },
     /// A controller, a watch or an endpoint ended before the shutdown.
     #[error("a controller, a watch or an endpoint ended unexpectedly, which is a bug; the log has the place")]
     Ended,
