@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn the_file_is_spared_pending_fields() {
-        let handling = json!({ "failureHandling": { "partialFailureMode": "fail", "healthCheckInterval": "30s" } });
+        let handling =
+            json!({ "failureHandling": { "partialFailureMode": "fail", "healthCheckInterval": "30s" } });
         let Value::Object(mut block) = handling else { unreachable!() };
         remove("config.operational", &mut block);
         assert_eq!(Value::from(block), json!({ "failureHandling": { "partialFailureMode": "fail" } }));

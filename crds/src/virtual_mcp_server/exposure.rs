@@ -54,11 +54,7 @@ pub struct Autoscaling {
     pub target_cpu_utilization_percentage: i32,
     /// Average memory use that the autoscaler aims at besides, in percent of the memory that `resources`
     /// requests. Default: memory decides nothing.
-    #[serde(
-        rename = "targetMemoryUtilizationPercentage",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "targetMemoryUtilizationPercentage", default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub target_memory_utilization_percentage: Option<i32>,
 }

@@ -75,8 +75,7 @@ pub(crate) fn controller(context: &Arc<Context>) -> BoxFuture<'static, ()> {
     let programs = Arc::new(ImagePrograms::new(&context.settings, triggers.requeue()));
     async move {
         let poll = poller.run(&context, &requeue);
-        let reconcile =
-            move |server, context| reconcile(server, context, reports.clone(), programs.clone());
+        let reconcile = move |server, context| reconcile(server, context, reports.clone(), programs.clone());
         tokio::join!(run_controller(triggers, reconcile), poll);
     }
     .boxed()

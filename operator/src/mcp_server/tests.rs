@@ -228,7 +228,9 @@ fn without_a_command_the_bridge_starts_what_the_image_starts() {
     assert_eq!(started("{image: 'x:1', args: [--local]}").0, "node /srv/time.js --local");
 
     let failed = ImageProgramState::Failed(RegistryError::NoProgram);
-    for (state, why) in [(failed, "neither an entrypoint nor a command"), (ImageProgramState::Off, "asks no registry")] {
+    for (state, why) in
+        [(failed, "neither an entrypoint nor a command"), (ImageProgramState::Off, "asks no registry")]
+    {
         let refusal = of("{image: x}", state).unwrap_err();
         assert!(matches!(refusal, SpecRefusal::EntrypointUnknown(_)), "{refusal}");
         let refusal = refusal.to_string();

@@ -85,8 +85,7 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
         network_policy: spec.network_policy.clone().unwrap_or_default(),
         template: spec.pod_template_spec.clone(),
         // The token of the bridge is also the key of the digest.
-        secrets: (!secrets.is_empty())
-            .then(|| references.secrets.digest(&secrets, &references.bridge_token)),
+        secrets: (!secrets.is_empty()).then(|| references.secrets.digest(&secrets, &references.bridge_token)),
         name,
     };
     if problems.is_empty() { Ok(server) } else { Err(Invalid(problems)) }

@@ -44,7 +44,9 @@ impl ImageReference {
         let version = digest.or(tag).unwrap_or("latest").to_owned();
         let is_host = !registry.is_empty() && registry.chars().all(|c| is_plain(c) || ".-:[]".contains(c));
         let is_path = repository.split('/').all(|part| {
-            !part.is_empty() && !part.starts_with('.') && part.chars().all(|c| is_plain(c) || "._-".contains(c))
+            !part.is_empty()
+                && !part.starts_with('.')
+                && part.chars().all(|c| is_plain(c) || "._-".contains(c))
         });
         let is_version = !version.is_empty() && version.chars().all(|c| is_plain(c) || "._-:+".contains(c));
         let registry = registry.to_owned();

@@ -108,7 +108,8 @@ impl RegistryClient {
         let host = image.host();
         let credentials = credentials.of(&image.registry);
         let http = self.http().await?;
-        let mut session = Session { client: self, http, host, credentials, authorization: Authorization::None };
+        let mut session =
+            Session { client: self, http, host, credentials, authorization: Authorization::None };
         let path = |kind: &str, version: &str| format!("/v2/{}/{kind}/{version}", image.repository);
         let mut manifest: Manifest = session.document(&path("manifests", &image.version)).await?;
         if let Some(digest) = manifest.platform_digest() {
@@ -163,8 +164,8 @@ impl Session<'_> {
     /// Answers the challenge of a registry; returns false if there is nothing to answer it with.
     async fn authorize(&mut self, response: &Response) -> Result<bool, RegistryError> {
         let challenges = response.headers().get_all(WWW_AUTHENTICATE);
-        let challenges = challenges.iter().filter_map(|value| Challenge::parse(value.to_str().ok()?));
-        match challenges.into_iter().next() {
+        let mut challenges = challenges.iter().filter_map(|value| Challenge::parse(value.to_str().ok()?));
+        match challenges.next() {
             Some(Challenge::Basic) if self.credentials.is_some() => {
                 self.authorization = Authorization::Basic;
                 Ok(true)

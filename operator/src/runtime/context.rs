@@ -20,6 +20,7 @@ use super::watch::{
 
 /// Options of the command line that decide how objects are built.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct BuildSettings {
     /// The image that holds `vmcp`, for VirtualMCPServers that name none.
     pub vmcp_image: String,

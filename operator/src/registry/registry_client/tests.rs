@@ -32,10 +32,15 @@ async fn answer_request(
     let authorization = headers.get("authorization").and_then(|value| value.to_str().ok());
     if uri.path() == "/token" {
         let is_known = authorization == Some("Basic YW5uOnB3");
-        return if is_known { json!({ "token": "t" }).to_string().into_response() } else { StatusCode::FORBIDDEN.into_response() };
+        return if is_known {
+            json!({ "token": "t" }).to_string().into_response()
+        } else {
+            StatusCode::FORBIDDEN.into_response()
+        };
     }
     if authorization != Some("Bearer t") {
-        let challenge = format!("Bearer realm=\"{}\",service=\"s\",scope=\"repository:tools/time:pull\"", registry.realm);
+        let challenge =
+            format!("Bearer realm=\"{}\",service=\"s\",scope=\"repository:tools/time:pull\"", registry.realm);
         return (StatusCode::UNAUTHORIZED, [("www-authenticate", challenge)]).into_response();
     }
     match registry.documents.iter().find(|(path, _)| path == uri.path()) {

@@ -82,7 +82,10 @@ fn several_pods_are_never_evicted_at_once() {
     let budget = "PodDisruptionBudget/x-vmcp";
     for spec in ["{replicas: 2}", "{autoscaling: {minReplicas: 2, maxReplicas: 5}}"] {
         let budget = &one(spec, budget)["spec"];
-        assert_eq!((&budget["maxUnavailable"], &budget["unhealthyPodEvictionPolicy"]), (&json!(1), &json!("AlwaysAllow")));
+        assert_eq!(
+            (&budget["maxUnavailable"], &budget["unhealthyPodEvictionPolicy"]),
+            (&json!(1), &json!("AlwaysAllow"))
+        );
     }
     let given = one("{replicas: 2, podDisruptionBudget: {minAvailable: 2}}", budget);
     assert_eq!(given["spec"]["minAvailable"], 2);
