@@ -41,7 +41,7 @@ pub(super) async fn ready(url: &str) -> Result<(), RunError> {
 async fn ask(url: &str) -> Result<(), String> {
     let request = Request::get(url).body(Empty::<Bytes>::new()).map_err(|error| error.to_string())?;
     let client = Client::builder(TokioExecutor::new()).build_http();
-    let response = client.request(request).await.map_err(|error| error_chain(&error).to_string())?;
+    let response = client.request(request).await.map_err(|error| error_chain(&error))?;
     let status = response.status();
     if status == StatusCode::OK {
         return Ok(());

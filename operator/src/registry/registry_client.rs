@@ -86,7 +86,7 @@ impl RegistryClient {
                 .user_agent(concat!("vmcp-operator/", env!("CARGO_PKG_VERSION")))
                 .build()
         });
-        made.await.map_err(|error| RegistryError::Client(error_chain(&error).to_string()))
+        made.await.map_err(|error| RegistryError::Client(error_chain(&error)))
     }
 
     /// Returns the program that an image starts without a command.
@@ -210,7 +210,7 @@ impl Session<'_> {
     }
 
     fn failed(&self, error: &reqwest::Error) -> RegistryError {
-        RegistryError::Unreachable(self.host.to_owned(), error_chain(error).to_string())
+        RegistryError::Unreachable(self.host.to_owned(), error_chain(error))
     }
 }
 
