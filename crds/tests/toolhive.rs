@@ -14,7 +14,7 @@ use vmcp_crds::fields::pending;
 /// `resources/toolhive.yaml`.
 #[derive(Deserialize)]
 struct ToolHive {
-    kinds: BTreeMap<String, Fields>,
+    kinds: BTreeMap<String, ServedKind>,
     /// Kinds that are not served, with what stands in their place.
     absent: BTreeMap<String, String>,
 }
@@ -22,7 +22,7 @@ struct ToolHive {
 /// The fields of one kind.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fields {
+struct ServedKind {
     fields: Vec<String>,
     /// Notes about fields that mean something else here.
     #[serde(default)]
@@ -75,7 +75,7 @@ fn has(schema: &Value, path: &str) -> bool {
     true
 }
 
-fn verdicts(kind: &str, fields: &Fields) -> Vec<(String, Verdict)> {
+fn verdicts(kind: &str, fields: &ServedKind) -> Vec<(String, Verdict)> {
     let schema = spec_of(kind);
     let pending = pending::fields_of(kind);
     for path in fields.differs.keys().chain(fields.refused.keys()) {
@@ -116,7 +116,7 @@ fn page() -> String {
     let toolhive = toolhive();
     let mut page = "# ToolHive's fields\n\n\
         Generated from the definitions and the list of ToolHive's fields; do not edit: `make crds` writes it. The way over:\n\
-        [how to come from ToolHive](../operator/how-to/from-toolhive.md). Fields below a block that waits as a whole are not counted.\n\n\
+        [how to come from ToolHive](../operator/how-to/from-toolhive.md). ServedKind below a block that waits as a whole are not counted.\n\n\
         | kind | work | differ | wait | refused |\n|---|---|---|---|---|\n"
         .to_owned();
     let mut details = String::new();
