@@ -32,7 +32,7 @@ struct ServedKind {
     refused: BTreeMap<String, String>,
 }
 
-/// What becomes of a field.
+/// Verdict on a field.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Works,
@@ -116,7 +116,7 @@ fn page() -> String {
     let toolhive = toolhive();
     let mut page = "# ToolHive's fields\n\n\
         Generated from the definitions and the list of ToolHive's fields; do not edit: `make crds` writes it. The way over:\n\
-        [how to come from ToolHive](../operator/how-to/from-toolhive.md). ServedKind below a block that waits as a whole are not counted.\n\n\
+        [how to come from ToolHive](../operator/how-to/from-toolhive.md). Fields below a block that waits as a whole are not counted.\n\n\
         | kind | work | differ | wait | refused |\n|---|---|---|---|---|\n"
         .to_owned();
     let mut details = String::new();

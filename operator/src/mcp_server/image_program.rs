@@ -22,7 +22,7 @@ use crate::workload::spec_refusal::SpecRefusal;
 /// The annotation of the Deployment with an [`ImageNote`].
 pub(super) const IMAGE_PROGRAM: &str = "toolhive.stacklok.com/image-program";
 
-/// What is known of the program that the image starts.
+/// Knowledge of the program that the image starts.
 #[derive(Debug, Default)]
 pub(super) enum ImageProgramState {
     /// The server names its command, or its image starts it.

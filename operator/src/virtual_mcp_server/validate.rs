@@ -20,8 +20,8 @@ use crate::runtime::BuildSettings;
 use crate::workload::pod_template;
 use crate::{embedding_server, mcp_server, mcp_server_entry, mcp_telemetry_config};
 
-/// The longest `vmcp.yaml` in bytes: the API server takes a ConfigMap of 1 MiB, of which 4 KiB are left for its
-/// keys.
+/// The longest `vmcp.yaml` in bytes: the API server takes a ConfigMap of 1 MiB, of which 4 KiB are left for
+/// its keys.
 const MAX_CONFIGURATION_BYTES: usize = (1 << 20) - (4 << 10);
 
 /// The result of the validation, part by part.
