@@ -261,3 +261,27 @@ async fn two_backends_of_one_tool_name_are_told_apart_by_every_strategy() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_link_in_a_result_leads_back_to_the_backend_that_gave_it() {
+    let (a, b) = (Fixture::http("a", "echo").start().await, Fixture::http("b", "echo").start().await);
+    let vmcp = Vmcp::new().backend(&a).backend(&b).start().await;
+    for tool in ["a_rich", "b_rich"] {
+        vmcp.with_tool(tool).await;
+    }
+    let link = json!({"uri": "fixture://elsewhere/file"});
+    let asked = async || (a.received("resources/read").await, b.received("resources/read").await);
+    let mut reads = 0;
+    for client in [vmcp.legacy().await, vmcp.modern()] {
+        let unknown = client.request("resources/read", link.clone()).await;
+        assert!(unknown.error()["message"].as_str().is_some_and(|said| said.contains("Resource not found")));
+        assert_eq!(asked().await, (0, reads), "on no list, and both have resources");
+        assert!(client.call_tool("b_rich", json!({})).await.text.contains("resource_link"));
+        let answer = client.request("resources/read", link.clone()).await;
+        reads += 1;
+        assert_eq!(asked().await, (0, reads), "{}", answer.text);
+        let other = vmcp.legacy().await;
+        other.request("resources/read", link.clone()).await.error();
+        assert_eq!(asked().await, (0, reads), "the link is not another client's");
+    }
+}

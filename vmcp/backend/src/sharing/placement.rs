@@ -53,15 +53,16 @@ impl Placements {
             None if follows || main.keeps_state() => Isolation::Session,
             _ => Isolation::Shared,
         };
+        // Most calls end here; what follows parses the client's capabilities.
+        if isolation == Isolation::Shared || is_own(request) {
+            return None;
+        }
         let abilities = AnswerableQuestions::read(request.client.capabilities.as_deref());
         let principal = request.principal;
         let of_principal = |program: u64| {
             (OwnerKey::Principal { principal, program, abilities }, Owner::Principal(abilities))
         };
         let (key, owner) = match (isolation, request.session) {
-            (Isolation::Shared, _) => return None,
-            _ if is_own(request) => return None,
-            (Isolation::Principal, _) => of_principal(0),
             (Isolation::Session, Some(session)) => {
                 (OwnerKey::Session(session), Owner::Session(session, abilities))
             }
@@ -70,6 +71,7 @@ impl Placements {
                 (OwnerKey::Call(call), Owner::Principal(abilities))
             }
             (Isolation::Session, None) => of_principal(self.program(request)),
+            (Isolation::Principal | Isolation::Shared, _) => of_principal(0),
         };
         let era = if follows { Era::Legacy } else { main.server.era() };
         Some(Placement { key, owner, principal, era, named: isolation == Isolation::Session })
