@@ -1,6 +1,6 @@
 //! Evidence: the scores of both arms for one text, which is the whole query or one clause of it.
 
-use crate::fusion::{blend, normalize};
+use crate::fusion::{blend, compress, normalize};
 use crate::query::{Explanation, QueryTerm};
 
 /// Scores of one text, each by position in the list of visible documents.
@@ -27,7 +27,7 @@ impl Evidence {
         ratio: f32,
     ) -> Self {
         let ratio = if cosine.iter().any(Option::is_some) { ratio } else { 0.0 };
-        let (cosine_normalized, bm25_normalized) = (normalize(&cosine), normalize(&bm25));
+        let (cosine_normalized, bm25_normalized) = (normalize(&cosine), compress(normalize(&bm25)));
         let fused = blend(&cosine_normalized, &bm25_normalized, ratio);
         Evidence { terms, cosine, bm25, cosine_normalized, bm25_normalized, fused }
     }

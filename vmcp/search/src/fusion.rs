@@ -1,14 +1,21 @@
 //! Score fusion: brings cosine and BM25F to a common scale and adds them, weighted.
 //!
 //! ```text
-//! fused = ratio · normalize(cosine) + (1 − ratio) · normalize(BM25F)
+//! fused = ratio · normalize(cosine) + (1 − ratio) · compress(normalize(BM25F))
 //! normalize(x) = (x − mean) / standard deviation      over all visible documents (z-score)
 //!              = (x − min) / (max − min)              in a small set (min-max)
+//! compress(z)  = 4 · ln(1 + z / 4)                    for z > 0 of a z-score
 //! ```
 
 /// Sets of fewer visible documents than this have no meaningful spread: they are scaled by min-max instead of
 /// z-score.
 pub const SMALL_SET: usize = 20;
+
+/// Scale of the logarithm of [`compress`]. Measured on five sets with the local model, against no
+/// compression: 4 raises NDCG@10 of people's short queries from .727 to .769, of whole tasks from .421 to
+/// .433 and of toollinkos from .899 to .906, and changes the others by less than .005; 2, 3, 6 and 8, a clip,
+/// tanh and a bonus for covered names or query terms are worse on some set.
+const COMPRESSION: f32 = 4.0;
 
 /// Weight of the whole query against its best clause.
 const WHOLE_WEIGHT: f32 = 0.7;
@@ -32,6 +39,18 @@ pub(crate) fn normalize(values: &[Option<f32>]) -> Vec<f32> {
         return vec![if small && mean > 0.0 { 1.0 } else { 0.0 }; values.len()];
     }
     values.iter().map(|value| ((value.map_or(mean, f64::from) - origin) / unit) as f32).collect()
+}
+
+/// Compresses large z-scores of the keyword arm. Where few documents share a term, their z-scores have no
+/// bound (√(N − 1) for a single one), and one accidental word would outweigh any cosine, whose z-scores end
+/// near 4.
+pub(crate) fn compress(mut normalized: Vec<f32>) -> Vec<f32> {
+    if normalized.len() >= SMALL_SET {
+        for value in normalized.iter_mut().filter(|value| **value > 0.0) {
+            *value = COMPRESSION * (*value / COMPRESSION).ln_1p();
+        }
+    }
+    normalized
 }
 
 /// `ratio · cosine + (1 − ratio) · BM25F`, both normalized.
@@ -80,6 +99,21 @@ mod tests {
         assert_eq!(normalize(&[Some(0.0), Some(0.0)]), [0.0, 0.0]);
         assert_eq!(normalize(&[None, None]), [0.0, 0.0]);
         assert_eq!(normalize(&[]), [0.0; 0]);
+    }
+
+    #[test]
+    fn one_accidental_word_does_not_outweigh_the_best_cosine() {
+        // One of 500 documents shares a term with the query; another has by far the best cosine.
+        let bm25: Vec<_> = (0..500).map(|n| Some(if n == 0 { 3.0 } else { 0.0 })).collect();
+        let cosine: Vec<_> =
+            (0..500).map(|n| Some(if n == 1 { 0.9 } else { 0.1 + (n % 7) as f32 / 50.0 })).collect();
+        let accidental = normalize(&bm25)[0];
+        assert!(accidental > 20.0);
+        let fused = blend(&normalize(&cosine), &compress(normalize(&bm25)), 0.6);
+        assert!(fused[1] > fused[0], "{} {}", fused[1], fused[0]);
+        // The order within the arm stays, and small sets are not touched.
+        assert!(compress((0..30).map(|n| n as f32 - 10.0).collect()).is_sorted());
+        assert_eq!(compress(vec![1.0, 0.5]), [1.0, 0.5]);
     }
 
     #[test]
