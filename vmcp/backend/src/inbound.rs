@@ -203,8 +203,12 @@ impl Inbound {
                 None
             }
             methods::LOG_MESSAGE => match self.caller(of.or_else(|| self.only_call_with_logs())) {
-                Some((_, listener)) if !listener.wants_log(params, self.level.is_set()) => None,
-                Some((_, listener)) => deliver(&listener, whole),
+                Some((_, listener)) => {
+                    // On a stream of its own the call was found by it; on others this is the first to tell.
+                    listener.clock.touch();
+                    let is_wanted = listener.wants_log(params, self.level.is_set());
+                    is_wanted.then(|| deliver(&listener, whole)).flatten()
+                }
                 None if self.owner.session().is_some() => self.deliver_downstream(whole),
                 None => {
                     operator_log::write(params);

@@ -30,6 +30,7 @@ const STATEFUL: &str = r#"
       initialize) reply "$initialized"; declared=$line;;
       tools/list) reply "$tools";;
       server/discover) refuse;;
+      ping) reply '{}';;
       tools/call) case $line in
         *'"count"'*) n=$((n + 1)); reply "{\"n\":$n}";;
         *'"whoami"'*) reply "{\"declared\":${declared%\}*}}}";;
@@ -37,6 +38,9 @@ const STATEFUL: &str = r#"
         *'"late"'*) reply '{}'; (sleep 0.2; ask late
           printf '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"late"}}\n') & ;;
         *'"wait"'*) ;;
+        *'"chatty"'*) for n in 1 2 3 4 5; do sleep 0.5
+          printf '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%s"}}\n' "$n"
+          done; reply '{"ok":1}';;
         *'"crash"'*) exit 3;;
       esac;;
       *) case $line in *'"q1"'*) id=$waiting; reply "{\"answered\":$line}";; esac;;
@@ -125,6 +129,28 @@ async fn each_client_session_has_a_process_of_its_own_by_default() {
     assert_eq!(backend.status().restarts, 0, "the main process lives on");
     backend.end_session(SESSION);
     assert_eq!(backend.status().sessions, 1);
+    backend.stop().await;
+}
+
+#[tokio::test]
+async fn log_messages_of_a_process_keep_its_clients_call_alive() {
+    let backend = isolated(shell(STATEFUL), None, settings());
+    let params = params_of(r#"{"name":"chatty"}"#);
+    let (events, mut heard) = mpsc::channel(16);
+    let request = Request {
+        session: Some(SESSION),
+        client: client(ALL),
+        events: Some(events),
+        deadline: Duration::from_millis(1500),
+        ..Request::new("tools/call", &params)
+    };
+    let response = backend.request(request).await.expect("it takes 2.5 s");
+    assert_eq!(result(&response), r#"{"ok":1}"#);
+    let mut lines = 0;
+    while heard.recv().await.is_some() {
+        lines += 1;
+    }
+    assert_eq!(lines, 5);
     backend.stop().await;
 }
 
