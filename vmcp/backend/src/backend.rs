@@ -1,9 +1,11 @@
 //! The handle of a backend: what the rest of the process may do with it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use tokio_util::sync::DropGuard;
 use tracing::Instrument as _;
 use vmcp_config::status::BackendStatus;
@@ -70,9 +72,9 @@ struct Handle {
 }
 
 impl Backend {
-    /// Starts the background tasks, whatever `spec.enabled` says: that decision is the caller's. Nothing
-    /// connects before the first use if `cached` definitions are given, unless `spec.preconnect` or
-    /// [`BackendSettings::lazy_connect`] says otherwise.
+    /// Starts the background tasks, whatever `spec.enabled` says: that decision is the caller's. With `cached`
+    /// definitions the backend connects at the first use, or after [`BackendSettings::revalidate_after`],
+    /// unless `spec.preconnect` or [`BackendSettings::lazy_connect`] says otherwise.
     ///
     /// # Panics
     ///
@@ -83,9 +85,12 @@ impl Backend {
         cached: Option<Arc<Discovered>>,
     ) -> Self {
         let eager = cached.is_none() || spec.preconnect || !settings.lazy_connect;
+        let revalidate_after = settings.revalidate_after;
         let shared = Arc::new(BackendCore::new(Facts::new(spec, settings), cached));
         if eager {
             shared.want(1);
+        } else {
+            tokio::spawn(revalidate(Arc::downgrade(&shared), revalidate_after));
         }
         let span = tracing::info_span!("backend", backend = &*shared.facts.spec.name);
         tokio::spawn(refresher::run(Arc::clone(&shared)).instrument(span.clone()));
@@ -204,5 +209,14 @@ impl Backend {
         if !connector.is_finished() {
             let _ = (&mut *connector).await;
         }
+    }
+}
+
+/// Connects a backend whose definitions are cached, which lists them again.
+async fn revalidate(shared: Weak<BackendCore>, after: Duration) {
+    sleep(after).await;
+    // The backend may have been dropped meanwhile; a call that came first has connected it.
+    if let Some(shared) = shared.upgrade() {
+        shared.want(1);
     }
 }

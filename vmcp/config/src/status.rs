@@ -142,6 +142,9 @@ pub struct BackendStatus {
     #[serde(with = "rfc3339")]
     #[schemars(with = "Option<String>")]
     pub last_refresh: Option<SystemTime>,
+    /// True while the definitions are those that were saved by an earlier process: they are listed again
+    /// soon after a start.
+    pub cached: bool,
     /// Difference between the last listing and the one before; absent until there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<DefinitionChanges>,

@@ -18,8 +18,8 @@ pub mod snapshot;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -59,6 +59,9 @@ pub struct Engine(Arc<Inner>);
 struct Inner {
     shared: Arc<Shared>,
     conductor: ConductorHandle,
+    started: Instant,
+    /// True once every backend has settled after the start, or lists no longer wait for that.
+    has_settled: AtomicBool,
     _stop: DropGuard,
 }
 
@@ -86,7 +89,13 @@ impl Engine {
         );
         let conductor = conductor::start(Arc::clone(&shared), behavior, fleet, stop.clone());
         conductor.apply(config).await;
-        Ok(Engine(Arc::new(Inner { shared, conductor, _stop: stop.drop_guard() })))
+        Ok(Engine(Arc::new(Inner {
+            shared,
+            conductor,
+            started: Instant::now(),
+            has_settled: AtomicBool::new(false),
+            _stop: stop.drop_guard(),
+        })))
     }
 
     /// Puts another configuration in force. Backends whose configuration is unchanged keep running; the
@@ -202,6 +211,21 @@ impl Engine {
         while !self.is_settled() {
             tokio::time::sleep(SETTLED_POLL_INTERVAL).await;
         }
+    }
+
+    /// Waits for backends that are starting, but only until `proxy.firstListWait` after the start of this
+    /// process. Returns true if it waited: the snapshot may be another one now.
+    pub(crate) async fn wait_for_first_listings(&self) -> bool {
+        let Inner { started, has_settled, .. } = &*self.0;
+        if has_settled.load(Ordering::Relaxed) {
+            return false;
+        }
+        let until = *started + self.snapshot().config.proxy.first_list_wait;
+        let settled = tokio::time::timeout_at(until.into(), self.settled()).await.is_ok();
+        if settled || Instant::now() >= until {
+            has_settled.store(true, Ordering::Relaxed);
+        }
+        true
     }
 
     fn is_settled(&self) -> bool {

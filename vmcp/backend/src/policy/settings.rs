@@ -32,6 +32,9 @@ pub struct BackendSettings {
     pub starts: Arc<Semaphore>,
     /// True if nothing connects before the first use, as long as cached definitions exist.
     pub lazy_connect: bool,
+    /// Time after the start at which a backend with cached definitions connects although no call needed it:
+    /// its definitions may have changed while vmcp was down.
+    pub revalidate_after: Duration,
     /// Limits of the circuit breaker, which refuses calls without trying.
     pub breaker: BreakerSettings,
     /// True if calls fail at once while a lost connection is being replaced; false if they wait for it.
@@ -105,6 +108,7 @@ impl Default for BackendSettings {
             retry_failed_every: Duration::from_secs(30),
             starts: Arc::new(Semaphore::new(default_starts())),
             lazy_connect: true,
+            revalidate_after: Duration::from_secs(3),
             breaker: BreakerSettings::default(),
             fail_fast: false,
             in_our_place: false,

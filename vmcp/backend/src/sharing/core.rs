@@ -176,6 +176,7 @@ impl BackendCore {
             restarts: live.connections.saturating_sub(1),
             sessions: self.sessions.count(),
             last_refresh: live.last_refresh,
+            cached: discovered.is_some() && live.last_refresh.is_none(),
             changes: None,
         }
     }

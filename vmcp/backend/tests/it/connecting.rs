@@ -55,6 +55,17 @@ async fn with_cached_definitions_nothing_connects_before_the_first_use() {
 }
 
 #[tokio::test]
+async fn cached_definitions_are_checked_soon_after_a_start() {
+    let server = Server::start(modern(echo)).await;
+    let soon = BackendSettings { revalidate_after: Duration::from_millis(100), ..settings() };
+    let backend = Backend::start(spec("b", server.transport()), soon, Some(cached()));
+    assert!(backend.status().cached);
+    wait_for_definitions(&backend, |found| found.tools[0].name == "echo").await;
+    assert!(!backend.status().cached);
+    backend.stop().await;
+}
+
+#[tokio::test]
 async fn without_cached_definitions_or_when_asked_it_connects_in_the_background() {
     let server = Server::start(modern(echo)).await;
     let preconnect = vmcp_config::Backend { preconnect: true, ..spec("b", server.transport()) };

@@ -25,6 +25,7 @@ pub(crate) fn settings() -> BackendSettings {
         refresh_debounce: Duration::from_millis(10),
         drain_timeout: Duration::from_secs(1),
         kill_grace: Duration::from_millis(300),
+        revalidate_after: Duration::from_hours(1),
         ..BackendSettings::default()
     }
 }

@@ -17,12 +17,17 @@ const REFRESH_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=MAX_
 /// Range of `idleTimeout`, up to 24 h; 0 stops nothing.
 pub(crate) const IDLE_TIMEOUT: RangeInclusive<Duration> = Duration::ZERO..=MAX_DURATION;
 
+/// Range of `firstListWait`: a client may give up on a list that takes longer.
+const FIRST_LIST_WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(1);
+
 /// Connections to backends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proxy {
-    /// Connects a backend whose definitions are cached on first use only; every other backend is connected at
-    /// start.
+    /// Connects a backend whose definitions are cached on first use, or some seconds after the start; every
+    /// other backend is connected at start.
     pub lazy_connect: bool,
+    /// Time after a start for which lists wait for backends that are starting.
+    pub first_list_wait: Duration,
     /// Time limit of one connection attempt.
     pub connection_timeout: Duration,
     /// Attempts after a failed first one; after them the backend counts as failed.
@@ -43,9 +48,14 @@ pub struct Proxy {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Proxy")]
 pub struct RawProxy {
-    /// Connect a backend on its first use when its definitions are cached. Backends without a cached listing
-    /// are always connected at start. `false`: connect all at start.
+    /// Connect a backend on its first use when its definitions are cached, or some seconds after the start, to
+    /// list them again. Backends without a cached listing are always connected at start. `false`: connect all
+    /// at start.
     pub lazy_connect: bool,
+    /// Time after a start for which lists wait for backends that are starting, so that a client that lists
+    /// once sees them. `0s`: lists wait for nothing.
+    #[schemars(extend("x-range" = duration::words(&FIRST_LIST_WAIT)))]
+    pub first_list_wait: RawDuration,
     /// Names of backends to connect at start in spite of `lazyConnect`. In `vmcp.yaml`, a name that is not in
     /// `backends` is a mistake.
     pub preconnect_servers: Vec<String>,
@@ -77,6 +87,7 @@ impl Default for RawProxy {
     fn default() -> Self {
         Self {
             lazy_connect: true,
+            first_list_wait: "2s".into(),
             preconnect_servers: Vec::new(),
             connection_timeout: "30s".into(),
             max_connection_retries: 3,
@@ -99,6 +110,7 @@ impl RawProxy {
         };
         Proxy {
             lazy_connect: self.lazy_connect,
+            first_list_wait: self.first_list_wait.validate("proxy.firstListWait", &FIRST_LIST_WAIT, report),
             connection_timeout: self.connection_timeout.validate("proxy.connectionTimeout", &TIMEOUT, report),
             max_connection_retries: self.max_connection_retries,
             tool_timeout: cap_timeout(

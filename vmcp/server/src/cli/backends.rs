@@ -63,14 +63,17 @@ fn human_text(status: &StatusReport, verbose: bool) -> String {
 }
 
 fn row(backend: &BackendStatus) -> [String; 7] {
-    let BackendStatus { name, transport, state, revision, tools, resources, prompts, rejected, .. } = backend;
+    let BackendStatus {
+        name, transport, state, revision, tools, resources, prompts, rejected, cached, ..
+    } = backend;
     let rejected = if *rejected == 0 { String::new() } else { format!(" ({rejected} rejected)") };
+    let cached = if *cached { " (cached)" } else { "" };
     [
         name.clone(),
         state.as_str().to_owned(),
         transport.clone(),
         revision.clone().unwrap_or_else(|| "-".to_owned()),
-        tools.map_or_else(|| "-".to_owned(), |tools| format!("{tools}{rejected}")),
+        tools.map_or_else(|| "-".to_owned(), |tools| format!("{tools}{rejected}{cached}")),
         resources.to_string(),
         prompts.to_string(),
     ]

@@ -246,7 +246,7 @@ fn announce(status: &BackendStatus, settled: bool) -> bool {
                 backend = name,
                 transport,
                 tools,
-                "backend is known from the cache; it connects at its first call"
+                "backend is known from the cache; it is listed again soon"
             );
         }
         BackendState::Configured | BackendState::Connecting => return false,

@@ -106,9 +106,9 @@ impl Fleet {
         let mut wanted: BTreeMap<_, _> = enabled.map(|spec| (Arc::clone(&spec.name), spec.clone())).collect();
         for (name, old) in std::mem::take(&mut self.running) {
             match wanted.remove(&name) {
-                Some(new) if new == old.spec && keeps_settings => {
+                Some(new) if same_connection(&new, &old.spec) && keeps_settings => {
                     plan.applied.unchanged += 1;
-                    self.running.insert(name, old);
+                    self.running.insert(name, RunningBackend { spec: new, ..old });
                     continue;
                 }
                 Some(new) => {
@@ -204,6 +204,8 @@ impl Fleet {
             refresh_interval: proxy.refresh_interval,
             idle_timeout: proxy.idle_timeout,
             max_call: proxy.max_tool_timeout,
+            // A backend that a reload replaces finishes its calls, however long they may take.
+            drain_timeout: proxy.max_tool_timeout,
             fail_fast: self.bridge,
             in_our_place: self.bridge,
             own_mark: config.optimizer.enabled.then(|| own_mark::of(config).into()),
@@ -235,6 +237,29 @@ pub(super) fn retire(backends: Vec<Backend>) {
 /// True if backends can keep running under the other configuration. The deadline of a call is passed with
 /// each call, so it may differ.
 fn same_settings(one: &Config, other: &Config) -> bool {
-    let proxy = |config: &Config| vmcp_config::Proxy { tool_timeout: Duration::ZERO, ..config.proxy.clone() };
+    let proxy = |config: &Config| vmcp_config::Proxy {
+        tool_timeout: Duration::ZERO,
+        first_list_wait: Duration::ZERO,
+        ..config.proxy.clone()
+    };
     proxy(one) == proxy(other) && one.operational.circuit_breaker == other.operational.circuit_breaker
+}
+
+/// True if a backend can keep running under the other entry. The time limit of its calls is passed with each
+/// call, so it may differ.
+fn same_connection(one: &vmcp_config::Backend, other: &vmcp_config::Backend) -> bool {
+    one == &vmcp_config::Backend { timeout: one.timeout, preconnect: one.preconnect, ..other.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::config;
+
+    #[test]
+    fn a_replaced_backend_has_the_time_that_its_calls_may_take() {
+        let config = config("proxy: { maxToolTimeout: 15m }");
+        let fleet = Fleet::new(None, false, ByteBudget::default());
+        assert_eq!(fleet.settings(&config).drain_timeout, Duration::from_mins(15));
+    }
 }

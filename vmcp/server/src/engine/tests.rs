@@ -327,3 +327,38 @@ async fn an_unwritable_folder_is_no_reason_not_to_start() {
     engine.settled().await;
     assert_eq!(listed(&engine).len(), 4);
 }
+
+#[tokio::test]
+async fn another_time_limit_of_calls_restarts_no_backend() {
+    let server = two_tools().await;
+    let yaml = |timeout| {
+        format!("backends: [{{ name: s, url: '{}', timeout: {timeout}s }}]\n{KEYWORDS}", server.url)
+    };
+    let engine = engine(&yaml(30)).await;
+    let connected_at = || engine.backend_status().remove(0).connected_at;
+    let before = connected_at();
+    let applied = engine.apply(config(&yaml(40))).await;
+    assert_eq!((applied.changed.len(), applied.unchanged), (0, 1));
+    assert_eq!(connected_at(), before);
+    assert_eq!(engine.snapshot().tool_timeout("s"), Duration::from_secs(40));
+}
+
+#[tokio::test]
+async fn the_first_lists_wait_for_backends_that_start_and_for_no_hung_one() {
+    let server = two_tools().await;
+    let start = async |yaml: &str| {
+        let options = Options { storage: Storage::Memory, ..Options::default() };
+        Engine::start(config(yaml), options).await.unwrap()
+    };
+    let engine = start(&backends(&[("s", &server.url)], KEYWORDS)).await;
+    assert!(engine.wait_for_first_listings().await);
+    assert!(listed(&engine).contains(&"s_alpha".to_owned()));
+    assert!(!engine.wait_for_first_listings().await, "only a fresh start waits");
+
+    let hung = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", hung.local_addr().unwrap());
+    let engine =
+        start(&backends(&[("hung", &url)], &format!("proxy: {{ firstListWait: 100ms }}\n{KEYWORDS}"))).await;
+    engine.wait_for_first_listings().await;
+    assert!(!engine.wait_for_first_listings().await);
+}

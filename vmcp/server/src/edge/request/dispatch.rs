@@ -97,6 +97,9 @@ async fn handle(
         return refuse(RpcError::method_not_found(method));
     }
     if let Some(list) = List::of_method(method) {
+        let fresh =
+            if edge.engine.wait_for_first_listings().await { Some(edge.engine.snapshot()) } else { None };
+        let snapshot = fresh.as_deref().unwrap_or(snapshot);
         return match lists::page(snapshot, peer, list, params) {
             Ok(page) => EncodedResponse::ok(rpc::response_around(request.id(), page)),
             Err(error) => refuse(error),
