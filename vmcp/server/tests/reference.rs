@@ -8,7 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use vmcp::edge::port::admin_routes::ADMIN_ROUTES;
-use vmcp::telemetry::metrics::{BackendLabels, ChangeLabels, EmbeddingLabels, Metrics, ReloadLabels};
+use vmcp::telemetry::metrics::{
+    BackendLabels, ChangeLabels, EmbeddingLabels, LimitLabels, Metrics, ReloadLabels,
+};
 
 /// Compares a page with the committed one, or writes it if `VMCP_UPDATE_SCHEMA` is set.
 fn assert_committed(name: &str, page: &str) {
@@ -31,6 +33,7 @@ fn metrics_page() {
     metrics.backend_up.get_or_create(&BackendLabels { backend: backend() }).set(1);
     metrics.catalog_changes.get_or_create(&ChangeLabels { backend: backend(), change: "added" }).inc();
     metrics.config_reloads.get_or_create(&ReloadLabels { outcome: "applied" }).inc();
+    metrics.client_limits_reached.get_or_create(&LimitLabels { limit: "questions" }).inc();
     let exposition = metrics.encode();
     for family in exposition.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
         let has_sample = exposition.lines().any(|line| line.starts_with(family));

@@ -14,8 +14,9 @@ use vmcp_json::text;
 use crate::request::{CallError, RpcOutcome, Transmission, empty_object};
 use crate::transport::LinkError;
 
-/// Resources, and tasks, that may be subscribed to at one backend; one more is refused.
-const MAX_TOPICS: usize = 1000;
+/// Resources, and tasks, that may be subscribed to at one backend, as a backstop behind the shares of the
+/// principals; one more is refused.
+const MAX_TOPICS: usize = 10_000;
 /// Bytes of one URI or task id; a longer one is refused.
 const MAX_NAME_BYTES: usize = 8 * 1024;
 /// Time for a modern server to confirm a subscription; then the subscriber gets a timeout.

@@ -35,6 +35,8 @@ pub struct Server {
     pub shutdown_delay: Duration,
     /// Most client connections at a time; a further one is answered with 503.
     pub max_connections: usize,
+    /// Most connections of one client at a time; a further one is answered with 503.
+    pub max_connections_per_client: usize,
     /// Most bytes of request bodies and answers in memory at a time; a further request is answered with 503.
     pub max_buffered_bytes: usize,
     /// Most requests of one client at a time; a further one is answered with 429.
@@ -81,6 +83,10 @@ pub struct RawServer {
     /// Most client connections at a time; a further one is answered with 503.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_connections: usize,
+    /// Most connections of one client (its IP address) at a time; a further one is answered with 503. Absent:
+    /// three quarters of `maxConnections`, so that no client takes all.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub max_connections_per_client: Option<usize>,
     /// Most bytes of request bodies and answers in memory at a time, of all clients and backends together; a
     /// further request is answered with 503. The default suits a pod of 512 MiB.
     #[schemars(range(min = 1_048_576, max = 1_099_511_627_776_u64))]
@@ -123,6 +129,7 @@ impl Default for RawServer {
             drain_timeout: "30s".into(),
             shutdown_delay: "0s".into(),
             max_connections: 10_000,
+            max_connections_per_client: None,
             max_buffered_bytes: 128 << 20,
             max_requests_per_client: 4096,
             max_buffered_bytes_per_client: 64 << 20,
@@ -155,6 +162,9 @@ impl RawServer {
             drain_timeout: self.drain_timeout.validate("server.drainTimeout", &DRAIN_TIMEOUT, report),
             shutdown_delay: self.shutdown_delay.validate("server.shutdownDelay", &SHUTDOWN_DELAY, report),
             max_connections: self.max_connections,
+            max_connections_per_client: self
+                .max_connections_per_client
+                .unwrap_or_else(|| self.max_connections - self.max_connections / 4),
             max_buffered_bytes: self.max_buffered_bytes,
             max_requests_per_client: self.max_requests_per_client,
             max_buffered_bytes_per_client: self.max_buffered_bytes_per_client,

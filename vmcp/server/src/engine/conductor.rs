@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -238,7 +238,9 @@ impl Conductor {
         self.shared.metrics.catalog_embedded.set(i64::try_from(embedded).unwrap_or(i64::MAX));
         self.shared.snapshot.store(Arc::new(snapshot));
         // After the swap: a client that reacts to the new generation must find the new lists.
-        self.shared.generation.send_if_modified(|generation| generation.advance(changed));
+        self.shared
+            .generation
+            .send_if_modified(|generation| generation.advance(changed, seconds(SystemTime::now())));
     }
 
     /// Follows the configured provider: another one embeds every tool anew, from the cache where it can.
@@ -276,4 +278,9 @@ impl Conductor {
             self.worker = Some(AbortOnDropHandle::new(tokio::spawn(worker.run())));
         }
     }
+}
+
+/// Returns seconds since the Unix epoch.
+fn seconds(at: SystemTime) -> u64 {
+    at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

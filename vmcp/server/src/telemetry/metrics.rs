@@ -69,6 +69,13 @@ pub struct RefusalLabels {
     pub reason: &'static str,
 }
 
+/// Labels of a limit on what clients make this process keep.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct LimitLabels {
+    /// `connections`, `sessions`, `subscriptions`, `questions` or `parked_calls`.
+    pub limit: &'static str,
+}
+
 macro_rules! metrics {
     ($(#[doc = $help:literal] $field:ident: $type:ty = $name:literal, $make:expr;)*) => {
         /// All metrics of a process and the registry that writes them out.
@@ -146,6 +153,8 @@ metrics! {
     client_connections_refused: Counter = "vmcp_client_connections_refused", Counter::default();
     /// Requests of clients refused before they were read, by the reason.
     client_requests_refused: Family<RefusalLabels, Counter> = "vmcp_client_requests_refused", Family::default();
+    /// Things of clients refused at a limit: the share of one client, or the backstop of the process.
+    client_limits_reached: Family<LimitLabels, Counter> = "vmcp_client_limits_reached", Family::default();
     /// Bytes of request bodies and answers in memory.
     buffered_bytes: Gauge = "vmcp_buffered_bytes", Gauge::default();
     /// Connections closed because the client left its answers unread.

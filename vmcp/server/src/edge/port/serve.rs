@@ -13,6 +13,7 @@ use vmcp_config::Server;
 
 use super::admin::{self, Admin};
 use super::connection::ConnectionServer;
+use super::connections::ConnectionLimits;
 use super::stack::client_stack;
 use super::workers::Workers;
 use super::{connections, open_files};
@@ -64,7 +65,10 @@ impl Ports {
             clients: tokio::spawn(connections::serve(
                 clients,
                 connections,
-                open_files::connection_limit(server.max_connections),
+                ConnectionLimits {
+                    all: open_files::connection_limit(server.max_connections),
+                    per_client: server.max_connections_per_client,
+                },
                 workers,
                 Arc::clone(edge.engine.metrics()),
                 stop_clients.clone(),

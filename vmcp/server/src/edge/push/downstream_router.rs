@@ -20,7 +20,9 @@ use vmcp_wire::{methods, rpc};
 use super::mailbox::{Mailbox, Posted};
 use super::session_registry::{Backends, RegisteredSession, SessionRegistry};
 use super::topics::{Topic, TopicKind, TopicRegistry};
+use crate::access::identity::PrincipalKey;
 use crate::edge::session::pending_questions::PendingQuestions;
+use crate::edge::session::sessions::LIFETIME_SECS;
 use crate::engine::Generation;
 use crate::telemetry::metrics::Metrics;
 
@@ -43,9 +45,9 @@ impl DownstreamRouter {
     pub fn new(metrics: &Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self {
             metrics: Arc::clone(metrics),
-            questions: Arc::new(PendingQuestions::new()),
-            sessions: SessionRegistry::default(),
-            topics: Arc::default(),
+            questions: Arc::new(PendingQuestions::new(metrics)),
+            sessions: SessionRegistry::new(metrics),
+            topics: TopicRegistry::new(metrics),
         })
     }
 
@@ -54,18 +56,21 @@ impl DownstreamRouter {
         self.sessions.get(session)?.level()
     }
 
-    /// Returns the registration of a session, which is made if there is none. A full registry evicts another
-    /// session.
+    /// Returns the registration of a session of a principal, which is made if there is none. A principal at
+    /// its share loses another session. `now` are the present list generations.
     pub(crate) fn register(
         &self,
         session: SessionId,
+        principal: PrincipalKey,
         expires: u64,
-        seen: Generation,
+        now: Generation,
     ) -> Arc<RegisteredSession> {
-        let (registered, evicted) = self.sessions.register(session, expires, seen);
-        if let Some(evicted) = evicted {
+        // A session may have listed at any time of its life, here or in another process.
+        let known = now.as_known_since(expires.saturating_sub(LIFETIME_SECS));
+        let (registered, evicted) = self.sessions.register(session, principal, expires, known);
+        for evicted in evicted {
             tracing::warn!(
-                "the registry of sessions is full; one was evicted and loses its stream and subscriptions"
+                "a client has too many sessions; one was evicted and loses its stream and subscriptions"
             );
             self.release(&evicted);
         }
@@ -185,7 +190,7 @@ impl DownstreamRouter {
     /// tells the backend.
     fn ask(&self, session: SessionId, question: Question) {
         let Some(registered) = self.sessions.get(session) else { return };
-        let Some(mut asked) = self.questions.ask(session) else { return };
+        let Some(mut asked) = self.questions.ask(registered.principal, session) else { return };
         let params = question.params.as_deref().map(JsonRope::from);
         let message = rpc::question(asked.id(), &question.method, params);
         if self.post(&registered.mailbox, None, message.into()) != Posted::Queued {

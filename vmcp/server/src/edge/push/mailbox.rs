@@ -197,6 +197,11 @@ impl Mailbox {
         tells.then(|| std::mem::replace(&mut state.seen, now))
     }
 
+    /// Returns the list generations that the client was last told of.
+    pub(crate) fn seen(&self) -> Generation {
+        self.lock().seen
+    }
+
     /// Completes at the next change. Call it before [`Mailbox::take`]: a change between the two would be
     /// missed otherwise.
     pub(crate) fn changed(&self) -> Notified<'_> {

@@ -4,19 +4,31 @@
 //! opened a stream, subscribed to a resource or chose a log level in this process.
 
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use lru::LruCache;
 use vmcp_backend::{Backend, SessionId};
 use vmcp_wire::level::Level;
 
 use super::mailbox::Mailbox;
+use crate::access::identity::PrincipalKey;
+use crate::access::principal_shares::{Held, LimitReached, PrincipalShares};
 use crate::engine::Generation;
+use crate::telemetry::metrics::Metrics;
 
-/// Registered sessions; one more evicts another: the first to expire among those without a stream, or any if
-/// all have one.
+/// Registered sessions of this process, as a backstop; one more evicts another.
 const MAX_SESSIONS: usize = 100_000;
+/// Registered sessions of one principal; one more evicts another of the same principal.
+const MAX_SESSIONS_PER_PRINCIPAL: usize = 25_000;
+/// Sessions that are looked at for one without a stream, so that an eviction costs the same whatever their
+/// number.
+const MAX_EVICTION_LOOKUPS: usize = 64;
+/// Sessions without a registration of which it is known what they have seen, some 100 bytes each; the least
+/// recently used is forgotten and told of changes once too often.
+const MAX_SEEN: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 
 /// The backends of a snapshot, by name.
 pub(crate) type Backends = Arc<BTreeMap<Arc<str>, Backend>>;
@@ -25,6 +37,8 @@ pub(crate) type Backends = Arc<BTreeMap<Arc<str>, Backend>>;
 #[derive(Debug)]
 pub(crate) struct RegisteredSession {
     pub(crate) session: SessionId,
+    /// The principal whose share the session takes.
+    pub(crate) principal: PrincipalKey,
     /// End of the session, in seconds since 1970.
     expires: u64,
     pub(crate) mailbox: Arc<Mailbox>,
@@ -69,13 +83,78 @@ impl RegisteredSession {
 }
 
 /// The registered sessions of this process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SessionRegistry {
-    all: Mutex<HashMap<SessionId, Arc<RegisteredSession>>>,
+    table: Mutex<SessionTable>,
+    shares: Arc<PrincipalShares>,
     last_number: AtomicU64,
 }
 
+/// A registration and its place in the share of its principal.
+#[derive(Debug)]
+struct Entry {
+    registered: Arc<RegisteredSession>,
+    _held: Held,
+}
+
+/// A queue of sessions, the first to expire in front.
+type ExpiryQueue = BTreeSet<(u64, SessionId)>;
+
+#[derive(Debug)]
+struct SessionTable {
+    sessions: HashMap<SessionId, Entry>,
+    expiry: ExpiryQueue,
+    of_principal: HashMap<PrincipalKey, ExpiryQueue>,
+    /// The list generations that sessions had seen when their registration was removed.
+    seen: LruCache<SessionId, Generation>,
+}
+
+impl SessionTable {
+    fn insert(&mut self, registered: &Arc<RegisteredSession>, held: Held) {
+        let RegisteredSession { session, principal, expires, .. } = **registered;
+        self.expiry.insert((expires, session));
+        self.of_principal.entry(principal).or_default().insert((expires, session));
+        self.sessions.insert(session, Entry { registered: Arc::clone(registered), _held: held });
+    }
+
+    fn remove(&mut self, session: SessionId) -> Option<Arc<RegisteredSession>> {
+        let Entry { registered, .. } = self.sessions.remove(&session)?;
+        let at = (registered.expires, session);
+        self.expiry.remove(&at);
+        if let Some(own) = self.of_principal.get_mut(&registered.principal) {
+            own.remove(&at);
+            if own.is_empty() {
+                self.of_principal.remove(&registered.principal);
+            }
+        }
+        Some(registered)
+    }
+
+    /// Removes the first session to expire without a stream among the first of a queue, or the first of all:
+    /// a session without a stream loses a log level or a queued update only.
+    fn evict(&mut self, principal: Option<PrincipalKey>) -> Option<Arc<RegisteredSession>> {
+        let queue = principal.map_or(Some(&self.expiry), |principal| self.of_principal.get(&principal))?;
+        let silent = |(_, session): &&(u64, SessionId)| {
+            self.sessions.get(session).is_some_and(|entry| !entry.registered.mailbox.has_open_stream())
+        };
+        let chosen = queue.iter().take(MAX_EVICTION_LOOKUPS).find(silent).or_else(|| queue.first())?.1;
+        self.remove(chosen)
+    }
+}
+
 impl SessionRegistry {
+    /// Creates an empty registry.
+    pub(crate) fn new(metrics: &Metrics) -> SessionRegistry {
+        let shares = PrincipalShares::new("sessions", MAX_SESSIONS_PER_PRINCIPAL, MAX_SESSIONS, metrics);
+        let table = SessionTable {
+            sessions: HashMap::new(),
+            expiry: BTreeSet::new(),
+            of_principal: HashMap::new(),
+            seen: LruCache::new(MAX_SEEN),
+        };
+        SessionRegistry { table: Mutex::new(table), shares, last_number: AtomicU64::new(0) }
+    }
+
     /// Returns a mailbox number that this process has not used before.
     pub(crate) fn next_mailbox_number(&self) -> u64 {
         self.last_number.fetch_add(1, Ordering::Relaxed) + 1
@@ -83,38 +162,48 @@ impl SessionRegistry {
 
     /// Returns the registration of a session.
     pub(crate) fn get(&self, session: SessionId) -> Option<Arc<RegisteredSession>> {
-        self.lock().get(&session).cloned()
+        self.lock().sessions.get(&session).map(|entry| Arc::clone(&entry.registered))
     }
 
-    /// Returns the registration of a session, made if there is none, and the one evicted for it from a full
-    /// registry.
+    /// Returns the registration of a session, made if there is none, and those evicted for it: of the same
+    /// principal at its share, of any principal at the limit of the process. `known` are the list generations
+    /// that a session knows of which nothing is remembered.
     pub(crate) fn register(
         &self,
         session: SessionId,
+        principal: PrincipalKey,
         expires: u64,
-        seen: Generation,
-    ) -> (Arc<RegisteredSession>, Option<Arc<RegisteredSession>>) {
-        let mut all = self.lock();
-        if let Some(registered) = all.get(&session) {
-            return (Arc::clone(registered), None);
+        known: Generation,
+    ) -> (Arc<RegisteredSession>, Vec<Arc<RegisteredSession>>) {
+        let mut table = self.lock();
+        if let Some(entry) = table.sessions.get(&session) {
+            return (Arc::clone(&entry.registered), Vec::new());
         }
-        let mut evicted = None;
-        if all.len() >= MAX_SESSIONS {
-            // Sessions without a stream go first: evicting them costs the client a log level or a queued
-            // update only.
-            let silent = all.values().filter(|registered| !registered.mailbox.has_open_stream());
-            let first = silent.min_by_key(|registered| registered.expires).or_else(|| all.values().next());
-            evicted = first.map(|registered| registered.session).and_then(|session| all.remove(&session));
-        }
+        let seen = table.seen.pop(&session).unwrap_or(known);
         let registered = Arc::new(RegisteredSession {
             session,
+            principal,
             expires,
             mailbox: Arc::new(Mailbox::new(self.next_mailbox_number(), None, seen)),
             level: Mutex::default(),
             announced_to: Mutex::default(),
         });
-        all.insert(session, Arc::clone(&registered));
-        (registered, evicted)
+        let mut evicted = Vec::new();
+        loop {
+            let of = match self.shares.take(principal) {
+                Ok(held) => {
+                    table.insert(&registered, held);
+                    return (registered, evicted);
+                }
+                Err(LimitReached::OfPrincipal(_)) => Some(principal),
+                Err(LimitReached::OfProcess(_)) => None,
+            };
+            match table.evict(of) {
+                Some(one) => evicted.push(one),
+                // Nothing to evict: the session is served unregistered, until its stream ends.
+                None => return (registered, evicted),
+            }
+        }
     }
 
     /// Removes a registration that nothing uses: no stream, no subscription, no log level. `subscribes` tells
@@ -124,54 +213,56 @@ impl SessionRegistry {
         registered: Arc<RegisteredSession>,
         subscribes: impl FnOnce(u64) -> bool,
     ) {
-        let (session, mut all) = (registered.session, self.lock());
+        let (session, mut table) = (registered.session, self.lock());
         drop(registered);
         // Every user of a registration holds an `Arc` of it. With the map locked and one reference left, no
         // task can be about to open a stream on it.
-        let unused = |registered: &Arc<RegisteredSession>| {
+        let unused = |Entry { registered, .. }: &Entry| {
             let idle = Arc::strong_count(registered) == 1 && registered.level().is_none();
             idle && !registered.mailbox.has_open_stream() && !subscribes(registered.mailbox.number)
         };
-        if all.get(&session).is_some_and(unused) {
-            all.remove(&session);
+        if table.sessions.get(&session).is_some_and(unused)
+            && let Some(removed) = table.remove(session)
+        {
+            table.seen.put(session, removed.mailbox.seen());
         }
     }
 
     /// Removes and returns the registration of a session that ended.
     pub(crate) fn remove(&self, session: SessionId) -> Option<Arc<RegisteredSession>> {
-        self.lock().remove(&session)
+        let mut table = self.lock();
+        table.seen.pop(&session);
+        table.remove(session)
     }
 
     /// Returns the sessions whose lifetime is over.
     pub(crate) fn expired(&self, now: u64) -> Vec<SessionId> {
-        self.lock()
-            .values()
-            .filter(|registered| registered.expires <= now)
-            .map(|registered| registered.session)
-            .collect()
+        let table = self.lock();
+        table.expiry.iter().take_while(|(expires, _)| *expires <= now).map(|(_, session)| *session).collect()
     }
 
     /// Returns all registrations.
     pub(crate) fn all(&self) -> Vec<Arc<RegisteredSession>> {
-        self.lock().values().cloned().collect()
+        self.lock().sessions.values().map(|entry| Arc::clone(&entry.registered)).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<RegisteredSession>>> {
-        self.all.lock()
+    fn lock(&self) -> MutexGuard<'_, SessionTable> {
+        self.table.lock()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::identity::Principal;
 
     fn register(sessions: &SessionRegistry, session: u8, expires: u64) -> Arc<RegisteredSession> {
-        sessions.register([session; 16], expires, Generation::default()).0
+        sessions.register([session; 16], Principal::default().key(), expires, Generation::default()).0
     }
 
     #[test]
     fn nothing_is_kept_of_a_session_that_does_nothing() {
-        let sessions = SessionRegistry::default();
+        let sessions = SessionRegistry::new(&Metrics::new());
         let registered = register(&sessions, 1, 9);
         let stream = registered.mailbox.open_stream();
         sessions.remove_if_unused(Arc::clone(&registered), |_| false);
@@ -190,9 +281,47 @@ mod tests {
 
     #[test]
     fn what_has_expired_is_found() {
-        let sessions = SessionRegistry::default();
+        let sessions = SessionRegistry::new(&Metrics::new());
         register(&sessions, 1, 5);
         register(&sessions, 2, 6);
         assert_eq!(sessions.expired(5), [[1; 16]]);
+    }
+
+    #[test]
+    fn a_session_whose_stream_ended_is_not_told_twice() {
+        let sessions = SessionRegistry::new(&Metrics::new());
+        let told = Generation { tools: 7, ..Generation::default() };
+        let registered = register(&sessions, 1, 9);
+        let stream = registered.mailbox.open_stream();
+        registered.mailbox.catch_up(stream, told);
+        registered.mailbox.close_stream(stream);
+        sessions.remove_if_unused(registered, |_| false);
+        let again = register(&sessions, 1, 9);
+        let stream = again.mailbox.open_stream();
+        assert_eq!(again.mailbox.catch_up(stream, told), Some(told));
+    }
+
+    #[test]
+    fn at_its_share_a_principal_loses_a_session_of_its_own() {
+        let metrics = Metrics::new();
+        let shares = PrincipalShares::new("sessions", 2, 3, &metrics);
+        let sessions = SessionRegistry { shares, ..SessionRegistry::new(&metrics) };
+        let key =
+            |address: [u8; 4]| Principal { address: Some(address.into()), ..Principal::default() }.key();
+        let register = |session: u8, address: u8, expires| {
+            let key = key([10, 0, 0, address]);
+            let (registered, evicted) = sessions.register([session; 16], key, expires, Generation::default());
+            (registered, evicted.iter().map(|one| one.session[0]).collect::<Vec<_>>())
+        };
+        let (honest, _) = register(9, 2, 1);
+        honest.mailbox.open_stream();
+        let (listens, _) = register(1, 1, 5);
+        listens.mailbox.open_stream();
+        assert_eq!(register(2, 1, 6).1, [] as [u8; 0]);
+        assert_eq!(register(3, 1, 7).1, [2], "the first without a stream");
+        assert_eq!(register(4, 3, 8).1, [3], "the backstop");
+        assert!(sessions.get([9; 16]).is_some() && sessions.get([1; 16]).is_some());
+        let table = sessions.lock();
+        assert_eq!((table.expiry.len(), table.of_principal.len()), (3, 3));
     }
 }

@@ -24,6 +24,7 @@ use super::listen_filter::{self, ListenFilter, WatchedLists};
 use super::mailbox::{Mailbox, NextMessage};
 use super::server_push::ServerPush;
 use super::session_registry::RegisteredSession;
+use crate::access::identity::PrincipalKey;
 use crate::edge::session::peer::Peer;
 use crate::engine::Generation;
 use crate::route::{Caller, tasks};
@@ -32,10 +33,11 @@ use crate::route::{Caller, tasks};
 pub(crate) fn session_stream(
     push: &Arc<ServerPush>,
     session: SessionId,
+    principal: PrincipalKey,
     expires: u64,
 ) -> impl Stream<Item = Bytes> + Send + use<> {
     let generations = push.engine.generations();
-    let registered = push.router.register(session, expires, *generations.borrow());
+    let registered = push.router.register(session, principal, expires, *generations.borrow());
     let mailbox = Arc::clone(&registered.mailbox);
     let mut stream = PushStream::new(push, mailbox, generations, CancellationToken::new());
     stream.lists = WatchedLists { tools: true, resources: true, prompts: true };

@@ -12,10 +12,14 @@ use vmcp_backend::{Backend, SessionId};
 
 use super::mailbox::Mailbox;
 use crate::access::identity::Principal;
+use crate::access::principal_shares::{Held, LimitReached, PrincipalShares};
+use crate::telemetry::metrics::Metrics;
 
 /// Subscriptions of one client; one more is refused.
 const MAX_PER_CLIENT: usize = 1000;
-/// Subscriptions of all clients of this process; one more is refused.
+/// Subscriptions of all clients of one principal; one more is refused.
+const MAX_PER_PRINCIPAL: usize = 2500;
+/// Subscriptions of all clients of this process, as a backstop; one more is refused.
 const MAX_SUBSCRIPTIONS: usize = 100_000;
 
 /// A resource or a task that clients can subscribe to.
@@ -61,6 +65,8 @@ pub(crate) struct Subscriber {
     pub(crate) counted_at: Option<Backend>,
     /// Tells this subscription from a later one of the same client to the same topic.
     serial: u64,
+    /// The place in the share of the principal.
+    _held: Arc<Held>,
 }
 
 /// A subscription beyond a limit.
@@ -68,24 +74,34 @@ pub(crate) struct Subscriber {
 pub(crate) enum SubscriptionLimit {
     #[error("a client may have at most {MAX_PER_CLIENT} subscriptions; unsubscribe from others first")]
     OfClient,
+    #[error("the clients of one address may have at most {MAX_PER_PRINCIPAL} subscriptions")]
+    OfPrincipal,
     #[error("this server has reached its limit of {MAX_SUBSCRIPTIONS} subscriptions; try again later")]
     OfProcess,
 }
 
 /// The subscriptions of this process.
-#[derive(Debug, Default)]
-pub(crate) struct TopicRegistry(Mutex<RegistryState>);
+#[derive(Debug)]
+pub(crate) struct TopicRegistry {
+    state: Mutex<RegistryState>,
+    shares: Arc<PrincipalShares>,
+}
 
 #[derive(Debug, Default)]
 struct RegistryState {
     subscribers: HashMap<Topic, Vec<Subscriber>>,
     /// Topics by [`Mailbox::number`].
     of_mailbox: HashMap<u64, Vec<Topic>>,
-    count: usize,
     last_serial: u64,
 }
 
 impl TopicRegistry {
+    /// Creates an empty registry.
+    pub(crate) fn new(metrics: &Metrics) -> Arc<Self> {
+        let shares = PrincipalShares::new("subscriptions", MAX_PER_PRINCIPAL, MAX_SUBSCRIPTIONS, metrics);
+        Arc::new(Self { state: Mutex::default(), shares })
+    }
+
     /// Reserves a subscription; `None` if the client already has it. The reservation already receives
     /// updates, so none is lost between the backend's confirmation and [`Reservation::confirm`].
     pub(crate) fn reserve(
@@ -100,12 +116,13 @@ impl TopicRegistry {
         if own.contains(&topic) {
             return Ok(None);
         }
-        match (own.len(), state.count) {
-            (MAX_PER_CLIENT.., _) => return Err(SubscriptionLimit::OfClient),
-            (_, MAX_SUBSCRIPTIONS..) => return Err(SubscriptionLimit::OfProcess),
-            _ => {}
+        if own.len() >= MAX_PER_CLIENT {
+            return Err(SubscriptionLimit::OfClient);
         }
-        state.count += 1;
+        let held = self.shares.take(principal.key()).map_err(|reached| match reached {
+            LimitReached::OfPrincipal(_) => SubscriptionLimit::OfPrincipal,
+            LimitReached::OfProcess(_) => SubscriptionLimit::OfProcess,
+        })?;
         state.last_serial += 1;
         let serial = state.last_serial;
         state.of_mailbox.entry(mailbox.number).or_default().push(topic.clone());
@@ -116,6 +133,7 @@ impl TopicRegistry {
             is_own: false,
             counted_at: None,
             serial,
+            _held: Arc::new(held),
         };
         state.subscribers.entry(topic.clone()).or_default().push(subscriber);
         Ok(Some(Reservation { topics: Arc::clone(self), topic, number: mailbox.number, session, serial }))
@@ -187,7 +205,7 @@ impl TopicRegistry {
     }
 
     fn lock(&self) -> MutexGuard<'_, RegistryState> {
-        self.0.lock()
+        self.state.lock()
     }
 }
 
@@ -206,7 +224,6 @@ impl RegistryState {
                 self.of_mailbox.remove(&number);
             }
         }
-        self.count -= 1;
         Some(removed)
     }
 }
@@ -253,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_reservation_that_comes_to_nothing_leaves_nothing() {
-        let topics = Arc::<TopicRegistry>::default();
+        let topics = TopicRegistry::new(&Metrics::new());
         let (one, other) = (mailbox(1), mailbox(2));
         let reserved = topics.reserve(&one, topic("a"), Principal::default(), None).unwrap();
         assert!(reserved.is_some());
@@ -265,12 +282,12 @@ mod tests {
         topics.remove_all(other.number);
         drop(second);
         let state = topics.lock();
-        assert_eq!((state.count, state.subscribers.len(), state.of_mailbox.len()), (0, 0, 0));
+        assert_eq!((state.subscribers.len(), state.of_mailbox.len()), (0, 0));
     }
 
     #[test]
     fn one_client_cannot_have_everything() {
-        let topics = Arc::<TopicRegistry>::default();
+        let topics = TopicRegistry::new(&Metrics::new());
         let greedy = mailbox(1);
         let taken: Vec<_> = (0..MAX_PER_CLIENT)
             .filter_map(|n| {
@@ -283,5 +300,19 @@ mod tests {
             SubscriptionLimit::OfClient
         );
         assert!(topics.reserve(&mailbox(2), topic("x"), Principal::default(), None).unwrap().is_some());
+    }
+
+    #[test]
+    fn one_address_cannot_have_everything_with_many_sessions() {
+        let topics = TopicRegistry::new(&Metrics::new());
+        let reserve = |number: usize, address: [u8; 4]| {
+            let principal = Principal { address: Some(address.into()), ..Principal::default() };
+            topics.reserve(&mailbox(number as u64), topic(&number.to_string()), principal, None)
+        };
+        let taken: Vec<_> =
+            (0..MAX_PER_PRINCIPAL).filter_map(|n| reserve(n, [10, 0, 0, 1]).unwrap()).collect();
+        assert_eq!(taken.len(), MAX_PER_PRINCIPAL);
+        assert_eq!(reserve(9_000, [10, 0, 0, 1]).unwrap_err(), SubscriptionLimit::OfPrincipal);
+        assert!(reserve(9_000, [10, 0, 0, 2]).unwrap().is_some());
     }
 }

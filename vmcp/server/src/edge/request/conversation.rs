@@ -87,6 +87,7 @@ impl Conversation {
         let client = Client {
             edge: Arc::clone(edge),
             identity: peer.identity,
+            principal: peer.principal().key(),
             era: peer.era,
             session: peer.session,
             capabilities: peer.client.capabilities.clone(),
@@ -153,7 +154,7 @@ impl Conversation {
                 .and_then(|token| RawValue::from_string(token.to_owned()).ok()),
             _entered: client
                 .session
-                .and_then(|session| client.edge.in_flight.enter(session, id, &call.cancel)),
+                .and_then(|session| client.edge.in_flight.enter(session, id, &call.cancel).ok()),
         });
         Self { client, call, open: Vec::new() }
     }
@@ -162,7 +163,7 @@ impl Conversation {
     fn park(&mut self) -> EncodedResponse {
         let result = self.call.input_requests.result();
         let call = std::mem::replace(&mut self.call, RunningCall::answered(None));
-        let parked = self.client.edge.parked.park(call);
+        let parked = self.client.edge.parked.park(self.client.principal, call);
         let sealed = parked.map_err(|_| None).and_then(|continuation| {
             let until = now().saturating_add(parked::PARKED_CALL_TIMEOUT.as_secs());
             self.client.seal(&continuation, until).map_err(Some)
@@ -201,7 +202,7 @@ impl Conversation {
                 None
             }
             Event::Question(question) => {
-                let asked = self.client.edge.questions.ask(self.client.session?)?;
+                let asked = self.client.edge.questions.ask(self.client.principal, self.client.session?)?;
                 let params = question.params.as_deref().map(JsonRope::from);
                 let message = rpc::question(asked.id(), &question.method, params);
                 self.open.push(OpenQuestion { asked, answer: question.answer });

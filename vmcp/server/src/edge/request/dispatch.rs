@@ -22,7 +22,7 @@ use vmcp_wire::{codes, methods};
 use super::arriving_response::ArrivingResponse;
 use super::edge::Edge;
 use super::encoded_response::EncodedResponse;
-use super::in_flight::MAX_REQUESTS_PER_SESSION;
+use super::in_flight::TooManyRequests;
 use super::{handshake, lists, log_level};
 use crate::access::identity::Identity;
 use crate::edge::push::subscriptions;
@@ -71,8 +71,8 @@ pub(crate) async fn run(
     // A client that closes its connection drops this future; the guard then cancels the call at the backend.
     let cancelled_when_dropped = caller.cancel.clone().drop_guard();
     let entered = peer.session.map(|session| edge.in_flight.enter(session, request.id(), &caller.cancel));
-    if let Some(None) = entered {
-        return EncodedResponse::error(peer.era, request.id(), &too_many_requests());
+    if let Some(Err(limit)) = entered {
+        return EncodedResponse::error(peer.era, request.id(), &too_many_requests(limit));
     }
     // Pinned first: the adapter would move the whole state.
     let handled = pin!(handle(edge, snapshot, peer, request, &caller, continues));
@@ -236,12 +236,9 @@ fn code(error: &RawValue) -> i64 {
     code.unwrap_or(codes::INTERNAL_ERROR)
 }
 
-/// Returns the error of a session with too many requests in flight.
-pub(crate) fn too_many_requests() -> RpcError {
-    let message = format!(
-        "too many requests at a time: at most {MAX_REQUESTS_PER_SESSION} in a session; wait for some to end"
-    );
-    RpcError::new(codes::INTERNAL_ERROR, message)
+/// Returns the error of too many requests in flight.
+pub(crate) fn too_many_requests(limit: TooManyRequests) -> RpcError {
+    RpcError::new(codes::INTERNAL_ERROR, limit.to_string())
 }
 
 /// Returns the error of a result that cannot be put in the terms of the client's era.

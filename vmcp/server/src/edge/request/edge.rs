@@ -43,6 +43,7 @@ impl Edge {
             sessions: Arc::clone(&sessions),
             closing: closing.clone(),
         });
+        let metrics = Arc::clone(engine.metrics());
         tokio::spawn(upkeep::run(Arc::downgrade(&push)));
         Ok(Arc::new(Edge {
             engine,
@@ -51,7 +52,7 @@ impl Edge {
             in_flight: Arc::default(),
             push,
             questions,
-            parked: Arc::new(ParkedCalls::new(parked::PARKED_CALL_TIMEOUT)),
+            parked: Arc::new(ParkedCalls::new(parked::PARKED_CALL_TIMEOUT, &metrics)),
             closing,
         }))
     }

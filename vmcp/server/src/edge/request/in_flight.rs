@@ -42,6 +42,17 @@ struct InFlightRequest {
     token: CancellationToken,
 }
 
+/// A request beyond a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TooManyRequests {
+    #[error(
+        "too many requests at a time: at most {MAX_REQUESTS_PER_SESSION} in a session; wait for some to end"
+    )]
+    OfSession,
+    #[error("too many requests at a time: this server has {MAX_REQUESTS}; try again later")]
+    OfProcess,
+}
+
 /// Removes its request from the table when dropped.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard {
@@ -51,24 +62,27 @@ pub(crate) struct InFlightGuard {
 }
 
 impl InFlightRequests {
-    /// Registers a request until the returned guard is dropped; `None` at a limit.
+    /// Registers a request until the returned guard is dropped; an error at a limit.
     pub(crate) fn enter(
         self: &Arc<Self>,
         session: SessionId,
         id: &RawValue,
         token: &CancellationToken,
-    ) -> Option<InFlightGuard> {
+    ) -> Result<InFlightGuard, TooManyRequests> {
         let mut table = self.lock();
         let of_session = table.sessions.get(&session).map_or(0, Vec::len);
-        if table.count >= MAX_REQUESTS || of_session >= MAX_REQUESTS_PER_SESSION {
-            return None;
+        if of_session >= MAX_REQUESTS_PER_SESSION {
+            return Err(TooManyRequests::OfSession);
+        }
+        if table.count >= MAX_REQUESTS {
+            return Err(TooManyRequests::OfProcess);
         }
         table.entered += 1;
         table.count += 1;
         let number = table.entered;
         let running = InFlightRequest { number, id: id.get().into(), token: token.clone() };
         table.sessions.entry(session).or_default().push(running);
-        Some(InFlightGuard { in_flight: Arc::clone(self), session, number })
+        Ok(InFlightGuard { in_flight: Arc::clone(self), session, number })
     }
 
     /// Cancels a request that is still in flight; of several with the same id the last.
@@ -148,10 +162,10 @@ mod tests {
         let (id, token) = (RawValue::from_string("1".to_owned()).unwrap(), CancellationToken::new());
         let enter = |session: u8| in_flight.enter([session; 16], &id, &token);
         let mut entered: Vec<_> = (0..MAX_REQUESTS_PER_SESSION).map(|_| enter(1).unwrap()).collect();
-        assert!(enter(1).is_none());
-        assert!(enter(2).is_some());
+        assert_eq!(enter(1).err(), Some(TooManyRequests::OfSession));
+        assert!(enter(2).is_ok());
         entered.pop();
-        assert!(enter(1).is_some());
+        assert!(enter(1).is_ok());
         drop(entered);
         let table = in_flight.lock();
         assert!(table.sessions.is_empty() && table.count == 0);

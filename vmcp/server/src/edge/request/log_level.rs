@@ -18,7 +18,8 @@ pub(super) fn set_level(edge: &Edge, peer: &Peer, params: &OwnedParams) -> Answe
         let message = format!("`params.level` must be one of {levels}");
         return Answer::error(&RpcError::new(codes::INVALID_PARAMS, message));
     };
-    let registered = edge.push.router.register(session, peer.expires, *edge.engine.generations().borrow());
+    let now = *edge.engine.generations().borrow();
+    let registered = edge.push.router.register(session, peer.principal().key(), peer.expires, now);
     registered.set_level(level);
     for backend in edge.engine.snapshot().backends.values() {
         backend.set_log_level(session, level);

@@ -13,12 +13,17 @@ use tokio::sync::oneshot;
 use vmcp_wire::sealed::request_state::Continuation;
 
 use super::running_call::RunningCall;
+use crate::access::identity::PrincipalKey;
+use crate::access::principal_shares::PrincipalShares;
 use crate::edge::session::random::random;
+use crate::telemetry::metrics::Metrics;
 
 /// Time a parked call waits for its client; then it is dropped, which cancels it at the backend.
 pub(super) const PARKED_CALL_TIMEOUT: Duration = Duration::from_mins(5);
-/// Parked calls of this process; one more is refused.
-const MAX_PARKED_CALLS: usize = 1000;
+/// Parked calls of one principal; one more is refused.
+const MAX_PARKED_CALLS_PER_PRINCIPAL: usize = 1000;
+/// Parked calls of this process, as a backstop; one more is refused.
+const MAX_PARKED_CALLS: usize = 4000;
 
 type CallId = [u8; 16];
 
@@ -27,6 +32,7 @@ pub(super) struct ParkedCalls {
     /// Random id of this process, in each continuation.
     process: [u8; 8],
     timeout: Duration,
+    shares: Arc<PrincipalShares>,
     /// For each call the channel on which its task is asked to hand the call over.
     calls: Mutex<HashMap<CallId, oneshot::Sender<oneshot::Sender<RunningCall>>>>,
 }
@@ -46,28 +52,32 @@ pub(super) enum ResumeError {
 
 impl ParkedCalls {
     /// Creates an empty table whose calls wait for `timeout`.
-    pub(super) fn new(timeout: Duration) -> Self {
-        Self { process: random(), timeout, calls: Mutex::default() }
+    pub(super) fn new(timeout: Duration, metrics: &Metrics) -> Self {
+        let shares =
+            PrincipalShares::new("parked_calls", MAX_PARKED_CALLS_PER_PRINCIPAL, MAX_PARKED_CALLS, metrics);
+        Self { process: random(), timeout, shares, calls: Mutex::default() }
     }
 
-    /// Parks a call and returns the continuation for the client to carry. At [`MAX_PARKED_CALLS`] the call is
-    /// handed back.
-    pub(super) fn park(self: &Arc<Self>, mut call: RunningCall) -> Result<Continuation, Box<RunningCall>> {
+    /// Parks a call of a principal and returns the continuation for the client to carry. At a limit the call
+    /// is handed back.
+    pub(super) fn park(
+        self: &Arc<Self>,
+        principal: PrincipalKey,
+        mut call: RunningCall,
+    ) -> Result<Continuation, Box<RunningCall>> {
         let id = random();
         let (take, mut taken) = oneshot::channel::<oneshot::Sender<RunningCall>>();
-        {
-            let mut calls = self.lock();
-            if calls.len() >= MAX_PARKED_CALLS {
-                tracing::warn!(
-                    limit = MAX_PARKED_CALLS,
-                    "the limit of parked calls is reached; a call that needs input from its client was refused"
-                );
+        let held = match self.shares.take(principal) {
+            Ok(held) => held,
+            Err(reached) => {
+                tracing::warn!(?reached, "too many parked calls; one that needs input was refused");
                 return Err(Box::new(call));
             }
-            calls.insert(id, take);
-        }
+        };
+        self.lock().insert(id, take);
         let parked = Arc::clone(self);
         tokio::spawn(async move {
+            let _held = held;
             let back = tokio::select! {
                 // Asked for in the same moment, the call is handed over rather than dropped.
                 biased;
@@ -103,6 +113,7 @@ impl ParkedCalls {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::identity::Principal;
     use crate::edge::request::encoded_response::EncodedResponse;
     use tokio::sync::mpsc;
     use tokio_util::sync::CancellationToken;
@@ -118,13 +129,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_parked_call_works_on_and_is_taken_up_once() {
-        let parked = Arc::new(ParkedCalls::new(PARKED_CALL_TIMEOUT));
+        let parked = Arc::new(ParkedCalls::new(PARKED_CALL_TIMEOUT, &Metrics::new()));
         let (done, is_done) = oneshot::channel();
         let work = async move {
             let _ = done.send(());
             EncodedResponse::ok(b"{}".to_vec())
         };
-        let Ok(continuation) = parked.park(call(work)) else { panic!("the table is not full") };
+        let Ok(continuation) = parked.park(Principal::default().key(), call(work)) else {
+            panic!("the table is not full")
+        };
         let (process, id) = named(&continuation);
         is_done.await.unwrap();
         assert_eq!(parked.take([0; 8], id).await.err(), Some(ResumeError::OtherProcess));
@@ -135,13 +148,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_whose_client_does_not_come_back_is_dropped() {
-        let parked = Arc::new(ParkedCalls::new(Duration::from_millis(1)));
+        let parked = Arc::new(ParkedCalls::new(Duration::from_millis(1), &Metrics::new()));
         let (held, dropped) = oneshot::channel::<()>();
         let work = async move {
             let _held = held;
             std::future::pending().await
         };
-        let Ok(continuation) = parked.park(call(work)) else { panic!("the table is not full") };
+        let Ok(continuation) = parked.park(Principal::default().key(), call(work)) else {
+            panic!("the table is not full")
+        };
         let (process, id) = named(&continuation);
         assert!(dropped.await.is_err(), "the work is dropped at the timeout");
         assert_eq!(parked.take(process, id).await.err(), Some(ResumeError::Gone));

@@ -18,11 +18,16 @@ use vmcp_json::text;
 use vmcp_wire::{methods, rpc};
 
 use super::random::random;
+use crate::access::identity::PrincipalKey;
+use crate::access::principal_shares::{Held, PrincipalShares};
+use crate::telemetry::metrics::Metrics;
 
-/// Open questions of this process; one more is refused.
-const MAX_QUESTIONS: usize = 10_000;
+/// Open questions of this process, as a backstop; one more is refused.
+const MAX_QUESTIONS: usize = 40_000;
+/// Open questions to one principal; one more is refused.
+const MAX_QUESTIONS_PER_PRINCIPAL: usize = 10_000;
 /// Open questions of one session; one more is refused. More than any user answers, so one backend cannot use
-/// up [`MAX_QUESTIONS`].
+/// up [`MAX_QUESTIONS_PER_PRINCIPAL`].
 const MAX_QUESTIONS_PER_SESSION: usize = 64;
 /// Prefix of all question ids; the process follows.
 const ID_PREFIX: &str = "vmcp-";
@@ -32,15 +37,21 @@ const ID_PREFIX: &str = "vmcp-";
 pub(crate) struct PendingQuestions {
     /// Prefix of this process's question ids.
     process: String,
+    shares: Arc<PrincipalShares>,
     open: Mutex<QuestionTable>,
 }
 
 /// Open questions by session and id, each with the way back to the code that waits.
 #[derive(Debug, Default)]
 struct QuestionTable {
-    sessions: HashMap<SessionId, HashMap<Box<str>, oneshot::Sender<RpcOutcome>>>,
-    /// Questions in `sessions`, all together.
-    count: usize,
+    sessions: HashMap<SessionId, HashMap<Box<str>, OpenQuestion>>,
+}
+
+/// The way back to the code that waits, and the question's place in the share of its principal.
+#[derive(Debug)]
+struct OpenQuestion {
+    answer: oneshot::Sender<RpcOutcome>,
+    _held: Held,
 }
 
 /// An answer that fits no question of this process; refused with HTTP 400.
@@ -56,26 +67,28 @@ pub(crate) enum UnexpectedAnswer {
 
 impl PendingQuestions {
     /// Creates an empty table with a random prefix for its ids.
-    pub(crate) fn new() -> Self {
-        Self { process: format!("{ID_PREFIX}{}-", hex::encode(random::<8>())), open: Mutex::default() }
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        let process = format!("{ID_PREFIX}{}-", hex::encode(random::<8>()));
+        let shares = PrincipalShares::new("questions", MAX_QUESTIONS_PER_PRINCIPAL, MAX_QUESTIONS, metrics);
+        Self { process, shares, open: Mutex::default() }
     }
 
-    /// Opens a question to a session; `None` at a limit.
-    pub(crate) fn ask(self: &Arc<Self>, session: SessionId) -> Option<PendingQuestion> {
+    /// Opens a question to a session of a principal; `None` at a limit.
+    pub(crate) fn ask(
+        self: &Arc<Self>,
+        principal: PrincipalKey,
+        session: SessionId,
+    ) -> Option<PendingQuestion> {
         let mut open = self.lock();
         let of_session = open.sessions.get(&session).map_or(0, HashMap::len);
-        if open.count >= MAX_QUESTIONS || of_session >= MAX_QUESTIONS_PER_SESSION {
-            tracing::warn!(
-                of_session,
-                all = open.count,
-                "too many unanswered questions to clients; one was refused"
-            );
+        let held = self.shares.take(principal).ok().filter(|_| of_session < MAX_QUESTIONS_PER_SESSION);
+        let Some(held) = held else {
+            tracing::warn!(of_session, "too many unanswered questions to a client; one was refused");
             return None;
-        }
+        };
         let id: Box<str> = format!("{}{}", self.process, hex::encode(random::<16>())).into();
         let (answer, answered) = oneshot::channel();
-        open.sessions.entry(session).or_default().insert(id.clone(), answer);
-        open.count += 1;
+        open.sessions.entry(session).or_default().insert(id.clone(), OpenQuestion { answer, _held: held });
         Some(PendingQuestion { questions: Arc::clone(self), session, id, answered })
     }
 
@@ -95,19 +108,16 @@ impl PendingQuestions {
                 UnexpectedAnswer::Unknown
             });
         }
-        if let Some(answer) = self.lock().remove(&session, &id) {
+        if let Some(question) = self.lock().remove(&session, &id) {
             // The waiting side may have gone in the meantime.
-            let _ = answer.send(outcome);
+            let _ = question.answer.send(outcome);
         }
         Ok(())
     }
 
     /// Closes all questions to a session that ended; the waiting sides see a closed channel.
     pub(crate) fn close_session(&self, session: SessionId) {
-        let mut open = self.lock();
-        if let Some(ended) = open.sessions.remove(&session) {
-            open.count -= ended.len();
-        }
+        let _ended = self.lock().sessions.remove(&session);
     }
 
     fn lock(&self) -> MutexGuard<'_, QuestionTable> {
@@ -117,10 +127,9 @@ impl PendingQuestions {
 
 impl QuestionTable {
     /// Removes one question, and its session with the last one.
-    fn remove(&mut self, session: &SessionId, id: &str) -> Option<oneshot::Sender<RpcOutcome>> {
+    fn remove(&mut self, session: &SessionId, id: &str) -> Option<OpenQuestion> {
         let of_session = self.sessions.get_mut(session)?;
         let answer = of_session.remove(id)?;
-        self.count -= 1;
         if of_session.is_empty() {
             self.sessions.remove(session);
         }
@@ -165,9 +174,14 @@ impl Drop for PendingQuestion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::identity::Principal;
 
     fn id(text: &str) -> Box<RawValue> {
         RawValue::from_string(text::quoted(text)).unwrap()
+    }
+
+    fn anyone() -> PrincipalKey {
+        Principal::default().key()
     }
 
     fn yes() -> RpcOutcome {
@@ -176,8 +190,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_finds_its_question_and_no_other() {
-        let questions = Arc::new(PendingQuestions::new());
-        let mut asked = questions.ask([1; 16]).unwrap();
+        let questions = Arc::new(PendingQuestions::new(&Metrics::new()));
+        let mut asked = questions.ask(anyone(), [1; 16]).unwrap();
         let answer = |session, text: &str| questions.answer(session, &id(text), yes());
         assert_eq!(answer([2; 16], asked.id()), Ok(()), "an answer from another session counts as late");
         assert!(asked.answered.try_recv().is_err());
@@ -185,21 +199,24 @@ mod tests {
         assert!(asked.answered.try_recv().is_ok());
         assert_eq!(answer([1; 16], asked.id()), Ok(()), "late");
         assert_eq!(answer([1; 16], "7"), Err(UnexpectedAnswer::Unknown));
-        let other = Arc::new(PendingQuestions::new());
-        assert_eq!(answer([1; 16], other.ask([1; 16]).unwrap().id()), Err(UnexpectedAnswer::OtherProcess));
+        let other = Arc::new(PendingQuestions::new(&Metrics::new()));
+        assert_eq!(
+            answer([1; 16], other.ask(anyone(), [1; 16]).unwrap().id()),
+            Err(UnexpectedAnswer::OtherProcess)
+        );
         drop(asked);
-        let open = questions.lock();
-        assert_eq!((open.count, open.sessions.len()), (0, 0));
+        assert!(questions.lock().sessions.is_empty());
     }
 
     #[test]
     fn one_session_cannot_use_up_the_room_of_all() {
-        let questions = Arc::new(PendingQuestions::new());
-        let asked: Vec<_> = (0..MAX_QUESTIONS_PER_SESSION).filter_map(|_| questions.ask([1; 16])).collect();
+        let questions = Arc::new(PendingQuestions::new(&Metrics::new()));
+        let asked: Vec<_> =
+            (0..MAX_QUESTIONS_PER_SESSION).filter_map(|_| questions.ask(anyone(), [1; 16])).collect();
         assert_eq!(asked.len(), MAX_QUESTIONS_PER_SESSION);
-        assert!(questions.ask([1; 16]).is_none());
-        assert!(questions.ask([2; 16]).is_some());
+        assert!(questions.ask(anyone(), [1; 16]).is_none());
+        assert!(questions.ask(anyone(), [2; 16]).is_some());
         drop(asked);
-        assert!(questions.ask([1; 16]).is_some());
+        assert!(questions.ask(anyone(), [1; 16]).is_some());
     }
 }

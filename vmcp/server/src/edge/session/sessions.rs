@@ -5,7 +5,7 @@
 //! once and not with each request.
 
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -18,7 +18,7 @@ use super::random::{now, random};
 use crate::access::identity::Identity;
 
 /// Lifetime of a session, in seconds. A client whose session expired opens another without its user noticing.
-const LIFETIME_SECS: u64 = 24 * 60 * 60;
+pub(crate) const LIFETIME_SECS: u64 = 24 * 60 * 60;
 /// Ended sessions that are remembered; beyond it the one that expires first is forgotten.
 const MAX_ENDED: usize = 100_000;
 /// Cached sessions, about 1 KiB each; beyond it the whole cache is cleared.
@@ -27,9 +27,29 @@ const MAX_OPENED: usize = 10_000;
 /// The ended and the cached sessions of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
-    /// Expiry of each ended session, in seconds since 1970.
-    ended: Mutex<HashMap<SessionId, u64>>,
+    ended: Mutex<EndedSessions>,
     open: Mutex<OpenedSessions>,
+}
+
+/// Ended sessions, and the queue of their expiry in seconds since 1970.
+#[derive(Debug, Default)]
+struct EndedSessions {
+    ids: HashSet<SessionId>,
+    expiry: BTreeSet<(u64, SessionId)>,
+}
+
+impl EndedSessions {
+    /// Adds a session; forgets the expired ones and, at [`MAX_ENDED`], the first to expire.
+    fn insert(&mut self, session: SessionId, expires: u64, now: u64) {
+        while let Some((first, _)) = self.expiry.first()
+            && (*first <= now || self.ids.len() >= MAX_ENDED)
+            && let Some((_, forgotten)) = self.expiry.pop_first()
+        {
+            self.ids.remove(&forgotten);
+        }
+        self.ids.insert(session);
+        self.expiry.insert((expires, session));
+    }
 }
 
 /// A cache of sessions by id, valid for one key ring only: after a change of keys an id must be unsealed
@@ -120,25 +140,15 @@ impl Sessions {
 
     /// Returns true if the session was ended in this process.
     pub(crate) fn has_ended(&self, session: SessionId) -> bool {
-        self.lock().contains_key(&session)
+        self.lock().ids.contains(&session)
     }
 
     /// Ends a session in this process; other processes accept its id until it expires.
     pub(crate) fn end(&self, session: &Session) {
-        let mut ended = self.lock();
-        if ended.len() >= MAX_ENDED {
-            let now = now();
-            ended.retain(|_, expires| *expires > now);
-            if ended.len() >= MAX_ENDED
-                && let Some(first) = ended.iter().min_by_key(|(_, expires)| **expires).map(|(id, _)| *id)
-            {
-                ended.remove(&first);
-            }
-        }
-        ended.insert(session.id, session.expires);
+        self.lock().insert(session.id, session.expires, now());
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, u64>> {
+    fn lock(&self) -> MutexGuard<'_, EndedSessions> {
         self.ended.lock()
     }
 }
@@ -179,5 +189,17 @@ mod tests {
             "a cached session does not outlive its key"
         );
         assert!(sessions.get(&ring, &other).is_ok());
+    }
+
+    #[test]
+    fn expired_ends_are_forgotten_first() {
+        let mut ended = EndedSessions::default();
+        ended.insert([1; 16], 5, 0);
+        ended.insert([2; 16], 9, 0);
+        ended.insert([3; 16], 7, 6);
+        assert_eq!((ended.ids.len(), ended.expiry.len()), (2, 2));
+        assert!(!ended.ids.contains(&[1; 16]));
+        ended.insert([2; 16], 9, 6);
+        assert_eq!(ended.expiry.len(), 2, "ended twice");
     }
 }

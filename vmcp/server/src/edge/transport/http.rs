@@ -29,7 +29,7 @@ use vmcp_wire::sealed::session::Session;
 use vmcp_wire::{codes, methods};
 
 use super::trace;
-use crate::access::identity::Identity;
+use crate::access::identity::{Identity, Principal};
 use crate::edge::push::streams;
 use crate::edge::request::conversation::{Conversation, Takes};
 use crate::edge::request::edge::Edge;
@@ -59,7 +59,7 @@ impl Service<Received> for McpService {
     async fn call(&self, request: Received) -> Response {
         match request.head.method {
             Method::POST => receive(&self.edge, request).await,
-            Method::GET => listen(&self.edge, &request.head.headers),
+            Method::GET => listen(&self.edge, request.principal, &request.head.headers),
             _ => end(&self.edge, &request.head.headers),
         }
     }
@@ -200,7 +200,7 @@ fn check_param_headers(
 }
 
 /// Handles GET: opens the push stream of a legacy session. Modern clients use `subscriptions/listen`.
-fn listen(edge: &Edge, headers: &HeaderMap) -> Response {
+fn listen(edge: &Edge, principal: Principal, headers: &HeaderMap) -> Response {
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
     }
@@ -210,7 +210,7 @@ fn listen(edge: &Edge, headers: &HeaderMap) -> Response {
     match session(edge, headers) {
         Ok(known) => {
             let Session { id, expires, .. } = known.session;
-            respond::stream(streams::session_stream(&edge.push, id, expires))
+            respond::stream(streams::session_stream(&edge.push, id, principal.key(), expires))
         }
         Err(response) => *response,
     }

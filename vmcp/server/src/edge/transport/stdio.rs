@@ -25,10 +25,11 @@ use vmcp_wire::{codes, methods};
 
 use super::line_reader::{Line, LineReader};
 use super::trace;
+use crate::access::identity::Principal;
 use crate::edge::push::streams;
 use crate::edge::request::conversation::{Conversation, ConversationItem, Takes};
 use crate::edge::request::edge::Edge;
-use crate::edge::request::in_flight::MAX_REQUESTS_PER_SESSION;
+use crate::edge::request::in_flight::{MAX_REQUESTS_PER_SESSION, TooManyRequests};
 use crate::edge::request::{dispatch, handshake};
 use crate::edge::session::peer::Peer;
 use crate::edge::session::sessions::OpenedSession;
@@ -160,7 +161,8 @@ impl Connection {
         // Both eras cancel by notification on stdio.
         (peer.session, peer.expires) = (Some(ONLY_SESSION), u64::MAX);
         let Ok(unanswered) = Arc::clone(&self.unanswered).try_acquire_owned() else {
-            return self.refuse(Some(request.id()), &dispatch::too_many_requests()).await;
+            let limit = TooManyRequests::OfSession;
+            return self.refuse(Some(request.id()), &dispatch::too_many_requests(limit)).await;
         };
         let trace = trace::of_message(request.params().meta());
         let begin = Conversation::begin(&self.edge, snapshot, peer, trace, request, TAKES);
@@ -200,7 +202,9 @@ impl Connection {
             // A stream that was ended because the client did not read is opened again: there is no other way
             // to push on stdio.
             while !edge.closing.is_cancelled() {
-                write(streams::session_stream(&edge.push, ONLY_SESSION, u64::MAX), &sender).await;
+                let principal = Principal::default().key();
+                let stream = streams::session_stream(&edge.push, ONLY_SESSION, principal, u64::MAX);
+                write(stream, &sender).await;
             }
         });
     }
@@ -208,8 +212,11 @@ impl Connection {
     /// Handles `subscriptions/listen`; a task writes its messages.
     async fn subscribe(&self, request: &OwnedRequest, peer: &Peer) {
         let cancel = CancellationToken::new();
-        let Some(entered) = self.edge.in_flight.enter(ONLY_SESSION, request.id(), &cancel) else {
-            return self.refuse(Some(request.id()), &dispatch::too_many_requests()).await;
+        let entered = match self.edge.in_flight.enter(ONLY_SESSION, request.id(), &cancel) {
+            Ok(entered) => entered,
+            Err(limit) => {
+                return self.refuse(Some(request.id()), &dispatch::too_many_requests(limit)).await;
+            }
         };
         let push = &self.edge.push;
         let messages = streams::listen_stream(push, peer, request.params(), request.id(), cancel);

@@ -12,20 +12,43 @@ pub struct Generation {
     pub resources: u64,
     /// Last change of `prompts/list`.
     pub prompts: u64,
+    /// Times of these last changes in this process, in seconds since 1970: tools, resources, prompts.
+    pub changed_at: [u64; 3],
 }
 
 impl Generation {
-    /// Records which of tools, resources and prompts changed; returns true if any did.
-    pub(in crate::engine) fn advance(&mut self, [tools, resources, prompts]: [bool; 3]) -> bool {
+    /// Records which of tools, resources and prompts changed at `now`, in seconds since 1970; returns true if
+    /// any did.
+    pub(in crate::engine) fn advance(&mut self, [tools, resources, prompts]: [bool; 3], now: u64) -> bool {
         let any = tools || resources || prompts;
         self.number += u64::from(any);
-        for (changed, last) in
-            [(tools, &mut self.tools), (resources, &mut self.resources), (prompts, &mut self.prompts)]
-        {
+        let [tools_at, resources_at, prompts_at] = &mut self.changed_at;
+        for (changed, last, at) in [
+            (tools, &mut self.tools, tools_at),
+            (resources, &mut self.resources, resources_at),
+            (prompts, &mut self.prompts, prompts_at),
+        ] {
             if changed {
-                *last = self.number;
+                (*last, *at) = (self.number, now);
             }
         }
         any
+    }
+
+    /// Returns what a client knows that may have listed at any time since `since`: a list that did not change
+    /// after that as it is, any other one as unknown.
+    #[must_use]
+    pub fn as_known_since(mut self, since: u64) -> Generation {
+        let [tools_at, resources_at, prompts_at] = self.changed_at;
+        for (last, at) in [
+            (&mut self.tools, tools_at),
+            (&mut self.resources, resources_at),
+            (&mut self.prompts, prompts_at),
+        ] {
+            if at >= since {
+                *last = u64::MAX;
+            }
+        }
+        self
     }
 }

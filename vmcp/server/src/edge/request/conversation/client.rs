@@ -17,7 +17,7 @@ use vmcp_wire::sealed::{request_state::Continuation, request_state::StateError};
 use vmcp_wire::translate::{self, NotificationPlan, ResultPlan, Translated};
 use vmcp_wire::{codes, methods};
 
-use crate::access::identity::Identity;
+use crate::access::identity::{Identity, PrincipalKey};
 use crate::edge::request::dispatch;
 use crate::edge::request::edge::Edge;
 use crate::edge::request::encoded_response::EncodedResponse;
@@ -28,6 +28,8 @@ use crate::edge::session::random::{now, random};
 pub(super) struct Client {
     pub(super) edge: Arc<Edge>,
     pub(super) identity: Identity,
+    /// The principal that limits count.
+    pub(super) principal: PrincipalKey,
     pub(super) era: Era,
     pub(super) session: Option<SessionId>,
     pub(super) capabilities: Option<Arc<RawValue>>,
