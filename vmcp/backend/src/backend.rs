@@ -72,8 +72,8 @@ struct Handle {
 }
 
 impl Backend {
-    /// Starts the background tasks, whatever `spec.enabled` says: that decision is the caller's. With `cached`
-    /// definitions the backend connects at the first use, or after [`BackendSettings::revalidate_after`],
+    /// Starts the background tasks, whatever `spec.enabled` says: that decision is the caller's. Given
+    /// `cached` definitions, it connects at the first use, or after [`BackendSettings::revalidate_after`],
     /// unless `spec.preconnect` or [`BackendSettings::lazy_connect`] says otherwise.
     ///
     /// # Panics

@@ -343,31 +343,3 @@ async fn what_ends_elsewhere_is_told_to_the_session_that_it_belongs_to() {
     add_tool(&backend, "another").await;
     next_message(&mut nobody, TOOLS_CHANGED).await;
 }
-
-#[tokio::test]
-async fn a_list_that_changes_between_two_streams_is_told_of_on_the_next_and_once() {
-    let backend = new().await;
-    let vmcp = start_with_backends(std::slice::from_ref(&backend)).await;
-    // Sessions begin in a second without changes: times are compared by the second.
-    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
-    let (listened, quiet) = (vmcp.legacy().await, vmcp.legacy().await);
-    drop(listened.listen().await);
-    add_tool(&backend, "between").await;
-    vmcp.with_tool("new_between").await;
-    for client in [&listened, &quiet] {
-        let mut messages = Messages::of(client.listen().await);
-        next_message(&mut messages, "notifications/tools/list_changed").await;
-    }
-    let fresh = vmcp.legacy().await;
-    let again = [listened, fresh];
-    let mut streams = Vec::new();
-    for client in &again {
-        streams.push(Messages::of(client.listen().await));
-    }
-    add_tool(&backend, "after").await;
-    for messages in &mut streams {
-        next_message(messages, "notifications/tools/list_changed").await;
-        let more = tokio::time::timeout(std::time::Duration::from_millis(300), messages.next()).await;
-        assert!(more.is_err(), "told once");
-    }
-}

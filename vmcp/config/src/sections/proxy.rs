@@ -48,9 +48,9 @@ pub struct Proxy {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Proxy")]
 pub struct RawProxy {
-    /// Connect a backend on its first use when its definitions are cached, or some seconds after the start, to
-    /// list them again. Backends without a cached listing are always connected at start. `false`: connect all
-    /// at start.
+    /// Connect a backend on its first use when its definitions are cached, or some seconds after the start,
+    /// to list them again. Backends without a cached listing are always connected at start. `false`: connect
+    /// all at start.
     pub lazy_connect: bool,
     /// Time after a start for which lists wait for backends that are starting, so that a client that lists
     /// once sees them. `0s`: lists wait for nothing.

@@ -1,8 +1,8 @@
 //! [`PrincipalShares`]: a table that no principal can fill for all others.
 //!
-//! Whatever clients can make this process keep (questions, parked calls, subscriptions, sessions, connections)
-//! is counted by principal: each has its share, and all together have the limit of the process as a backstop.
-//! A refusal names the limit that was met, and is counted in `vmcp_client_limits_reached_total`.
+//! Whatever clients can make this process keep (questions, parked calls, subscriptions, sessions,
+//! connections) is counted by principal: each has its share, and all together have the limit of the process
+//! as a backstop. A refusal is counted in `vmcp_client_limits_reached_total`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

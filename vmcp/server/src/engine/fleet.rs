@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_replaced_backend_has_the_time_that_its_calls_may_take() {
         let config = config("proxy: { maxToolTimeout: 15m }");
-        let fleet = Fleet::new(None, false, ByteBudget::default());
+        let fleet = Fleet::new(None, false, ByteBudget::default(), None, None);
         assert_eq!(fleet.settings(&config).drain_timeout, Duration::from_mins(15));
     }
 }

@@ -73,11 +73,11 @@ pub(crate) struct Subscriber {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SubscriptionLimit {
     #[error("a client may have at most {MAX_PER_CLIENT} subscriptions; unsubscribe from others first")]
-    OfClient,
+    Client,
     #[error("the clients of one address may have at most {MAX_PER_PRINCIPAL} subscriptions")]
-    OfPrincipal,
+    Principal,
     #[error("this server has reached its limit of {MAX_SUBSCRIPTIONS} subscriptions; try again later")]
-    OfProcess,
+    Process,
 }
 
 /// The subscriptions of this process.
@@ -117,11 +117,11 @@ impl TopicRegistry {
             return Ok(None);
         }
         if own.len() >= MAX_PER_CLIENT {
-            return Err(SubscriptionLimit::OfClient);
+            return Err(SubscriptionLimit::Client);
         }
         let held = self.shares.take(principal.key()).map_err(|reached| match reached {
-            LimitReached::OfPrincipal(_) => SubscriptionLimit::OfPrincipal,
-            LimitReached::OfProcess(_) => SubscriptionLimit::OfProcess,
+            LimitReached::OfPrincipal(_) => SubscriptionLimit::Principal,
+            LimitReached::OfProcess(_) => SubscriptionLimit::Process,
         })?;
         state.last_serial += 1;
         let serial = state.last_serial;
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(taken.len(), MAX_PER_CLIENT);
         assert_eq!(
             topics.reserve(&greedy, topic("x"), Principal::default(), None).unwrap_err(),
-            SubscriptionLimit::OfClient
+            SubscriptionLimit::Client
         );
         assert!(topics.reserve(&mailbox(2), topic("x"), Principal::default(), None).unwrap().is_some());
     }
@@ -312,7 +312,7 @@ mod tests {
         let taken: Vec<_> =
             (0..MAX_PER_PRINCIPAL).filter_map(|n| reserve(n, [10, 0, 0, 1]).unwrap()).collect();
         assert_eq!(taken.len(), MAX_PER_PRINCIPAL);
-        assert_eq!(reserve(9_000, [10, 0, 0, 1]).unwrap_err(), SubscriptionLimit::OfPrincipal);
+        assert_eq!(reserve(9_000, [10, 0, 0, 1]).unwrap_err(), SubscriptionLimit::Principal);
         assert!(reserve(9_000, [10, 0, 0, 2]).unwrap().is_some());
     }
 }

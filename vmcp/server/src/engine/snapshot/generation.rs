@@ -45,10 +45,24 @@ impl Generation {
             (&mut self.resources, resources_at),
             (&mut self.prompts, prompts_at),
         ] {
-            if at >= since {
+            if at > since {
                 *last = u64::MAX;
             }
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_changed_after_a_session_began_is_unknown_to_it() {
+        let mut now = Generation::default();
+        now.advance([true, false, false], 10);
+        assert_eq!(now.as_known_since(10), now, "times are compared by the second");
+        let known = now.as_known_since(9);
+        assert!(known.tools != now.tools && known.prompts == now.prompts);
     }
 }
