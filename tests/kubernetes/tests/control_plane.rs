@@ -6,6 +6,7 @@ mod scenario {
     mod control_plane;
     mod crowd;
     mod faults;
+    mod images;
     mod leadership;
     mod packaging;
     mod repair;
