@@ -148,6 +148,18 @@ impl Backend {
         }
     }
 
+    /// Closes the connection and makes another. Calls under way fail; a program is ended and started anew.
+    pub fn restart(&self) {
+        let shared = &self.0.shared;
+        match shared.current.load_full() {
+            Some(connection) => {
+                shared.forget(&connection);
+                connection.channel.closed.cancel();
+            }
+            None => shared.want(shared.rounds.borrow().ended + 1),
+        }
+    }
+
     /// Ends the upstream session of a client session that has ended.
     pub fn end_session(&self, session: SessionId) {
         self.0.shared.sessions.end(session);

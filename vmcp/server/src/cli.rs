@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `serve`, `bridge` | servers, which run until a signal |
+//! | `running` (status, stop, restart), `follow` (logs, calls), `service` | a running server |
 //! | `tools`, `find`, `call`, `backends`, `doctor` | commands that ask a server through `connection` |
 //! | `add`, `remove` (also `enable` and `disable`) | commands that edit the configuration file |
 //! | `connect` | writes vmcp into another client's file, and undoes that |
@@ -27,17 +28,20 @@ mod console;
 mod doctor;
 mod eval;
 mod find;
+mod follow;
 mod init;
 mod known_clients;
 mod model;
 mod options;
 mod process;
 mod remove;
+mod running;
 mod running_server;
 mod schema;
 mod secret;
 mod serve;
 mod server_arguments;
+mod service;
 mod tools;
 mod try_server;
 mod validate;
@@ -93,6 +97,14 @@ enum Command {
     Call(call::Arguments),
     Backends(backends::Arguments),
     Doctor(doctor::Arguments),
+    Status(running::StatusArguments),
+    Stop(running::StopArguments),
+    Restart(running::RestartArguments),
+    /// Show the latest log lines of the running server
+    Logs(follow::Arguments),
+    /// Show the latest calls: time, outcome, duration, size, tool
+    Calls(follow::Arguments),
+    Service(service::Arguments),
     Model(model::Arguments),
     Eval(eval::Arguments),
     Secret(secret::Arguments),
@@ -124,6 +136,12 @@ pub fn main() -> ExitCode {
         Command::Call(arguments) => call::run(arguments, &global),
         Command::Backends(arguments) => backends::run(arguments, &global),
         Command::Doctor(arguments) => doctor::run(arguments, &global),
+        Command::Status(arguments) => running::status(arguments, &global),
+        Command::Stop(arguments) => running::stop(arguments, &global),
+        Command::Restart(arguments) => running::restart(arguments, &global),
+        Command::Logs(arguments) => follow::logs(arguments, &global),
+        Command::Calls(arguments) => follow::calls(arguments, &global),
+        Command::Service(arguments) => service::run(&arguments, &global),
         Command::Model(arguments) => model::run(arguments, &global),
         Command::Eval(arguments) => eval::run(arguments, &global),
         Command::Secret(arguments) => secret::run(arguments),

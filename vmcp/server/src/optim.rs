@@ -7,3 +7,4 @@ pub mod find_arguments;
 pub mod input;
 pub mod names;
 pub(crate) mod own_mark;
+pub mod short_schema;

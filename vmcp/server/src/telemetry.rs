@@ -3,6 +3,7 @@
 pub mod calls;
 pub mod logs;
 pub mod metrics;
+pub mod recent;
 pub mod traces;
 
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
@@ -61,7 +62,8 @@ fn layers(
     logs: Box<dyn Layer<Registry> + Send + Sync>,
     exporter: Option<&traces::Exporter>,
 ) -> Vec<Box<dyn Layer<Registry> + Send + Sync>> {
-    exporter.map(|exporter| exporter.layer().boxed()).into_iter().chain([logs]).collect()
+    let recent = recent::layer().with_filter(recent::filter()).boxed();
+    exporter.map(|exporter| exporter.layer().boxed()).into_iter().chain([logs, recent]).collect()
 }
 
 impl Telemetry {

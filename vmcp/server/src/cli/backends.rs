@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use vmcp_config::status::{BackendStatus, StatusReport};
+use vmcp_config::status::{BackendState, BackendStatus, StatusReport};
 
 use super::connection::{self, Readiness, ServerOptions};
 use super::console::failure::{CommandFailure, Exit};
@@ -62,6 +62,17 @@ fn human_text(status: &StatusReport, verbose: bool) -> String {
     parts.join("\n\n")
 }
 
+/// Returns the state in the words of somebody who has just configured the backend.
+fn state_in_words(state: BackendState, known: bool) -> &'static str {
+    match state {
+        BackendState::Configured if known => "idle (starts when called)",
+        BackendState::Configured => "not used yet",
+        BackendState::Connecting => "connecting",
+        BackendState::Connected => "connected",
+        BackendState::Failed => "failed",
+    }
+}
+
 fn row(backend: &BackendStatus) -> [String; 7] {
     let BackendStatus {
         name, transport, state, revision, tools, resources, prompts, rejected, cached, ..
@@ -70,7 +81,7 @@ fn row(backend: &BackendStatus) -> [String; 7] {
     let cached = if *cached { " (cached)" } else { "" };
     [
         name.clone(),
-        state.as_str().to_owned(),
+        state_in_words(*state, tools.is_some()).to_owned(),
         transport.clone(),
         revision.clone().unwrap_or_else(|| "-".to_owned()),
         tools.map_or_else(|| "-".to_owned(), |tools| format!("{tools}{rejected}{cached}")),

@@ -61,6 +61,23 @@ pub(super) fn with_connection<T>(
     })
 }
 
+/// As [`with_connection`], for commands that need a running server.
+pub(super) fn with_server<T>(
+    global: &GlobalOptions,
+    server_options: &ServerOptions,
+    work: impl AsyncFnOnce(&Connection) -> Result<T, CommandFailure>,
+) -> Result<T, CommandFailure> {
+    global.start_logs()?;
+    block_on(async {
+        match Connection::find_server(global, server_options).await? {
+            Some(connection) => work(&connection).await,
+            None => Err(CommandFailure::new("no vmcp runs with this configuration")
+                .exit(Exit::Unreachable)
+                .remedy("start one: `vmcp serve`, or in the background `vmcp serve --detach`")),
+        }
+    })
+}
+
 /// Starts the logs, starts an engine over `config` in this process, runs `work` with it, and stops it.
 pub(super) fn with_engine<T>(
     global: &GlobalOptions,
@@ -79,6 +96,33 @@ pub(super) fn with_engine<T>(
 }
 
 impl Connection {
+    /// Returns the running server: the named one, else the one that runs with the configuration file.
+    async fn find_server(
+        global: &GlobalOptions,
+        server_options: &ServerOptions,
+    ) -> Result<Option<Connection>, CommandFailure> {
+        let ServerOptions { url, admin_url, admin_token, .. } = server_options;
+        if url.is_some() || admin_url.is_some() {
+            let admin = admin_url.clone().map(|url| AdminPort { url, token: admin_token.clone() });
+            return Ok(Some(Connection::Server { mcp: url.clone(), admin }));
+        }
+        let Some(running) = RunningServer::of(&global.config_path()?) else { return Ok(None) };
+        let of_file = || Some(global.load().ok()?.config.server.admin_tokens.first()?.clone());
+        let token = admin_token.clone().or_else(of_file);
+        let found = probe_server(running.mcp, running.admin, token).await;
+        Ok(found.filter(|(_, status)| status.pid == running.pid).map(|(server, _)| server))
+    }
+
+    /// Requests an action of a running server.
+    pub(super) async fn post(&self, path: &str) -> Result<(), CommandFailure> {
+        match self {
+            Connection::Server { admin: Some(admin), .. } => admin.post(path, ADMIN_TIMEOUT).await,
+            _ => Err(CommandFailure::new("this needs the admin port of a running server")
+                .exit(Exit::Usage)
+                .remedy("add --admin-url http://ADDR:PORT")),
+        }
+    }
+
     /// Chooses the server: the named one, else the one that runs with the configuration file, else an engine
     /// in this process.
     async fn open(

@@ -4,6 +4,8 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use vmcp_config::status::digest;
 
@@ -25,6 +27,12 @@ impl RunningServer {
     /// Returns the server that last wrote the state file for `config`; it may have ended since.
     pub(super) fn of(config: &Path) -> Option<RunningServer> {
         RunningServer::read(&state_path(&folders::cache_dir(), config)?)
+    }
+
+    /// True if the process exists; its id may by now belong to another one.
+    pub(super) fn is_alive(&self) -> bool {
+        let pid = i32::try_from(self.pid).map(Pid::from_raw);
+        pid.is_ok_and(|pid| kill(pid, None).is_ok())
     }
 
     fn read(path: &Path) -> Option<RunningServer> {
@@ -67,6 +75,11 @@ impl Drop for StateFile {
             let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+/// Returns the log file of a server in the background that runs with `config`.
+pub(super) fn log_path(config: &Path) -> Option<PathBuf> {
+    Some(state_path(&folders::cache_dir(), config)?.with_extension("log"))
 }
 
 /// Returns the path of the state file: one for each configuration file, whatever name leads to it.

@@ -1,5 +1,6 @@
 //! `vmcp serve`: runs the server until a signal, or until standard input ends.
 
+mod detach;
 mod served;
 
 use std::net::SocketAddr;
@@ -24,6 +25,8 @@ use crate::edge::port::serve::Ports;
 use crate::edge::transport::stdio;
 use crate::edge::{DownstreamRouter, Edge};
 use crate::engine::{Engine, Options};
+use crate::telemetry::calls::CallObserver;
+use crate::telemetry::recent::RecentCalls;
 
 /// Time that backends have to stop after the last request has ended; those still running are killed.
 pub(super) const BACKEND_GRACE: Duration = Duration::from_secs(5);
@@ -49,6 +52,9 @@ pub(super) struct Arguments {
     /// Serve one client on standard input and output instead of a port
     #[arg(long, conflicts_with = "listen")]
     stdio: bool,
+    /// Serve in the background; the log goes to a file. `vmcp status`, `logs` and `stop` are for it
+    #[arg(long, conflicts_with_all = ["stdio", "print_config"])]
+    detach: bool,
     /// Print the configuration in force, with defaults filled in and secrets masked, and exit
     #[arg(long)]
     print_config: bool,
@@ -65,6 +71,10 @@ Examples:
 pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
     pid1_reaper::run_as_child()?;
     let file = global.load()?;
+    if arguments.detach {
+        return detach::start(&file.path);
+    }
+    detach::leave_terminal();
     if arguments.print_config {
         output::result(file.config.effective_yaml())?;
         return Ok(Exit::Done);
@@ -85,7 +95,7 @@ async fn serve(
     lookup: ReferenceLookup,
     people: bool,
 ) -> Result<(), CommandFailure> {
-    let Arguments { listen, admin_listen, stdio, print_config: _ } = arguments;
+    let Arguments { listen, admin_listen, stdio, detach: _, print_config: _ } = arguments;
     let ConfigFile { path, source, config, warnings } = file;
     for warning in warnings {
         tracing::warn!("{}", warning.render(&path.display().to_string()));
@@ -96,9 +106,11 @@ async fn serve(
 
     let own_digest = served::digest_of(&path);
     served::refuse_loop(&own_digest, std::env::var(SERVED_VARIABLE).ok().as_deref())?;
+    let calls = Arc::new(RecentCalls::default());
     let mut options = Options {
         orphan_guard: orphan_reaper::guard(),
         served: Some(own_digest.into()),
+        observers: vec![Arc::clone(&calls) as Arc<dyn CallObserver>],
         ..Options::default()
     };
     let router = DownstreamRouter::new(&options.metrics);
@@ -106,7 +118,7 @@ async fn serve(
     let engine = Engine::start(config.clone(), options).await?;
     let edge = Edge::new(engine.clone(), router)?;
     let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone());
-    let admin = Admin::new(engine.clone(), Some(watch));
+    let admin = Admin::with_calls(engine.clone(), Some(watch), calls);
     let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));
     let stop = StopSignals::listen()?;
     let outcome = if stdio {

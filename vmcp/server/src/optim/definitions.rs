@@ -80,6 +80,11 @@ fn find_tool(name: &str, call: &str, config: &Config) -> Value {
                     "default": config.optimizer.search.max_tools,
                     "description": "Most tools to return."
                 },
+                "detail": {
+                    "enum": ["names", "summary", "full"],
+                    "default": "full",
+                    "description": "How much of each tool to return. \"names\" and \"summary\" are short; call_tool needs no more for simple tools."
+                },
                 "explain": {
                     "type": "boolean",
                     "default": false,
@@ -107,7 +112,7 @@ fn find_tool(name: &str, call: &str, config: &Config) -> Value {
                             "output_schema": {"type": "object"},
                             "explanation": {"type": "object"}
                         },
-                        "required": ["name", "backend_id", "description", "parameters", "score"]
+                        "required": ["name", "backend_id", "score"]
                     }
                 },
                 "token_metrics": {

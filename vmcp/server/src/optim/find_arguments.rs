@@ -9,6 +9,19 @@ use super::input::{InputError, at_most_chars, string};
 /// Largest `limit`; a larger one is refused.
 pub const MAX_LIMIT: usize = 50;
 
+/// Length of each tool in an answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Detail {
+    /// Names, servers and scores.
+    Names,
+    /// Also the first sentence of the description, and the names and types of the parameters.
+    Summary,
+    /// Everything.
+    #[default]
+    Full,
+}
+
 /// Parsed arguments of find_tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FindArguments {
@@ -20,6 +33,8 @@ pub struct FindArguments {
     pub limit: Option<usize>,
     /// Adds an explanation of the ranking to the answer.
     pub explain: bool,
+    /// Length of each tool in the answer.
+    pub detail: Detail,
 }
 
 #[derive(Deserialize)]
@@ -35,6 +50,8 @@ struct Fields<'a> {
     limit: Option<&'a RawValue>,
     #[serde(borrow)]
     explain: Option<&'a RawValue>,
+    #[serde(borrow)]
+    detail: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -76,7 +93,12 @@ impl FindArguments {
             Some(value) => serde_json::from_str(unquoted(value))
                 .map_err(|_| InputError::invalid("explain", "true or false"))?,
         };
-        Ok(FindArguments { description, keywords, limit, explain })
+        let detail = match fields.detail {
+            None => Detail::default(),
+            Some(value) => serde_json::from_str(value.get())
+                .map_err(|_| InputError::invalid("detail", "names, summary or full"))?,
+        };
+        Ok(FindArguments { description, keywords, limit, explain, detail })
     }
 }
 
@@ -130,8 +152,7 @@ mod tests {
     #[test]
     fn null_is_absent_and_unknown_fields_are_ignored() {
         let plain = parse(r#"{"tool_description":"d"}"#);
-        let nulls =
-            r#"{"tool_description":"d","tool_keywords":null,"limit":null,"explain":null,"other":[1]}"#;
+        let nulls = r#"{"tool_description":"d","tool_keywords":null,"limit":null,"explain":null,"detail":null,"other":[1]}"#;
         assert_eq!(parse(nulls), plain);
     }
 
@@ -158,6 +179,10 @@ mod tests {
                 "limit must be a whole number from 1 to 50",
             ),
             (r#"{"tool_description":"d","explain":"yes"}"#.to_owned(), "explain must be true or false"),
+            (
+                r#"{"tool_description":"d","detail":"all"}"#.to_owned(),
+                "detail must be names, summary or full",
+            ),
             (
                 r#"{"tool_description":"d","tool_keywords":{}}"#.to_owned(),
                 "tool_keywords must be a string of terms",

@@ -1,6 +1,8 @@
 //! The admin port: `/healthz`, `/readyz`, `/metrics`, and the reports under `/admin/`, which want a bearer
 //! token.
 
+mod recent;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +27,7 @@ use crate::access::identity::Identity;
 use crate::config_file::watch::ConfigWatch;
 use crate::engine::Engine;
 use crate::optim::names::NameStyle;
+use crate::telemetry::recent::RecentCalls;
 
 const UNAUTHORIZED_TEXT: &str = "this needs one of server.adminTokens as bearer token (of a bridge: --admin-token-file); \
     without a configured token it is served on loopback addresses only\n";
@@ -38,13 +41,20 @@ struct AdminState {
     watch: Option<ConfigWatch>,
     started: Instant,
     draining: AtomicBool,
+    /// The latest calls.
+    calls: Arc<RecentCalls>,
 }
 
 impl Admin {
     /// Creates the admin port of `engine`, whose configuration file is followed by `watch`.
     pub fn new(engine: Engine, watch: Option<ConfigWatch>) -> Self {
+        Self::with_calls(engine, watch, Arc::default())
+    }
+
+    /// As [`Admin::new`]; `calls` observes the calls of `engine`.
+    pub fn with_calls(engine: Engine, watch: Option<ConfigWatch>, calls: Arc<RecentCalls>) -> Self {
         let started = Instant::now();
-        Self(Arc::new(AdminState { engine, watch, started, draining: AtomicBool::new(false) }))
+        Self(Arc::new(AdminState { engine, watch, started, draining: AtomicBool::new(false), calls }))
     }
 
     /// Makes `/readyz` answer 503, so that no new requests are sent here.
@@ -78,6 +88,9 @@ pub(crate) fn report_routes(admin: Admin) -> Router {
         .route("/admin/status", get(status))
         .route("/admin/tools", get(tools))
         .route("/admin/refresh", post(refresh))
+        .route("/admin/restart", post(restart))
+        .route("/admin/logs", get(recent::logs))
+        .route("/admin/calls", get(recent::calls))
         .with_state(admin)
 }
 
@@ -239,6 +252,24 @@ async fn refresh(
             (StatusCode::NOT_FOUND, format!("no enabled backend is called `{backend}`\n"))
         }
         _ => (StatusCode::ACCEPTED, "refreshing\n".to_owned()),
+    }
+}
+
+/// Answers `POST /admin/restart`: closes the connection of one backend (`?backend=`), whose program ends with
+/// it, and makes another.
+async fn restart(
+    State(Admin(inner)): State<Admin>,
+    Query(filter): Query<BackendFilter>,
+) -> impl IntoResponse {
+    let Some(name) = filter.backend else {
+        return (StatusCode::ACCEPTED, "name a backend: ?backend=NAME\n".to_owned());
+    };
+    match inner.engine.snapshot().backends.get(name.as_str()) {
+        Some(backend) => {
+            backend.restart();
+            (StatusCode::ACCEPTED, "restarting\n".to_owned())
+        }
+        None => (StatusCode::NOT_FOUND, format!("no enabled backend is called `{name}`\n")),
     }
 }
 

@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 6] = [
+pub const ADMIN_ROUTES: [AdminRoute; 9] = [
     AdminRoute {
         method: "GET",
         path: "/healthz",
@@ -67,6 +67,33 @@ pub const ADMIN_ROUTES: [AdminRoute; 6] = [
         query: "`backend`: only this one",
         answer: "text/plain",
         purpose: "Lists backends again: 202 at once, 404 for an unknown backend.",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/restart",
+        wants_token: true,
+        query: "`backend`: this one",
+        answer: "text/plain",
+        purpose: "Closes the connection of a backend, whose program ends with it, and makes another: 202 at once, 404 \
+                  for an unknown backend. Calls under way at it fail.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/logs",
+        wants_token: true,
+        query: "`after`: only lines behind this number; `backend`: only this one's",
+        answer: "application/json",
+        purpose: "The latest 1000 log lines of level info and above, `{next, entries}`; `next` is the number to ask \
+                  behind the next time.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/calls",
+        wants_token: true,
+        query: "`after`: only calls behind this number; `backend`: only this one's",
+        answer: "application/json",
+        purpose: "The latest 1000 calls, `{next, entries}`: time, tool, outcome, milliseconds, bytes. Neither arguments \
+                  nor results.",
     },
 ];
 

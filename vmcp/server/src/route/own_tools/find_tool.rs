@@ -4,6 +4,8 @@
 //! A search without embeddings still answers, by keywords, and says so (`degraded`); with `onUnavailable:
 //! fail` it is an error instead.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tracing::{Instrument, info_span};
@@ -11,17 +13,21 @@ use vmcp_config::OnUnavailable;
 use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_model::tokens;
-use vmcp_search::{Explanation, QueryTerm, Ranking, SearchMode};
+use vmcp_search::{Explanation, QueryTerm, Ranking, SearchMode, first_sentence};
 
 use super::tool_result;
 use super::unavailable::{self, UnavailableServer};
 use crate::engine::{Engine, Snapshot, View};
-use crate::optim::find_arguments::FindArguments;
+use crate::optim::find_arguments::{Detail, FindArguments};
+use crate::optim::short_schema::short_schema;
 use crate::route::answer::Answer;
 use crate::route::caller::CallContext;
 use crate::search::{Degraded, SearchRequest, SearchResult, search};
 use crate::telemetry::calls::{Origin, Outcome};
 use crate::telemetry::metrics::{EmbeddingLabels, Metrics};
+
+/// Characters of a first sentence that are shown, unless everything is.
+const MAX_SENTENCE_CHARS: usize = 200;
 
 /// Searches, and answers with a `CallToolResult`.
 pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
@@ -74,8 +80,7 @@ async fn find(
         }
     }
     let unavailable = unavailable::servers(snapshot, view);
-    answer(&config.search, view, &found, arguments.explain, unavailable, metrics)
-        .map_err(|error| error.to_string())
+    answer(&config.search, view, &found, &arguments, unavailable, metrics).map_err(|error| error.to_string())
 }
 
 /// Reports a failed query embedding to the engine, so that the next searches do not wait for the same
@@ -115,8 +120,10 @@ struct FindToolAnswer<'a> {
 struct FoundTool<'a> {
     name: &'a str,
     backend_id: &'a str,
-    description: &'a str,
-    parameters: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<Cow<'a, RawValue>>,
     score: f32,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
@@ -154,9 +161,8 @@ pub(super) struct TokenMetrics {
 }
 
 impl TokenMetrics {
-    fn new(view: &View, returned: &[&CatalogTool]) -> TokenMetrics {
+    fn new(view: &View, returned: u64) -> TokenMetrics {
         let baseline = view.baseline_tokens;
-        let returned = tokens::estimate(returned.iter().map(|tool| tool.size));
         let saved = i64::try_from(baseline).unwrap_or(i64::MAX) - i64::try_from(returned).unwrap_or(i64::MAX);
         let percent = if baseline == 0 { 0.0 } else { saved as f64 / baseline as f64 * 100.0 };
         TokenMetrics {
@@ -173,38 +179,70 @@ fn answer(
     settings: &vmcp_config::Search,
     view: &View,
     found: &SearchResult,
-    explain: bool,
+    arguments: &FindArguments,
     unavailable: Vec<UnavailableServer>,
     metrics: &Metrics,
 ) -> Result<Box<RawValue>, serde_json::Error> {
     let ranking = &found.ranking;
     let returned: Vec<&CatalogTool> =
         ranking.hits.iter().filter_map(|hit| Some(view.document(hit.document)?.as_ref())).collect();
-    let token_metrics = TokenMetrics::new(view, &returned);
-    metrics.find_tool_results.observe(returned.len() as f64);
-    metrics.token_savings.observe(token_metrics.savings_percent);
     let listed: Vec<Object<'_>> =
         returned.iter().map(|tool| Object::parse(&tool.raw).unwrap_or_default()).collect();
+    let full = arguments.detail == Detail::Full;
     let tools = returned.iter().zip(&listed).zip(&ranking.hits).map(|((tool, listed), hit)| FoundTool {
         name: &tool.name,
         backend_id: &tool.backend,
-        description: &tool.description,
-        parameters: listed.get("inputSchema").unwrap_or(RawValue::NULL),
+        description: description(tool, arguments.detail),
+        parameters: parameters(listed, arguments.detail),
         score: (hit.score * 1e4).round() / 1e4,
-        title: tool.title.as_deref(),
-        annotations: listed.get("annotations"),
-        output_schema: listed.get("outputSchema"),
+        title: tool.title.as_deref().filter(|_| full),
+        annotations: listed.get("annotations").filter(|_| full),
+        output_schema: listed.get("outputSchema").filter(|_| full),
         explanation: hit.explanation.as_ref(),
     });
+    let tools: Vec<_> = tools.collect();
+    let sizes = returned.iter().zip(&tools).map(|(tool, shown)| if full { tool.size } else { shown.size() });
+    let token_metrics = TokenMetrics::new(view, tokens::estimate(sizes));
+    metrics.find_tool_results.observe(returned.len() as f64);
+    metrics.token_savings.observe(token_metrics.savings_percent);
     to_raw_value(&FindToolAnswer {
-        tools: tools.collect(),
+        tools,
         token_metrics,
         search_mode: ranking.mode,
         degraded: found.degraded.as_ref().map(|_| true),
         degraded_reason: found.degraded.as_ref().map(ToString::to_string),
         unavailable,
-        explain: explain.then(|| explanation(ranking, settings)),
+        explain: arguments.explain.then(|| explanation(ranking, settings)),
     })
+}
+
+fn description(tool: &CatalogTool, detail: Detail) -> Option<Cow<'_, str>> {
+    match detail {
+        Detail::Names => None,
+        Detail::Summary => Some(
+            first_sentence(&tool.description).chars().take(MAX_SENTENCE_CHARS).collect::<String>().into(),
+        ),
+        Detail::Full => Some(tool.description.as_str().into()),
+    }
+}
+
+fn parameters<'a>(listed: &Object<'a>, detail: Detail) -> Option<Cow<'a, RawValue>> {
+    let schema = listed.get("inputSchema").unwrap_or(RawValue::NULL);
+    match detail {
+        Detail::Names => None,
+        // A schema that cannot be shortened stays whole.
+        Detail::Summary => Some(short_schema(schema).map_or(Cow::Borrowed(schema), Cow::Owned)),
+        Detail::Full => Some(Cow::Borrowed(schema)),
+    }
+}
+
+impl FoundTool<'_> {
+    /// Size in a token estimate, of what is shown.
+    fn size(&self) -> u32 {
+        let schema = self.parameters.as_ref().map_or(0, |schema| schema.get().chars().count());
+        let schema = u32::try_from(schema).unwrap_or(u32::MAX);
+        tokens::size(self.name, self.description.as_deref().unwrap_or_default(), schema)
+    }
 }
 
 fn explanation<'a>(ranking: &'a Ranking, settings: &vmcp_config::Search) -> SearchExplanation<'a> {

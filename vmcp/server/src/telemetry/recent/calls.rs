@@ -1,0 +1,80 @@
+//! The latest calls. Neither arguments nor results are kept.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use super::RecentEntries;
+use crate::telemetry::calls::{CallObserver, CallRecord};
+
+/// One call that has ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecentCall {
+    /// Time of its end, RFC 3339.
+    pub at: String,
+    /// Tool of vmcp through which it came, such as `optim.call_tool`.
+    pub via: Option<String>,
+    /// MCP method.
+    pub method: String,
+    /// Backend, if it reached one.
+    pub backend: Option<String>,
+    /// Tool, prompt, URI or task.
+    pub item: Option<String>,
+    /// `ok`, or the kind of the failure.
+    pub outcome: String,
+    /// Milliseconds from the request to the end of the answer.
+    pub took_ms: f64,
+    /// Bytes of parameters sent to the backend.
+    pub bytes_in: u64,
+    /// Bytes of the answer.
+    pub bytes_out: u64,
+}
+
+/// Observer that keeps the latest calls.
+#[derive(Debug, Default)]
+pub struct RecentCalls(RecentEntries<Arc<CallEntry>>);
+
+/// A call as it is kept; its texts are written only when they are read.
+#[derive(Debug)]
+struct CallEntry {
+    at: SystemTime,
+    record: CallRecord,
+}
+
+impl RecentCalls {
+    /// Returns the number to go on behind, and the calls from number `after` on.
+    pub fn since(&self, after: u64, backend: Option<&str>) -> super::Batch<RecentCall> {
+        let wanted =
+            |entry: &Arc<CallEntry>| backend.is_none_or(|name| entry.record.backend.as_deref() == Some(name));
+        let batch = self.0.since(after, wanted);
+        super::Batch { next: batch.next, entries: batch.entries.iter().map(|entry| entry.shown()).collect() }
+    }
+}
+
+impl CallObserver for RecentCalls {
+    fn observe(&self, record: &CallRecord) {
+        // The span would live as long as the entry.
+        let record = CallRecord { span: tracing::Span::none(), ..record.clone() };
+        self.0.push(Arc::new(CallEntry { at: SystemTime::now(), record }));
+    }
+}
+
+impl CallEntry {
+    fn shown(&self) -> RecentCall {
+        let CallEntry { at, record } = self;
+        let tool = record.tool.as_ref().map(|tool| tool.name.as_str());
+        RecentCall {
+            at: humantime::format_rfc3339_millis(*at).to_string(),
+            via: record.origin.own_tool().map(str::to_owned),
+            method: record.method.clone().into_owned(),
+            backend: record.backend.as_deref().map(str::to_owned),
+            item: tool.or(record.subject.as_deref()).map(str::to_owned),
+            outcome: record.outcome.label().to_owned(),
+            took_ms: record.took.as_secs_f64() * 1e3,
+            bytes_in: record.bytes_in,
+            bytes_out: record.bytes_out,
+        }
+    }
+}
