@@ -60,6 +60,7 @@ impl JsonSchema for ServerSettingsSchema {
             "allowedOrigins",
             "maxConnections",
             "maxBufferedBytes",
+            "maxConnectionsPerClient",
             "maxRequestsPerClient",
             "maxBufferedBytesPerClient",
             "receiveTimeout",
