@@ -106,7 +106,9 @@ async fn lists_are_sorted_and_the_same_bytes_every_time_and_everywhere() {
         (Fixture::http("echo", "echo").start().await, Fixture::http("jira", "jira").start().await);
     let mut lists = Vec::new();
     for order in [[&echo, &jira], [&jira, &echo]] {
-        let vmcp = order.into_iter().fold(Vmcp::new(), VmcpBuilder::backend).start().await;
+        // Replicas share their session keys, and with them the mark by which vmcp knows itself.
+        let replica = Vmcp::new().config(json!({"server": {"sessionKeys": ["0123456789abcdef".repeat(4)]}}));
+        let vmcp = order.into_iter().fold(replica, VmcpBuilder::backend).start().await;
         vmcp.with_tool("echo_echo").await;
         let client = vmcp.with_tool("jira_create_note").await;
         for _ in 0..2 {
