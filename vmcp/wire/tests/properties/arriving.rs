@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::value::RawValue;
 use vmcp_json::byte_rope::ByteRope;
+use vmcp_json::object::Object;
 use vmcp_wire::era::Era;
-use vmcp_wire::payload::{Payload, Reply, Scanner, reply};
+use vmcp_wire::payload::{Key, Payload, Reply, Scanner, reply};
 use vmcp_wire::rpc;
 use vmcp_wire::translate::{self, ArrivalError, IncrementalResult, ResultPlan};
 
@@ -155,6 +156,14 @@ proptest! {
                     (Some(whole), pieces) => {
                         let whole = rpc::response_around(&id, whole.clone()).into_bytes();
                         prop_assert_eq!(String::from_utf8(pieces.unwrap()).unwrap(), String::from_utf8(whole.to_vec()).unwrap());
+                    }
+                    // Data that a legacy client cannot take becomes text in a whole result only.
+                    (None, Ok(pieces)) => {
+                        prop_assert!(to == Era::Legacy && payload.received().unwrap().found().has(Key::StructuredContent));
+                        let pieces = String::from_utf8(pieces).unwrap();
+                        let answer = Object::parse_str(&pieces).unwrap();
+                        let result = Object::parse_str(answer.text("result").unwrap()).unwrap();
+                        prop_assert!(result.text("structuredContent").is_none());
                     }
                     (None, pieces) => prop_assert!(matches!(pieces, Err(ArrivalError::NotComplete(_)))),
                 }
