@@ -1,8 +1,12 @@
 //! Resource definitions on a real API server: accepted, refused with a remedy, defaulted.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 use vmcp_crds::VirtualMCPServer;
 use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator, repository};
 
@@ -150,13 +154,21 @@ async fn a_mistake_that_slips_past_an_older_schema_changes_nothing_that_runs() {
             .find(|condition| condition.type_ == "ConfigValid" && condition.status == "False")
     };
     // It takes a moment until the API server uses the older schema, and until the watch of the operator has
-    // reconnected.
+    // reconnected: the old one cuts off what its schema does not know, so only a later change shows it.
     place
         .eventually("the mistake to pass", async || {
             place.try_apply(&manifest("probe", mistake.clone())).await.ok()
         })
         .await;
-    drop(place.eventually("the operator to see it", async || refusal("probe").await).await);
+    let changes = AtomicU32::new(0);
+    let seen = async || {
+        let change = changes.fetch_add(1, Ordering::Relaxed).to_string();
+        let change = json!({ "metadata": { "annotations": { "change": change } } });
+        place.edit::<VirtualMCPServer>("probe", change).await;
+        sleep(Duration::from_secs(1)).await;
+        refusal("probe").await
+    };
+    drop(place.eventually("the operator to see it", seen).await);
 
     place.apply(&manifest("x", json!({ "maxTools": 5 }))).await;
     let before = place

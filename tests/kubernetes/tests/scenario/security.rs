@@ -102,12 +102,10 @@ async fn the_operator_changes_one_annotation_of_a_pod_and_nothing_else() {
     let cluster = ControlPlane::start().await;
     let place = cluster.namespace("pods").await;
     install(&cluster, &place).await;
-    place
-        .apply(
-            "{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {a: b}}, \
-             spec: {containers: [{name: c, image: i}]}}",
-        )
-        .await;
+    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {a: b}}, \
+               spec: {containers: [{name: c, image: i}]}}";
+    // Refused until the namespace has its default account.
+    place.eventually("the pod to be taken", async || place.try_apply(pod).await.ok()).await;
     let operator = client_as(&cluster, "system:serviceaccount:vmcp-system:vmcp-operator").await;
     let pods: Api<Pod> = Api::namespaced(operator, &place.name);
     let patch = async |change: Value| {
