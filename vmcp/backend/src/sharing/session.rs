@@ -15,7 +15,7 @@ use crate::sharing::placement::Placement;
 use crate::sharing::session_pool::SessionPool;
 use crate::sharing::session_stream::SessionStream;
 
-/// A place in the [`SessionPool`](super::session_pool::SessionPool): empty until the first call opens the
+/// A place in the [`SessionPool`]: empty until the first call opens the
 /// session, and empty again after [`UpstreamSession::end`].
 #[derive(Debug)]
 pub(crate) struct UpstreamSession {

@@ -188,7 +188,7 @@ async fn a_modern_server_has_one_subscription_for_everything() {
     eventually("the list filter", || (streams.lock().unwrap().len() == 1).then_some(())).await;
     // A burst is few streams.
     let uris: Vec<String> = (0..20).map(|n| format!("r:{n:02}")).collect();
-    let burst = futures::future::join_all(uris.iter().map(|uri| subscribe(&backend, uri))).await;
+    let burst = join_all(uris.iter().map(|uri| subscribe(&backend, uri))).await;
     assert!(burst.iter().all(|answer| matches!(answer, Ok(RpcOutcome::Result(_)))), "{burst:?}");
     let (filter, stream) = streams.lock().unwrap().last().cloned().unwrap();
     assert_eq!(filter["toolsListChanged"], true);
