@@ -206,7 +206,7 @@ fn a_large_answer_is_held_back_only_where_it_may_change() {
         sent + last.len(),
         answer.len() - structured.len() - r#","structuredContent":,"resultType":"complete""#.len()
     );
-    assert!(most_held < 40_000 && !found.has(vmcp_wire::payload::Key::Error), "{most_held} bytes");
+    assert!(most_held < 40_000 && !found.has(Key::Error), "{most_held} bytes");
 }
 
 #[test]
