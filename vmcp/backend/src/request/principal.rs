@@ -12,4 +12,6 @@ pub enum Principal {
     Anonymous,
     /// A client that has not proved who it is, told from others by its address.
     Address(IpAddr),
+    /// A client that has proved who it is: a digest of its identity.
+    Identity([u8; 32]),
 }

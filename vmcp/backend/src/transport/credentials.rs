@@ -30,7 +30,7 @@ impl Credentials {
     /// The headers of requests on behalf of `principal`.
     pub(super) fn headers(&self, principal: Principal) -> &HeaderMap {
         match principal {
-            Principal::Anonymous | Principal::Address(_) => &self.configured,
+            Principal::Anonymous | Principal::Address(_) | Principal::Identity(_) => &self.configured,
         }
     }
 }

@@ -122,7 +122,9 @@ impl Http {
     /// The headers that every message of a principal has.
     fn prepared(&self, principal: Principal) -> HeaderMap {
         match principal {
-            Principal::Anonymous | Principal::Address(_) => HeaderMap::clone(&self.0.prepared.load()),
+            Principal::Anonymous | Principal::Address(_) | Principal::Identity(_) => {
+                HeaderMap::clone(&self.0.prepared.load())
+            }
         }
     }
 

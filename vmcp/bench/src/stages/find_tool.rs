@@ -55,7 +55,7 @@ pub(crate) async fn measure(testbed: &mut SearchTestbed, report: &mut Report) ->
         vector: vectors.get(run % vectors.len()).map(Vec::as_slice),
         ..Query::default()
     };
-    let visible = Some(&*snapshot.view(Identity::Anonymous).visible);
+    let visible = Some(&*snapshot.view(&Identity::Anonymous).visible);
     let (search, theirs) = interleaved(
         runs,
         async |run| Ok(snapshot.index.search(&whole(run), visible)),

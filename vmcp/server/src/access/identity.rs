@@ -1,35 +1,11 @@
-//! Principals: whoever calls, by identity and network address. All clients are one identity until there is
-//! authentication.
+//! Principals: callers, by identity and network address.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// An identity with rights of its own. [`crate::engine::View`] alone decides which items it may see.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Identity {
-    /// A client without credentials.
-    #[default]
-    Anonymous,
-}
-
-impl Identity {
-    /// Returns the value that sealed tokens are bound to: a session or a state is of use only to the identity
-    /// it was made for.
-    pub fn digest(self) -> [u8; 32] {
-        match self {
-            Identity::Anonymous => [0; 32],
-        }
-    }
-
-    /// Returns the name for audit lines.
-    pub fn subject(self) -> &'static str {
-        match self {
-            Identity::Anonymous => "anonymous",
-        }
-    }
-}
+pub use vmcp_access::identity::Identity;
 
 /// The caller of a request, as policies, limits and records see it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Principal {
     /// The identity, which rights belong to.
     pub identity: Identity,
@@ -46,24 +22,44 @@ impl From<Identity> for Principal {
 
 /// A principal as limits count it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct PrincipalKey(Option<IpAddr>);
+pub(crate) enum PrincipalKey {
+    /// The only client of a process.
+    Only,
+    /// A client without an identity, told from others by its address.
+    Address(IpAddr),
+    /// A client with an identity, wherever it calls from: [`Identity::digest`].
+    Identity([u8; 32]),
+}
 
 /// The network part of an IPv6 address: /64.
 const IPV6_NETWORK: u128 = !0 << 64;
 
 impl Principal {
-    /// Returns the key under which limits count this principal. Clients without an identity are told apart by
-    /// address. An IPv6 client counts by its /64 network, because it can take any address in it.
+    /// Returns the key under which limits count this principal. An IPv6 client without an identity counts by
+    /// its /64 network, because it can take any address in it.
     pub(crate) fn key(&self) -> PrincipalKey {
-        let Identity::Anonymous = self.identity;
-        PrincipalKey(self.address.map(|address| match address.to_canonical() {
-            IpAddr::V4(address) => address.into(),
-            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & IPV6_NETWORK).into(),
-        }))
+        match (&self.identity, self.address) {
+            (Identity::Known(_), _) => PrincipalKey::Identity(self.identity.digest()),
+            (Identity::Anonymous, None) => PrincipalKey::Only,
+            (Identity::Anonymous, Some(address)) => PrincipalKey::Address(match address.to_canonical() {
+                IpAddr::V4(address) => address.into(),
+                IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & IPV6_NETWORK).into(),
+            }),
+        }
     }
 
     /// Returns the owner of connections to backends that clients of this principal share.
     pub(crate) fn at_backends(&self) -> vmcp_backend::Principal {
-        self.key().0.map_or(vmcp_backend::Principal::Anonymous, vmcp_backend::Principal::Address)
+        match self.key() {
+            PrincipalKey::Only => vmcp_backend::Principal::Anonymous,
+            PrincipalKey::Address(address) => vmcp_backend::Principal::Address(address),
+            PrincipalKey::Identity(digest) => vmcp_backend::Principal::Identity(digest),
+        }
+    }
+
+    /// The principal without an identity that calls from `address`.
+    #[cfg(test)]
+    pub(crate) fn at(address: &str) -> Principal {
+        Principal { address: Some(address.parse().unwrap()), ..Principal::default() }
     }
 }

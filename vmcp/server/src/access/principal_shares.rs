@@ -88,21 +88,14 @@ impl Drop for Held {
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
     use super::*;
     use crate::access::identity::Principal;
-
-    fn key(address: &str) -> PrincipalKey {
-        let address: IpAddr = address.parse().unwrap();
-        Principal { address: Some(address), ..Principal::default() }.key()
-    }
 
     #[test]
     fn a_principal_that_takes_its_share_leaves_the_rest_to_others() {
         let metrics = Metrics::new();
         let shares = PrincipalShares::new("things", 2, 3, &metrics);
-        let take = |address| shares.take(key(address));
+        let take = |address| shares.take(Principal::at(address).key());
         let greedy = [take("10.0.0.1").unwrap(), take("10.0.0.1").unwrap()];
         assert_eq!(take("10.0.0.1").unwrap_err(), LimitReached::OfPrincipal(2));
         let other = take("10.0.0.2").unwrap();

@@ -77,7 +77,7 @@ impl Snapshot {
         let catalog = Arc::default();
         Snapshot {
             generation: 0,
-            anonymous: Arc::new(View::new(Identity::Anonymous, &catalog, config, None)),
+            anonymous: Arc::new(View::new(&Identity::Anonymous, &catalog, config, None)),
             catalog,
             index: Arc::new(Index::new(&[])),
             policy,
@@ -94,9 +94,9 @@ impl Snapshot {
     }
 
     /// Returns the part of the catalog that an identity may list, find and call.
-    pub fn view(&self, identity: Identity) -> &Arc<View> {
+    pub fn view(&self, identity: &Identity) -> &Arc<View> {
         match identity {
-            Identity::Anonymous => &self.anonymous,
+            Identity::Anonymous | Identity::Known(_) => &self.anonymous,
         }
     }
 
@@ -130,16 +130,16 @@ impl Snapshot {
 
     /// Returns `ServerCapabilities` for clients of a revision, as JSON: exactly the capabilities that are
     /// relayed.
-    pub fn declaration(&self, identity: Identity, revision: Revision) -> &str {
+    pub fn declaration(&self, identity: &Identity, revision: Revision) -> &str {
         match identity {
-            Identity::Anonymous => self.declarations.declaration(revision),
+            Identity::Anonymous | Identity::Known(_) => self.declarations.declaration(revision),
         }
     }
 
     /// Returns the capabilities of each backend that an identity may see, sorted by name.
     pub fn declared_capabilities(
         &self,
-        identity: Identity,
+        identity: &Identity,
     ) -> impl Iterator<Item = (&Arc<str>, &ServerCapabilities)> {
         let view = self.view(identity);
         self.declarations.iter().filter(|(name, _)| view.has_backend(name))

@@ -17,7 +17,7 @@ use crate::testing::{KEYWORDS, Scripted, backends, call, config, engine, eventua
 
 fn listed(engine: &Engine) -> Vec<String> {
     let snapshot = engine.snapshot();
-    let view = snapshot.view(Identity::Anonymous);
+    let view = snapshot.view(&Identity::Anonymous);
     view.list(List::Tools, NameStyle::Dotted).entries().iter().map(|entry| entry.key.clone()).collect()
 }
 
@@ -45,7 +45,7 @@ async fn above_the_budget_only_our_tools_and_the_pinned_are_listed() {
     let auto = "optimizer: { autoTokenBudget: 100, pinnedTools: [s_beta], embeddings: { provider: none } }\n";
     let engine = engine(&backends(&[("s", &server.url)], auto)).await;
     assert_eq!(listed(&engine), ["optim.call_tool", "optim.find_tool", "s_beta"]);
-    assert_eq!(engine.snapshot().view(Identity::Anonymous).visible_tools, 2);
+    assert_eq!(engine.snapshot().view(&Identity::Anonymous).visible_tools, 2);
     call(&engine, "s_alpha", json!({})).await.expect("what is not listed can still be called");
     let off = backends(&[("s", &server.url)], "optimizer: { enabled: false }\n");
     engine.apply(config(&off)).await;
@@ -307,7 +307,7 @@ async fn a_compiled_schema_outlives_a_rebuild_that_does_not_concern_it() {
     let engine = engine(&backends(&[("s", &server.url)], KEYWORDS)).await;
     let check = |name: &str| {
         let snapshot = engine.snapshot();
-        let tool = snapshot.view(Identity::Anonymous).tool(name).unwrap();
+        let tool = snapshot.view(&Identity::Anonymous).tool(name).unwrap();
         snapshot.check(tool)
     };
     let (alpha, beta) = (check("s_alpha"), check("s_beta"));

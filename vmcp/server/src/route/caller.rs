@@ -58,12 +58,12 @@ pub struct CallContext<'a> {
 impl<'a> CallContext<'a> {
     /// Returns the part of the catalog that the caller may list, find and call.
     pub(super) fn view(self) -> &'a View {
-        self.snapshot.view(self.caller.principal.identity)
+        self.snapshot.view(&self.caller.principal.identity)
     }
 
     /// Starts the record of a call that came by `origin`; its clock runs from here.
     pub(super) fn start_record(self, origin: Origin) -> CallRecorder {
-        let mut record = CallRecord::begin(self.caller.principal, self.caller.session, origin);
+        let mut record = CallRecord::begin(self.caller.principal.clone(), self.caller.session, origin);
         record.trace = traces::trace_id(&self.caller.trace);
         CallRecorder::start(self.engine.call_observers(), record)
     }

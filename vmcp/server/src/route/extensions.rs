@@ -42,7 +42,7 @@ fn backend<'a>(context: CallContext<'a>, method: &str, params: &OwnedParams) -> 
         return None;
     }
     let client = ClientExtensions::read(context.caller.client.capabilities.as_deref());
-    let declared = context.snapshot.declared_capabilities(context.caller.principal.identity);
+    let declared = context.snapshot.declared_capabilities(&context.caller.principal.identity);
     let candidates = declared.filter(|(_, capabilities)| capabilities.shared(&client).next().is_some());
     let candidates: Vec<_> = candidates.collect();
     let uri = params.get_str("uri");

@@ -113,7 +113,7 @@ pub(super) fn resource<'a>(context: CallContext<'a>, uri: &str) -> Option<&'a Ar
     if let Some(backend) = view.interface(uri) {
         return Some(backend);
     }
-    let identity = context.caller.principal.identity;
+    let identity = &context.caller.principal.identity;
     let declared = context.snapshot.declared_capabilities(identity);
     let mut declared = declared.filter(|(_, capabilities)| capabilities.has_resources());
     match (declared.next(), declared.next()) {

@@ -65,7 +65,7 @@ fn served(context: CallContext<'_>, method: &str) -> Result<(), RpcError> {
     let caller = context.caller;
     if !context
         .snapshot
-        .declared_capabilities(caller.principal.identity)
+        .declared_capabilities(&caller.principal.identity)
         .any(|(_, capabilities)| capabilities.has_tasks(caller.era))
     {
         return Err(RpcError::method_not_found(method));
@@ -94,7 +94,7 @@ pub struct TaskOwner {
 /// Returns an error if no backend knows the task, or if one that may know it does not answer.
 pub async fn find_owner(context: CallContext<'_>, task: &str) -> Result<TaskOwner, RpcError> {
     let CallContext { snapshot, caller, .. } = context;
-    let identity = caller.principal.identity;
+    let identity = &caller.principal.identity;
     let candidates = snapshot
         .declared_capabilities(identity)
         .filter(|(_, capabilities)| capabilities.has_tasks(caller.era));
@@ -147,7 +147,7 @@ pub async fn list(context: CallContext<'_>, params: &OwnedParams) -> Answer {
     let unknown = || Answer::error(&RpcError::method_not_found(methods::TASKS_LIST));
     let backends = context
         .snapshot
-        .declared_capabilities(context.caller.principal.identity)
+        .declared_capabilities(&context.caller.principal.identity)
         .filter(|(_, capabilities)| capabilities.lists_tasks());
     let backends: Vec<&Arc<str>> = backends.map(|(name, _)| name).collect();
     if backends.is_empty() {
@@ -219,7 +219,7 @@ fn paged(
 ) -> vmcp_wire::payload::Payload {
     let Ok(object) = Object::parse(&page) else { return page };
     for task in tasks::listed(&object) {
-        context.snapshot.tasks.learn(context.caller.principal.identity, &task, backend);
+        context.snapshot.tasks.learn(&context.caller.principal.identity, &task, backend);
     }
     let cursor = match object.get_str(NEXT_CURSOR) {
         Some(own) => Some(TaskCursor { server: backend.to_string(), cursor: Some(own.into_owned()) }),

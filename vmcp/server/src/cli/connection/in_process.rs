@@ -46,7 +46,7 @@ impl Readiness<'_> {
             Readiness::Backends => settled,
             Readiness::Search => settled && engine.embedding_status().state != EmbeddingState::Working,
             Readiness::Tool(name) => {
-                settled || engine.snapshot().view(Identity::Anonymous).tool(name).is_some()
+                settled || engine.snapshot().view(&Identity::Anonymous).tool(name).is_some()
             }
         }
     }

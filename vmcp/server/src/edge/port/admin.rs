@@ -200,7 +200,7 @@ async fn metrics(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
 async fn status(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
     let engine = &inner.engine;
     let snapshot = engine.snapshot();
-    let view = snapshot.view(Identity::Anonymous);
+    let view = snapshot.view(&Identity::Anonymous);
     let connections = engine.metrics().client_connections.get();
     Json(StatusReport {
         name: status::NAME.to_owned(),

@@ -103,7 +103,7 @@ pub(crate) async fn accept(
     let topics = &push.router.topics;
     let reserve = |kind, backend: &Arc<str>, name: &str| {
         let topic = Topic { kind, backend: Arc::clone(backend), name: name.into() };
-        topics.reserve(&mailbox, topic, caller.principal, None).ok().flatten()
+        topics.reserve(&mailbox, topic, caller.principal.clone(), None).ok().flatten()
     };
     let resources = join_all(wanted.resources.into_iter().map(async |uri| {
         let (backend, call) = subscriptions::resource(context, &uri)?;

@@ -56,7 +56,7 @@ async fn renew(push: &ServerPush) {
     let outdated = topics.outdated(|topic, old| backends.get(&topic.backend).is_some_and(|new| new.is(old)));
     stream::iter(outdated)
         .for_each_concurrent(MAX_CONCURRENT_RENEWALS, async |(topic, subscriber)| {
-            let caller = Caller { principal: subscriber.principal, ..Caller::default() };
+            let caller = Caller { principal: subscriber.principal.clone(), ..Caller::default() };
             let context = CallContext { engine: &push.engine, snapshot: &snapshot, caller: &caller };
             let renewed =
                 if backends.contains_key(&topic.backend) { subscribe(context, &topic).await } else { None };

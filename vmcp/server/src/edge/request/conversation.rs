@@ -86,7 +86,7 @@ impl Conversation {
     ) -> Self {
         let client = Client {
             edge: Arc::clone(edge),
-            identity: peer.identity,
+            identity: peer.identity.clone(),
             principal: peer.principal().key(),
             era: peer.era,
             session: peer.session,

@@ -43,7 +43,7 @@ pub(crate) struct RelayedState {
 }
 
 /// Returns the identity and request that a state is bound to: it opens for the same caller and call only.
-pub(crate) fn binding(identity: Identity, request: &OwnedRequest) -> Binding {
+pub(crate) fn binding(identity: &Identity, request: &OwnedRequest) -> Binding {
     let request = request_state::digest(request.method(), request.params());
     Binding { identity: identity.digest(), request }
 }
@@ -116,7 +116,7 @@ async fn handle(
         methods::DISCOVER => {
             return EncodedResponse::ok(rpc::response(
                 request.id(),
-                JsonRope::from(handshake::discover(snapshot, peer.identity)),
+                JsonRope::from(handshake::discover(snapshot, &peer.identity)),
             ));
         }
         methods::TOOLS_CALL => route::call_tool(context, raw).await,
@@ -209,7 +209,7 @@ fn sealed_state(
             let Some(state) = object.get_str(REQUEST_STATE) else { return Ok(None) };
             let continuation =
                 Continuation::Relayed { backend: backend.to_owned(), state: state.into_owned() };
-            let binding = binding(peer.identity, request);
+            let binding = binding(&peer.identity, request);
             let until = now().saturating_add(STATE_LIFETIME_SECS);
             let sealed = continuation.seal(&edge.ring(), &random(), &binding, until);
             sealed.map(Some).map_err(|error| RpcError::new(codes::INTERNAL_ERROR, error.to_string()))

@@ -20,7 +20,11 @@ use crate::engine::Snapshot;
 const DISCOVER_HINTS: Hints = Hints { ttl_ms: 10_000, scope: Scope::Public };
 
 /// Opens a session: returns it with the result of `initialize` and the sealed id for `Mcp-Session-Id`.
-pub(crate) fn initialize(edge: &Edge, params: &OwnedParams) -> Result<(Session, String, String), RpcError> {
+pub(crate) fn initialize(
+    edge: &Edge,
+    identity: &Identity,
+    params: &OwnedParams,
+) -> Result<(Session, String, String), RpcError> {
     let invalid = |error: String| RpcError::new(codes::INVALID_PARAMS, error);
     let raw = params.is_present().then(|| serde_json::from_str(params.text())).transpose();
     let raw = raw.map_err(|error| invalid(error.to_string()))?;
@@ -28,7 +32,7 @@ pub(crate) fn initialize(edge: &Edge, params: &OwnedParams) -> Result<(Session, 
     let hello = ClientHello::parse(params).map_err(|error| invalid(error.to_string()))?;
     let session = Session {
         id: [0; 16],
-        identity: [0; 32],
+        identity: identity.digest(),
         revision: Revision::negotiate(&hello.protocol_version),
         issued: 0,
         expires: 0,
@@ -39,13 +43,13 @@ pub(crate) fn initialize(edge: &Edge, params: &OwnedParams) -> Result<(Session, 
     let (session, id) = sessions::begin(&edge.ring(), session).map_err(|error| invalid(error.to_string()))?;
     let snapshot = edge.engine.snapshot();
     let instructions = snapshot.instructions();
-    let result = introduction(&snapshot, Identity::Anonymous, session.revision, instructions.as_deref());
+    let result = introduction(&snapshot, identity, session.revision, instructions.as_deref());
     let result = result.initialize_result(session.revision);
     Ok((session, id, result))
 }
 
 /// Returns the result of `server/discover`.
-pub(crate) fn discover(snapshot: &Snapshot, identity: Identity) -> String {
+pub(crate) fn discover(snapshot: &Snapshot, identity: &Identity) -> String {
     let instructions = snapshot.instructions();
     let introduction = introduction(snapshot, identity, Revision::MODERN, instructions.as_deref());
     introduction.discover_result(&Revision::ALL, DISCOVER_HINTS)
@@ -54,7 +58,7 @@ pub(crate) fn discover(snapshot: &Snapshot, identity: Identity) -> String {
 /// Gathers the parts of the introduction from the snapshot.
 fn introduction<'a>(
     snapshot: &'a Snapshot,
-    identity: Identity,
+    identity: &Identity,
     revision: Revision,
     instructions: Option<&'a str>,
 ) -> OwnIntroduction<'a> {

@@ -41,7 +41,7 @@ pub(crate) struct Peer {
 impl Peer {
     /// Returns the principal that policies, limits and records see.
     pub(crate) fn principal(&self) -> Principal {
-        Principal { identity: self.identity, address: self.address }
+        Principal { identity: self.identity.clone(), address: self.address }
     }
 
     /// Creates the sender of a modern message from the message's own `_meta`.

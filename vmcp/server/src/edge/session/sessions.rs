@@ -97,7 +97,6 @@ pub(crate) enum SessionNotFound {
 pub(crate) fn begin(ring: &KeyRing, mut session: Session) -> Result<(Session, String), SessionError> {
     let now = now();
     session.id = random();
-    session.identity = Identity::Anonymous.digest();
     session.issued = now;
     session.expires = now.saturating_add(LIFETIME_SECS);
     let id = session.seal(ring, &random())?;
@@ -106,10 +105,15 @@ pub(crate) fn begin(ring: &KeyRing, mut session: Session) -> Result<(Session, St
 
 impl Sessions {
     /// Returns the session that `id` holds, unless it was ended in this process.
-    pub(crate) fn get(&self, ring: &Arc<KeyRing>, id: &str) -> Result<Arc<OpenedSession>, SessionNotFound> {
+    pub(crate) fn get(
+        &self,
+        ring: &Arc<KeyRing>,
+        identity: &Identity,
+        id: &str,
+    ) -> Result<Arc<OpenedSession>, SessionNotFound> {
         let known = match self.cached(ring, id) {
-            Some(known) => known,
-            None => self.unseal(ring, id)?,
+            Some(known) if known.session.identity == identity.digest() => known,
+            _ => self.unseal(ring, identity, id)?,
         };
         if self.has_ended(known.session.id) { Err(SessionNotFound::Ended) } else { Ok(known) }
     }
@@ -124,8 +128,13 @@ impl Sessions {
     }
 
     /// Unseals a session and caches it.
-    fn unseal(&self, ring: &Arc<KeyRing>, id: &str) -> Result<Arc<OpenedSession>, SessionNotFound> {
-        let session = Session::open(ring, id, &Identity::Anonymous.digest(), now())?;
+    fn unseal(
+        &self,
+        ring: &Arc<KeyRing>,
+        identity: &Identity,
+        id: &str,
+    ) -> Result<Arc<OpenedSession>, SessionNotFound> {
+        let session = Session::open(ring, id, &identity.digest(), now())?;
         let known = Arc::new(OpenedSession::from(session));
         let mut open = self.open.lock();
         if open.sessions.len() >= MAX_OPENED {
@@ -177,18 +186,36 @@ mod tests {
         let (first, id) = begin(&ring, session()).unwrap();
         let (_, other) = begin(&ring, session()).unwrap();
         for _ in 0..2 {
-            assert_eq!(sessions.get(&ring, &id).unwrap().session, first);
+            assert_eq!(sessions.get(&ring, &Identity::Anonymous, &id).unwrap().session, first);
         }
         sessions.end(&first);
-        assert!(matches!(sessions.get(&ring, &id), Err(SessionNotFound::Ended)));
-        assert!(sessions.get(&ring, &other).is_ok());
-        assert!(matches!(sessions.get(&ring, "made-up"), Err(SessionNotFound::Unknown(_))));
+        assert!(matches!(sessions.get(&ring, &Identity::Anonymous, &id), Err(SessionNotFound::Ended)));
+        assert!(sessions.get(&ring, &Identity::Anonymous, &other).is_ok());
+        assert!(matches!(
+            sessions.get(&ring, &Identity::Anonymous, "made-up"),
+            Err(SessionNotFound::Unknown(_))
+        ));
         let others = Arc::new(KeyRing::from_secrets([b"another secret, as long"]).unwrap());
         assert!(
-            matches!(sessions.get(&others, &other), Err(SessionNotFound::Unknown(_))),
+            matches!(sessions.get(&others, &Identity::Anonymous, &other), Err(SessionNotFound::Unknown(_))),
             "a cached session does not outlive its key"
         );
-        assert!(sessions.get(&ring, &other).is_ok());
+        assert!(sessions.get(&ring, &Identity::Anonymous, &other).is_ok());
+    }
+
+    #[test]
+    fn a_session_is_of_use_to_its_identity_alone() {
+        let ring = Arc::new(KeyRing::from_secrets([b"a secret of enough bytes"]).unwrap());
+        let identity = |subject| Identity::known("https://idp", subject, serde_json::Map::new(), None);
+        let (sessions, alice) = (Sessions::default(), identity("alice"));
+        let (_, id) = begin(&ring, Session { identity: alice.digest(), ..session() }).unwrap();
+        for _ in 0..2 {
+            assert!(sessions.get(&ring, &alice, &id).is_ok());
+            for other in [identity("mallory"), Identity::Anonymous] {
+                let refused = sessions.get(&ring, &other, &id);
+                assert!(matches!(refused, Err(SessionNotFound::Unknown(_))), "{refused:?}");
+            }
+        }
     }
 
     #[test]

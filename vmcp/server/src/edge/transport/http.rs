@@ -59,8 +59,8 @@ impl Service<Received> for McpService {
     async fn call(&self, request: Received) -> Response {
         match request.head.method {
             Method::POST => receive(&self.edge, request).await,
-            Method::GET => listen(&self.edge, request.principal, &request.head.headers),
-            _ => end(&self.edge, &request.head.headers),
+            Method::GET => listen(&self.edge, &request.principal, &request.head.headers),
+            _ => end(&self.edge, &request.principal.identity, &request.head.headers),
         }
     }
 }
@@ -103,9 +103,9 @@ async fn receive(edge: &Arc<Edge>, request: Received) -> Response {
             if let OwnedMessage::Request(request) = message
                 && request.method() == methods::INITIALIZE
             {
-                return initialize(edge, request);
+                return initialize(edge, &principal.identity, request);
             }
-            match session(edge, &head.headers) {
+            match session(edge, &principal.identity, &head.headers) {
                 Ok(known) => Peer::legacy(&known, style, edge.push.router.level(known.session.id)),
                 Err(response) => return *response,
             }
@@ -128,8 +128,8 @@ async fn receive(edge: &Arc<Edge>, request: Received) -> Response {
 }
 
 /// Handles `initialize`, which opens a session; its id goes into a response header.
-fn initialize(edge: &Edge, request: &OwnedRequest) -> Response {
-    match handshake::initialize(edge, request.params()) {
+fn initialize(edge: &Edge, identity: &Identity, request: &OwnedRequest) -> Response {
+    match handshake::initialize(edge, identity, request.params()) {
         Ok((_, id, result)) => {
             let mut response =
                 respond::json(EncodedResponse::ok(rpc::response(request.id(), JsonRope::from(result))));
@@ -164,7 +164,7 @@ async fn answer(
 ) -> Response {
     if peer.era == Era::Modern {
         if request.method() == methods::TOOLS_CALL
-            && let Err(refusal) = check_param_headers(&snapshot, peer.identity, headers, request.params())
+            && let Err(refusal) = check_param_headers(&snapshot, &peer.identity, headers, request.params())
         {
             return refuse::protocol(Some(request.id()), &refusal);
         }
@@ -187,7 +187,7 @@ async fn answer(
 /// client was given.
 fn check_param_headers(
     snapshot: &Snapshot,
-    identity: Identity,
+    identity: &Identity,
     headers: &HeaderMap,
     params: &OwnedParams,
 ) -> Result<(), rpc::Refusal> {
@@ -200,14 +200,14 @@ fn check_param_headers(
 }
 
 /// Handles GET: opens the push stream of a legacy session. Modern clients use `subscriptions/listen`.
-fn listen(edge: &Edge, principal: Principal, headers: &HeaderMap) -> Response {
+fn listen(edge: &Edge, principal: &Principal, headers: &HeaderMap) -> Response {
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
     }
     if !refuse::accepts_streams(headers) {
         return refuse::streams_only();
     }
-    match session(edge, headers) {
+    match session(edge, &principal.identity, headers) {
         Ok(known) => {
             let Session { id, expires, .. } = known.session;
             respond::stream(streams::session_stream(&edge.push, id, principal.key(), expires))
@@ -217,11 +217,11 @@ fn listen(edge: &Edge, principal: Principal, headers: &HeaderMap) -> Response {
 }
 
 /// Handles DELETE: ends a legacy session.
-fn end(edge: &Edge, headers: &HeaderMap) -> Response {
+fn end(edge: &Edge, identity: &Identity, headers: &HeaderMap) -> Response {
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
     }
-    match session(edge, headers) {
+    match session(edge, identity, headers) {
         Ok(session) => {
             edge.sessions.end(&session.session);
             edge.push.end_session(session.session.id);
@@ -233,10 +233,14 @@ fn end(edge: &Edge, headers: &HeaderMap) -> Response {
 }
 
 /// Returns the session named by the request's header, or the refusal.
-fn session(edge: &Edge, headers: &HeaderMap) -> Result<Arc<OpenedSession>, Box<Response>> {
+fn session(
+    edge: &Edge,
+    identity: &Identity,
+    headers: &HeaderMap,
+) -> Result<Arc<OpenedSession>, Box<Response>> {
     let headers = HttpHeaders(headers);
     let Field::One(id) = headers.field(headers::SESSION_ID) else {
         return Err(Box::new(refuse::session_required()));
     };
-    edge.sessions.get(&edge.ring(), id).map_err(|error| Box::new(refuse::session_not_found(&error)))
+    edge.sessions.get(&edge.ring(), identity, id).map_err(|error| Box::new(refuse::session_not_found(&error)))
 }

@@ -25,7 +25,7 @@ use vmcp_wire::{codes, methods};
 
 use super::line_reader::{Line, LineReader};
 use super::trace;
-use crate::access::identity::Principal;
+use crate::access::identity::{Identity, Principal};
 use crate::edge::push::streams;
 use crate::edge::request::conversation::{Conversation, ConversationItem, Takes};
 use crate::edge::request::edge::Edge;
@@ -183,7 +183,7 @@ impl Connection {
 
     /// Handles `initialize`. The first one also opens the push stream.
     async fn initialize(&mut self, request: &OwnedRequest) {
-        match handshake::initialize(&self.edge, request.params()) {
+        match handshake::initialize(&self.edge, &Identity::Anonymous, request.params()) {
             Ok((session, _, result)) => {
                 let first = self.session.replace(OpenedSession::from(session)).is_none();
                 let _ = self.sender.send(rpc::response(request.id(), JsonRope::from(result))).await;

@@ -26,7 +26,7 @@ pub(in crate::engine) fn snapshot(
     model: Option<&str>,
 ) -> Snapshot {
     let catalog = Arc::new(Catalog::build(&listings, &config.aggregation));
-    let anonymous = View::new(Identity::Anonymous, &catalog, &config, Some(&before.anonymous));
+    let anonymous = View::new(&Identity::Anonymous, &catalog, &config, Some(&before.anonymous));
     let searchable = config.optimizer.enabled;
     let documents = catalog.tools.iter().filter(|_| searchable);
     let documents: Vec<_> =

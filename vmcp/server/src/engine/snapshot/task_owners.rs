@@ -26,11 +26,11 @@ struct OwnerTable {
 
 impl TaskOwners {
     /// Records the backend of a task. An id that two backends assign belongs to the later one.
-    pub fn learn(&self, identity: Identity, task: &str, backend: &Arc<str>) {
+    pub fn learn(&self, identity: &Identity, task: &str, backend: &Arc<str>) {
         if task.len() > MAX_TASK_ID_BYTES {
             return;
         }
-        let key: Key = (identity, task.into());
+        let key: Key = (identity.clone(), task.into());
         let mut known = self.lock();
         if known.owners.insert(key.clone(), Arc::clone(backend)).is_none() {
             known.order.push_back(key);
@@ -43,8 +43,8 @@ impl TaskOwners {
     }
 
     /// Returns the backend of a task, if it is in the map.
-    pub fn get(&self, identity: Identity, task: &str) -> Option<Arc<str>> {
-        self.lock().owners.get(&(identity, task.into())).cloned()
+    pub fn get(&self, identity: &Identity, task: &str) -> Option<Arc<str>> {
+        self.lock().owners.get(&(identity.clone(), task.into())).cloned()
     }
 
     fn lock(&self) -> MutexGuard<'_, OwnerTable> {
@@ -59,15 +59,15 @@ mod tests {
     #[test]
     fn as_many_are_known_as_were_learnt_last() {
         let owners = TaskOwners::default();
-        let get = |task: &str| owners.get(Identity::Anonymous, task);
+        let get = |task: &str| owners.get(&Identity::Anonymous, task);
         let (one, other) = (Arc::from("one"), Arc::from("other"));
-        owners.learn(Identity::Anonymous, "t", &one);
-        owners.learn(Identity::Anonymous, "t", &other);
+        owners.learn(&Identity::Anonymous, "t", &one);
+        owners.learn(&Identity::Anonymous, "t", &other);
         assert_eq!(get("t"), Some(other));
-        owners.learn(Identity::Anonymous, &"x".repeat(MAX_TASK_ID_BYTES + 1), &one);
+        owners.learn(&Identity::Anonymous, &"x".repeat(MAX_TASK_ID_BYTES + 1), &one);
         assert_eq!(get(&"x".repeat(MAX_TASK_ID_BYTES + 1)), None);
         for n in 0..MAX_TASKS {
-            owners.learn(Identity::Anonymous, &n.to_string(), &one);
+            owners.learn(&Identity::Anonymous, &n.to_string(), &one);
         }
         assert_eq!((get("t"), get("0"), get("9999")), (None, Some(one.clone()), Some(one)));
         let known = owners.lock();

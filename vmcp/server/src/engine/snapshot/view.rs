@@ -36,13 +36,10 @@ enum CatalogItem<'a> {
 }
 
 /// True if an identity may see an item. The only place of this decision.
-fn admits(identity: Identity, item: CatalogItem<'_>) -> bool {
+fn admits(identity: &Identity, item: CatalogItem<'_>) -> bool {
     match (identity, item) {
-        (Identity::Anonymous, CatalogItem::Tool(tool)) => tool.listed,
-        (
-            Identity::Anonymous,
-            CatalogItem::Backend(_) | CatalogItem::Prompt(_) | CatalogItem::Resource(_),
-        ) => true,
+        (_, CatalogItem::Tool(tool)) => tool.listed,
+        (_, CatalogItem::Backend(_) | CatalogItem::Prompt(_) | CatalogItem::Resource(_)) => true,
     }
 }
 
@@ -73,7 +70,7 @@ pub struct View {
 impl View {
     /// Builds the view of `identity` on a catalog. Lists that are the same as in `before` are shared with it.
     pub(super) fn new(
-        identity: Identity,
+        identity: &Identity,
         catalog: &Arc<Catalog>,
         config: &Config,
         before: Option<&View>,
@@ -110,7 +107,7 @@ impl View {
         let templates =
             templates.filter(|template| sees(CatalogItem::Resource(ResourceTarget::Template(template))));
         // A list for anonymous clients is the same for everyone, so shared caches may keep it.
-        let scope = if identity == Identity::Anonymous { Scope::Public } else { Scope::Private };
+        let scope = if *identity == Identity::Anonymous { Scope::Public } else { Scope::Private };
         let list = |kind, entries, before: Option<&Arc<PagedList>>| {
             let list = PagedList::new(kind, entries, Hints { ttl_ms: LIST_TTL_MS, scope });
             match before {
@@ -142,7 +139,7 @@ impl View {
             baseline_tokens: tokens::estimate(usable().map(|(_, tool)| tool.size)),
             optimizer_tokens: tokens::estimate(sizes(&dotted)),
             catalog: Arc::clone(catalog),
-            identity,
+            identity: identity.clone(),
         }
     }
 
@@ -217,7 +214,7 @@ impl View {
     }
 
     fn sees(&self, item: CatalogItem<'_>) -> bool {
-        admits(self.identity, item)
+        admits(&self.identity, item)
     }
 
     /// Returns which lists differ from those of `before`: tools, resources (or templates), prompts.

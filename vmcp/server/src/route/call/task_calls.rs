@@ -45,7 +45,7 @@ pub(super) fn learn(
         }
     }
     if let Some(task) = tasks::created(result, response.era) {
-        context.snapshot.tasks.learn(context.caller.principal.identity, &task, backend);
+        context.snapshot.tasks.learn(&context.caller.principal.identity, &task, backend);
     }
     Ok(())
 }

@@ -58,13 +58,13 @@ impl Client {
         let Some(state) = request.params().get(REQUEST_STATE) else { return Ok(None) };
         // A state that is no string is not one of vmcp's either.
         let state = text::unquoted(state).unwrap_or_default();
-        let binding = dispatch::binding(self.identity, request);
+        let binding = dispatch::binding(&self.identity, request);
         Continuation::open(&self.edge.ring(), &state, &binding, now()).map(Some)
     }
 
     /// Seals a continuation, bound to this client and request, valid until `until` (seconds since 1970).
     pub(super) fn seal(&self, continuation: &Continuation, until: u64) -> Result<String, StateError> {
-        let binding = dispatch::binding(self.identity, &self.request);
+        let binding = dispatch::binding(&self.identity, &self.request);
         continuation.seal(&self.edge.ring(), &random(), &binding, until)
     }
 

@@ -142,14 +142,11 @@ impl Drop for Permit {
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
     use super::*;
     use crate::access::identity::Principal;
 
     fn key(address: &str) -> PrincipalKey {
-        let address: IpAddr = address.parse().unwrap();
-        Principal { address: Some(address), ..Principal::default() }.key()
+        Principal::at(address).key()
     }
 
     #[test]

@@ -1,0 +1,3 @@
+//! Access: the identity of a client, with the claims that were proved.
+
+pub mod identity;
