@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 /// A running balancer. Connections outlive it.
@@ -12,6 +13,7 @@ pub struct RoundRobin {
     /// URL of the MCP endpoint that the servers share.
     pub url: String,
     rotation: Arc<Mutex<Rotation>>,
+    cut: Arc<Notify>,
     accepting: AbortHandle,
 }
 
@@ -29,21 +31,25 @@ impl RoundRobin {
         let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
         let servers = urls.iter().map(|url| address(url)).collect();
         let rotation = Arc::new(Mutex::new(Rotation { servers, next: 0 }));
-        let shared = Arc::clone(&rotation);
+        let (shared, cut) = (Arc::clone(&rotation), Arc::new(Notify::new()));
+        let cutting = Arc::clone(&cut);
         let accept = async move {
             while let Ok((mut client, _)) = listener.accept().await {
-                let server = next(&shared);
+                let (server, cut) = (next(&shared), Arc::clone(&cutting));
                 tokio::spawn(async move {
                     // A server that refuses the connection is left to the client to see: its connection
                     // closes.
                     if let Ok(mut server) = TcpStream::connect(server).await {
                         let _ = (client.set_nodelay(true), server.set_nodelay(true));
-                        let _ = copy_bidirectional(&mut client, &mut server).await;
+                        tokio::select! {
+                            _ = copy_bidirectional(&mut client, &mut server) => {}
+                            () = cut.notified() => {}
+                        }
                     }
                 });
             }
         };
-        Self { url, rotation, accepting: tokio::spawn(accept).abort_handle() }
+        Self { url, rotation, cut, accepting: tokio::spawn(accept).abort_handle() }
     }
 
     /// Gives a server no new connections, as a rollout does before it ends a pod; open ones go on.
@@ -54,6 +60,11 @@ impl RoundRobin {
     /// Puts a server back into rotation.
     pub fn put_back(&self, url: &str) {
         self.lock().servers.push(address(url));
+    }
+
+    /// Breaks all open connections.
+    pub fn cut(&self) {
+        self.cut.notify_waiters();
     }
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, Rotation> {

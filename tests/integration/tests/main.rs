@@ -31,6 +31,7 @@ mod scenario {
     mod notifications;
     mod questions;
     mod real_servers;
+    mod resumed_calls;
     mod running_server;
     mod slow_clients;
     mod stdio_edge;

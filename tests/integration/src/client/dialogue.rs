@@ -2,6 +2,7 @@
 
 use futures::StreamExt as _;
 use reqwest::Response;
+use reqwest::header::ACCEPT;
 use serde_json::{Value, json};
 
 use crate::{Client, HttpAnswer, WAIT_TIMEOUT};
@@ -13,6 +14,8 @@ pub type User<'a> = &'a dyn Fn(&str, &Value) -> Value;
 pub struct Messages {
     response: std::pin::Pin<Box<dyn futures::Stream<Item = Vec<u8>> + Send>>,
     read: String,
+    /// The id of the last event that had one.
+    pub last_id: Option<String>,
 }
 
 impl Messages {
@@ -27,7 +30,7 @@ impl Messages {
             let end = futures::stream::once(std::future::ready(b"\n\n".to_vec()));
             futures::stream::once(std::future::ready(b"data: ".to_vec())).chain(chunks).chain(end).boxed()
         };
-        Self { response, read: String::new() }
+        Self { response, read: String::new(), last_id: None }
     }
 
     /// Returns the next message; `None` at the end of the stream.
@@ -36,8 +39,10 @@ impl Messages {
             loop {
                 while let Some((event, rest)) = self.read.split_once("\n\n") {
                     let data: String = event.lines().filter_map(|line| line.strip_prefix("data:")).collect();
+                    let id = event.lines().find_map(|line| line.strip_prefix("id: ")).map(ToOwned::to_owned);
                     let rest = rest.to_owned();
                     self.read = rest;
+                    self.last_id = id.or(self.last_id.take());
                     if !data.trim().is_empty() {
                         return Some(serde_json::from_str(&data).expect("JSON in an event"));
                     }
@@ -50,7 +55,31 @@ impl Messages {
     }
 }
 
+impl Messages {
+    /// Waits until an event has had an id, and returns it.
+    pub async fn next_id(&mut self) -> String {
+        while self.last_id.is_none() {
+            let chunk =
+                tokio::time::timeout(WAIT_TIMEOUT, self.response.next()).await.expect("an event in time");
+            self.read.push_str(&String::from_utf8_lossy(&chunk.expect("an event with an id")));
+            let ids = self.read.lines().filter_map(|line| line.strip_prefix("id: "));
+            self.last_id = ids.last().map(ToOwned::to_owned);
+        }
+        self.last_id.clone().unwrap_or_default()
+    }
+}
+
 impl Client {
+    /// Resumes a stream of a legacy session behind the event with this id.
+    pub async fn resume(&self, last_id: &str) -> Response {
+        let get = self.http.get(&self.url).header(ACCEPT, "text/event-stream");
+        let get = get.header("mcp-protocol-version", &self.revision).header("last-event-id", last_id);
+        get.header("mcp-session-id", self.session.clone().unwrap_or_default())
+            .send()
+            .await
+            .expect("an answer")
+    }
+
     /// Answers a request of the server.
     pub async fn reply(&self, id: &Value, said: &Value) -> Response {
         let mut message = json!({"jsonrpc": "2.0", "id": id});

@@ -163,6 +163,8 @@ metrics! {
     answers_broken_off: Counter = "vmcp_answers_broken_off", Counter::default();
     /// Streams of messages that were ended because the client did not read them.
     listeners_cut_off: Counter = "vmcp_listeners_cut_off", Counter::default();
+    /// Streams of calls that clients resumed by Last-Event-ID after their connection broke.
+    call_streams_resumed: Counter = "vmcp_call_streams_resumed", Counter::default();
     /// Log lines dropped because standard error was not read.
     log_lines_dropped: Counter = "vmcp_log_lines_dropped", Counter::default();
     /// Changes of the configuration file, by how they ended.

@@ -6,6 +6,7 @@
 
 pub(crate) mod activity;
 pub(crate) mod arriving_event;
+mod call_streams;
 mod client_body;
 pub(crate) mod exchange;
 pub(crate) mod refuse;
@@ -14,13 +15,16 @@ pub(crate) mod respond;
 pub(crate) mod stream_clock;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::StreamExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::RpcOutcome;
 use vmcp_json::json_rope::JsonRope;
-use vmcp_wire::era::Era;
+use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::headers::RequestEra;
 use vmcp_wire::headers::{self, Field, HeaderSource};
 use vmcp_wire::owned::{OwnedMessage, OwnedParams, OwnedRequest};
@@ -31,36 +35,43 @@ use vmcp_wire::{codes, methods};
 use super::trace;
 use crate::access::identity::{Identity, Principal};
 use crate::edge::push::streams;
-use crate::edge::request::conversation::{Conversation, Takes};
+use crate::edge::request::conversation::{Conversation, ConversationItem, Takes};
 use crate::edge::request::edge::Edge;
 use crate::edge::request::encoded_response::EncodedResponse;
 use crate::edge::request::handshake;
 use crate::edge::session::peer::Peer;
 use crate::edge::session::sessions::OpenedSession;
 use crate::engine::Snapshot;
+use call_streams::CallStreams;
 use exchange::{Received, Response, Service};
 use refuse::error_response;
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Time after which a call of a legacy client is answered by a stream, which can be resumed, though there is
+/// no message yet.
+const STREAM_AFTER: Duration = Duration::from_secs(2);
 
 /// Serves messages of clients.
 pub(crate) struct McpService {
     edge: Arc<Edge>,
+    streams: Arc<CallStreams>,
 }
 
 impl McpService {
     /// Serves `edge` to clients.
     pub(crate) fn new(edge: Arc<Edge>) -> Self {
-        Self { edge }
+        let streams = CallStreams::new(edge.engine.byte_budget().clone(), edge.engine.metrics());
+        Self { edge, streams }
     }
 }
 
 impl Service<Received> for McpService {
     async fn call(&self, request: Received) -> Response {
         match request.head.method {
-            Method::POST => receive(&self.edge, request).await,
-            Method::GET => listen(&self.edge, &request.principal, &request.head.headers),
-            _ => end(&self.edge, &request.principal.identity, &request.head.headers),
+            Method::POST => receive(self, request).await,
+            Method::GET => listen(self, &request.principal, &request.head.headers),
+            _ => end(self, &request.principal.identity, &request.head.headers),
         }
     }
 }
@@ -80,7 +91,8 @@ impl HeaderSource for HttpHeaders<'_> {
 }
 
 /// Handles a POST: a request, a notification or the answer to a question.
-async fn receive(edge: &Arc<Edge>, request: Received) -> Response {
+async fn receive(service: &McpService, request: Received) -> Response {
+    let edge = &service.edge;
     let Received { head, principal, body: bytes, snapshot } = request;
     let config = &snapshot.config;
     let message = match OwnedMessage::parse(bytes) {
@@ -113,7 +125,7 @@ async fn receive(edge: &Arc<Edge>, request: Received) -> Response {
     };
     (peer.identity, peer.address) = (principal.identity, principal.address);
     match message {
-        OwnedMessage::Request(request) => answer(edge, snapshot, peer, request, &head.headers).await,
+        OwnedMessage::Request(request) => answer(service, snapshot, peer, request, &head.headers).await,
         OwnedMessage::Notification(notification) => {
             if let Some(session) = peer.session {
                 edge.notified(session, &notification);
@@ -156,12 +168,13 @@ fn answered(edge: &Edge, peer: &Peer, id: Option<&RawValue>, outcome: RpcOutcome
 
 /// Answers a request with one JSON document or a stream of events.
 async fn answer(
-    edge: &Arc<Edge>,
+    service: &McpService,
     snapshot: Arc<Snapshot>,
     peer: Peer,
     request: OwnedRequest,
     headers: &HeaderMap,
 ) -> Response {
+    let edge = &service.edge;
     if peer.era == Era::Modern {
         if request.method() == methods::TOOLS_CALL
             && let Err(refusal) = check_param_headers(&snapshot, &peer.identity, headers, request.params())
@@ -179,8 +192,27 @@ async fn answer(
     }
     let trace = trace::of_http(request.params().meta(), headers);
     let takes = Takes { messages: refuse::accepts_streams(headers), arriving: true };
-    let conversation = Conversation::begin(edge, snapshot, peer, trace, request, takes).await;
-    respond::json_or_stream(conversation).await
+    let resumes = peer.session.filter(|_| peer.era == Era::Legacy && takes.messages);
+    let (principal, revision, id) = (peer.principal().key(), peer.revision, request.id().to_owned());
+    let mut conversation = Conversation::begin(edge, snapshot, peer, trace, request, takes).await;
+    let Some(session) = resumes else { return respond::json_or_stream(conversation).await };
+    // A client that loses its connection resumes by the id of an event, so that a long call needs one soon.
+    let first = match timeout(STREAM_AFTER, conversation.next()).await {
+        Ok(Some(ConversationItem::Message(message))) => Some(message),
+        Ok(Some(ConversationItem::Answer(answer))) => return respond::json(answer),
+        Ok(None) => return respond::json(EncodedResponse::internal_error()),
+        Err(_) => None,
+    };
+    match service.streams.begin(session, principal, &id, conversation) {
+        Ok(stream) => {
+            let begin = match first {
+                Some(message) => Some(stream.log(&message)),
+                None => (revision >= Revision::V2025_11_25).then(|| stream.log(b"")),
+            };
+            respond::resumable(begin.into_iter().collect(), stream)
+        }
+        Err(conversation) => respond::events(first, *conversation),
+    }
 }
 
 /// Checks the `Mcp-Param-*` headers of `tools/call` against its arguments, by the tool definition that this
@@ -199,8 +231,10 @@ fn check_param_headers(
     headers::check_param_headers(&HttpHeaders(headers), annotations, params.get("arguments"))
 }
 
-/// Handles GET: opens the push stream of a legacy session. Modern clients use `subscriptions/listen`.
-fn listen(edge: &Edge, principal: &Principal, headers: &HeaderMap) -> Response {
+/// Handles GET: opens the push stream of a legacy session, or resumes the stream of a call. Modern clients
+/// use `subscriptions/listen`.
+fn listen(service: &McpService, principal: &Principal, headers: &HeaderMap) -> Response {
+    let edge = &service.edge;
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
     }
@@ -210,6 +244,18 @@ fn listen(edge: &Edge, principal: &Principal, headers: &HeaderMap) -> Response {
     match session(edge, &principal.identity, headers) {
         Ok(known) => {
             let Session { id, expires, .. } = known.session;
+            if let Some(last) = headers.get(&LAST_EVENT_ID) {
+                let resumed = service.streams.resume(id, last.to_str().unwrap_or_default());
+                return match resumed {
+                    Ok(events) => respond::resumed(events),
+                    Err(problem) => error_response(
+                        StatusCode::BAD_REQUEST,
+                        None,
+                        codes::INVALID_REQUEST,
+                        &problem.to_string(),
+                    ),
+                };
+            }
             respond::stream(streams::session_stream(&edge.push, id, principal.key(), expires))
         }
         Err(response) => *response,
@@ -217,7 +263,8 @@ fn listen(edge: &Edge, principal: &Principal, headers: &HeaderMap) -> Response {
 }
 
 /// Handles DELETE: ends a legacy session.
-fn end(edge: &Edge, identity: &Identity, headers: &HeaderMap) -> Response {
+fn end(service: &McpService, identity: &Identity, headers: &HeaderMap) -> Response {
+    let edge = &service.edge;
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
     }
@@ -226,6 +273,7 @@ fn end(edge: &Edge, identity: &Identity, headers: &HeaderMap) -> Response {
             edge.sessions.end(&session.session);
             edge.push.end_session(session.session.id);
             edge.in_flight.cancel_session(session.session.id);
+            service.streams.end_session(session.session.id);
             respond::empty(StatusCode::OK)
         }
         Err(response) => *response,

@@ -6,13 +6,15 @@ use vmcp_json::byte_rope::ByteRope;
 
 use crate::edge::request::arriving_response::{BrokenOff, Pieces};
 
-/// Yields the bytes of one event: `first`, then `rest` as it arrives. A message that breaks off leaves the
+/// Yields the bytes of one event, under `id` if there is one: `first`, then `rest` as it arrives. A message that breaks off leaves the
 /// event without its end, so that no client takes it for a whole one.
 pub(super) fn arriving_event(
+    id: Option<&str>,
     first: ByteRope,
     rest: Pieces,
-) -> impl Stream<Item = Result<Bytes, BrokenOff>> + Send {
-    let begin = stream::once(async { Ok(Bytes::from_static(b"data: ")) });
+) -> impl Stream<Item = Result<Bytes, BrokenOff>> + Send + use<> {
+    let begin = id.map_or_else(String::new, |id| format!("id: {id}\n")) + "data: ";
+    let begin = stream::once(async { Ok(Bytes::from(begin)) });
     let first = stream::once(async { Ok(first) });
     let message = first.chain(rest).map(|pieces| pieces.map(|pieces| lines(pieces.into_bytes())));
     let end = stream::once(async { Ok(Bytes::from_static(b"\n\n")) });
@@ -49,7 +51,7 @@ mod tests {
             let mut pieces = message.as_bytes().chunks(size).map(|piece| ByteRope::from(piece.to_vec()));
             let first = pieces.next().unwrap();
             let rest = stream::iter(pieces.map(Ok).collect::<Vec<_>>()).boxed();
-            let sent: Vec<_> = arriving_event(first, rest).map(Result::unwrap).collect().await;
+            let sent: Vec<_> = arriving_event(None, first, rest).map(Result::unwrap).collect().await;
             let sent = sent.concat();
             let event = sse::Decoder::new(1 << 20).next(&mut &*sent).unwrap().unwrap();
             let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();

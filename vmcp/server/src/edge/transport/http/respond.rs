@@ -14,6 +14,7 @@ use vmcp_json::byte_rope::ByteRope;
 use vmcp_wire::sse;
 
 use super::arriving_event;
+use super::call_streams::{LiveEvents, Step};
 use super::client_body::ClientBody;
 use super::exchange::Response;
 use crate::edge::request::arriving_response::BrokenOff;
@@ -76,12 +77,16 @@ fn with_content(status: StatusCode, kind: HeaderValue, body: ClientBody) -> Resp
 /// Waits for the first item of the conversation. The answer becomes a JSON document; any other message begins
 /// a stream.
 pub(crate) async fn json_or_stream(mut conversation: Conversation) -> Response {
-    let first = match conversation.next().await {
-        Some(ConversationItem::Answer(response)) => return json(response),
-        Some(first) => first,
-        None => return json(EncodedResponse::internal_error()),
-    };
-    let steps = stream::once(ready(first)).chain(conversation);
+    match conversation.next().await {
+        Some(ConversationItem::Answer(response)) => json(response),
+        Some(ConversationItem::Message(first)) => events(Some(first), conversation),
+        None => json(EncodedResponse::internal_error()),
+    }
+}
+
+/// Responds with a stream of `first` and what follows.
+pub(crate) fn events(first: Option<Vec<u8>>, conversation: Conversation) -> Response {
+    let steps = stream::iter(first).map(ConversationItem::Message).chain(conversation);
     // Keep-alives come between events, never within one.
     let events = with_keep_alive(steps, KEEP_ALIVE_INTERVAL).flat_map(|step| match step {
         None => Either::Left(one(Bytes::from_static(sse::KEEP_ALIVE))),
@@ -90,10 +95,30 @@ pub(crate) async fn json_or_stream(mut conversation: Conversation) -> Response {
             Either::Left(one(event(&body.into_bytes())))
         }
         Some(ConversationItem::Answer(EncodedResponse { body, rest: Some(rest), .. })) => {
-            Either::Right(arriving_event::arriving_event(body, rest.into_pieces()))
+            Either::Right(arriving_event::arriving_event(None, body, rest.into_pieces()))
         }
     });
     event_stream(ClientBody::events(events))
+}
+
+/// Responds with the stream of a call that can be resumed; `begin` are the events before it.
+pub(crate) fn resumable(begin: Vec<Bytes>, call: LiveEvents) -> Response {
+    let steps = stream::iter(begin).map(Step::Event).chain(call);
+    let events = with_keep_alive(steps, KEEP_ALIVE_INTERVAL).flat_map(|step| match step {
+        None => Either::Left(one(Bytes::from_static(sse::KEEP_ALIVE))),
+        Some(Step::Event(event)) => Either::Left(one(event)),
+        Some(Step::Arriving(id, body, rest)) => {
+            Either::Right(arriving_event::arriving_event(Some(&id), body, rest))
+        }
+    });
+    event_stream(ClientBody::events(events))
+}
+
+/// Responds with a stream of events that are encoded already.
+pub(crate) fn resumed(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    let events = with_keep_alive(events, KEEP_ALIVE_INTERVAL)
+        .map(|event| event.unwrap_or_else(|| Bytes::from_static(sse::KEEP_ALIVE)));
+    event_stream(ClientBody::pushed_events(events))
 }
 
 fn one(event: Bytes) -> impl Stream<Item = Result<Bytes, BrokenOff>> {
