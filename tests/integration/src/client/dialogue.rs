@@ -62,8 +62,8 @@ impl Messages {
             let chunk =
                 tokio::time::timeout(WAIT_TIMEOUT, self.response.next()).await.expect("an event in time");
             self.read.push_str(&String::from_utf8_lossy(&chunk.expect("an event with an id")));
-            let ids = self.read.lines().filter_map(|line| line.strip_prefix("id: "));
-            self.last_id = ids.last().map(ToOwned::to_owned);
+            let id = self.read.lines().rev().find_map(|line| line.strip_prefix("id: "));
+            self.last_id = id.map(ToOwned::to_owned);
         }
         self.last_id.clone().unwrap_or_default()
     }

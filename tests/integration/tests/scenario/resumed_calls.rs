@@ -24,16 +24,12 @@ fn step(message: &Value) -> Option<u64> {
 async fn rest(messages: &mut Messages) -> (Vec<u64>, String) {
     let mut steps = Vec::new();
     while let Some(message) = messages.next().await {
-        match step(&message) {
-            Some(step) => steps.push(step),
-            None => {
-                assert!(messages.next().await.is_none(), "the answer is last");
-                return (
-                    steps,
-                    message["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned(),
-                );
-            }
+        if let Some(step) = step(&message) {
+            steps.push(step);
+            continue;
         }
+        assert!(messages.next().await.is_none(), "the answer is last");
+        return (steps, message["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned());
     }
     panic!("no answer behind {steps:?}")
 }

@@ -6,8 +6,8 @@ use vmcp_json::byte_rope::ByteRope;
 
 use crate::edge::request::arriving_response::{BrokenOff, Pieces};
 
-/// Yields the bytes of one event, under `id` if there is one: `first`, then `rest` as it arrives. A message that breaks off leaves the
-/// event without its end, so that no client takes it for a whole one.
+/// Yields the bytes of one event, under `id` if there is one: `first`, then `rest` as it arrives. A message
+/// that breaks off leaves the event without its end, so that no client takes it for a whole one.
 pub(super) fn arriving_event(
     id: Option<&str>,
     first: ByteRope,

@@ -119,8 +119,8 @@ impl CallStream {
         self.append(data).0
     }
 
-    /// Encodes an answer as the last event and keeps it. For one that is too large, or that broke off, an error
-    /// is kept: its client may not have received it whole.
+    /// Encodes an answer as the last event and keeps it. For one that is too large, or that broke off, an
+    /// error is kept: its client may not have received it whole.
     pub(super) fn log_answer(&self, answer: Option<Bytes>) -> Option<Bytes> {
         let event = answer.map(|answer| self.append(&answer));
         if event.as_ref().is_none_or(|(_, kept)| !kept) {
