@@ -3,16 +3,17 @@
 //! Everything that is wrong while pods serve is collected as a degradation; the first of them becomes the
 //! condition `Degraded`.
 
+mod configuration;
+mod embeddings;
+mod references;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
-use vmcp_config::status::{EmbeddingState, EmbeddingStatus};
-use vmcp_crds::virtual_mcp_server::{
-    BackendState, DiscoveredBackend, EmbeddingSource, ServiceType, TeiService,
-};
+use vmcp_crds::virtual_mcp_server::{BackendState, DiscoveredBackend, ServiceType};
 
 use super::{ObservedVirtualMCPServer, is_callable, refusal};
-use crate::runtime::{ChildKind, Conditions, Failure as _, is_true, set_pending};
-use crate::virtual_mcp_server::dereference::{embedding_server_of, group_of};
+use crate::runtime::{ChildKind, Conditions, Failure as _, set_pending};
+use crate::virtual_mcp_server::dereference::group_of;
 use crate::workload::health::{SOME_PODS_FAIL, WorkloadHealth};
 use crate::workload::rollout::{Rollout, set_progress};
 use vmcp_error_chain::error_chain;
@@ -34,11 +35,11 @@ pub(super) fn all(
     let mut degradations = Vec::new();
     some_pods_fail(health, &mut degradations);
     not_applied(observed, &mut conditions, &mut degradations);
-    config_valid(observed, &mut conditions, &mut degradations);
-    pod_template(observed, &mut conditions, &mut degradations);
-    references(observed, &mut conditions, &mut degradations);
+    configuration::config_valid(observed, &mut conditions, &mut degradations);
+    configuration::pod_template(observed, &mut conditions, &mut degradations);
+    references::references(observed, &mut conditions, &mut degradations);
     backends(observed, discovered, &mut conditions, &mut degradations);
-    embeddings(observed, &mut conditions, &mut degradations);
+    embeddings::embeddings(observed, &mut conditions, &mut degradations);
     pods_reachable(observed, &mut conditions, &mut degradations);
     exposure(observed, &mut conditions, &mut degradations);
     missing_kinds(observed, &mut degradations);
@@ -134,195 +135,6 @@ fn not_applied(
     degradations.push((error.category(), error_chain(error)));
 }
 
-/// Sets `ConfigValid`: refused by the operator, refused by a pod, in need of a restart, or valid.
-fn config_valid(
-    observed: &ObservedVirtualMCPServer<'_>,
-    conditions: &mut Conditions,
-    degradations: &mut Degradations,
-) {
-    const KIND: &str = "ConfigValid";
-    if let Some(refusal) = refusal(observed.plan) {
-        let serving = if observed.references.mounted.is_some() {
-            "; the last good configuration stays in force"
-        } else {
-            ""
-        };
-        let message = format!("{}{serving}", refusal.message);
-        conditions.set(KIND, false, refusal.reason, message.clone());
-        degradations.push((refusal.reason, message));
-        return;
-    }
-    let wanted = observed.wanted_digest();
-    let refused = observed.reports().find_map(|report| {
-        let configuration = &report.configuration;
-        let refused = configuration.refused.as_ref()?;
-        // A refusal of an older text says nothing about this one.
-        (Some(&refused.digest) == wanted.as_ref()).then(|| refused.message.clone())
-    });
-    if let Some(message) = refused {
-        let message = format!(
-            "the pods refuse the configuration: {message}; the last good configuration stays in force"
-        );
-        conditions.set(KIND, false, "RefusedByPods", message.clone());
-        degradations.push(("RefusedByPods", message));
-        return;
-    }
-    let warnings = observed.plan.configuration.iter().flat_map(|found| &found.lowered.warnings);
-    // The condition `BackendsDiscovered` says that there are no backends.
-    let warnings: Vec<_> = warnings.filter(|warning| warning.path != "backends").collect();
-    let restart = observed.reports().any(|report| !report.configuration.needs_restart.is_empty());
-    let message = match warnings.first() {
-        _ if restart => {
-            let (name, namespace) =
-                (observed.server.name_any(), observed.server.namespace().unwrap_or_default());
-            format!(
-                "some settings take effect in new pods, which the Deployment is making; if it is paused, run `kubectl \
-                 rollout restart deployment/{name} -n {namespace}`"
-            )
-        }
-        Some(warning) if warnings.len() > 1 => {
-            format!("{warning} (and {} more warnings)", warnings.len() - 1)
-        }
-        Some(warning) => warning.to_string(),
-        None => "the configuration is valid".to_owned(),
-    };
-    let reason = if restart {
-        "RestartNeeded"
-    } else if warnings.is_empty() {
-        "Valid"
-    } else {
-        "ValidWithWarnings"
-    };
-    conditions.set(KIND, true, reason, message);
-}
-
-/// Sets `PodTemplateSpecValid`.
-fn pod_template(
-    observed: &ObservedVirtualMCPServer<'_>,
-    conditions: &mut Conditions,
-    degradations: &mut Degradations,
-) {
-    match &observed.plan.template {
-        Ok(()) => {
-            conditions.set("PodTemplateSpecValid", true, "PodTemplateSpecValid", "the pod template is valid");
-        }
-        Err(message) => {
-            let message = format!("{message}; the pods stay as they are");
-            conditions.set("PodTemplateSpecValid", false, "InvalidPodTemplateSpec", message.clone());
-            degradations.push(("InvalidPodTemplateSpec", message));
-        }
-    }
-}
-
-/// Sets a condition for each reference.
-fn references(
-    observed: &ObservedVirtualMCPServer<'_>,
-    conditions: &mut Conditions,
-    degradations: &mut Degradations,
-) {
-    if let Some(group) = group_of(observed.server) {
-        if observed.references.group_exists {
-            conditions.set(
-                "GroupRefValidated",
-                true,
-                "GroupRefValid",
-                format!("the MCPGroup {group} exists"),
-            );
-        } else {
-            let message = format!(
-                "there is no MCPGroup {group} in this namespace; create it, or correct spec.groupRef"
-            );
-            conditions.set("GroupRefValidated", false, "GroupRefNotFound", message.clone());
-            degradations.push(("GroupRefNotFound", message));
-        }
-    }
-    if let Some(reference) = &observed.server.spec.telemetry_config_ref {
-        telemetry(observed, &reference.name, conditions, degradations);
-    }
-    embedding_server(observed, conditions, degradations);
-}
-
-/// Sets `TelemetryConfigRefValidated`: the settings exist and are valid themselves.
-fn telemetry(
-    observed: &ObservedVirtualMCPServer<'_>,
-    name: &str,
-    conditions: &mut Conditions,
-    degradations: &mut Degradations,
-) {
-    const KIND: &str = "TelemetryConfigRefValidated";
-    let Some(found) = &observed.references.telemetry else {
-        let message = format!(
-            "there is no MCPTelemetryConfig {name} in this namespace; create it, or correct spec.telemetryConfigRef"
-        );
-        conditions.set(KIND, false, "TelemetryConfigRefNotFound", message.clone());
-        degradations.push(("TelemetryConfigRefNotFound", message));
-        return;
-    };
-    match &observed.plan.left_out.telemetry {
-        Some(refusal) => {
-            let message = format!(
-                "the MCPTelemetryConfig {} is not valid, so that nothing is exported: {}",
-                found.name_any(),
-                refusal.message
-            );
-            conditions.set(KIND, false, "TelemetryConfigRefNotValid", message.clone());
-            degradations.push(("TelemetryConfigRefNotValid", message));
-        }
-        None => conditions.set(
-            KIND,
-            true,
-            "TelemetryConfigRefValid",
-            format!("the MCPTelemetryConfig {name} exists"),
-        ),
-    }
-}
-
-/// Sets `EmbeddingServerReady` if there is one. Kept as it was while the resource is refused as a whole.
-fn embedding_server(
-    observed: &ObservedVirtualMCPServer<'_>,
-    conditions: &mut Conditions,
-    degradations: &mut Degradations,
-) {
-    const KIND: &str = "EmbeddingServerReady";
-    let Ok(server) = &observed.plan.server else { return conditions.keep(KIND) };
-    let source = server.optimizer.as_ref().map(|optimizer| &optimizer.embeddings);
-    let Some(EmbeddingSource::Tei { service: TeiService::Managed(_) | TeiService::Referenced(_), .. }) =
-        source
-    else {
-        return;
-    };
-    let name = embedding_server_of(observed.server);
-    let (reason, message) = match observed
-        .references
-        .embedding_server
-        .as_ref()
-        .map(|found| found.status.as_ref())
-    {
-        None => (
-            "EmbeddingServerNotFound",
-            format!(
-                "there is no EmbeddingServer {name} in this namespace; create it, or correct spec.embeddingServerRef"
-            ),
-        ),
-        Some(status) if status.is_some_and(|status| is_true(&status.conditions, "Ready")) => {
-            return conditions.set(
-                KIND,
-                true,
-                "EmbeddingServerReady",
-                format!("the EmbeddingServer {name} is ready"),
-            );
-        }
-        Some(status) => {
-            let why = status
-                .and_then(|status| status.message.clone())
-                .unwrap_or_else(|| "it is starting".to_owned());
-            ("EmbeddingServerNotReady", format!("the EmbeddingServer {name} is not ready: {why}"))
-        }
-    };
-    conditions.set(KIND, false, reason, message.clone());
-    degradations.push((reason, message));
-}
-
 /// Sets `BackendsDiscovered`; backends that cannot be called are a degradation.
 fn backends(
     observed: &ObservedVirtualMCPServer<'_>,
@@ -360,63 +172,6 @@ fn backends(
             more => format!(", and {more} more"),
         };
         degradations.push(("BackendsUnavailable", format!("backend {}{more}: {why}", backend.name)));
-    }
-}
-
-/// Sets `EmbeddingsReady` by the worst report of a pod.
-fn embeddings(
-    observed: &ObservedVirtualMCPServer<'_>,
-    conditions: &mut Conditions,
-    degradations: &mut Degradations,
-) {
-    const KIND: &str = "EmbeddingsReady";
-    if observed.plan.server.as_ref().is_ok_and(|server| server.optimizer.is_none()) {
-        return conditions.set(KIND, true, "NotWanted", "the optimizer is off, so that no tool is embedded");
-    }
-    if let Some(refusal) = &observed.plan.left_out.embeddings {
-        let message = format!("search uses keywords alone: {}", refusal.message);
-        conditions.set(KIND, false, refusal.reason, message.clone());
-        degradations.push((refusal.reason, message));
-        return;
-    }
-    let rank = |status: &&EmbeddingStatus| match status.state {
-        EmbeddingState::Off => 0,
-        EmbeddingState::Ready => 1,
-        EmbeddingState::Working => 2,
-        EmbeddingState::Degraded => 3,
-    };
-    let Some(worst) = observed.reports().map(|report| &report.embeddings).max_by_key(rank) else {
-        if observed.ready() > 0 {
-            return conditions.keep(KIND);
-        }
-        return conditions.unknown(KIND, "NoPods", "no pod is ready");
-    };
-    match worst.state {
-        EmbeddingState::Off => {
-            conditions.set(KIND, true, "NotWanted", "search uses keywords alone, as configured");
-        }
-        EmbeddingState::Ready => conditions.set(KIND, true, "EmbeddingsReady", "every tool has its vector"),
-        EmbeddingState::Working => {
-            conditions.unknown(KIND, EMBEDDING, "vectors are being computed; search uses those that exist");
-        }
-        EmbeddingState::Degraded => {
-            let mut reason = worst.reason.as_deref();
-            let mut remedy = worst.hint.as_deref().unwrap_or("see the log of the pods");
-            if worst.provider == "local" {
-                // Behind the semicolon vmcp advises to pull the model, which is for a laptop and not for a
-                // pod.
-                reason = reason.map(|reason| reason.split(';').next().unwrap_or(reason));
-                remedy = "use an image of vmcp that has the model (`make image MODEL=1`), or set \
-                          spec.optimizer.embeddings.provider to tei, openai or none";
-            }
-            let because = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-            let message = format!(
-                "{} computes no vectors{because}; search uses keywords alone; {remedy}",
-                worst.provider
-            );
-            conditions.set(KIND, false, "EmbeddingsFailing", message.clone());
-            degradations.push(("EmbeddingsFailing", message));
-        }
     }
 }
 

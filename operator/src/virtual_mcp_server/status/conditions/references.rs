@@ -1,0 +1,118 @@
+//! Conditions of the objects that a VirtualMCPServer refers to: its group, telemetry, embeddings.
+
+use kube::ResourceExt as _;
+use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService};
+
+use super::Degradations;
+use crate::runtime::{Conditions, is_true};
+use crate::virtual_mcp_server::dereference::{embedding_server_of, group_of};
+use crate::virtual_mcp_server::status::ObservedVirtualMCPServer;
+
+/// Sets a condition for each reference.
+pub(super) fn references(
+    observed: &ObservedVirtualMCPServer<'_>,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
+    if let Some(group) = group_of(observed.server) {
+        if observed.references.group_exists {
+            conditions.set(
+                "GroupRefValidated",
+                true,
+                "GroupRefValid",
+                format!("the MCPGroup {group} exists"),
+            );
+        } else {
+            let message = format!(
+                "there is no MCPGroup {group} in this namespace; create it, or correct spec.groupRef"
+            );
+            conditions.set("GroupRefValidated", false, "GroupRefNotFound", message.clone());
+            degradations.push(("GroupRefNotFound", message));
+        }
+    }
+    if let Some(reference) = &observed.server.spec.telemetry_config_ref {
+        telemetry(observed, &reference.name, conditions, degradations);
+    }
+    embedding_server(observed, conditions, degradations);
+}
+
+/// Sets `TelemetryConfigRefValidated`: the settings exist and are valid themselves.
+fn telemetry(
+    observed: &ObservedVirtualMCPServer<'_>,
+    name: &str,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
+    const KIND: &str = "TelemetryConfigRefValidated";
+    let Some(found) = &observed.references.telemetry else {
+        let message = format!(
+            "there is no MCPTelemetryConfig {name} in this namespace; create it, or correct spec.telemetryConfigRef"
+        );
+        conditions.set(KIND, false, "TelemetryConfigRefNotFound", message.clone());
+        degradations.push(("TelemetryConfigRefNotFound", message));
+        return;
+    };
+    match &observed.plan.left_out.telemetry {
+        Some(refusal) => {
+            let message = format!(
+                "the MCPTelemetryConfig {} is not valid, so that nothing is exported: {}",
+                found.name_any(),
+                refusal.message
+            );
+            conditions.set(KIND, false, "TelemetryConfigRefNotValid", message.clone());
+            degradations.push(("TelemetryConfigRefNotValid", message));
+        }
+        None => conditions.set(
+            KIND,
+            true,
+            "TelemetryConfigRefValid",
+            format!("the MCPTelemetryConfig {name} exists"),
+        ),
+    }
+}
+
+/// Sets `EmbeddingServerReady` if there is one. Kept as it was while the resource is refused as a whole.
+fn embedding_server(
+    observed: &ObservedVirtualMCPServer<'_>,
+    conditions: &mut Conditions,
+    degradations: &mut Degradations,
+) {
+    const KIND: &str = "EmbeddingServerReady";
+    let Ok(server) = &observed.plan.server else { return conditions.keep(KIND) };
+    let source = server.optimizer.as_ref().map(|optimizer| &optimizer.embeddings);
+    let Some(EmbeddingSource::Tei { service: TeiService::Managed(_) | TeiService::Referenced(_), .. }) =
+        source
+    else {
+        return;
+    };
+    let name = embedding_server_of(observed.server);
+    let (reason, message) = match observed
+        .references
+        .embedding_server
+        .as_ref()
+        .map(|found| found.status.as_ref())
+    {
+        None => (
+            "EmbeddingServerNotFound",
+            format!(
+                "there is no EmbeddingServer {name} in this namespace; create it, or correct spec.embeddingServerRef"
+            ),
+        ),
+        Some(status) if status.is_some_and(|status| is_true(&status.conditions, "Ready")) => {
+            return conditions.set(
+                KIND,
+                true,
+                "EmbeddingServerReady",
+                format!("the EmbeddingServer {name} is ready"),
+            );
+        }
+        Some(status) => {
+            let why = status
+                .and_then(|status| status.message.clone())
+                .unwrap_or_else(|| "it is starting".to_owned());
+            ("EmbeddingServerNotReady", format!("the EmbeddingServer {name} is not ready: {why}"))
+        }
+    };
+    conditions.set(KIND, false, reason, message.clone());
+    degradations.push((reason, message));
+}
