@@ -116,7 +116,7 @@ impl Decoder {
 
     /// Takes the data that has arrived of an unfinished event, if it has at least `least` bytes, so that a
     /// large event need not be held as a whole. [`Decoder::next`] returns the event with the data that
-    /// follows. The limit does not count what was taken.
+    /// follows. The limit does not count what was taken. Never empty: `None` asks for more input.
     pub fn take_data(&mut self, least: usize) -> Result<Option<String>, SseError> {
         // The byte behind the colon belongs to the field's name if it is a space.
         let value_at = match self.line.get(..6) {
@@ -145,7 +145,7 @@ impl Decoder {
             self.part = LinePart::RestOfData;
             (self.has_data, self.at_start) = (true, false);
         }
-        Ok(Some(taken))
+        Ok(Some(taken).filter(|data| !data.is_empty()))
     }
 
     /// Returns the pause before a reconnect, in milliseconds, that the server asked for last.

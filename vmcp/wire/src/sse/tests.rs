@@ -81,6 +81,12 @@ fn data_that_is_taken_early_is_the_data() {
         }
     }
     let mut decoder = Decoder::new(16);
+    decoder.push(b"data: a").unwrap();
+    assert_eq!(decoder.take_data(1), Ok(Some("a".to_owned())));
+    decoder.push(&[0xc3]).unwrap();
+    assert_eq!(decoder.take_data(1), Ok(None), "half a character is no data: a reader would ask for ever");
+    assert_eq!(decoder.push(&[0xa9, b'\n', b'\n']), Ok(vec![data("é")]));
+    let mut decoder = Decoder::new(16);
     decoder.push(b"data: ").unwrap();
     for _ in 0..100 {
         decoder.push(b"01234567").unwrap();
