@@ -1,15 +1,15 @@
-//! [`StoreError`]: a cache that could not be opened, read or written.
+//! [`StoreError`]: a database that could not be opened, read or written.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A cache that could not be opened, read or written.
+/// A database that could not be opened, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The folder or the file cannot be created or written. Nothing outlives the process until that is
     /// repaired.
     #[error(
-        "cannot write the cache in {}: {reason}; set optimizer.storage.dir to a folder this user may write, or mount one there",
+        "cannot write the database in {}: {reason}; set optimizer.storage.dir to a folder this user may write, or mount one there",
         dir.display()
     )]
     Unwritable {
@@ -19,13 +19,13 @@ pub enum StoreError {
         reason: io::Error,
     },
     /// The file was found damaged while in use; the next start replaces it.
-    #[error("the cache is damaged and will be made anew at the next start: {0}")]
+    #[error("the database is damaged and will be made anew at the next start: {0}")]
     Damaged(rusqlite::Error),
     /// Another process held the lock for longer than the busy timeout of 5 seconds.
-    #[error("the cache is locked by another process")]
+    #[error("the database is locked by another process")]
     Busy,
     /// Any other error of SQLite: disk full, I/O.
-    #[error("the cache failed: {0}")]
+    #[error("the database failed: {0}")]
     Sqlite(rusqlite::Error),
 }
 

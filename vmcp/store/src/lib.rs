@@ -1,9 +1,10 @@
-//! The cache on disk: embeddings, schema hashes and saved definitions in one SQLite file, `embeddings.db`.
+//! Two SQLite databases in one folder. [`Store`] is the cache, `embeddings.db`: embeddings, schema hashes and
+//! saved definitions, which can all be made again from the backends and the embedding model. [`StateStore`]
+//! is `state.db`: metrics of tools, which nothing can make again.
 //!
-//! Everything in the file can be made again from the backends and the embedding model. A file that cannot be
-//! used is therefore moved aside, never repaired, and callers go on without the cache when it fails. All
-//! calls block: run them in `spawn_blocking`. Times are milliseconds since the Unix epoch and come from the
-//! caller.
+//! A file that cannot be used is moved aside, never repaired, and callers go on in memory when it fails. All
+//! calls block: run them in `spawn_blocking`, or on a thread of their own. Times are milliseconds since the
+//! Unix epoch and come from the caller.
 //!
 //! ```
 //! use vmcp_store::{ContentKey, Store, ToolVector};
@@ -26,31 +27,37 @@
 //! # Ok::<(), vmcp_store::StoreError>(())
 //! ```
 
+mod database;
 mod definitions;
 mod error;
 mod hashes;
 mod open;
 mod schema;
+mod state;
 mod vectors;
 
-use parking_lot::Mutex;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction};
+
+use database::Database;
 
 pub use definitions::SavedDefinitions;
 pub use error::StoreError;
 pub use hashes::{ChangeKind, RecordedChange, StoredToolHash};
+pub use state::StateStore;
+pub use state::call_log::{CallLog, DayMetrics};
+pub use state::reliability::{failing_tools, top_tools};
+pub use state::tool_metrics::{CallFact, ToolMetrics};
 pub use vectors::{ContentKey, ToolVector};
 
-/// Name of the file in the storage folder.
-pub const FILE_NAME: &str = "embeddings.db";
+/// Name of the cache's file in the storage folder.
+pub const FILE_NAME: &str = schema::CACHE.file_name;
+/// Name of the state's file in the storage folder.
+pub const STATE_FILE_NAME: &str = schema::STATE.file_name;
 
-/// One open database. Threads share it by reference; several processes may have the same file open.
-pub struct Store {
-    connection: Mutex<Connection>,
-    path: Option<PathBuf>,
-}
+/// The open cache. Threads share it by reference; several processes may have the same file open.
+pub struct Store(Database);
 
 impl Store {
     /// Opens or creates `embeddings.db` in `dir`; a new folder gets mode 0700, the files always 0600. A
@@ -58,38 +65,25 @@ impl Store {
     ///
     /// After [`StoreError::Unwritable`] the caller may go on with [`Store::in_memory`].
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
-        let connection = open::open(dir)?;
-        Ok(Self { connection: Mutex::new(connection), path: Some(dir.join(FILE_NAME)) })
+        Database::open(dir, &schema::CACHE).map(Self)
     }
 
     /// Opens a store that lives as long as the process: for `storage: none`, for tests, and for a folder that
     /// cannot be written.
     pub fn in_memory() -> Result<Self, StoreError> {
-        let mut connection = Connection::open_in_memory()?;
-        schema::migrate(&mut connection)?;
-        Ok(Self { connection: Mutex::new(connection), path: None })
+        Database::in_memory(&schema::CACHE).map(Self)
     }
 
     /// Returns the path of the database file; `None` in memory.
     pub fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+        self.0.path()
     }
 
-    /// Runs `work` outside of a transaction.
     fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        // The lock is not poisoned by a panic, and no half-done transaction is left: rusqlite rolls back on
-        // drop.
-        let connection = self.connection.lock();
-        Ok(work(&connection)?)
+        self.0.read(work)
     }
 
-    /// Runs `work` in one transaction. It takes the write lock at once (`BEGIN IMMEDIATE`), so that a second
-    /// process waits for it; a read lock upgraded later would fail with `SQLITE_BUSY`.
     fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        let mut connection = self.connection.lock();
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let value = work(&transaction)?;
-        transaction.commit()?;
-        Ok(value)
+        self.0.write(work)
     }
 }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode};
 
-use crate::{FILE_NAME, StoreError, schema};
+use crate::StoreError;
+use crate::schema::Layout;
 
 /// Time that a writer waits for another process to finish its transaction; then [`StoreError::Busy`].
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -23,21 +24,21 @@ const COMPANION_SUFFIXES: [&str; 2] = ["-wal", "-shm"];
 
 /// Opens the database in `dir`. Processes that start together open it one after another, under a file lock;
 /// without it one could move aside the file that another just made.
-pub(crate) fn open(dir: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn open(dir: &Path, layout: &Layout) -> Result<Connection, StoreError> {
     let unwritable = |reason| StoreError::Unwritable { dir: dir.to_owned(), reason };
     create_private_dir(dir).map_err(unwritable)?;
-    let lock = create_private_file(&dir.join("embeddings.lock")).map_err(unwritable)?;
+    let lock = create_private_file(&dir.join(layout.lock_name)).map_err(unwritable)?;
     lock_within(&lock, LOCK_TIMEOUT).map_err(unwritable)?;
 
-    let path = dir.join(FILE_NAME);
-    let reason = match open_checked(&path) {
+    let path = dir.join(layout.file_name);
+    let reason = match open_checked(&path, layout) {
         Ok(connection) => return Ok(connection),
         Err(OpenFailure::Unusable(reason)) => reason,
         Err(OpenFailure::Failed(error)) => return Err(as_unwritable(error, dir)),
     };
-    tracing::warn!(path = %path.display(), reason, "the cache cannot be used; it is moved aside and a new one is created");
+    tracing::warn!(path = %path.display(), reason, "the database cannot be used; it is moved aside and a new one is created");
     move_aside(&path).map_err(unwritable)?;
-    open_checked(&path).map_err(|failure| match failure {
+    open_checked(&path, layout).map_err(|failure| match failure {
         OpenFailure::Failed(error) => as_unwritable(error, dir),
         OpenFailure::Unusable(reason) => unwritable(io::Error::other(reason)),
     })
@@ -85,7 +86,7 @@ impl From<rusqlite::Error> for OpenFailure {
 }
 
 /// Opens one file, checks it for damage and brings its tables up to date.
-fn open_checked(path: &Path) -> Result<Connection, OpenFailure> {
+fn open_checked(path: &Path, layout: &Layout) -> Result<Connection, OpenFailure> {
     // Created before SQLite opens it: SQLite gives its companion files the mode of the database.
     create_private_file(path).map_err(|reason| {
         let dir = path.parent().unwrap_or(path).to_owned();
@@ -94,7 +95,8 @@ fn open_checked(path: &Path) -> Result<Connection, OpenFailure> {
     let mut connection = Connection::open(path)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
-    // A power cut may lose the last transactions but not the file: right for a cache, and much cheaper.
+    // A power cut may lose the last transactions but not the file: right for a cache and for counts, and much
+    // cheaper.
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "temp_store", "memory")?;
     // A damaged page is found now, while the file can still be replaced, and not in the middle of a request.
@@ -102,10 +104,10 @@ fn open_checked(path: &Path) -> Result<Connection, OpenFailure> {
     if verdict != "ok" {
         return Err(OpenFailure::Unusable(verdict));
     }
-    if !schema::migrate(&mut connection)? {
+    if !layout.migrate(&mut connection)? {
         return Err(OpenFailure::Unusable("written by a newer version of vmcp".to_owned()));
     }
-    if let Err(error) = schema::check(&connection) {
+    if let Err(error) = layout.check(&connection) {
         return Err(OpenFailure::Unusable(error.to_string()));
     }
     Ok(connection)
@@ -174,6 +176,8 @@ fn create_private_file(path: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FILE_NAME;
+    use crate::schema::CACHE;
 
     #[test]
     fn a_lock_that_is_held_ends_the_wait() {
@@ -193,7 +197,7 @@ mod tests {
         let connection = Connection::open(&path).unwrap();
         connection.execute_batch("CREATE TABLE other (a); PRAGMA user_version = 1").unwrap();
         drop(connection);
-        open(dir.path()).unwrap();
+        open(dir.path(), &CACHE).unwrap();
         assert!(with_suffix(&path, UNUSABLE_SUFFIX).is_file());
     }
 
@@ -206,7 +210,7 @@ mod tests {
         fs::write(&target, "").unwrap();
         fs::set_permissions(&target, Permissions::from_mode(0o644)).unwrap();
         symlink(&target, dir.path().join(FILE_NAME)).unwrap();
-        open(dir.path()).unwrap();
+        open(dir.path(), &CACHE).unwrap();
         assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o644);
     }
 }

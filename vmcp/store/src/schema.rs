@@ -1,15 +1,30 @@
-//! Tables of the database and their migrations, counted by SQLite's `user_version`.
+//! Layouts of the databases: tables and their migrations, counted by SQLite's `user_version`.
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::StoreError;
 
-/// Step `n` takes a file from `user_version` n to n + 1. Steps are only ever appended: files of each version
-/// exist.
-const MIGRATIONS: [&str; 1] = [
-    // In `tool_embeddings`, `description_hash` is the content key: it covers the embedded text, the version
-    // of the text's format, and the model.
-    "CREATE TABLE tool_embeddings (
+/// Names and tables of one database.
+pub(crate) struct Layout {
+    /// Name of the file in the storage folder.
+    pub(crate) file_name: &'static str,
+    /// Name of the file that is locked while a process opens the database.
+    pub(crate) lock_name: &'static str,
+    /// Step `n` takes a file from `user_version` n to n + 1. Steps are only ever appended: files of each
+    /// version exist.
+    migrations: &'static [&'static str],
+    /// Columns of each table as of the last step, as `columns FROM table`.
+    tables: &'static [&'static str],
+}
+
+/// The cache, which can be made again from the backends and the embedding model.
+pub(crate) const CACHE: Layout = Layout {
+    file_name: "embeddings.db",
+    lock_name: "embeddings.lock",
+    migrations: &[
+        // In `tool_embeddings`, `description_hash` is the content key: it covers the embedded text, the version
+        // of the text's format, and the model.
+        "CREATE TABLE tool_embeddings (
        id INTEGER PRIMARY KEY,
        backend_id TEXT NOT NULL,
        tool_name TEXT NOT NULL,
@@ -47,35 +62,89 @@ const MIGRATIONS: [&str; 1] = [
        definitions TEXT NOT NULL,
        saved_at INTEGER NOT NULL
      );",
-];
-
-/// Brings the tables up to date in one transaction. Returns false and changes nothing if the file is of a
-/// newer version.
-pub(crate) fn migrate(connection: &mut Connection) -> Result<bool, StoreError> {
-    rusqlite::vtab::array::load_module(connection)?;
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let Some(steps) = usize::try_from(version).ok().and_then(|version| MIGRATIONS.get(version..)) else {
-        return Ok(false);
-    };
-    for step in steps {
-        transaction.execute_batch(step)?;
-    }
-    transaction.pragma_update(None, "user_version", MIGRATIONS.len())?;
-    transaction.commit()?;
-    Ok(true)
-}
-
-/// Checks that the tables are those of this version: a file of another program may have its number.
-pub(crate) fn check(connection: &Connection) -> rusqlite::Result<()> {
-    for columns in [
+    ],
+    tables: &[
         "backend_id, tool_name, tool_description, description_hash, embedding, dimensions, model_id, created_at,
-         updated_at FROM tool_embeddings",
+     updated_at FROM tool_embeddings",
         "server_name, tool_name, schema_hash, last_checked_at FROM tool_schema_hashes",
         "server_name, tool_name, kind, old_hash, new_hash, changed_at FROM tool_changes",
         "server_name, fingerprint, definitions, saved_at FROM tool_schemas",
-    ] {
-        connection.prepare(&format!("SELECT {columns}"))?;
+    ],
+};
+
+/// The state, which nothing can make again.
+pub(crate) const STATE: Layout = Layout {
+    file_name: "state.db",
+    lock_name: "state.lock",
+    migrations: &["CREATE TABLE tool_metrics (
+       server_name TEXT NOT NULL,
+       tool_name TEXT NOT NULL,
+       call_count INTEGER NOT NULL,
+       success_count INTEGER NOT NULL,
+       failure_count INTEGER NOT NULL,
+       avg_latency_ms REAL NOT NULL,
+       recent_latency_ms REAL NOT NULL,
+       recent_success_rate REAL NOT NULL,
+       last_called_at INTEGER NOT NULL,
+       last_success_at INTEGER,
+       last_error TEXT,
+       last_error_at INTEGER,
+       created_at INTEGER NOT NULL,
+       updated_at INTEGER NOT NULL
+     );
+     CREATE UNIQUE INDEX idx_tool_metrics_tool ON tool_metrics (server_name, tool_name);
+     CREATE INDEX idx_tool_metrics_last_called ON tool_metrics (last_called_at);
+     CREATE TABLE tool_calls (
+       id INTEGER PRIMARY KEY,
+       server_name TEXT NOT NULL,
+       tool_name TEXT NOT NULL,
+       called_at INTEGER NOT NULL,
+       outcome TEXT NOT NULL,
+       latency_ms REAL NOT NULL
+     );
+     CREATE INDEX idx_tool_calls_called ON tool_calls (called_at);
+     CREATE TABLE tool_metrics_daily (
+       day INTEGER NOT NULL,
+       server_name TEXT NOT NULL,
+       tool_name TEXT NOT NULL,
+       call_count INTEGER NOT NULL,
+       success_count INTEGER NOT NULL,
+       failure_count INTEGER NOT NULL,
+       avg_latency_ms REAL NOT NULL,
+       UNIQUE (server_name, tool_name, day)
+     );"],
+    tables: &[
+        "server_name, tool_name, call_count, success_count, failure_count, avg_latency_ms, recent_latency_ms,
+         recent_success_rate, last_called_at, last_success_at, last_error, last_error_at, created_at, updated_at
+         FROM tool_metrics",
+        "server_name, tool_name, called_at, outcome, latency_ms FROM tool_calls",
+        "day, server_name, tool_name, call_count, success_count, failure_count, avg_latency_ms
+         FROM tool_metrics_daily",
+    ],
+};
+
+impl Layout {
+    /// Brings the tables up to date in one transaction. Returns false and changes nothing if the file is of a
+    /// newer version.
+    pub(crate) fn migrate(&self, connection: &mut Connection) -> Result<bool, StoreError> {
+        rusqlite::vtab::array::load_module(connection)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let steps = usize::try_from(version).ok().and_then(|version| self.migrations.get(version..));
+        let Some(steps) = steps else { return Ok(false) };
+        for step in steps {
+            transaction.execute_batch(step)?;
+        }
+        transaction.pragma_update(None, "user_version", self.migrations.len())?;
+        transaction.commit()?;
+        Ok(true)
     }
-    Ok(())
+
+    /// Checks that the tables are those of this version: a file of another program may have its number.
+    pub(crate) fn check(&self, connection: &Connection) -> rusqlite::Result<()> {
+        for columns in self.tables {
+            connection.prepare(&format!("SELECT {columns}"))?;
+        }
+        Ok(())
+    }
 }

@@ -1,0 +1,56 @@
+//! [`StateStore`]: metrics of tools in `state.db`. [`tool_metrics`] has the aggregates of each tool, which
+//! every call updates; [`call_log`] the single calls of the last days and the sums of each day;
+//! [`reliability`] the order of tools by success.
+
+pub(crate) mod call_log;
+pub(crate) mod reliability;
+pub(crate) mod tool_metrics;
+
+use std::path::Path;
+
+use rusqlite::{Connection, Transaction};
+
+use crate::database::Database;
+use crate::{StoreError, schema};
+
+/// The open state. Threads share it by reference; several processes may have the same file open.
+///
+/// ```
+/// use vmcp_store::{CallFact, StateStore};
+///
+/// let state = StateStore::in_memory()?;
+/// let call = |succeeded| CallFact { at: 1_700_000_000_000, succeeded, latency_ms: 20.0, outcome: "ok", error: None };
+/// let metrics = state.record_calls(&[("jira", "get_issue", &[call(true), call(false)])])?;
+/// assert_eq!((metrics[0].call_count, metrics[0].success_count), (2, 1));
+/// assert_eq!(metrics[0].success_rate(), 0.5);
+/// # Ok::<(), vmcp_store::StoreError>(())
+/// ```
+pub struct StateStore(Database);
+
+impl StateStore {
+    /// Opens or creates `state.db` in `dir`; a new folder gets mode 0700, the files always 0600. A damaged
+    /// file, or one of a newer version of vmcp, is renamed to `state.db.unusable` and replaced.
+    ///
+    /// After [`StoreError::Unwritable`] the caller may go on with [`StateStore::in_memory`].
+    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        Database::open(dir, &schema::STATE).map(Self)
+    }
+
+    /// Opens a store that lives as long as the process.
+    pub fn in_memory() -> Result<Self, StoreError> {
+        Database::in_memory(&schema::STATE).map(Self)
+    }
+
+    /// Returns the path of the database file; `None` in memory.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path()
+    }
+
+    fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        self.0.read(work)
+    }
+
+    fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        self.0.write(work)
+    }
+}
