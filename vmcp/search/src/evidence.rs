@@ -54,6 +54,8 @@ impl Evidence {
             bm25_rank: bm25.map(|bm25| rank(&self.bm25, bm25)),
             bm25_normalized: at(&self.bm25_normalized, position).unwrap_or_default(),
             best_clause,
+            reliability: None,
+            reliability_penalty: 0.0,
             fused,
         }
     }

@@ -7,7 +7,8 @@ use crate::bm25f::Bm25f;
 use crate::document::Document;
 use crate::evidence::Evidence;
 use crate::fusion;
-use crate::query::{Clause, DEFAULT_SEMANTIC_RATIO, Hit, Query, Ranking, SearchMode};
+use crate::query::{Clause, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Query, Ranking, SearchMode};
+use crate::reliability::Reliability;
 use crate::text::MAX_CLAUSES;
 use crate::vectors::Vectors;
 use crate::visible::Visible;
@@ -161,9 +162,10 @@ impl QueryEvidence {
     }
 
     fn hits(&self, query: &Query<'_>, mode: SearchMode, documents: &[usize]) -> Vec<Hit> {
+        let penalty = |position: usize| penalty(query, documents, position);
         let mut ranked: Vec<(f32, usize)> = (0..documents.len())
             .filter(|position| self.qualifies(*position, mode, query.distance_threshold))
-            .map(|position| (self.fused(position), position))
+            .map(|position| (self.fused(position) - penalty(position).1, position))
             .collect();
         let by_value_then_position =
             |left: &(f32, usize), right: &(f32, usize)| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1));
@@ -175,7 +177,11 @@ impl QueryEvidence {
         ranked.sort_unstable_by(by_value_then_position);
         let hit = |(fused, position): (f32, usize)| {
             let document = *documents.get(position)?;
-            let explain = || self.whole.explain(position, self.best_clause(position), fused);
+            let explain = || {
+                let (reliability, reliability_penalty) = penalty(position);
+                let explanation = self.whole.explain(position, self.best_clause(position), fused);
+                Explanation { reliability, reliability_penalty, ..explanation }
+            };
             Some(Hit {
                 document,
                 score: fusion::score(fused, documents.len()),
@@ -184,4 +190,14 @@ impl QueryEvidence {
         };
         ranked.into_iter().filter_map(hit).collect()
     }
+}
+
+/// Returns the reliability of the document at a position, and the value that it loses by it.
+fn penalty(query: &Query<'_>, documents: &[usize], position: usize) -> (Option<Reliability>, f32) {
+    let known = query.reliability;
+    let of = |document: &usize| known.binary_search_by_key(document, |(number, _)| *number).ok();
+    let at = if known.is_empty() { None } else { documents.get(position).and_then(of) };
+    let reliability = at.and_then(|at| known.get(at)).map(|(_, reliability)| *reliability);
+    let penalty = |known: Reliability| known.penalty(query.reliability_weight, documents.len());
+    (reliability, reliability.map_or(0.0, penalty))
 }

@@ -25,6 +25,7 @@ mod fusion;
 mod index;
 pub mod measures;
 mod query;
+mod reliability;
 mod text;
 mod vectors;
 mod visible;
@@ -35,6 +36,7 @@ pub use index::Index;
 pub use query::{
     Clause, DEFAULT_LIMIT, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Query, QueryTerm, Ranking, SearchMode,
 };
+pub use reliability::{DEFAULT_RELIABILITY_WEIGHT, Reliability};
 pub use text::{MAX_CLAUSES, first_sentence, split_clauses};
 pub use vectors::Vectors;
 pub use visible::Visible;

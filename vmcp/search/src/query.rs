@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::reliability::{DEFAULT_RELIABILITY_WEIGHT, Reliability};
+
 /// Hits returned when the caller names no limit.
 pub const DEFAULT_LIMIT: usize = 8;
 /// Weight of the cosine arm when nothing else is configured. The optimum is flat: .5 and .7 are within .005
@@ -25,6 +27,11 @@ pub struct Query<'a> {
     /// Cosine distance (0 to 2) beyond which a tool is no semantic result, as in ToolHive: such a tool is a
     /// hit only if the keyword arm matches it. 2 or `None` filter nothing.
     pub distance_threshold: Option<f32>,
+    /// Success of tools' calls by document number, in ascending order; a tool that is not here was not called
+    /// enough.
+    pub reliability: &'a [(usize, Reliability)],
+    /// Weight of reliability, 0 (none) to 1.
+    pub reliability_weight: f32,
     /// Adds an [`Explanation`] to each hit.
     pub explain: bool,
 }
@@ -38,6 +45,8 @@ impl Default for Query<'_> {
             limit: DEFAULT_LIMIT,
             semantic_ratio: DEFAULT_SEMANTIC_RATIO,
             distance_threshold: None,
+            reliability: &[],
+            reliability_weight: DEFAULT_RELIABILITY_WEIGHT,
             explain: false,
         }
     }
@@ -122,6 +131,11 @@ pub struct Explanation {
     pub bm25_normalized: f32,
     /// Number of the best clause and its fused value, when clauses took part.
     pub best_clause: Option<(usize, f32)>,
-    /// The fused value that orders the hits.
+    /// Success of the tool's calls, if it changed the place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reliability: Option<Reliability>,
+    /// The value that the tool lost by its failures.
+    pub reliability_penalty: f32,
+    /// The value that orders the hits: the fused one without the penalty.
     pub fused: f32,
 }

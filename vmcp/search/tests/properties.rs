@@ -73,6 +73,7 @@ fn search(index: &Index, asked: &Asked, visible: Option<&Visible>) -> Ranking {
         semantic_ratio: asked.semantic_ratio,
         distance_threshold: asked.distance_threshold,
         explain: true,
+        ..Query::default()
     };
     index.search(&query, visible)
 }

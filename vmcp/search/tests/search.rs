@@ -1,6 +1,6 @@
 //! The behavior of a search as its callers rely on it.
 
-use vmcp_search::{Clause, Document, Index, Query, SearchMode, Vectors, Visible};
+use vmcp_search::{Clause, Document, Index, Query, Ranking, Reliability, SearchMode, Vectors, Visible};
 
 fn tool(name: &str, description: &str) -> Document {
     Document { name: name.into(), description: description.into(), ..Document::default() }
@@ -180,4 +180,28 @@ fn new_vectors_share_the_text_and_leave_the_old_index_alone() {
     let with = index.with_vectors(Vectors::from_rows(4, mock_rows()));
     assert_eq!((index.vectors().count(), with.vectors().count(), with.len()), (0, 5, 5));
     assert_eq!(with.vectors().dims(), 4);
+}
+
+#[test]
+fn of_two_tools_that_fit_equally_the_one_that_works_comes_first() {
+    // The set is small (10) or large (40); the first two fit equally, the third far better than the rest.
+    for others in [7, 37] {
+        let mut tools = vec![tool("read_page", "Reads a page"), tool("read_page", "Reads a page")];
+        tools.extend((0..others).map(|number| tool(&format!("other{number}"), "Unrelated work with a page")));
+        let index = Index::new(&tools);
+        let search = |reliability: &[(usize, Reliability)], explain| {
+            index.search(&Query { text: "read a page", reliability, explain, ..Query::default() }, None)
+        };
+        let order = |ranking: &Ranking| ranking.hits.iter().map(|hit| hit.document).collect::<Vec<_>>();
+        assert_eq!(order(&search(&[], false))[..2], [0, 1]);
+        let failing = [(0, Reliability { calls: 20, success_rate: 0.1 })];
+        let ranking = search(&failing, true);
+        assert_eq!(order(&ranking)[..2], [1, 0], "second, and still ahead of all that fit worse");
+        let explanation = ranking.hits[1].explanation.unwrap();
+        assert_eq!(explanation.reliability.unwrap().calls, 20);
+        assert!(explanation.reliability_penalty > 0.0);
+        assert_eq!(ranking.hits[0].explanation.unwrap().reliability, None);
+        let fresh = [(0, Reliability { calls: 2, success_rate: 0.0 })];
+        assert_eq!(order(&search(&fresh, false))[..2], [0, 1], "few calls say nothing");
+    }
 }

@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `serve`, `bridge` | servers, which run until a signal |
-//! | `running` (status, stop, restart), `follow` (logs, calls), `service` | a running server |
+//! | `running` (status, stop, restart), `follow` (logs, calls), `metrics`, `service` | a running server |
 //! | `tools`, `find`, `call`, `backends`, `doctor` | commands that ask a server through `connection` |
 //! | `add`, `remove` (also `enable` and `disable`) | commands that edit the configuration file |
 //! | `connect` | writes vmcp into another client's file, and undoes that |
@@ -31,6 +31,7 @@ mod find;
 mod follow;
 mod init;
 mod known_clients;
+mod metrics;
 mod model;
 mod options;
 mod process;
@@ -104,6 +105,7 @@ enum Command {
     Logs(follow::Arguments),
     /// Show the latest calls: time, outcome, duration, size, tool
     Calls(follow::Arguments),
+    Metrics(metrics::Arguments),
     Service(service::Arguments),
     Model(model::Arguments),
     Eval(eval::Arguments),
@@ -141,6 +143,7 @@ pub fn main() -> ExitCode {
         Command::Restart(arguments) => running::restart(arguments, &global),
         Command::Logs(arguments) => follow::logs(arguments, &global),
         Command::Calls(arguments) => follow::calls(arguments, &global),
+        Command::Metrics(arguments) => metrics::run(&arguments, &global),
         Command::Service(arguments) => service::run(&arguments, &global),
         Command::Model(arguments) => model::run(arguments, &global),
         Command::Eval(arguments) => eval::run(arguments, &global),

@@ -26,7 +26,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use vmcp_backend::{BackendState, BackendStatus, ByteBudget};
 use vmcp_config::status::{DefinitionChanges, EmbeddingStatus};
 use vmcp_config::{Backend, Config};
+use vmcp_model::catalog::Catalog;
 use vmcp_model::discovered::Discovered;
+use vmcp_search::Reliability;
+use vmcp_store::ToolMetrics;
 
 pub use fleet::BackendChanges;
 pub use options::{Options, StartError, Storage};
@@ -42,6 +45,7 @@ use crate::search::{QueryVectors, Searcher};
 use crate::telemetry::calls::CallObservers;
 use crate::telemetry::logs;
 use crate::telemetry::metrics::{BackendLabels, Metrics};
+use crate::telemetry::tool_metrics::{MetricsBook, ToolMetricsRecorder};
 use commands::ConductorHandle;
 use conductor::ConductorOptions;
 use embedding::configured;
@@ -75,8 +79,9 @@ impl Engine {
             Storage::Configured => Some(folders::storage_dir(&config)),
         };
         let store = shared::open(dir.as_deref())?;
+        let tool_metrics = ToolMetricsRecorder::start(dir, &options.metrics);
         let nothing = Snapshot::empty(&config, options.policy, options.bridge);
-        let shared = Arc::new(Shared::new(nothing, store, options.metrics, options.observers));
+        let shared = Arc::new(Shared::new(nothing, store, options.metrics, tool_metrics, options.observers));
         let stop = CancellationToken::new();
         let behavior =
             ConductorOptions { embed: options.embed, cached: options.cached, embedder: options.embedder };
@@ -178,6 +183,11 @@ impl Engine {
         &self.0.shared.call_observers
     }
 
+    /// The metrics of each tool, counted from the calls.
+    pub(crate) fn tool_metrics(&self) -> &Arc<ToolMetricsRecorder> {
+        &self.0.shared.tool_metrics
+    }
+
     /// Returns all metrics in OpenMetrics text format, for `GET /metrics`.
     pub fn render_metrics(&self) -> String {
         let metrics = self.metrics();
@@ -243,6 +253,7 @@ impl Engine {
     /// off.
     pub async fn shutdown(&self, grace: Duration) {
         self.0.conductor.shutdown(grace).await;
+        self.tool_metrics().flush().await;
     }
 
     /// Returns a searcher of a snapshot that embeds queries with the provider, unless the provider is down.
@@ -257,6 +268,7 @@ impl Engine {
         Searcher {
             index: Arc::clone(&snapshot.index),
             vectors,
+            reliability: reliability(&self.tool_metrics().book(), snapshot.unfiltered()),
             settings: (&snapshot.config.optimizer.search).into(),
         }
     }
@@ -282,6 +294,21 @@ impl Engine {
             provider.query_failed(error);
         }
     }
+}
+
+/// Returns the success of tools' calls that a ranking takes into account, by document number.
+fn reliability(book: &MetricsBook, catalog: &Catalog) -> Arc<[(usize, Reliability)]> {
+    let known = |metrics: &Arc<ToolMetrics>| {
+        let success_rate = metrics.recent_success_rate as f32;
+        let reliability = Reliability { calls: metrics.call_count, success_rate };
+        let tool = catalog.tool_of(&metrics.backend, &metrics.tool).into_iter();
+        let tool = tool.filter(|_| reliability.counts()).find(|tool| tool.definition.name == metrics.tool)?;
+        let document = catalog.tools.binary_search_by(|other| other.name.cmp(&tool.name)).ok()?;
+        Some((document, reliability))
+    };
+    let mut known: Vec<_> = book.all().filter_map(known).collect();
+    known.sort_unstable_by_key(|(document, _)| *document);
+    known.into()
 }
 
 /// True if the backend failed to connect, or connected but could not be listed: waiting longer is pointless.

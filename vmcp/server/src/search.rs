@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 use vmcp_embed::{EmbedError, Embedder};
-use vmcp_search::{Clause, Index, Query, Ranking, SearchMode, Visible, split_clauses};
+use vmcp_search::{Clause, Index, Query, Ranking, Reliability, SearchMode, Visible, split_clauses};
 
 /// Time that a search waits for the embedding of its query; then keywords answer alone.
 const QUERY_EMBEDDING_TIMEOUT: Duration = Duration::from_secs(2);
@@ -26,6 +26,8 @@ pub(crate) struct Searcher {
     pub(crate) index: Arc<Index>,
     /// Source of the query's vector.
     pub(crate) vectors: QueryVectors,
+    /// Success of tools' calls by document number, in ascending order.
+    pub(crate) reliability: Arc<[(usize, Reliability)]>,
     /// Ranking.
     pub(crate) settings: SearchSettings,
 }
@@ -50,6 +52,8 @@ pub(crate) struct SearchSettings {
     pub(crate) semantic_ratio: f32,
     /// Cosine distance beyond which a tool is not found by its vector.
     pub(crate) distance_threshold: Option<f32>,
+    /// Weight of tools' success rates, 0 (none) to 1.
+    pub(crate) reliability_weight: f32,
     /// Time to wait for the embedding of the query.
     pub(crate) query_deadline: Duration,
 }
@@ -60,6 +64,7 @@ impl From<&vmcp_config::Search> for SearchSettings {
             limit: search.max_tools,
             semantic_ratio: search.hybrid_semantic_ratio,
             distance_threshold: search.semantic_distance_threshold,
+            reliability_weight: search.reliability_weight,
             query_deadline: QUERY_EMBEDDING_TIMEOUT,
         }
     }
@@ -136,6 +141,7 @@ pub(crate) async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> S
         visible: request.visible.map(Arc::clone),
         texts,
         vectors,
+        reliability: Arc::clone(&searcher.reliability),
         limit: request.limit.unwrap_or(searcher.settings.limit),
         settings: searcher.settings.clone(),
         explain: request.explain,
@@ -200,6 +206,7 @@ struct Scan {
     texts: Vec<String>,
     /// One for each text, or none.
     vectors: Vec<Vec<f32>>,
+    reliability: Arc<[(usize, Reliability)]>,
     limit: usize,
     settings: SearchSettings,
     explain: bool,
@@ -225,6 +232,8 @@ impl Scan {
                 limit: self.limit,
                 semantic_ratio: self.settings.semantic_ratio,
                 distance_threshold: self.settings.distance_threshold,
+                reliability: &self.reliability,
+                reliability_weight: self.settings.reliability_weight,
                 explain: self.explain,
             },
             self.visible.as_deref(),

@@ -4,6 +4,7 @@ pub mod calls;
 pub mod logs;
 pub mod metrics;
 pub mod recent;
+pub mod tool_metrics;
 pub mod traces;
 
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};

@@ -83,5 +83,16 @@ fn admin_api_page() {
          | `listed` | false if a filter hides it: neither listed nor callable |\n\
          | `definition` | the whole definition, as its backend wrote it |\n",
     );
+    page.push_str(
+        "\n## GET /admin/tool-metrics\n\n`{ \"tools\": [ … ] }`, one object a tool that was called. Neither arguments nor \
+         results are kept, except the first 300\ncharacters of the last error:\n\n| field | meaning |\n|---|---|\n\
+         | `server`, `tool` | its backend, and its name there |\n\
+         | `call_count`, `success_count`, `failure_count` | calls; a failure is an error result, an answer that never came, or came too late |\n\
+         | `success_rate`, `avg_latency_ms` | over all calls |\n\
+         | `recent_success_rate`, `recent_latency_ms` | over about the last 50 calls |\n\
+         | `last_called_at`, `last_success_at`, `last_error_at` | times; the latter two only if there was one |\n\
+         | `last_error` | text of the last error; later successes leave it |\n\
+         | `removed` | true if no backend offers the tool any more; its figures are kept |\n",
+    );
     assert_committed("admin-api.md", &page);
 }

@@ -16,6 +16,8 @@ pub struct Search {
     pub hybrid_semantic_ratio: f32,
     /// Greatest cosine distance, from 0 to 2, at which a tool counts as found by meaning. `None`: no limit.
     pub semantic_distance_threshold: Option<f32>,
+    /// Weight of tools' success rates, from 0 (none) to 1.
+    pub reliability_weight: f32,
 }
 
 /// Ranking of tools in a search.
@@ -33,11 +35,20 @@ pub struct RawSearch {
     /// meaning; tools beyond it can still be found by keywords. Without it, there is no limit.
     #[schemars(extend("x-range" = "0 to 2"))]
     pub semantic_distance_threshold: Option<RawDecimal>,
+    /// Weight of tools' success rates, from "0" (none) to "1": of two tools that fit equally well, the one whose
+    /// calls succeed comes first. A tool with fewer than 3 calls counts as one that works.
+    #[schemars(extend("x-range" = "0 to 1"))]
+    pub reliability_weight: RawDecimal,
 }
 
 impl Default for RawSearch {
     fn default() -> Self {
-        Self { max_tools: 8, hybrid_semantic_ratio: "0.6".into(), semantic_distance_threshold: None }
+        Self {
+            max_tools: 8,
+            hybrid_semantic_ratio: "0.6".into(),
+            semantic_distance_threshold: None,
+            reliability_weight: "0.5".into(),
+        }
     }
 }
 
@@ -54,6 +65,11 @@ impl RawSearch {
             semantic_distance_threshold: self.semantic_distance_threshold.as_ref().map(|threshold| {
                 threshold.validate(&format!("{path}.semanticDistanceThreshold"), &(0.0..=2.0), report)
             }),
+            reliability_weight: self.reliability_weight.validate(
+                &format!("{path}.reliabilityWeight"),
+                &(0.0..=1.0),
+                report,
+            ),
         }
     }
 }

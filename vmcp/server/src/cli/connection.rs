@@ -67,14 +67,24 @@ pub(super) fn with_server<T>(
     server_options: &ServerOptions,
     work: impl AsyncFnOnce(&Connection) -> Result<T, CommandFailure>,
 ) -> Result<T, CommandFailure> {
+    with_server_if_any(global, server_options, async |connection| match connection {
+        Some(connection) => work(connection).await,
+        None => Err(CommandFailure::new("no vmcp runs with this configuration")
+            .exit(Exit::Unreachable)
+            .remedy("start one: `vmcp serve`, or in the background `vmcp serve --detach`")),
+    })
+}
+
+/// As [`with_server`], for commands that can do without one.
+pub(super) fn with_server_if_any<T>(
+    global: &GlobalOptions,
+    server_options: &ServerOptions,
+    work: impl AsyncFnOnce(Option<&Connection>) -> Result<T, CommandFailure>,
+) -> Result<T, CommandFailure> {
     global.start_logs()?;
     block_on(async {
-        match Connection::find_server(global, server_options).await? {
-            Some(connection) => work(&connection).await,
-            None => Err(CommandFailure::new("no vmcp runs with this configuration")
-                .exit(Exit::Unreachable)
-                .remedy("start one: `vmcp serve`, or in the background `vmcp serve --detach`")),
-        }
+        let connection = Connection::find_server(global, server_options).await?;
+        work(connection.as_ref()).await
     })
 }
 

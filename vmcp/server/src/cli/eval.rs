@@ -140,6 +140,7 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         let searcher = Searcher {
             index: Arc::new(index),
             vectors: timed.clone().map_or(QueryVectors::Off, |timed| QueryVectors::From(timed)),
+            reliability: [].into(),
             settings: SearchSettings {
                 limit,
                 semantic_ratio: semantic_ratio.unwrap_or(config.optimizer.search.hybrid_semantic_ratio),

@@ -16,6 +16,7 @@ use super::snapshot::Snapshot;
 use super::snapshot::generation::Generation;
 use crate::telemetry::calls::{CallObserver, CallObservers};
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::tool_metrics::ToolMetricsRecorder;
 
 pub(super) struct Shared {
     pub(super) snapshot: ArcSwap<Snapshot>,
@@ -28,6 +29,8 @@ pub(super) struct Shared {
     /// Counts the bytes of all bodies; its limit follows `server.maxBufferedBytes`.
     pub(super) byte_budget: ByteBudget,
     pub(super) call_observers: Arc<CallObservers>,
+    /// Counts the calls of each tool.
+    pub(super) tool_metrics: Arc<ToolMetricsRecorder>,
     store: ArcSwap<Store>,
 }
 
@@ -36,8 +39,10 @@ impl Shared {
         snapshot: Snapshot,
         store: Store,
         metrics: Arc<Metrics>,
-        observers: Vec<Arc<dyn CallObserver>>,
+        tool_metrics: Arc<ToolMetricsRecorder>,
+        mut observers: Vec<Arc<dyn CallObserver>>,
     ) -> Shared {
+        observers.push(Arc::clone(&tool_metrics) as Arc<dyn CallObserver>);
         Shared {
             snapshot: ArcSwap::from_pointee(snapshot),
             generation: watch::Sender::default(),
@@ -46,6 +51,7 @@ impl Shared {
             changes: Mutex::default(),
             call_observers: Arc::new(CallObservers::new(&metrics, observers)),
             metrics,
+            tool_metrics,
             byte_budget: ByteBudget::default(),
             store: ArcSwap::from_pointee(store),
         }

@@ -18,6 +18,7 @@
 //! | an observer | [`CallObserver`](crate::telemetry::calls::CallObserver) |
 //! | a way to a backend | a [`BackendTarget`] from the router, then this file |
 
+mod failure_text;
 pub(crate) mod input_rounds;
 mod outgoing;
 mod send;
@@ -40,6 +41,8 @@ use super::router::BackendTarget;
 use crate::access::policy::{AccessRequest, Decision, Item};
 use crate::engine::linked_uris;
 use crate::telemetry::calls::{CallRecorder, Outcome};
+
+pub(super) use failure_text::first_text;
 
 /// The refusal of a policy. Its caller answers as if the target did not exist, byte for byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,6 +150,7 @@ impl<'a> Authorized<'a> {
         let way = send::Way { context: self.context, target: &self.target, span: &span, stream };
         // Pinned first: the adapter would move the whole state.
         let answer = pin!(send::run(way, params, &mut self.recorder)).instrument(span.clone()).await;
+        self.recorder.record().error = failure_text::of(&answer);
         self.recorder.record().pending = answer.as_ref().is_ok_and(is_pending);
         if let Ok(Response { outcome: RpcOutcome::Result(result), .. }) = &answer {
             self.learn_links(result);

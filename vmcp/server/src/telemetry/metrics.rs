@@ -167,6 +167,8 @@ metrics! {
     call_streams_resumed: Counter = "vmcp_call_streams_resumed", Counter::default();
     /// Log lines dropped because standard error was not read.
     log_lines_dropped: Counter = "vmcp_log_lines_dropped", Counter::default();
+    /// Calls that are missing in the metrics of their tools, because they came faster than they were counted.
+    tool_metrics_dropped: Counter = "vmcp_tool_metrics_dropped", Counter::default();
     /// Changes of the configuration file, by how they ended.
     config_reloads: Family<ReloadLabels, Counter> = "vmcp_config_reloads", Family::default();
 }

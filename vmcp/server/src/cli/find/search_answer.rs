@@ -33,6 +33,8 @@ struct ToolExplanation {
     bm25: f32,
     bm25_rank: Option<usize>,
     best_clause: Option<(usize, f32)>,
+    #[serde(default)]
+    reliability_penalty: f32,
     fused: f32,
 }
 
@@ -98,13 +100,20 @@ impl FoundTool {
         };
         let [cosine, bm25, clause, fused] = match &self.explanation {
             None => std::array::from_fn(|_| nothing()),
-            Some(ToolExplanation { cosine, cosine_rank, bm25, bm25_rank, best_clause, fused }) => [
-                ranked(*cosine, *cosine_rank),
-                ranked(Some(*bm25), *bm25_rank),
-                best_clause
-                    .map_or_else(nothing, |(clause, value)| format!("{value:.3} (clause {})", clause + 1)),
-                format!("{fused:.3}"),
-            ],
+            Some(explained) => {
+                let ToolExplanation { cosine, cosine_rank, bm25, bm25_rank, best_clause, .. } = explained;
+                let penalty = explained.reliability_penalty;
+                let failures =
+                    if penalty > 0.0 { format!(" (failures -{penalty:.2})") } else { String::new() };
+                [
+                    ranked(*cosine, *cosine_rank),
+                    ranked(Some(*bm25), *bm25_rank),
+                    best_clause.map_or_else(nothing, |(clause, value)| {
+                        format!("{value:.3} (clause {})", clause + 1)
+                    }),
+                    format!("{:.3}{failures}", explained.fused),
+                ]
+            }
         };
         [
             format!("{:.2}", self.score),

@@ -2,6 +2,7 @@
 //! token.
 
 mod recent;
+mod tool_metrics;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -91,6 +92,8 @@ pub(crate) fn report_routes(admin: Admin) -> Router {
         .route("/admin/restart", post(restart))
         .route("/admin/logs", get(recent::logs))
         .route("/admin/calls", get(recent::calls))
+        .route("/admin/tool-metrics", get(tool_metrics::show))
+        .route("/admin/tool-metrics/reset", post(tool_metrics::reset))
         .with_state(admin)
 }
 

@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 9] = [
+pub const ADMIN_ROUTES: [AdminRoute; 11] = [
     AdminRoute {
         method: "GET",
         path: "/healthz",
@@ -94,6 +94,24 @@ pub const ADMIN_ROUTES: [AdminRoute; 9] = [
         answer: "application/json",
         purpose: "The latest 1000 calls, `{next, entries}`: time, tool, outcome, milliseconds, bytes. Neither arguments \
                   nor results.",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/tool-metrics",
+        wants_token: true,
+        query: "`server`, `tool`: only this one's; `sort`: `top` (most reliable first) or `failing` (worst first), then \
+                `limit` (10), `min_calls` (5, for `top`), `threshold` (0.5, for `failing`)",
+        answer: "application/json",
+        purpose: "Calls, success rate, latency and last error of each tool that was called, `{tools}`; 404 for one tool \
+                  without a call: [fields](#get-admintool-metrics).",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/tool-metrics/reset",
+        wants_token: true,
+        query: "`server`, `tool`: only this one's",
+        answer: "application/json",
+        purpose: "Forgets the metrics of tools: `{reset}`, the number of tools that had some.",
     },
 ];
 

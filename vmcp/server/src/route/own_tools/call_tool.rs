@@ -220,7 +220,7 @@ fn shaped(limit: Option<u32>, tool: &CatalogTool, format: ResponseFormat, answer
     match format {
         ResponseFormat::Mcp => Answer { content: Content::Result(result), era, pending: None },
         ResponseFormat::Envelope if result.is_tool_error() => {
-            Answer::own(failure(tool, ErrorType::BackendError, first_text(&result)).to_result())
+            Answer::own(failure(tool, ErrorType::BackendError, error_text(&result)).to_result())
         }
         ResponseFormat::Envelope => {
             let envelope = Envelope {
@@ -243,19 +243,6 @@ fn message_of(error: &RawValue) -> String {
 }
 
 /// Returns the first text of a failed result.
-fn first_text(result: &RawValue) -> String {
-    #[derive(serde::Deserialize)]
-    struct Content {
-        content: Vec<Block>,
-    }
-    #[derive(serde::Deserialize)]
-    struct Block {
-        text: Option<String>,
-    }
-    let content =
-        serde_json::from_str::<Content>(result.get()).map(|result| result.content).unwrap_or_default();
-    content
-        .into_iter()
-        .find_map(|block| block.text)
-        .unwrap_or_else(|| "the tool failed without a message".to_owned())
+fn error_text(result: &RawValue) -> String {
+    call::first_text(result).unwrap_or_else(|| "the tool failed without a message".to_owned())
 }

@@ -12,7 +12,7 @@ use crate::access::identity::Principal;
 use crate::access::policy::PolicyId;
 
 /// The facts of one call of an own tool, or of one authorized or denied way to a backend. Neither arguments
-/// nor results are part of it.
+/// nor results are part of it, except the first words of an error.
 #[derive(Debug, Clone)]
 pub struct CallRecord {
     /// The caller.
@@ -41,6 +41,9 @@ pub struct CallRecord {
     pub transmission: Transmission,
     /// The end of the call.
     pub outcome: Outcome,
+    /// The first words of a failure's text, as the backend wrote it. For metrics of tools only: never logged,
+    /// never a label.
+    pub error: Option<Box<str>>,
     /// True if the answer is a question to the client or a task, and no complete result.
     pub pending: bool,
     /// Time from the caller's request to the end of the answer.
@@ -70,6 +73,7 @@ impl CallRecord {
             bytes_out: 0,
             transmission: Transmission::NotSent,
             outcome: Outcome::Cancelled,
+            error: None,
             pending: false,
             took: Duration::ZERO,
             backend_took: Duration::ZERO,

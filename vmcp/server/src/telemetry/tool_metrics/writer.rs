@@ -1,0 +1,178 @@
+//! The thread that counts calls: takes them out of the queue several times a second, commits them as one
+//! transaction, and publishes the new aggregates.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime};
+
+use prometheus_client::metrics::counter::Counter;
+use tokio::sync::oneshot;
+use vmcp_store::{CallFact, StateStore, StoreError, ToolMetrics};
+
+use super::book::{MetricsBook, SharedBook};
+use super::{CountedCall, Entry, Filter};
+
+/// Time between two commits: a crash loses no more than the calls of this time.
+const COMMIT_INTERVAL: Duration = Duration::from_millis(200);
+/// Age at which single calls leave the log; their sums stay.
+const LOG_RETENTION: Duration = Duration::from_hours(7 * 24);
+/// Time between two looks for calls that leave the log.
+const PRUNE_INTERVAL: Duration = Duration::from_hours(1);
+/// Calls that are kept while another process holds the database; further ones are dropped and counted.
+const MAX_UNWRITTEN: usize = 65_536;
+
+/// Runs until the recorder is dropped.
+pub(super) fn run(
+    dir: Option<&Path>,
+    entries: &Receiver<Entry>,
+    woken: &Receiver<()>,
+    book: &SharedBook,
+    dropped: &Counter,
+) {
+    let Some(store) = open(dir) else { return };
+    let mut writer = Writer { store, book, dropped, waiting: BTreeMap::new(), unwritten: 0 };
+    writer.load();
+    let mut prune_at = Instant::now();
+    loop {
+        let ends = woken.recv_timeout(COMMIT_INTERVAL) == Err(RecvTimeoutError::Disconnected);
+        writer.take(entries);
+        if Instant::now() >= prune_at {
+            prune_at = Instant::now() + PRUNE_INTERVAL;
+            writer.prune();
+        }
+        if ends {
+            return;
+        }
+    }
+}
+
+/// Opens the database, or one in memory if the folder cannot be used.
+fn open(dir: Option<&Path>) -> Option<StateStore> {
+    let file = dir.map(StateStore::open).transpose();
+    let file = file.unwrap_or_else(|error| {
+        tracing::warn!(%error, "metrics of tools are kept in memory only");
+        None
+    });
+    file.map_or_else(StateStore::in_memory, Ok)
+        .inspect_err(|error| tracing::error!(%error, "calls are not counted"))
+        .ok()
+}
+
+/// Calls of one tool that are not written yet, under backend and tool.
+type Waiting = BTreeMap<(Arc<str>, String), Vec<CallFact>>;
+
+struct Writer<'a> {
+    store: StateStore,
+    book: &'a SharedBook,
+    dropped: &'a Counter,
+    waiting: Waiting,
+    /// Calls in `waiting`.
+    unwritten: usize,
+}
+
+impl Writer<'_> {
+    /// Publishes what the database has.
+    fn load(&self) {
+        match self.store.all_tool_metrics() {
+            Ok(all) => self.publish(all),
+            Err(error) => tracing::warn!(%error, "metrics of tools could not be read"),
+        }
+    }
+
+    /// Empties the queue in order, and commits its calls.
+    fn take(&mut self, entries: &Receiver<Entry>) {
+        for entry in entries.try_iter() {
+            match entry {
+                Entry::Call(call) => self.count(call),
+                Entry::Flush(answer) => {
+                    self.commit();
+                    // The caller may have gone.
+                    let _ = answer.send(());
+                }
+                Entry::Reset(filter, answer) => self.reset(&filter, answer),
+            }
+        }
+        self.commit();
+    }
+
+    fn count(&mut self, call: CountedCall) {
+        if self.unwritten >= MAX_UNWRITTEN {
+            self.dropped.inc();
+            return;
+        }
+        self.unwritten += 1;
+        let key = (Arc::clone(&call.tool.backend), call.tool.definition.name.clone());
+        self.waiting.entry(key).or_default().push(call.fact);
+    }
+
+    fn commit(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        let calls: Vec<_> = waiting
+            .iter()
+            .map(|((backend, tool), calls)| (&**backend, tool.as_str(), calls.as_slice()))
+            .collect();
+        match self.or_in_memory(|store| store.record_calls(&calls)) {
+            Ok(counted) => {
+                self.publish(counted);
+                self.unwritten = 0;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "metrics of tools are written later");
+                self.waiting = waiting;
+            }
+        }
+    }
+
+    fn reset(&mut self, filter: &Filter, answer: oneshot::Sender<usize>) {
+        self.commit();
+        let (backend, tool) = (filter.backend.as_deref(), filter.tool.as_deref());
+        if let Err(error) = self.or_in_memory(|store| store.reset_tool_metrics(backend, tool)) {
+            tracing::warn!(%error, "metrics of tools could not be reset");
+            return;
+        }
+        let mut book = MetricsBook::clone(&self.book.load());
+        let forgotten = book.forget(filter);
+        self.book.store(Arc::new(book));
+        let _ = answer.send(forgotten);
+    }
+
+    fn prune(&mut self) {
+        let before = SystemTime::now() - LOG_RETENTION;
+        let before = before.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
+        let before = i64::try_from(before).unwrap_or(i64::MAX);
+        if let Err(error) = self.or_in_memory(|store| store.prune_calls(before)) {
+            tracing::warn!(%error, "old calls could not be deleted from the log");
+        }
+    }
+
+    fn publish(&self, changed: Vec<ToolMetrics>) {
+        let mut book = MetricsBook::clone(&self.book.load());
+        for metrics in changed {
+            book.put(metrics);
+        }
+        self.book.store(Arc::new(book));
+    }
+
+    /// Runs `work` on the database. When the file fails, the figures go on in memory; while another process
+    /// holds it, the error is returned.
+    fn or_in_memory<T>(
+        &mut self,
+        work: impl Fn(&StateStore) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        match work(&self.store) {
+            Err(error) if !matches!(error, StoreError::Busy) && self.store.path().is_some() => {
+                tracing::warn!(%error, "metrics of tools are kept in memory only");
+                let memory = StateStore::in_memory()?;
+                memory.put_tool_metrics(self.book.load().all().map(AsRef::as_ref))?;
+                self.store = memory;
+                work(&self.store)
+            }
+            done => done,
+        }
+    }
+}
