@@ -114,7 +114,7 @@ pub struct VirtualMCPServerSpec {
     /// Type of the Service. Any but `ClusterIP` needs `allowAnonymousExposure`.
     pub service_type: ServiceType,
     /// `true`: the endpoint may be reached from outside of the cluster although it asks nobody who they are.
-    /// Whoever reaches it uses the credentials of all backends.
+    /// Every client that reaches it uses the credentials of all backends.
     pub allow_anonymous_exposure: bool,
     /// Session affinity: sends all requests of one client to the same pod, or to any.
     pub session_affinity: SessionAffinity,

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
+use vmcp_json::text;
 use vmcp_wire::era::{Era, Revision};
 use vmcp_wire::level::Level;
 use vmcp_wire::meta::{self, ProgressToken, Stamp};
@@ -14,6 +15,7 @@ use vmcp_wire::translate::{self, RequestPlan};
 
 use crate::inbound::Inbound;
 use crate::inbound::call_listener::CallListener;
+use crate::policy::facts::Facts;
 use crate::request::{Request, RpcOutcome};
 use crate::transport::link::Link;
 use crate::transport::link_error::LinkError;
@@ -46,6 +48,13 @@ impl Drop for Channel {
 }
 
 impl Channel {
+    /// A channel over a link that was just opened, until `closed`.
+    pub(super) fn new(link: Link, inbound: Arc<Inbound>, facts: &Facts, closed: CancellationToken) -> Self {
+        let version = text::quoted(&facts.settings.client_version);
+        let client_info = format!(r#"{{"name":"vmcp","version":{version}}}"#);
+        Self { link, inbound, client_info, closed, is_listening: AtomicBool::new(false) }
+    }
+
     pub(crate) async fn exchange(
         &self,
         revision: Revision,

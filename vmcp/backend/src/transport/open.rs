@@ -1,11 +1,9 @@
 //! Opens links to a backend by its configured transport.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use tokio_util::sync::CancellationToken;
 use vmcp_config::Transport;
-use vmcp_json::text;
 
 use crate::inbound::Inbound;
 use crate::inbound::owner::Owner;
@@ -53,13 +51,7 @@ pub(crate) async fn open(facts: &Facts, owner: Owner) -> Result<Channel, LinkErr
             Link::Duplex(Duplex::new(mux, task))
         }
     };
-    Ok(Channel {
-        link,
-        inbound,
-        client_info: client_info(facts),
-        closed,
-        is_listening: AtomicBool::new(false),
-    })
+    Ok(Channel::new(link, inbound, facts, closed))
 }
 
 /// Opens another link to the server of `main`, for calls of `owner`: over HTTP one that uses the same
@@ -69,15 +61,5 @@ pub(crate) async fn sibling(facts: &Facts, main: &Channel, owner: Owner) -> Resu
     let closed = CancellationToken::new();
     let inbound = Arc::new(Inbound::new(facts, owner));
     let link = Link::Http(http.sibling(Arc::clone(&inbound), closed.clone()));
-    Ok(Channel {
-        link,
-        inbound,
-        client_info: client_info(facts),
-        closed,
-        is_listening: AtomicBool::new(false),
-    })
-}
-
-fn client_info(facts: &Facts) -> String {
-    format!(r#"{{"name":"vmcp","version":{}}}"#, text::quoted(&facts.settings.client_version))
+    Ok(Channel::new(link, inbound, facts, closed))
 }
