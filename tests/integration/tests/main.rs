@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod scenario {
+    mod agent_frameworks;
     mod backend_faults;
     mod bad_answers;
     mod bad_input;
