@@ -40,7 +40,7 @@ use crate::progress::progress;
 use crate::report::Report;
 use crate::stages::{
     allocations, calls, catalog, change_storm, embedding, find_tool, half_sent, idle_sessions, lists, memory,
-    open_sessions, start, streaming,
+    open_sessions, policies, start, streaming,
 };
 use crate::synthetic_tools::count_in_words;
 use crate::testbed::search_testbed::SearchTestbed;
@@ -77,6 +77,7 @@ async fn measure_alone(report: &mut Report, options: &Options) -> Result<()> {
         let mut testbed = SearchTestbed::new(size).await?;
         progress(&format!("{}: find_tool and search", count_in_words(size)));
         find_tool::measure(&mut testbed, report).await?;
+        policies::measure(&testbed, report).await?;
         if size == 500 || size == 15_000 {
             progress(&format!("{}: building and reloading", count_in_words(size)));
             catalog::measure(&testbed, report).await?;

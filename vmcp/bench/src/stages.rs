@@ -11,5 +11,6 @@ pub(crate) mod idle_sessions;
 pub(crate) mod lists;
 pub(crate) mod memory;
 pub(crate) mod open_sessions;
+pub(crate) mod policies;
 pub(crate) mod start;
 pub(crate) mod streaming;

@@ -39,6 +39,7 @@ pub use self::problems::{Problem, Problems};
 use self::raw::RawConfig;
 pub use self::references::{Environment, Files, MAX_FILE_BYTES, ReferenceSources, StoredSecrets};
 pub use self::rules::Aggregation;
+pub use self::sections::authz::Authz;
 pub use self::sections::backend::{
     Backend, Isolation, MAX_BACKEND_NAME, MAX_BACKENDS, ProtocolEra, Transport, is_backend_name,
     normalize_name,

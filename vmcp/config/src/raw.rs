@@ -13,6 +13,7 @@ use crate::sections::aggregation;
 pub use crate::sections::aggregation::{
     RawAggregation, RawAnnotations, RawOverride, RawStrategy, RawStrategyConfig, RawToolRules, RawVisibility,
 };
+pub use crate::sections::authz::{RawAuthz, RawAuthzType};
 use crate::sections::backend::{self, SharedBackendSettings, Transport};
 pub use crate::sections::backend::{RawBackend, RawCommand, RawTransport};
 use crate::sections::config::Config;
@@ -99,6 +100,7 @@ impl RawConfig {
             proxy,
             telemetry: self.telemetry.validate(report),
             incoming_auth: self.incoming_auth.validate(),
+            authz: self.incoming_auth.authz.validate(report).map(Arc::new),
             operational: self.operational.validate(report),
             server,
             effective_yaml,

@@ -5,6 +5,7 @@
 //! mistake. [`limits`] has one type for both, because the ranges in its schema are its only rules.
 
 pub(crate) mod aggregation;
+pub(crate) mod authz;
 pub(crate) mod backend;
 pub(crate) mod config;
 pub(crate) mod embeddings;

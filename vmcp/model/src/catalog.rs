@@ -128,6 +128,11 @@ impl Catalog {
         self.tools.get(*self.by_name.get(resolved)?)
     }
 
+    /// Returns the position of a tool in `tools`, by its resolved name.
+    pub fn position(&self, resolved: &str) -> Option<usize> {
+        self.by_name.get(resolved).copied()
+    }
+
     /// Returns the tool that `backend` calls `name`, or that is listed under `name` and belongs to `backend`.
     /// An exact name wins; else all names that differ only in case are returned. Hidden tools are found too.
     pub fn tool_of(&self, backend: &str, name: &str) -> Vec<&Arc<CatalogTool>> {

@@ -1,7 +1,7 @@
 //! The set of documents that one caller may see, as a bitmap.
 
 /// A set of document numbers, as a bitmap of 64 to a word. The index ignores numbers that it does not have.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Visible {
     words: Vec<u64>,
 }

@@ -8,6 +8,7 @@
 //! | `add`, `remove` (also `enable` and `disable`) | commands that edit the configuration file |
 //! | `connect` | writes vmcp into another client's file, and undoes that |
 //! | `try_server` | starts one server, without a configuration file |
+//! | `authz` | asks the policies of the configuration file |
 //! | `validate`, `init`, `secret`, `schema`, `model`, `eval`, `completions` | commands that work alone |
 //! | `connection` | a running server, or an engine in this process |
 //! | `console` | results on standard output, notes on standard error, exit codes |
@@ -17,6 +18,7 @@
 //! | `running_server` | the state file by which commands find a server |
 
 mod add;
+mod authz;
 mod backends;
 mod bridge;
 mod call;
@@ -107,6 +109,7 @@ enum Command {
     Calls(follow::Arguments),
     Metrics(metrics::Arguments),
     Service(service::Arguments),
+    Authz(authz::Arguments),
     Model(model::Arguments),
     Eval(eval::Arguments),
     Secret(secret::Arguments),
@@ -145,6 +148,7 @@ pub fn main() -> ExitCode {
         Command::Calls(arguments) => follow::calls(arguments, &global),
         Command::Metrics(arguments) => metrics::run(&arguments, &global),
         Command::Service(arguments) => service::run(&arguments, &global),
+        Command::Authz(arguments) => authz::run(arguments, &global),
         Command::Model(arguments) => model::run(arguments, &global),
         Command::Eval(arguments) => eval::run(arguments, &global),
         Command::Secret(arguments) => secret::run(arguments),

@@ -41,6 +41,8 @@ pub use snapshot::list::{ListEntry, Page, PagedList};
 pub use snapshot::task_owners::TaskOwners;
 pub use snapshot::view::View;
 
+use crate::access::identity::Identity;
+use crate::access::policy;
 use crate::search::{QueryVectors, Searcher};
 use crate::telemetry::calls::CallObservers;
 use crate::telemetry::logs;
@@ -80,11 +82,16 @@ impl Engine {
         };
         let store = shared::open(dir.as_deref())?;
         let tool_metrics = ToolMetricsRecorder::start(dir, &options.metrics);
-        let nothing = Snapshot::empty(&config, options.policy, options.bridge);
+        let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config));
+        let nothing = Snapshot::empty(&config, policy, options.bridge);
         let shared = Arc::new(Shared::new(nothing, store, options.metrics, tool_metrics, options.observers));
         let stop = CancellationToken::new();
-        let behavior =
-            ConductorOptions { embed: options.embed, cached: options.cached, embedder: options.embedder };
+        let behavior = ConductorOptions {
+            embed: options.embed,
+            cached: options.cached,
+            embedder: options.embedder,
+            policy: options.policy,
+        };
         let fleet = Fleet::new(
             options.downstream,
             options.bridge,
@@ -112,6 +119,17 @@ impl Engine {
     /// Returns the snapshot in force. A request loads one snapshot and uses it from its begin to its end.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.0.shared.snapshot.load_full()
+    }
+
+    /// Makes the view of a client, unless it is there: on a thread that may be kept busy, since a policy is
+    /// asked about each item of the catalog.
+    pub(crate) async fn prepare(&self, snapshot: &Arc<Snapshot>, identity: &Identity) {
+        if snapshot.has_view(identity) {
+            return;
+        }
+        let (snapshot, identity) = (Arc::clone(snapshot), identity.clone());
+        // Without the thread, the request makes its view itself.
+        let _ = tokio::task::spawn_blocking(move || snapshot.view(&identity)).await;
     }
 
     /// Watches the [`Generation`], which changes with the lists that clients see.

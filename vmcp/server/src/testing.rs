@@ -73,7 +73,8 @@ pub(crate) async fn call(engine: &Engine, tool: &str, arguments: Value) -> Resul
 pub(crate) async fn call_with(engine: &Engine, caller: &Caller, params: Value) -> Result<Value, Value> {
     let value = |raw: &RawValue| serde_json::from_str(raw.get()).unwrap();
     let snapshot = engine.snapshot();
-    let context = CallContext { engine, snapshot: &snapshot, caller };
+    let view = snapshot.view(&caller.principal.identity);
+    let context = CallContext { engine, snapshot: &snapshot, view: &view, caller };
     let answer = route::call_tool(context, &OwnedParams::from_text(params.to_string()).unwrap()).await;
     answer.content.settled().map(|raw| value(&raw)).map_err(|raw| value(&raw))
 }

@@ -25,12 +25,11 @@ pub(crate) async fn measure(testbed: &mut SearchTestbed, report: &mut Report) ->
     let (size, engine, peer) = (testbed.definitions.len(), &testbed.engine, &mut testbed.peer);
     let runs = report.runs(if size > 1000 { 200 } else { 1000 });
     let tools = count_in_words(size);
-    let calls: Vec<_> = (0..QUERIES.len()).map(find_call).collect::<Result<_, _>>()?;
-    let calls: Vec<&OwnedParams> = calls.iter().collect();
+    let (calls, caller) = (find_calls()?, Caller::default());
 
     let (ours, theirs) = interleaved(
         runs,
-        async |run| find_tool(engine, calls.get(run % calls.len()).copied()).await,
+        async |run| find_tool(engine, &caller, calls.get(run % calls.len())).await,
         async |run| {
             let (description, keywords) = query(run);
             peer.find_tool(description, keywords)
@@ -55,7 +54,8 @@ pub(crate) async fn measure(testbed: &mut SearchTestbed, report: &mut Report) ->
         vector: vectors.get(run % vectors.len()).map(Vec::as_slice),
         ..Query::default()
     };
-    let visible = Some(&*snapshot.view(&Identity::Anonymous).visible);
+    let view = snapshot.view(&Identity::Anonymous);
+    let visible = Some(view.visible());
     let (search, theirs) = interleaved(
         runs,
         async |run| Ok(snapshot.index.search(&whole(run), visible)),
@@ -92,9 +92,10 @@ pub(crate) async fn measure(testbed: &mut SearchTestbed, report: &mut Report) ->
 /// Checks that vmcp answers in full (hybrid, eight tools) and that SQLite finds something, so that neither is
 /// measured at failing.
 async fn check(testbed: &mut SearchTestbed) -> Result<()> {
+    let caller = Caller::default();
     for run in 0..QUERIES.len() {
         let answer: Value =
-            serde_json::from_str(find_tool(&testbed.engine, Some(&find_call(run)?)).await?.get())?;
+            serde_json::from_str(find_tool(&testbed.engine, &caller, Some(&find_call(run)?)).await?.get())?;
         let found = answer.pointer("/structuredContent/tools").and_then(Value::as_array).map_or(0, Vec::len);
         let mode = answer.pointer("/structuredContent/search_mode");
         let degraded = answer.pointer("/structuredContent/degraded");
@@ -109,6 +110,11 @@ async fn check(testbed: &mut SearchTestbed) -> Result<()> {
     Ok(())
 }
 
+/// Returns the parameters of all queries.
+pub(super) fn find_calls() -> Result<Vec<OwnedParams>> {
+    (0..QUERIES.len()).map(find_call).collect()
+}
+
 /// Returns the parameters of `tools/call` for find_tool, with the query of repetition `run`.
 fn find_call(run: usize) -> Result<OwnedParams> {
     let params = json!({"name": "optim.find_tool", "arguments": find_arguments(run)});
@@ -116,10 +122,15 @@ fn find_call(run: usize) -> Result<OwnedParams> {
 }
 
 /// Calls find_tool as the edge would, up to the bytes of the result.
-async fn find_tool(engine: &Engine, call: Option<&OwnedParams>) -> Result<Payload> {
+pub(super) async fn find_tool(
+    engine: &Engine,
+    caller: &Caller,
+    call: Option<&OwnedParams>,
+) -> Result<Payload> {
     let nothing = OwnedParams::default();
-    let (snapshot, caller) = (engine.snapshot(), Caller::default());
-    let context = CallContext { engine, snapshot: &snapshot, caller: &caller };
+    let snapshot = engine.snapshot();
+    let view = snapshot.view(&caller.principal.identity);
+    let context = CallContext { engine, snapshot: &snapshot, view: &view, caller };
     let answer = route::call_tool(context, call.unwrap_or(&nothing)).await;
     answer.content.settled().map_err(|error| anyhow::anyhow!("find_tool: {}", error.get()))
 }

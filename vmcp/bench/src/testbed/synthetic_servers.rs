@@ -69,12 +69,23 @@ impl SyntheticServers {
 
     /// Returns an engine over the servers, once all `tools` tools have their vectors.
     pub(crate) async fn engine(&self, tools: usize) -> Result<Engine> {
+        self.engine_of(self.config(8)?, tools).await
+    }
+
+    /// Returns an engine under policies, once all `tools` tools have their vectors.
+    pub(crate) async fn engine_under(&self, policies: &[String], tools: usize) -> Result<Engine> {
+        let text = json!({"incomingAuth": {"authz": {"policies": policies}}}).to_string();
+        let authz = vmcp_config::load(&text, "policies", &|_| None)?.config.authz;
+        self.engine_of(Config { authz, ..self.config(8)? }, tools).await
+    }
+
+    async fn engine_of(&self, config: Config, tools: usize) -> Result<Engine> {
         let options = Options {
             storage: Storage::Memory,
             embedder: Some(Arc::new(InstantEmbedder)),
             ..Options::default()
         };
-        let engine = Engine::start(self.config(8)?, options).await?;
+        let engine = Engine::start(config, options).await?;
         let started = Instant::now();
         loop {
             let status = engine.embedding_status();

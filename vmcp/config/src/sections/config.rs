@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::authz::Authz;
 use super::backend::Backend;
 use super::incoming_auth::IncomingAuth;
 use super::operational::Operational;
@@ -45,6 +46,8 @@ pub struct Config {
     pub telemetry: Telemetry,
     /// Authentication of clients.
     pub incoming_auth: IncomingAuth,
+    /// Policies about calls; `None`: whoever is let in may do everything.
+    pub authz: Option<Arc<Authz>>,
     /// Log level and circuit breaker.
     pub operational: Operational,
     /// Listening addresses and limits on clients.

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::authz::RawAuthz;
+
 /// Authentication of clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IncomingAuth {
@@ -19,11 +21,13 @@ pub struct RawIncomingAuth {
     /// Kind of authentication; `anonymous` is the only one so far.
     #[serde(rename = "type")]
     pub kind: RawIncomingAuthType,
+    /// Policies about who may call which tool.
+    pub authz: RawAuthz,
 }
 
 impl Default for RawIncomingAuth {
     fn default() -> Self {
-        Self { kind: RawIncomingAuthType::Anonymous }
+        Self { kind: RawIncomingAuthType::Anonymous, authz: RawAuthz::default() }
     }
 }
 

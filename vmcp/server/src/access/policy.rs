@@ -4,9 +4,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Serialize;
+use vmcp_access::policy::{CedarPolicy, ClaimsKey};
+use vmcp_config::Config;
 use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
 
-use super::identity::Principal;
+use super::identity::{Identity, Principal};
 
 /// One question to a policy: principal, action, resource, context.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +24,8 @@ pub struct AccessRequest<'a> {
     pub item: Item<'a>,
     /// The arguments as JSON text, if the call has any.
     pub arguments: Option<&'a str>,
+    /// True if the principal may use something of the backend.
+    pub sees_backend: bool,
 }
 
 /// An item of a backend, in the catalog's spelling.
@@ -28,13 +33,17 @@ pub struct AccessRequest<'a> {
 pub enum Item<'a> {
     /// A tool, with its annotations and its schema hash.
     Tool(&'a Arc<CatalogTool>),
+    /// A tool of vmcp's own, by its dotted name: of no backend.
+    OwnTool(&'a str),
     /// A prompt.
     Prompt(&'a CatalogPrompt),
     /// A resource or a resource template, by URI.
     Resource(&'a str),
     /// A task, by id.
     Task(&'a str),
-    /// The backend as a whole: its list of tasks, a method of an extension.
+    /// The list of the backend's tasks.
+    Tasks,
+    /// The backend as a whole: a method of an extension.
     Backend,
 }
 
@@ -85,10 +94,73 @@ pub enum Decision {
     },
 }
 
+/// A decision, for operators.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// True if the call may go on.
+    pub allowed: bool,
+    /// The policy that decided.
+    pub policy: String,
+    /// True if some call of the item could be allowed, so that lists show it.
+    pub could_allow: bool,
+    /// Policies that were not evaluated, with the reason.
+    pub errors: Vec<String>,
+}
+
 /// Decides about calls. Runs in the request path: must not block.
 pub trait Policy: fmt::Debug + Send + Sync {
     /// Decides about one call.
     fn decide(&self, request: &AccessRequest<'_>) -> Decision;
+
+    /// Explains the decision about one call, to operators.
+    fn explain(&self, request: &AccessRequest<'_>) -> Explanation {
+        let (allowed, policy) = match self.decide(request) {
+            Decision::Allow { policy } => (true, policy),
+            Decision::Deny { policy } => (false, policy),
+        };
+        let rights = self.listed_rights(&request.principal.identity);
+        let could_allow = rights.could_allow(request.item, request.backend);
+        Explanation { allowed, policy: policy.as_str().to_owned(), could_allow, errors: Vec::new() }
+    }
+
+    /// True if clients may have different rights; else all share one view.
+    fn restricts(&self) -> bool {
+        false
+    }
+
+    /// Returns the key of an identity's rights: identities with the same key have the same.
+    fn key(&self, _: &Identity) -> ClaimsKey {
+        ClaimsKey::default()
+    }
+
+    /// Returns the rights that lists show.
+    fn listed_rights<'a>(&'a self, _: &Identity) -> Box<dyn ListedRights + 'a> {
+        Box::new(Everything)
+    }
+}
+
+/// Rights of one identity before a call is made, with arguments that are not known yet.
+pub trait ListedRights {
+    /// True if some call of the item could be allowed: lists show it.
+    fn could_allow(&self, item: Item<'_>, backend: &str) -> bool;
+}
+
+/// Rights without a restriction.
+struct Everything;
+
+impl ListedRights for Everything {
+    fn could_allow(&self, _: Item<'_>, _: &str) -> bool {
+        true
+    }
+}
+
+/// Returns the policy that a configuration asks for.
+pub(crate) fn configured(config: &Config) -> Arc<dyn Policy> {
+    match &config.authz {
+        Some(authz) => Arc::new(CedarPolicy::new(authz)),
+        None => Arc::new(AllowAll::default()),
+    }
 }
 
 /// Allows every call: the policy while no other is configured.

@@ -2,6 +2,7 @@
 //! configuration file, an engine in this process over the same file.
 
 mod call_failure;
+mod claims_file;
 mod in_process;
 mod remote_server;
 mod server_options;
@@ -17,6 +18,7 @@ use vmcp_config::status::{self, BackendState, StatusReport};
 use vmcp_config::{Config, Secret};
 
 pub(super) use self::call_failure::CallFailure;
+pub(super) use self::claims_file::ClaimsFile;
 pub(super) use self::in_process::{InProcessEngine, Readiness};
 pub(super) use self::remote_server::AdminPort;
 pub(super) use self::server_options::{ServerOptions, duration};
@@ -61,6 +63,27 @@ pub(super) fn with_connection<T>(
     })
 }
 
+/// As [`with_connection`], for a client with these claims and under the policies of the configuration file:
+/// always in this process.
+pub(super) fn with_identity<T>(
+    global: &GlobalOptions,
+    claims: ClaimsFile,
+    need: &Readiness<'_>,
+    wait: Duration,
+    work: impl AsyncFnOnce(&Connection) -> Result<T, CommandFailure>,
+) -> Result<T, CommandFailure> {
+    let file = global.load_if_any()?.ok_or_else(no_file)?;
+    global.start_logs()?;
+    block_on(async {
+        let identity = Some(claims.into_identity());
+        let started = InProcessEngine::start(file.config, need, wait, identity).await;
+        let connection = started.map(Connection::InProcess)?;
+        let outcome = work(&connection).await;
+        connection.close().await;
+        outcome
+    })
+}
+
 /// As [`with_connection`], for commands that need a running server.
 pub(super) fn with_server<T>(
     global: &GlobalOptions,
@@ -98,7 +121,7 @@ pub(super) fn with_engine<T>(
 ) -> Result<T, CommandFailure> {
     global.start_logs()?;
     block_on(async {
-        let connection = InProcessEngine::start(config, need, wait).await.map(Connection::InProcess)?;
+        let connection = InProcessEngine::start(config, need, wait, None).await.map(Connection::InProcess)?;
         let outcome = work(&connection).await;
         connection.close().await;
         outcome
@@ -169,7 +192,7 @@ impl Connection {
         {
             return Ok(found);
         }
-        InProcessEngine::start(file.config, need, *wait).await.map(Connection::InProcess)
+        InProcessEngine::start(file.config, need, *wait, None).await.map(Connection::InProcess)
     }
 
     async fn close(self) {

@@ -7,7 +7,7 @@ use clap::builder::RangedU64ValueParser;
 use serde::Deserialize;
 use serde_json::Map;
 
-use super::connection::{self, CallFailure, Readiness, ServerOptions};
+use super::connection::{self, CallFailure, ClaimsFile, Connection, Readiness, ServerOptions};
 use super::console::failure::{CommandFailure, Exit};
 use super::console::output::{self, OutputFormat};
 use super::console::{notes, tool_result};
@@ -34,6 +34,9 @@ pub(super) struct Arguments {
     /// Explain the place of each tool: scores, ranks, terms and clauses
     #[arg(short, long)]
     explain: bool,
+    /// File with the claims of a client, as JSON: find what its policies let it see, in this process
+    #[arg(long = "as", value_name = "FILE")]
+    claims: Option<ClaimsFile>,
     /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
@@ -43,13 +46,13 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { query, keywords, limit, explain, output: format, server_options } = arguments;
+    let Arguments { query, keywords, limit, explain, claims, output: format, server_options } = arguments;
     let mut request = Map::new();
     request.insert("tool_description".to_owned(), query.into());
     request.extend(keywords.map(|keywords| ("tool_keywords".to_owned(), keywords.into())));
     request.extend(limit.map(|limit| ("limit".to_owned(), limit.into())));
     request.insert("explain".to_owned(), explain.into());
-    connection::with_connection(global, &server_options, &Readiness::Search, async |connection| {
+    let work = async |connection: &Connection| {
         let result = connection.call("optim.find_tool", request).await.map_err(|failure| match failure {
             CallFailure::UnknownTool => CommandFailure::new("the server does not search")
                 .remedy("set `optimizer: { enabled: true }` in its configuration"),
@@ -73,5 +76,11 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
             return Ok(Exit::NothingFound);
         }
         Ok(Exit::Done)
-    })
+    };
+    match claims {
+        Some(claims) => {
+            connection::with_identity(global, claims, &Readiness::Search, server_options.wait, work)
+        }
+        None => connection::with_connection(global, &server_options, &Readiness::Search, work),
+    }
 }

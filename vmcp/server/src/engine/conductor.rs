@@ -24,6 +24,7 @@ use super::fleet::{self, BackendChanges, Fleet, FleetPlan};
 use super::recorder::{self, BackendNames, RecorderEntry};
 use super::shared::Shared;
 use super::snapshot::{Snapshot, build};
+use crate::access::policy::{self, Policy};
 
 /// Debounce of listings: changes within this time of each other make one snapshot. A build that takes longer
 /// stretches it to its own duration, so that building never takes more than half of the time.
@@ -63,6 +64,8 @@ pub(super) struct ConductorOptions {
     pub(super) cached: bool,
     /// Embeds in place of the configured provider.
     pub(super) embedder: Option<Arc<dyn Embedder>>,
+    /// Decides about calls in place of the configured policies.
+    pub(super) policy: Option<Arc<dyn Policy>>,
 }
 
 struct Conductor {
@@ -178,9 +181,14 @@ impl Conductor {
         let started = Instant::now();
         let (store, model) = (self.shared.open_store(), self.model());
         let config = config.map_or_else(|| Arc::clone(&before.config), Arc::new);
+        let policy = match &self.options.policy {
+            Some(policy) => Arc::clone(policy),
+            None if config.authz == before.config.authz => Arc::clone(&before.policy),
+            None => policy::configured(&config),
+        };
         let build = {
             let listings = listings.clone();
-            move || build::snapshot(&before, config, listings, &store, model.as_deref())
+            move || build::snapshot(&before, config, policy, listings, &store, model.as_deref())
         };
         let Ok(mut snapshot) = tokio::task::spawn_blocking(build).await else {
             // The runtime is going down, or building has a fault; the snapshot before stays in force.
@@ -193,7 +201,7 @@ impl Conductor {
         self.publish(snapshot);
         let took = started.elapsed();
         tracing::debug!(
-            tools = self.shared.snapshot.load().anonymous.visible_tools,
+            tools = self.shared.snapshot.load().whole_view().visible_tools,
             ?took,
             "snapshot published"
         );
@@ -232,7 +240,7 @@ impl Conductor {
     fn publish(&self, mut snapshot: Snapshot) {
         let before = self.shared.snapshot.load_full();
         snapshot.generation = before.generation + 1;
-        let changed = snapshot.anonymous.changed_since(&before.anonymous);
+        let changed = lists_changed(&before, &snapshot);
         let (wanted, embedded) = progress(&snapshot);
         self.shared.metrics.catalog_tools.set(i64::try_from(wanted).unwrap_or(i64::MAX));
         self.shared.metrics.catalog_embedded.set(i64::try_from(embedded).unwrap_or(i64::MAX));
@@ -278,6 +286,17 @@ impl Conductor {
             self.worker = Some(AbortOnDropHandle::new(tokio::spawn(worker.run())));
         }
     }
+}
+
+/// Returns which lists may have changed for some client: tools, resources, prompts.
+fn lists_changed(before: &Snapshot, after: &Snapshot) -> [bool; 3] {
+    if !Arc::ptr_eq(&before.policy, &after.policy) {
+        return [true; 3];
+    }
+    let [tools, resources, prompts] = after.whole_view().changed_since(before.whole_view());
+    // A client that may use few tools has them listed, where the whole list shows the own tools only.
+    let restricted = after.policy.restricts();
+    [tools || (restricted && after.catalog_differs(before)), resources, prompts]
 }
 
 /// Returns seconds since the Unix epoch.

@@ -7,7 +7,7 @@ use vmcp_backend::{Downstream, OrphanGuard};
 use vmcp_embed::Embedder;
 use vmcp_store::StoreError;
 
-use crate::access::policy::{AllowAll, Policy};
+use crate::access::policy::Policy;
 use crate::telemetry::calls::CallObserver;
 use crate::telemetry::metrics::Metrics;
 
@@ -24,8 +24,8 @@ pub struct Options {
     pub embedder: Option<Arc<dyn Embedder>>,
     /// Metrics of the process.
     pub metrics: Arc<Metrics>,
-    /// Decides about each call.
-    pub policy: Arc<dyn Policy>,
+    /// Decides about each call in place of the configured policies.
+    pub policy: Option<Arc<dyn Policy>>,
     /// Read the record of each call, after the metrics and the audit log.
     pub observers: Vec<Arc<dyn CallObserver>>,
     /// Receives messages that backends send outside of requests; without a receiver they are dropped.
@@ -49,7 +49,7 @@ impl Default for Options {
             cached: true,
             embedder: None,
             metrics: Arc::default(),
-            policy: Arc::new(AllowAll::default()),
+            policy: None,
             observers: Vec::new(),
             downstream: None,
             bridge: false,

@@ -8,10 +8,13 @@ pub mod index_document;
 mod instructions;
 pub(crate) mod linked_uris;
 pub(super) mod list;
+mod permissions;
 pub(super) mod task_owners;
 mod user_interfaces;
 pub(super) mod view;
+mod views;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +35,7 @@ use declarations::{BackendDeclarations, BackendListings};
 use linked_uris::LinkedUris;
 use task_owners::TaskOwners;
 use view::View;
+use views::Views;
 
 /// `Implementation` of vmcp, sent in the handshake.
 const SERVER_INFO: &str =
@@ -49,8 +53,8 @@ pub struct Snapshot {
     pub(super) catalog: Arc<Catalog>,
     /// The tools, searchable; documents are numbered by position in [`Catalog::tools`].
     pub index: Arc<Index>,
-    /// The view of a client without an identity.
-    pub(super) anonymous: Arc<View>,
+    /// The views of clients.
+    pub(super) views: Arc<Views>,
     /// The policy that decides about each call.
     pub policy: Arc<dyn Policy>,
     /// The enabled backends by name.
@@ -74,30 +78,41 @@ pub struct Snapshot {
 impl Snapshot {
     /// The snapshot before any backend has started.
     pub(super) fn empty(config: &Config, policy: Arc<dyn Policy>, bridge: bool) -> Snapshot {
-        let catalog = Arc::default();
+        let (catalog, config) = (Arc::default(), Arc::new(config.clone()));
         Snapshot {
             generation: 0,
-            anonymous: Arc::new(View::new(&Identity::Anonymous, &catalog, config, None)),
+            views: Arc::new(Views::new(&catalog, &config, &policy, None)),
             catalog,
             index: Arc::new(Index::new(&[])),
             policy,
             backends: Arc::default(),
             listings: Arc::default(),
-            declarations: Arc::new(BackendDeclarations::new(&Vec::new(), config)),
+            declarations: Arc::new(BackendDeclarations::new(&Vec::new(), &config)),
             tasks: Arc::default(),
             links: Arc::default(),
             texts: Arc::default(),
             checks: Arc::default(),
-            config: Arc::new(config.clone()),
+            config,
             bridge,
         }
     }
 
     /// Returns the part of the catalog that an identity may list, find and call.
-    pub fn view(&self, identity: &Identity) -> &Arc<View> {
-        match identity {
-            Identity::Anonymous | Identity::Known(_) => &self.anonymous,
-        }
+    ///
+    /// Under a policy, the first request of a client makes its view; [`Engine::prepare`](super::Engine::prepare)
+    /// does that on a thread that may be kept busy.
+    pub fn view(&self, identity: &Identity) -> Arc<View> {
+        self.views.get(identity)
+    }
+
+    /// True if [`Snapshot::view`] returns at once.
+    pub(super) fn has_view(&self, identity: &Identity) -> bool {
+        self.views.is_ready(identity)
+    }
+
+    /// Returns the view without a restriction: what operators count.
+    pub fn whole_view(&self) -> &Arc<View> {
+        self.views.whole()
     }
 
     /// Returns the `Implementation` of vmcp, or in bridge mode of the program behind it.
@@ -108,11 +123,14 @@ impl Snapshot {
 
     /// Returns instructions for the model: those of vmcp and its backends, or in bridge mode of the program
     /// behind it.
-    pub fn instructions(&self) -> Option<String> {
+    pub fn instructions(&self, view: &View) -> Option<String> {
         if self.bridge {
             return self.stands_for()?.instructions.clone();
         }
-        let enabled = self.listings.iter().filter(|(name, _)| self.backends.contains_key(name));
+        let enabled = self
+            .listings
+            .iter()
+            .filter(|(name, _)| self.backends.contains_key(name) && view.has_backend(name));
         let listings = enabled.map(|(name, discovered)| (&**name, &**discovered));
         instructions::joined(listings, self.config.optimizer.enabled)
     }
@@ -130,24 +148,33 @@ impl Snapshot {
 
     /// Returns `ServerCapabilities` for clients of a revision, as JSON: exactly the capabilities that are
     /// relayed.
-    pub fn declaration(&self, identity: &Identity, revision: Revision) -> &str {
-        match identity {
-            Identity::Anonymous | Identity::Known(_) => self.declarations.declaration(revision),
+    pub fn declaration(&self, view: &View, revision: Revision) -> Cow<'_, str> {
+        if view.has_all_backends() {
+            return self.declarations.declaration(revision).into();
         }
+        self.declarations.declaration_of(|name| view.has_backend(name), revision).into()
     }
 
-    /// Returns the capabilities of each backend that an identity may see, sorted by name.
-    pub fn declared_capabilities(
-        &self,
-        identity: &Identity,
-    ) -> impl Iterator<Item = (&Arc<str>, &ServerCapabilities)> {
-        let view = self.view(identity);
+    /// Returns the capabilities of each backend that a client may see, sorted by name.
+    pub fn declared_capabilities<'a>(
+        &'a self,
+        view: &'a View,
+    ) -> impl Iterator<Item = (&'a Arc<str>, &'a ServerCapabilities)> {
         self.declarations.iter().filter(|(name, _)| view.has_backend(name))
     }
 
     /// Returns the capabilities that a backend declares.
     pub fn capabilities_of(&self, backend: &str) -> Option<&ServerCapabilities> {
         self.declarations.iter().find(|(name, _)| &***name == backend).map(|(_, offer)| offer)
+    }
+
+    /// True if a tool differs from those of another snapshot.
+    pub(super) fn catalog_differs(&self, other: &Snapshot) -> bool {
+        let (tools, others) = (&self.catalog.tools, &other.catalog.tools);
+        let same = |one: &CatalogTool, two: &CatalogTool| {
+            one.name == two.name && one.hash == two.hash && one.raw.get() == two.raw.get()
+        };
+        tools.len() != others.len() || !tools.iter().zip(others).all(|(one, two)| same(one, two))
     }
 
     /// Returns the argument check of a tool of this snapshot.

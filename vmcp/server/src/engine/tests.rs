@@ -307,7 +307,7 @@ async fn a_compiled_schema_outlives_a_rebuild_that_does_not_concern_it() {
     let engine = engine(&backends(&[("s", &server.url)], KEYWORDS)).await;
     let check = |name: &str| {
         let snapshot = engine.snapshot();
-        let tool = snapshot.view(&Identity::Anonymous).tool(name).unwrap();
+        let tool = snapshot.whole_view().tool(name).unwrap();
         snapshot.check(tool)
     };
     let (alpha, beta) = (check("s_alpha"), check("s_beta"));

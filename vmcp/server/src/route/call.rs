@@ -19,6 +19,7 @@
 //! | a way to a backend | a [`BackendTarget`] from the router, then this file |
 
 mod failure_text;
+pub(super) mod hidden;
 pub(crate) mod input_rounds;
 mod outgoing;
 mod send;
@@ -31,6 +32,7 @@ use tracing::{Instrument as _, info_span};
 use vmcp_backend::{Backend, CallError, Response, RpcOutcome, Subscriber, Transmission};
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::era::Era;
+use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::translate::{ResultType, payload_type};
@@ -40,7 +42,8 @@ use super::caller::CallContext;
 use super::router::BackendTarget;
 use crate::access::policy::{AccessRequest, Decision, Item};
 use crate::engine::linked_uris;
-use crate::telemetry::calls::{CallRecorder, Outcome};
+use crate::optim::names::{NameStyle, OptimTool};
+use crate::telemetry::calls::{CallRecorder, Origin, Outcome};
 
 pub(super) use failure_text::first_text;
 
@@ -65,6 +68,7 @@ pub(crate) fn may_name(context: CallContext<'_>, tool: &Arc<CatalogTool>) -> boo
         backend: target.backend,
         item: target.item,
         arguments: None,
+        sees_backend: true,
     };
     matches!(context.snapshot.policy.decide(&request), Decision::Allow { .. })
 }
@@ -82,6 +86,7 @@ pub(crate) fn authorize<'a>(
         backend: target.backend,
         item: target.item,
         arguments,
+        sees_backend: context.view.has_backend(target.backend),
     };
     let decision = context.snapshot.policy.decide(&request);
     let record = recorder.record();
@@ -91,7 +96,7 @@ pub(crate) fn authorize<'a>(
         Item::Tool(tool) => record.tool = Some(tool.clone()),
         Item::Prompt(prompt) => record.subject = Some(prompt.name.as_str().into()),
         Item::Resource(text) | Item::Task(text) => record.subject = Some(text.into()),
-        Item::Backend => {}
+        Item::OwnTool(_) | Item::Tasks | Item::Backend => {}
     }
     match decision {
         Decision::Allow { policy } => {
@@ -104,6 +109,32 @@ pub(crate) fn authorize<'a>(
             Err(Denied)
         }
     }
+}
+
+/// Asks the policy about a call of an own tool. Its target, if it has one, is asked about by itself.
+pub(crate) fn authorize_own(
+    context: CallContext<'_>,
+    tool: OptimTool,
+    arguments: Option<&str>,
+) -> Result<(), Denied> {
+    let name = NameStyle::Dotted.listed(tool.bare());
+    let request = AccessRequest {
+        principal: &context.caller.principal,
+        action: methods::TOOLS_CALL,
+        backend: "",
+        item: Item::OwnTool(&name),
+        arguments,
+        sees_backend: true,
+    };
+    let Decision::Deny { policy } = context.snapshot.policy.decide(&request) else { return Ok(()) };
+    let origin = match tool {
+        OptimTool::Find => Origin::FindTool,
+        OptimTool::Call => Origin::CallTool,
+    };
+    let mut recorder = context.start_record(origin);
+    recorder.record().policy = Some(policy);
+    recorder.settle(Outcome::Denied);
+    Err(Denied)
 }
 
 impl<'a> Authorized<'a> {
@@ -165,7 +196,7 @@ impl<'a> Authorized<'a> {
         }
         let (context, backend) = (self.context, self.target.backend);
         for uri in linked_uris::linked(result) {
-            if context.view().resource(&uri).is_none_or(|listed| listed.backend() != backend) {
+            if context.view.resource(&uri).is_none_or(|listed| listed.backend() != backend) {
                 context.snapshot.links.learn(context.caller.link_owner(), &uri, backend);
             }
         }

@@ -51,16 +51,13 @@ pub struct CallContext<'a> {
     pub engine: &'a Engine,
     /// The snapshot of this request.
     pub snapshot: &'a Snapshot,
+    /// The part of the catalog that the caller may list, find and call.
+    pub view: &'a View,
     /// The caller.
     pub caller: &'a Caller,
 }
 
-impl<'a> CallContext<'a> {
-    /// Returns the part of the catalog that the caller may list, find and call.
-    pub(super) fn view(self) -> &'a View {
-        self.snapshot.view(&self.caller.principal.identity)
-    }
-
+impl CallContext<'_> {
     /// Starts the record of a call that came by `origin`; its clock runs from here.
     pub(super) fn start_record(self, origin: Origin) -> CallRecorder {
         let mut record = CallRecord::begin(self.caller.principal.clone(), self.caller.session, origin);

@@ -5,7 +5,7 @@ use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 
 use super::answer::Answer;
-use super::call::{self, Denied};
+use super::call::{self, Denied, hidden};
 use super::caller::CallContext;
 use super::router::{self, BackendTarget};
 use super::subject::shown;
@@ -18,7 +18,7 @@ pub async fn complete(context: CallContext<'_>, params: &OwnedParams) -> Answer 
         return Answer::invalid("`ref` must be an object");
     };
     let text = |key| reference.get_str(key).unwrap_or_default();
-    let (name, uri, view) = (text("name"), text("uri"), context.view());
+    let (name, uri, view) = (text("name"), text("uri"), context.view);
     let (found, unknown): (_, &(dyn Fn() -> Answer + Sync)) = match &*text("type") {
         "ref/prompt" => {
             let found = router::prompt(context, &name).map(|prompt| (&prompt.backend, Item::Prompt(prompt)));
@@ -30,10 +30,17 @@ pub async fn complete(context: CallContext<'_>, params: &OwnedParams) -> Answer 
         }
         _ => return Answer::invalid("`ref.type` must be \"ref/prompt\" or \"ref/resource\""),
     };
-    let Some((backend, item)) = found else { return unknown() };
+    let Some((backend, item)) = found else {
+        match &*text("type") {
+            "ref/prompt" => hidden::record_prompt(context, &name, methods::COMPLETE),
+            _ => hidden::record_resource(context, &uri, methods::COMPLETE),
+        }
+        return unknown();
+    };
     let target = BackendTarget::read(context.snapshot, backend, methods::COMPLETE, item);
     let record = context.start_record(Origin::Client);
-    match call::authorize(context, record, target, params.get("argument")) {
+    // The value to complete is no argument of a call yet.
+    match call::authorize(context, record, target, None) {
         Ok(call) => call.relay(params).await,
         Err(Denied) => unknown(),
     }

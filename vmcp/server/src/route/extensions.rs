@@ -42,11 +42,11 @@ fn backend<'a>(context: CallContext<'a>, method: &str, params: &OwnedParams) -> 
         return None;
     }
     let client = ClientExtensions::read(context.caller.client.capabilities.as_deref());
-    let declared = context.snapshot.declared_capabilities(&context.caller.principal.identity);
+    let declared = context.snapshot.declared_capabilities(context.view);
     let candidates = declared.filter(|(_, capabilities)| capabilities.shared(&client).next().is_some());
     let candidates: Vec<_> = candidates.collect();
     let uri = params.get_str("uri");
-    let view = context.view();
+    let view = context.view;
     if uri.as_deref().is_some_and(|uri| view.hides(uri)) {
         return None;
     }

@@ -4,7 +4,7 @@ use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 
 use super::answer::Answer;
-use super::call::{self, Denied};
+use super::call::{self, Denied, hidden};
 use super::caller::CallContext;
 use super::router::{self, BackendTarget};
 use super::subject::{self, shown};
@@ -18,7 +18,10 @@ pub async fn get_prompt(context: CallContext<'_>, params: &OwnedParams) -> Answe
         Err(error) => return Answer::error(&error),
     };
     let unknown = || Answer::invalid(format!("Unknown prompt: {}", shown(&subject)));
-    let Some(prompt) = router::prompt(context, &subject) else { return unknown() };
+    let Some(prompt) = router::prompt(context, &subject) else {
+        hidden::record_prompt(context, &subject, methods::PROMPTS_GET);
+        return unknown();
+    };
     let (backend, item) = (&prompt.backend, Item::Prompt(prompt));
     let target = BackendTarget::read(context.snapshot, backend, methods::PROMPTS_GET, item);
     let record = context.start_record(Origin::Client);

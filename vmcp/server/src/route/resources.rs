@@ -4,7 +4,7 @@ use vmcp_wire::methods;
 use vmcp_wire::owned::OwnedParams;
 
 use super::answer::Answer;
-use super::call::{self, Denied};
+use super::call::{self, Denied, hidden};
 use super::caller::CallContext;
 use super::router::{self, BackendTarget};
 use super::subject;
@@ -18,7 +18,10 @@ pub async fn read_resource(context: CallContext<'_>, params: &OwnedParams) -> An
         Err(error) => return Answer::error(&error),
     };
     let unknown = || Answer::no_resource(&uri);
-    let Some(backend) = router::resource(context, &uri) else { return unknown() };
+    let Some(backend) = router::resource(context, &uri) else {
+        hidden::record_resource(context, &uri, methods::RESOURCES_READ);
+        return unknown();
+    };
     let item = Item::Resource(&uri);
     let target = BackendTarget::read(context.snapshot, backend, methods::RESOURCES_READ, item);
     match call::authorize(context, context.start_record(Origin::Client), target, None) {

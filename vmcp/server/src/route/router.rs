@@ -69,7 +69,8 @@ impl<'a> BackendTarget<'a> {
             Item::Tool(tool) => Some(&tool.definition.name),
             Item::Prompt(prompt) => Some(&prompt.definition.name),
             Item::Resource(text) | Item::Task(text) => Some(text),
-            Item::Backend => None,
+            Item::OwnTool(name) => Some(name),
+            Item::Tasks | Item::Backend => None,
         }
     }
 }
@@ -78,7 +79,7 @@ impl<'a> BackendTarget<'a> {
 /// only while no backend's tool has it.
 pub(super) fn tool<'a>(context: CallContext<'a>, name: &str) -> Option<Target<'a>> {
     let optimizer = &context.snapshot.config.optimizer;
-    let theirs = context.view().tool(name);
+    let theirs = context.view.tool(name);
     match own_name(name).filter(|_| optimizer.enabled) {
         Some(OwnName::Reserved(own)) => return Some(Target::Optim(own)),
         Some(OwnName::Bare(own)) if optimizer.legacy_aliases && theirs.is_none() => {
@@ -91,14 +92,14 @@ pub(super) fn tool<'a>(context: CallContext<'a>, name: &str) -> Option<Target<'a
 
 /// Finds a prompt.
 pub(super) fn prompt<'a>(context: CallContext<'a>, name: &str) -> Option<&'a CatalogPrompt> {
-    context.view().prompt(name).map(AsRef::as_ref)
+    context.view.prompt(name).map(AsRef::as_ref)
 }
 
 /// Finds the backend of a resource: the one that linked to it in a result to this client, else the one that
 /// lists it or has a template for it, else the one whose tool names it as its user interface, else the only
 /// backend that has resources.
 pub(super) fn resource<'a>(context: CallContext<'a>, uri: &str) -> Option<&'a Arc<str>> {
-    let view = context.view();
+    let view = context.view;
     if view.hides(uri) {
         return None;
     }
@@ -113,11 +114,11 @@ pub(super) fn resource<'a>(context: CallContext<'a>, uri: &str) -> Option<&'a Ar
     if let Some(backend) = view.interface(uri) {
         return Some(backend);
     }
-    let identity = &context.caller.principal.identity;
-    let declared = context.snapshot.declared_capabilities(identity);
+    // Of all backends, not of those in the view: else a URI of a hidden one could be told from an unknown one.
+    let declared = context.snapshot.declared_capabilities(context.snapshot.whole_view());
     let mut declared = declared.filter(|(_, capabilities)| capabilities.has_resources());
     match (declared.next(), declared.next()) {
-        (Some((only, _)), None) => Some(only),
+        (Some((only, _)), None) => Some(only).filter(|only| view.has_backend(only)),
         _ => None,
     }
 }

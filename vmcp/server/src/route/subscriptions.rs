@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vmcp_wire::methods;
 
-use super::call::{self, Authorized};
+use super::call::{self, Authorized, hidden};
 use super::caller::CallContext;
 use super::router::BackendTarget;
 use crate::access::policy::Item;
@@ -14,7 +14,11 @@ use crate::telemetry::calls::Origin;
 /// Returns the backend of a listed resource and the way to subscribe to it; `None` if it is unknown to the
 /// caller, or denied.
 pub(crate) fn resource<'a>(context: CallContext<'a>, uri: &'a str) -> Option<(&'a Arc<str>, Authorized<'a>)> {
-    let backend = context.view().resource(uri)?.backend();
+    let Some(listed) = context.view.resource(uri) else {
+        hidden::record_resource(context, uri, methods::SUBSCRIBE);
+        return None;
+    };
+    let backend = listed.backend();
     Some((backend, resource_of(context, backend, uri)?))
 }
 

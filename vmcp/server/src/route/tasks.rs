@@ -65,7 +65,7 @@ fn served(context: CallContext<'_>, method: &str) -> Result<(), RpcError> {
     let caller = context.caller;
     if !context
         .snapshot
-        .declared_capabilities(&caller.principal.identity)
+        .declared_capabilities(context.view)
         .any(|(_, capabilities)| capabilities.has_tasks(caller.era))
     {
         return Err(RpcError::method_not_found(method));
@@ -93,11 +93,10 @@ pub struct TaskOwner {
 /// Finds the backend of a task: the recorded one, the only one with tasks, or the one that answers for it.
 /// Returns an error if no backend knows the task, or if one that may know it does not answer.
 pub async fn find_owner(context: CallContext<'_>, task: &str) -> Result<TaskOwner, RpcError> {
-    let CallContext { snapshot, caller, .. } = context;
+    let CallContext { snapshot, view, caller, .. } = context;
     let identity = &caller.principal.identity;
-    let candidates = snapshot
-        .declared_capabilities(identity)
-        .filter(|(_, capabilities)| capabilities.has_tasks(caller.era));
+    let candidates =
+        snapshot.declared_capabilities(view).filter(|(_, capabilities)| capabilities.has_tasks(caller.era));
     let candidates: Vec<&Arc<str>> = candidates.map(|(name, _)| name).collect();
     let known = snapshot.tasks.get(identity, task);
     if let Some(backend) = known.filter(|known| candidates.contains(&known)) {
@@ -147,7 +146,7 @@ pub async fn list(context: CallContext<'_>, params: &OwnedParams) -> Answer {
     let unknown = || Answer::error(&RpcError::method_not_found(methods::TASKS_LIST));
     let backends = context
         .snapshot
-        .declared_capabilities(&context.caller.principal.identity)
+        .declared_capabilities(context.view)
         .filter(|(_, capabilities)| capabilities.lists_tasks());
     let backends: Vec<&Arc<str>> = backends.map(|(name, _)| name).collect();
     if backends.is_empty() {
@@ -201,7 +200,7 @@ async fn page(
     cursor: Option<&str>,
 ) -> Result<Result<Response, CallError>, Denied> {
     let cursor = cursor.map(text::quoted);
-    let mut target = BackendTarget::read(context.snapshot, backend, methods::TASKS_LIST, Item::Backend);
+    let mut target = BackendTarget::read(context.snapshot, backend, methods::TASKS_LIST, Item::Tasks);
     target.deadline = TASK_LOOKUP_TIMEOUT.min(target.deadline);
     let call = call::authorize(context, context.start_record(Origin::Client), target, None)?;
     Ok(match params.with(&[("cursor", cursor.as_deref())]) {

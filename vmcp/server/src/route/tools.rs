@@ -9,7 +9,7 @@ use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::owned::OwnedParams;
 
 use super::answer::Answer;
-use super::call::{self, Denied};
+use super::call::{self, Denied, hidden};
 use super::caller::CallContext;
 use super::own_tools;
 use super::router::{self, Target};
@@ -26,9 +26,15 @@ pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer
     };
     let unknown = || Answer::invalid(format!("Unknown tool: {}", shown(&subject)));
     let target = match router::tool(context, &subject) {
-        Some(Target::Optim(tool)) => return own_tools::run(context, tool, params).await,
+        Some(Target::Optim(tool)) => match call::authorize_own(context, tool, params.get("arguments")) {
+            Ok(()) => return own_tools::run(context, tool, params).await,
+            Err(Denied) => return unknown(),
+        },
         Some(Target::Backend(target)) => target,
-        None => return unknown(),
+        None => {
+            hidden::record_tool(context, &subject);
+            return unknown();
+        }
     };
     let (backend, tool) = (target.backend, target.item.tool());
     let record = context.start_record(Origin::Client);

@@ -1,6 +1,7 @@
 //! An engine inside this process, started over the configuration file for one command when no server runs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -16,12 +17,13 @@ use vmcp_config::status::EmbeddingState;
 use vmcp_wire::owned::OwnedParams;
 
 use super::call_failure::CallFailure;
-use crate::access::identity::Identity;
+use crate::access::identity::{Identity, Principal};
+use crate::access::policy::{AllowAll, Policy};
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{notes, progress};
 use crate::cli::process::orphan_reaper;
 use crate::edge::port::admin::{self, Admin};
-use crate::engine::{Engine, Options};
+use crate::engine::{Engine, Options, Snapshot};
 use crate::route::{self, CallContext, Caller};
 
 /// Interval at which the engine is asked whether it is ready.
@@ -45,9 +47,7 @@ impl Readiness<'_> {
         match self {
             Readiness::Backends => settled,
             Readiness::Search => settled && engine.embedding_status().state != EmbeddingState::Working,
-            Readiness::Tool(name) => {
-                settled || engine.snapshot().view(&Identity::Anonymous).tool(name).is_some()
-            }
+            Readiness::Tool(name) => settled || engine.snapshot().whole_view().tool(name).is_some(),
         }
     }
 }
@@ -57,29 +57,44 @@ pub(in crate::cli) struct InProcessEngine {
     engine: Engine,
     /// Routes of the admin port, called directly instead of through a socket.
     admin: Router,
+    /// The client that calls are made for.
+    identity: Identity,
     /// Time each backend took to connect or to fail, by its name.
     pub(in crate::cli) took: BTreeMap<String, Duration>,
 }
 
 impl InProcessEngine {
-    /// Starts an engine and waits until `need` is met, for at most `limit`; then it goes on with what is
+    /// Returns the snapshot in force.
+    pub(in crate::cli) fn snapshot(&self) -> Arc<Snapshot> {
+        self.engine.snapshot()
+    }
+
+    /// Starts an engine for the operator, or for a client with an identity, and waits until `need` is met, for at most `limit`; then it goes on with what is
     /// there.
-    pub(super) async fn start(
+    pub(in crate::cli) async fn start(
         mut config: Config,
         need: &Readiness<'_>,
         limit: Duration,
+        identity: Option<Identity>,
     ) -> Result<InProcessEngine, CommandFailure> {
         // A person waits for the command, so a backend gets one attempt instead of exponential backoff.
         config.proxy.max_connection_retries = 0;
+        // Whoever runs the command may read the configuration, with all secrets.
+        let operator: Option<Arc<dyn Policy>> = match &identity {
+            Some(_) => None,
+            None => Some(Arc::new(AllowAll::default())),
+        };
         let options = Options {
             embed: matches!(need, Readiness::Search),
             cached: false,
             orphan_guard: orphan_reaper::guard(),
+            policy: operator,
             ..Options::default()
         };
         let engine = Engine::start(config, options).await?;
         let admin = admin::report_routes(Admin::new(engine.clone(), None));
-        let mut engine = InProcessEngine { engine, admin, took: BTreeMap::new() };
+        let identity = identity.unwrap_or_default();
+        let mut engine = InProcessEngine { engine, admin, identity, took: BTreeMap::new() };
         engine.wait(need, limit).await;
         Ok(engine)
     }
@@ -129,8 +144,10 @@ impl InProcessEngine {
     /// Calls a tool; returns its `CallToolResult`.
     pub(super) async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
         let params = OwnedParams::from_text(json!({ "name": tool, "arguments": arguments }).to_string())?;
-        let (snapshot, caller) = (self.engine.snapshot(), Caller::default());
-        let context = CallContext { engine: &self.engine, snapshot: &snapshot, caller: &caller };
+        let snapshot = self.engine.snapshot();
+        let caller = Caller { principal: Principal::from(self.identity.clone()), ..Caller::default() };
+        let view = snapshot.view(&caller.principal.identity);
+        let context = CallContext { engine: &self.engine, snapshot: &snapshot, view: &view, caller: &caller };
         match route::call_tool(context, &params).await.content.settled() {
             Ok(result) => Ok(serde_json::from_str(result.get())?),
             Err(error) => Err(CallFailure::of_protocol(&serde_json::from_str(error.get())?)),
@@ -138,7 +155,7 @@ impl InProcessEngine {
     }
 
     /// Stops the engine and its backends.
-    pub(super) async fn stop(self) {
+    pub(in crate::cli) async fn stop(self) {
         self.engine.shutdown(SHUTDOWN_TIMEOUT).await;
     }
 }

@@ -24,7 +24,6 @@ use vmcp_config::status::{self, BackendState, StatusReport};
 use vmcp_wire::lists::pages::List;
 
 use super::layers::host_rules::{GuardRefusal, HostGuard};
-use crate::access::identity::Identity;
 use crate::config_file::watch::ConfigWatch;
 use crate::engine::Engine;
 use crate::optim::names::NameStyle;
@@ -203,7 +202,7 @@ async fn metrics(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
 async fn status(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
     let engine = &inner.engine;
     let snapshot = engine.snapshot();
-    let view = snapshot.view(&Identity::Anonymous);
+    let view = snapshot.whole_view();
     let connections = engine.metrics().client_connections.get();
     Json(StatusReport {
         name: status::NAME.to_owned(),

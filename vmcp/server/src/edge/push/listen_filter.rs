@@ -99,7 +99,9 @@ pub(crate) async fn accept(
     wanted: ListenFilter,
 ) -> ListenFilter {
     let snapshot = push.engine.snapshot();
-    let context = CallContext { engine: &push.engine, snapshot: &snapshot, caller: &caller };
+    push.engine.prepare(&snapshot, &caller.principal.identity).await;
+    let view = snapshot.view(&caller.principal.identity);
+    let context = CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
     let topics = &push.router.topics;
     let reserve = |kind, backend: &Arc<str>, name: &str| {
         let topic = Topic { kind, backend: Arc::clone(backend), name: name.into() };

@@ -57,7 +57,10 @@ async fn renew(push: &ServerPush) {
     stream::iter(outdated)
         .for_each_concurrent(MAX_CONCURRENT_RENEWALS, async |(topic, subscriber)| {
             let caller = Caller { principal: subscriber.principal.clone(), ..Caller::default() };
-            let context = CallContext { engine: &push.engine, snapshot: &snapshot, caller: &caller };
+            push.engine.prepare(&snapshot, &caller.principal.identity).await;
+            let view = snapshot.view(&caller.principal.identity);
+            let context =
+                CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
             let renewed =
                 if backends.contains_key(&topic.backend) { subscribe(context, &topic).await } else { None };
             match renewed {

@@ -99,6 +99,9 @@ async fn handle(
     if let Some(list) = List::of_method(method) {
         let fresh =
             if edge.engine.wait_for_first_listings().await { Some(edge.engine.snapshot()) } else { None };
+        if let Some(fresh) = &fresh {
+            edge.engine.prepare(fresh, &peer.identity).await;
+        }
         let snapshot = fresh.as_deref().unwrap_or(snapshot);
         return match lists::page(snapshot, peer, list, params) {
             Ok(page) => EncodedResponse::ok(rpc::response_around(request.id(), page)),
@@ -110,13 +113,14 @@ async fn handle(
     let carried = state.and_then(|state| params.with(&[(REQUEST_STATE, Some(&state))]).ok());
     let raw = carried.as_ref().unwrap_or(params);
     let has_tasks = peer.revision >= Revision::V2025_11_25;
-    let context = CallContext { engine: &edge.engine, snapshot, caller };
+    let view = snapshot.view(&caller.principal.identity);
+    let context = CallContext { engine: &edge.engine, snapshot, view: &view, caller };
     let answer = match method {
         methods::PING => return EncodedResponse::ok(rpc::response(request.id(), "{}")),
         methods::DISCOVER => {
             return EncodedResponse::ok(rpc::response(
                 request.id(),
-                JsonRope::from(handshake::discover(snapshot, &peer.identity)),
+                JsonRope::from(handshake::discover(snapshot, &view)),
             ));
         }
         methods::TOOLS_CALL => route::call_tool(context, raw).await,

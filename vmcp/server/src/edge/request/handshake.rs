@@ -13,7 +13,7 @@ use vmcp_wire::translate::{Hints, Scope};
 use super::edge::Edge;
 use crate::access::identity::Identity;
 use crate::edge::session::sessions;
-use crate::engine::Snapshot;
+use crate::engine::{Snapshot, View};
 
 /// Cache hints of `server/discover`. The introduction changes with the capabilities of the backends, which is
 /// seldom.
@@ -42,29 +42,27 @@ pub(crate) fn initialize(
     };
     let (session, id) = sessions::begin(&edge.ring(), session).map_err(|error| invalid(error.to_string()))?;
     let snapshot = edge.engine.snapshot();
-    let instructions = snapshot.instructions();
-    let result = introduction(&snapshot, identity, session.revision, instructions.as_deref());
+    let view = snapshot.view(identity);
+    let instructions = snapshot.instructions(&view);
+    let capabilities = snapshot.declaration(&view, session.revision);
+    let result = introduction(&snapshot, &capabilities, instructions.as_deref());
     let result = result.initialize_result(session.revision);
     Ok((session, id, result))
 }
 
 /// Returns the result of `server/discover`.
-pub(crate) fn discover(snapshot: &Snapshot, identity: &Identity) -> String {
-    let instructions = snapshot.instructions();
-    let introduction = introduction(snapshot, identity, Revision::MODERN, instructions.as_deref());
-    introduction.discover_result(&Revision::ALL, DISCOVER_HINTS)
+pub(crate) fn discover(snapshot: &Snapshot, view: &View) -> String {
+    let instructions = snapshot.instructions(view);
+    let capabilities = snapshot.declaration(view, Revision::MODERN);
+    let introduction = introduction(snapshot, &capabilities, instructions.as_deref());
+    introduction.discover_result(&Revision::ALL, Hints { scope: view.scope(), ..DISCOVER_HINTS })
 }
 
 /// Gathers the parts of the introduction from the snapshot.
 fn introduction<'a>(
     snapshot: &'a Snapshot,
-    identity: &Identity,
-    revision: Revision,
+    capabilities: &'a str,
     instructions: Option<&'a str>,
 ) -> OwnIntroduction<'a> {
-    OwnIntroduction {
-        capabilities: snapshot.declaration(identity, revision),
-        server_info: snapshot.server_info(),
-        instructions,
-    }
+    OwnIntroduction { capabilities, server_info: snapshot.server_info(), instructions }
 }

@@ -18,7 +18,8 @@ pub(super) fn page(
     params: &OwnedParams,
 ) -> Result<ByteRope, RpcError> {
     let after = after(list, params)?;
-    let list = snapshot.view(&peer.identity).list(list, peer.style);
+    let view = snapshot.view(&peer.identity);
+    let list = view.list(list, peer.style);
     Ok(list.page(after.as_deref(), peer.era, snapshot.server_info()).into_iter().collect())
 }
 

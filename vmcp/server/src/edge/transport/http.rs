@@ -115,6 +115,7 @@ async fn receive(service: &McpService, request: Received) -> Response {
             if let OwnedMessage::Request(request) = message
                 && request.method() == methods::INITIALIZE
             {
+                edge.engine.prepare(&edge.engine.snapshot(), &principal.identity).await;
                 return initialize(edge, &principal.identity, request);
             }
             match session(edge, &principal.identity, &head.headers) {
@@ -175,6 +176,7 @@ async fn answer(
     headers: &HeaderMap,
 ) -> Response {
     let edge = &service.edge;
+    edge.engine.prepare(&snapshot, &peer.identity).await;
     if peer.era == Era::Modern {
         if request.method() == methods::TOOLS_CALL
             && let Err(refusal) = check_param_headers(&snapshot, &peer.identity, headers, request.params())

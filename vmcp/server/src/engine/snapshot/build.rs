@@ -12,8 +12,8 @@ use vmcp_store::{ContentKey, Store, StoreError};
 use super::Snapshot;
 use super::declarations::{BackendDeclarations, BackendListings};
 use super::index_document::document;
-use super::view::View;
-use crate::access::identity::Identity;
+use super::views::Views;
+use crate::access::policy::Policy;
 use crate::schema::ArgumentCheck;
 
 /// Builds the snapshot that follows `before`; its generation is set when it is published. `model` is the
@@ -21,12 +21,13 @@ use crate::schema::ArgumentCheck;
 pub(in crate::engine) fn snapshot(
     before: &Snapshot,
     config: Arc<Config>,
+    policy: Arc<dyn Policy>,
     listings: BackendListings,
     store: &Store,
     model: Option<&str>,
 ) -> Snapshot {
     let catalog = Arc::new(Catalog::build(&listings, &config.aggregation));
-    let anonymous = View::new(&Identity::Anonymous, &catalog, &config, Some(&before.anonymous));
+    let views = Views::new(&catalog, &config, &policy, Some(&before.views));
     let searchable = config.optimizer.enabled;
     let documents = catalog.tools.iter().filter(|_| searchable);
     let documents: Vec<_> =
@@ -36,8 +37,8 @@ pub(in crate::engine) fn snapshot(
         generation: before.generation,
         index: Arc::new(Index::new(&documents)),
         checks: Arc::new(checks(before, &catalog)),
-        anonymous: Arc::new(anonymous),
-        policy: Arc::clone(&before.policy),
+        views: Arc::new(views),
+        policy,
         backends: Arc::clone(&before.backends),
         declarations: Arc::new(BackendDeclarations::new(&listings, &config)),
         tasks: Arc::clone(&before.tasks),

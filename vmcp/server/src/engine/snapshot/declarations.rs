@@ -52,6 +52,12 @@ impl BackendDeclarations {
         }
     }
 
+    /// Makes the declaration of some backends only.
+    pub(super) fn declaration_of(&self, wanted: impl Fn(&str) -> bool, revision: Revision) -> String {
+        let chosen = self.backends.iter().filter(|(name, _)| wanted(name));
+        server_capabilities::declaration(chosen.map(|(_, capabilities)| capabilities), revision)
+    }
+
     /// Returns the backends whose capabilities are known.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &ServerCapabilities)> {
         self.backends.iter().map(|(name, capabilities)| (name, capabilities))

@@ -1,5 +1,5 @@
-//! Views: the part of the catalog that one identity may list, find and call. Code that acts for a client goes
-//! through a view; [`admits`] alone decides what a view contains.
+//! Views: the part of the catalog that clients with the same [`Permissions`] may list, find and call. Code
+//! that acts for a client goes through a view.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,40 +13,20 @@ use vmcp_wire::lists::pages;
 use vmcp_wire::translate::{Hints, Scope};
 
 use super::list::{ListEntry, PagedList};
+use super::permissions::{Permissions, chosen};
 use super::user_interfaces::interfaces;
-use crate::access::identity::Identity;
 use crate::optim::definitions::{Definition, definitions};
-use crate::optim::names::NameStyle;
+use crate::optim::names::{NameStyle, OwnName, own_name};
 
 /// Lifetime of a list in a client's cache, in milliseconds. A client that follows `list_changed` drops its
 /// copy at once; any other is behind by no more than this.
 const LIST_TTL_MS: u64 = 1000;
 
-/// An item of the catalog that an identity may or may not see.
-#[derive(Debug, Clone, Copy)]
-#[expect(
-    dead_code,
-    reason = "nobody is denied any of them yet; whoever denies needs to know what is asked for"
-)]
-enum CatalogItem<'a> {
-    Backend(&'a str),
-    Tool(&'a CatalogTool),
-    Prompt(&'a CatalogPrompt),
-    Resource(ResourceTarget<'a>),
-}
-
-/// True if an identity may see an item. The only place of this decision.
-fn admits(identity: &Identity, item: CatalogItem<'_>) -> bool {
-    match (identity, item) {
-        (_, CatalogItem::Tool(tool)) => tool.listed,
-        (_, CatalogItem::Backend(_) | CatalogItem::Prompt(_) | CatalogItem::Resource(_)) => true,
-    }
-}
-
 /// The lists that an identity gets, and the tools that it may find and call.
 #[derive(Debug)]
 pub struct View {
-    identity: Identity,
+    permissions: Arc<Permissions>,
+    scope: Scope,
     catalog: Arc<Catalog>,
     /// `tools/list` with our own tools spelled `optim.find_tool`.
     dotted: Arc<PagedList>,
@@ -57,8 +37,6 @@ pub struct View {
     templates: Arc<PagedList>,
     /// Backends of tools' user interfaces, by URI.
     interfaces: HashMap<Box<str>, Arc<str>>,
-    /// Tools that may be found and called, by position in [`Catalog::tools`]; the lists may show fewer.
-    pub visible: Arc<Visible>,
     /// Number of visible tools.
     pub visible_tools: usize,
     /// Tokens that listing every visible tool costs.
@@ -68,21 +46,28 @@ pub struct View {
 }
 
 impl View {
-    /// Builds the view of `identity` on a catalog. Lists that are the same as in `before` are shared with it.
+    /// Builds the view with `permissions` on a catalog. Lists that are the same as in `before` are shared with
+    /// it; `scope` says if caches may share them too.
     pub(super) fn new(
-        identity: &Identity,
+        permissions: &Arc<Permissions>,
+        scope: Scope,
         catalog: &Arc<Catalog>,
         config: &Config,
         before: Option<&View>,
     ) -> View {
-        let sees = |item| admits(identity, item);
-        let usable = || catalog.tools.iter().enumerate().filter(|(_, tool)| sees(CatalogItem::Tool(tool)));
-        let visible: Visible = usable().map(|(position, _)| position).collect();
+        let usable = || chosen(&catalog.tools, &permissions.tools);
         let optimizer = &config.optimizer;
-        let own = |style| if optimizer.enabled { Vec::from(definitions(style, config)) } else { Vec::new() };
+        let own = |style| {
+            let own = if optimizer.enabled { Vec::from(definitions(style, config)) } else { Vec::new() };
+            let permitted = |own: &Definition| match own_name(&own.name) {
+                Some(OwnName::Reserved(tool) | OwnName::Bare(tool)) => permissions.has_own(tool),
+                Some(OwnName::Unknown) | None => false,
+            };
+            own.into_iter().filter(permitted).collect::<Vec<_>>()
+        };
         let (dotted, underscore) = (own(NameStyle::Dotted), own(NameStyle::Underscore));
         let sizes = |own: &[Definition]| own.iter().map(|definition| definition.size).collect::<Vec<_>>();
-        let all = usable().map(|(_, tool)| tool.size);
+        let all = usable().map(|tool| tool.size);
         let lists_everything = !optimizer.enabled
             || match optimizer.exposure {
                 Exposure::All => true,
@@ -94,20 +79,14 @@ impl View {
         let shows = |tool: &CatalogTool| lists_everything || optimizer.pinned_tools.contains(&tool.name);
         let tools = |own: &[Definition]| {
             let own = own.iter().map(|own| ListEntry::new(&own.name, own.raw.clone().into()));
-            let backends = usable().filter(|(_, tool)| shows(tool));
-            let backends = backends.map(|(_, tool)| ListEntry::tool(&tool.name, Arc::clone(&tool.raw)));
+            let backends = usable().filter(|tool| shows(tool));
+            let backends = backends.map(|tool| ListEntry::tool(&tool.name, Arc::clone(&tool.raw)));
             own.chain(backends).collect()
         };
         let entry = |key: &str, raw: &RawValue| ListEntry::new(key, raw.to_owned().into());
-        let prompts = catalog.prompts.iter().filter(|prompt| sees(CatalogItem::Prompt(prompt)));
-        let resources = catalog.resources.iter();
-        let resources =
-            resources.filter(|resource| sees(CatalogItem::Resource(ResourceTarget::Resource(resource))));
-        let templates = catalog.templates.iter();
-        let templates =
-            templates.filter(|template| sees(CatalogItem::Resource(ResourceTarget::Template(template))));
-        // A list for anonymous clients is the same for everyone, so shared caches may keep it.
-        let scope = if *identity == Identity::Anonymous { Scope::Public } else { Scope::Private };
+        let prompts = chosen(&catalog.prompts, &permissions.prompts);
+        let resources = chosen(&catalog.resources, &permissions.resources);
+        let templates = chosen(&catalog.templates, &permissions.templates);
         let list = |kind, entries, before: Option<&Arc<PagedList>>| {
             let list = PagedList::new(kind, entries, Hints { ttl_ms: LIST_TTL_MS, scope });
             match before {
@@ -133,13 +112,13 @@ impl View {
                 templates.map(|t| entry(&t.definition.uri_template, &t.definition.raw)).collect(),
                 before.map(|before| &before.templates),
             ),
-            interfaces: interfaces(usable().map(|(_, tool)| tool)),
-            visible_tools: visible.len(),
-            visible: Arc::new(visible),
-            baseline_tokens: tokens::estimate(usable().map(|(_, tool)| tool.size)),
+            interfaces: interfaces(usable()),
+            visible_tools: permissions.tools.len(),
+            baseline_tokens: tokens::estimate(usable().map(|tool| tool.size)),
             optimizer_tokens: tokens::estimate(sizes(&dotted)),
             catalog: Arc::clone(catalog),
-            identity: identity.clone(),
+            permissions: Arc::clone(permissions),
+            scope,
         }
     }
 
@@ -154,41 +133,64 @@ impl View {
         }
     }
 
-    /// Returns the tool with this name.
-    pub fn tool(&self, name: &str) -> Option<&Arc<CatalogTool>> {
-        self.catalog.tool(name).filter(|tool| self.sees(CatalogItem::Tool(tool)))
+    /// The permissions that this view shows.
+    pub(super) fn permissions(&self) -> &Arc<Permissions> {
+        &self.permissions
     }
 
-    /// Returns all tools of this identity, sorted by name.
+    /// Says if the lists are the same for everyone, so that shared caches may keep them.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// Tools that may be found and called, by position in [`Catalog::tools`]; the lists may show fewer.
+    pub fn visible(&self) -> &Arc<Visible> {
+        &self.permissions.tools
+    }
+
+    /// Returns the tool with this name.
+    pub fn tool(&self, name: &str) -> Option<&Arc<CatalogTool>> {
+        self.catalog.tool(name).filter(|tool| self.permissions.has_tool(&self.catalog, tool))
+    }
+
+    /// Returns all tools of this view, sorted by name.
     pub fn tools(&self) -> impl Iterator<Item = &Arc<CatalogTool>> {
-        self.catalog.tools.iter().filter(|tool| self.sees(CatalogItem::Tool(tool)))
+        chosen(&self.catalog.tools, &self.permissions.tools)
     }
 
     /// Returns the tools whose name is this one but for letter case.
     pub fn tools_like(&self, name: &str) -> Vec<&Arc<CatalogTool>> {
-        let like = self.catalog.tools.iter().filter(|tool| tool.name.eq_ignore_ascii_case(name));
-        like.filter(|tool| self.sees(CatalogItem::Tool(tool))).collect()
+        self.tools().filter(|tool| tool.name.eq_ignore_ascii_case(name)).collect()
     }
 
     /// Returns the tools of `backend` that `name` may mean: one, unless several differ only in letter case.
     pub fn tools_of(&self, backend: &str, name: &str) -> Vec<&Arc<CatalogTool>> {
         let found = self.catalog.tool_of(backend, name);
-        found.into_iter().filter(|tool| self.sees(CatalogItem::Tool(tool))).collect()
+        found.into_iter().filter(|tool| self.permissions.has_tool(&self.catalog, tool)).collect()
     }
 
     /// Returns the tool that the index has under this number.
     pub fn document(&self, number: usize) -> Option<&Arc<CatalogTool>> {
-        self.catalog.tools.get(number).filter(|_| self.visible.contains(number))
+        self.catalog.tools.get(number).filter(|_| self.permissions.tools.contains(number))
     }
 
     /// Returns the prompt with this name.
     pub fn prompt(&self, name: &str) -> Option<&Arc<CatalogPrompt>> {
-        self.catalog.prompt(name).filter(|prompt| self.sees(CatalogItem::Prompt(prompt)))
+        let at = self.catalog.prompts.binary_search_by(|prompt| prompt.name.as_str().cmp(name)).ok()?;
+        self.catalog.prompts.get(at).filter(|_| self.permissions.prompts.contains(at))
     }
 
-    /// Returns the resource or template that serves a URI.
+    /// Returns the resource or template that serves a URI. A template counts if it is listed or not: policies
+    /// are asked about the URI.
     pub fn resource(&self, uri: &str) -> Option<ResourceTarget<'_>> {
-        self.catalog.resources_for(uri).find(|target| self.sees(CatalogItem::Resource(*target)))
+        self.catalog.resources_for(uri).find(|target| match target {
+            ResourceTarget::Resource(_) => {
+                let at =
+                    self.catalog.resources.binary_search_by(|other| other.definition.uri.as_str().cmp(uri));
+                at.is_ok_and(|at| self.permissions.resources.contains(at))
+            }
+            ResourceTarget::Template(_) => true,
+        })
     }
 
     /// True if a backend serves a URI, but not for this identity. Then no other way to this URI may be tried
@@ -204,17 +206,19 @@ impl View {
 
     /// Returns the resource template with this URI template.
     pub fn template(&self, template: &str) -> Option<ResourceTarget<'_>> {
-        let template = self.catalog.templates.iter().find(|t| t.definition.uri_template == template)?;
-        Some(ResourceTarget::Template(template)).filter(|target| self.sees(CatalogItem::Resource(*target)))
+        let permitted = chosen(&self.catalog.templates, &self.permissions.templates);
+        let mut named = permitted.filter(|other| other.definition.uri_template == template);
+        Some(ResourceTarget::Template(named.next()?))
     }
 
     /// True if this identity may know of the backend.
     pub fn has_backend(&self, name: &str) -> bool {
-        self.sees(CatalogItem::Backend(name))
+        self.permissions.backends.as_ref().is_none_or(|backends| backends.contains(name))
     }
 
-    fn sees(&self, item: CatalogItem<'_>) -> bool {
-        admits(&self.identity, item)
+    /// True if this identity may know of every backend.
+    pub(super) fn has_all_backends(&self) -> bool {
+        self.permissions.backends.is_none()
     }
 
     /// Returns which lists differ from those of `before`: tools, resources (or templates), prompts.

@@ -1,5 +1,7 @@
 //! Tests of the call seam: no way around the policy, and one record a call.
 
+mod policies;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,10 +35,15 @@ struct Setup {
 }
 
 async fn setup(options: Options) -> Setup {
+    setup_with(options, KEYWORDS).await
+}
+
+/// The same with settings besides the backends.
+async fn setup_with(options: Options, settings: &str) -> Setup {
     let backends_ = [Scripted::everything("one").await, Scripted::everything("two").await];
     let seen = Arc::<SeenCalls>::default();
     let options = Options { observers: vec![Arc::clone(&seen) as _], ..options };
-    let yaml = backends(&[("one", &backends_[0].url), ("two", &backends_[1].url)], KEYWORDS);
+    let yaml = backends(&[("one", &backends_[0].url), ("two", &backends_[1].url)], settings);
     Setup { engine: engine_with(&yaml, options).await, backends: backends_, seen }
 }
 
@@ -79,9 +86,15 @@ fn ways() -> Vec<(&'static str, Value, &'static str, &'static str)> {
 
 /// Goes a way as the edge does; the answer as text.
 async fn go(engine: &Engine, way: &str, params: &Value) -> String {
-    let (snapshot, caller) = (engine.snapshot(), caller());
+    go_as(engine, caller(), way, params).await
+}
+
+/// The same for a caller with an identity.
+async fn go_as(engine: &Engine, caller: Caller, way: &str, params: &Value) -> String {
+    let snapshot = engine.snapshot();
     let params = OwnedParams::from_text(params.to_string()).unwrap();
-    let context = CallContext { engine, snapshot: &snapshot, caller: &caller };
+    let view = snapshot.view(&caller.principal.identity);
+    let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &caller };
     let text = |key: &str| params.get_str(key).unwrap_or_default().into_owned();
     let answer = match way {
         "tools/call" => route::call_tool(context, &params).await,
@@ -139,7 +152,7 @@ fn renamed(way: &'static str, params: &Value, from: &str, to: &str) -> (String, 
 
 #[tokio::test]
 async fn no_way_leads_around_the_policy() {
-    let denied = setup(Options { policy: Arc::new(DenyAll), ..Options::default() }).await;
+    let denied = setup(Options { policy: Some(Arc::new(DenyAll)), ..Options::default() }).await;
     let open = setup(Options::default()).await;
     for (way, params, known, unknown) in ways() {
         let before = open.backends[0].methods().len();

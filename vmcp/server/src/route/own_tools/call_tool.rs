@@ -22,7 +22,7 @@ use crate::engine::{Snapshot, View};
 use crate::optim::call_arguments::{CallArguments, ResponseFormat};
 use crate::optim::names::{CALL_TOOL, NameStyle, OwnName, own_name};
 use crate::route::answer::{Answer, Content};
-use crate::route::call::{self, Denied};
+use crate::route::call::{self, Denied, hidden};
 use crate::route::caller::CallContext;
 use crate::route::router::BackendTarget;
 use crate::route::tools::check_arguments;
@@ -61,7 +61,7 @@ async fn call(
             return Answer::own(failure.to_result());
         }
     };
-    let view = context.view();
+    let view = context.view;
     let refuse = |mut failure: CallFailure<'_>, call: &CallArguments| {
         if failure.error_type == ErrorType::NotFound {
             context.engine.metrics().call_tool_not_found.inc();
@@ -72,7 +72,10 @@ async fn call(
     let tool = match resolve(snapshot, view, &call) {
         Ok(tool) => tool,
         Err(failure) => {
-            recorder.settle(Outcome::ToolError);
+            match hidden_tool(snapshot, &call).filter(|_| failure.error_type == ErrorType::NotFound) {
+                Some(tool) => hidden::record_call(context, recorder, tool),
+                None => recorder.settle(Outcome::ToolError),
+            }
             return refuse(failure, &call);
         }
     };
@@ -180,9 +183,19 @@ fn resolve<'a>(
     }
 }
 
+/// Returns the tool that a name means to clients who may see it.
+fn hidden_tool<'a>(snapshot: &'a Snapshot, wanted: &CallArguments) -> Option<&'a Arc<CatalogTool>> {
+    let catalog = snapshot.unfiltered();
+    let tool = match &wanted.server {
+        Some(server) => catalog.tool_of(server, &wanted.tool).into_iter().next(),
+        None => catalog.tool(&wanted.tool),
+    };
+    tool.filter(|tool| tool.listed)
+}
+
 /// Adds to the failure of a tool that is not there: its server is down, or the nearest names.
 fn explain_absence(context: CallContext<'_>, wanted: &CallArguments, failure: &mut CallFailure<'_>) {
-    let (snapshot, view) = (context.snapshot, context.view());
+    let (snapshot, view) = (context.snapshot, context.view);
     let down = unavailable::servers(snapshot, view);
     let is_meant = |server: &&UnavailableServer| {
         wanted.server.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(&server.server))

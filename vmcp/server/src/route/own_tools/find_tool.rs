@@ -38,7 +38,7 @@ pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answe
         otel.status_code = tracing::field::Empty
     );
     recorder.record().span = span.clone();
-    let found = find(context.engine, context.snapshot, context.view(), arguments).instrument(span).await;
+    let found = find(context.engine, context.snapshot, context.view, arguments).instrument(span).await;
     let (result, outcome) = match found {
         Ok(json) => (tool_result::structured(&json), Outcome::Ok),
         Err(message) => (tool_result::error(&message), Outcome::ToolError),
@@ -60,7 +60,7 @@ async fn find(
         description: &arguments.description,
         keywords: &arguments.keywords,
         limit: arguments.limit,
-        visible: Some(&view.visible),
+        visible: Some(view.visible()),
         explain: arguments.explain,
     };
     let found = search(&searcher, request).await;

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::access::identity::Identity;
 use crate::engine::Engine;
 use crate::route::Caller;
 use crate::testing::{KEYWORDS, Scripted, backends, call, call_with, engine};
@@ -99,7 +98,7 @@ async fn token_metrics_follow_from_the_catalog() {
         call(&engine, "find_tool", json!({"tool_description": "sprints", "limit": 1})).await.unwrap();
     let metrics = &structured(&result)["token_metrics"];
     let snapshot = engine.snapshot();
-    let returned = &snapshot.view(&Identity::Anonymous).tool("jira_get_jira_issue_sprints").unwrap();
+    let returned = snapshot.whole_view().tool("jira_get_jira_issue_sprints").unwrap();
     let (baseline, returned) = (snapshot.unfiltered().tokens(), u64::from(returned.tokens));
     assert_eq!(metrics["baseline_tokens"], baseline);
     assert_eq!(metrics["returned_tokens"], returned);

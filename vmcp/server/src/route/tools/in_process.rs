@@ -7,7 +7,7 @@ use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 
 use crate::engine::Engine;
-use crate::route::call::{self, Denied};
+use crate::route::call::{self, Denied, hidden};
 use crate::route::caller::{CallContext, Caller};
 use crate::route::router::{self, Target};
 use crate::route::tools::check_arguments;
@@ -79,7 +79,9 @@ impl Tools {
     /// object; they are checked against the tool's input schema before the backend sees them.
     pub async fn call(&self, caller: &Caller, tool: &str, arguments: &RawValue) -> ToolResult {
         let snapshot = self.engine.snapshot();
-        let context = CallContext { engine: &self.engine, snapshot: &snapshot, caller };
+        self.engine.prepare(&snapshot, &caller.principal.identity).await;
+        let view = snapshot.view(&caller.principal.identity);
+        let context = CallContext { engine: &self.engine, snapshot: &snapshot, view: &view, caller };
         let params = format!(r#"{{"name":{},"arguments":{}}}"#, text::quoted(tool), arguments.get());
         let params = match OwnedParams::from_text(params) {
             Ok(params) => params,
@@ -87,10 +89,16 @@ impl Tools {
         };
         let target = match router::tool(context, tool) {
             Some(Target::Optim(own)) => {
+                if let Err(Denied) = call::authorize_own(context, own, Some(arguments.get())) {
+                    return ToolResult::Unknown;
+                }
                 return ToolResult::of_own(own_tools::run(context, own, &params).await);
             }
             Some(Target::Backend(target)) => target,
-            None => return ToolResult::Unknown,
+            None => {
+                hidden::record_tool(context, tool);
+                return ToolResult::Unknown;
+            }
         };
         let tool = target.item.tool();
         let record = context.start_record(Origin::Internal);

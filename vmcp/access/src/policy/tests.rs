@@ -1,0 +1,157 @@
+//! Tests of policies: entities and attributes as ToolHive has them, lists, and ways to mislead a policy.
+
+use serde_json::{Value, json};
+use vmcp_config::{Authz, load};
+
+use super::*;
+
+fn authz(settings: &Value) -> Arc<Authz> {
+    let config = json!({"incomingAuth": {"authz": settings}});
+    load(&config.to_string(), "vmcp.yaml", &|_| None).unwrap().config.authz.unwrap()
+}
+
+fn policy(texts: &[&str]) -> CedarPolicy {
+    CedarPolicy::new(&authz(&json!({ "policies": texts })))
+}
+
+fn identity(subject: &str, claims: Value) -> Identity {
+    let Value::Object(claims) = claims else { unreachable!() };
+    Identity::known("https://idp", subject, claims, None)
+}
+
+fn tool<'a>(name: &'a str, arguments: Option<&'a str>) -> Question<'a> {
+    let backend = Some(name.split('_').next().unwrap());
+    let attributes = vec![("readOnlyHint", Attribute::Flag(name.ends_with("read")))];
+    Question { kind: Kind::Tool, name, backend, attributes, arguments }
+}
+
+#[track_caller]
+fn check(policy: &CedarPolicy, who: &Identity, question: &Question<'_>, expected: Result<&str, &str>) {
+    let verdict = policy.decide(&policy.subject(who), question);
+    let decided = if verdict.allowed { Ok(&*verdict.policy) } else { Err(&*verdict.policy) };
+    assert_eq!(decided, expected, "{question:?}: {verdict:?}");
+}
+
+#[test]
+fn what_no_policy_permits_is_denied_and_a_forbid_wins() {
+    let policy = policy(&[
+        r#"permit(principal == Client::"alice", action == Action::"call_tool", resource);"#,
+        r#"@id("no-drop") forbid(principal, action, resource == Tool::"db_drop");"#,
+    ]);
+    let (alice, bob) = (identity("alice", json!({})), identity("bob", json!({})));
+    check(&policy, &alice, &tool("db_read", None), Ok("policy0"));
+    check(&policy, &alice, &tool("db_drop", None), Err("no-drop"));
+    check(&policy, &bob, &tool("db_read", None), Err(DEFAULT_DENY));
+    check(&policy, &Identity::Anonymous, &tool("db_read", None), Err(DEFAULT_DENY));
+    let prompt = Question { kind: Kind::Prompt, ..tool("db_read", None) };
+    check(&policy, &alice, &prompt, Err(DEFAULT_DENY));
+}
+
+#[test]
+fn groups_claims_hints_backends_and_servers_are_known_to_policies() {
+    let policy = CedarPolicy::new(&authz(&json!({
+        "policies": [
+            r#"permit(principal in THVGroup::"all", action, resource in Backend::"git");"#,
+            r#"permit(principal, action, resource) when { principal.claim_dept == "x" && resource.readOnlyHint };"#,
+            r#"permit(principal, action, resource in MCP::"prod") when { context.claim_level.greaterThan(decimal("4.5")) };"#,
+            r#"permit(principal in THVGroup::"op", action, resource in Kind::"risky");"#,
+        ],
+        "entitiesJson": r#"[
+            {"uid": {"type": "THVGroup", "id": "dev"}, "attrs": {}, "parents": [{"type": "THVGroup", "id": "all"}]},
+            {"uid": {"type": "Tool", "id": "db_drop"}, "attrs": {}, "parents": [{"type": "Kind", "id": "risky"}]}
+        ]"#,
+        "groupClaimName": "realm.groups",
+        "roleClaimName": "duties",
+        "serverName": "prod",
+    })));
+    let dev = identity("d", json!({"realm": {"groups": ["dev"]}, "groups": ["ignored"]}));
+    check(&policy, &dev, &tool("git_push", None), Ok("policy0"));
+    check(&policy, &dev, &tool("db_read", None), Err(DEFAULT_DENY));
+    let x = identity("x", json!({"dept": "x"}));
+    check(&policy, &x, &tool("db_read", None), Ok("policy1"));
+    check(&policy, &x, &tool("db_drop", None), Err(DEFAULT_DENY));
+    check(&policy, &identity("l", json!({"level": 5})), &tool("db_drop", None), Ok("policy2"));
+    let operator = identity("o", json!({"duties": ["op"]}));
+    check(&policy, &operator, &tool("db_drop", None), Ok("policy3"));
+    check(&policy, &operator, &tool("db_read", None), Err(DEFAULT_DENY));
+}
+
+#[test]
+fn arguments_decide_and_lists_show_what_could_be_allowed() {
+    let policy = policy(&[
+        r#"permit(principal, action, resource) when { context.arg_path like "/tmp/*" };"#,
+        r#"forbid(principal, action, resource == Tool::"fs_write") when { resource.arg_force };"#,
+        r#"forbid(principal, action, resource == Tool::"fs_never") unless { principal.claim_admin && context has arg_x };"#,
+        r#"permit(principal, action, resource == Tool::"fs_deep") when { context.arguments.a.b == "c" };"#,
+        r#"permit(principal, action, resource == Tool::"fs_set") when { context has arg_list_present };"#,
+    ]);
+    let who = identity("a", json!({"admin": false}));
+    check(&policy, &who, &tool("fs_write", Some(r#"{"path":"/tmp/x"}"#)), Ok("policy0"));
+    check(&policy, &who, &tool("fs_write", Some(r#"{"path":"/etc/x"}"#)), Err(DEFAULT_DENY));
+    check(&policy, &who, &tool("fs_write", Some(r#"{"path":"/tmp/x","force":true}"#)), Err("policy1"));
+    check(&policy, &who, &tool("fs_write", None), Err(DEFAULT_DENY));
+    check(&policy, &who, &tool("fs_deep", Some(r#"{"a":{"b":"c"}}"#)), Ok("policy3"));
+    check(&policy, &who, &tool("fs_set", Some(r#"{"list":[]}"#)), Ok("policy4"));
+    let subject = policy.subject(&who);
+    assert!(policy.could_allow(&subject, &tool("fs_write", None)));
+    assert!(!policy.could_allow(&subject, &tool("fs_never", None)));
+}
+
+#[test]
+fn a_policy_cannot_be_misled_by_arguments() {
+    let policy = policy(&[
+        "permit(principal, action, resource);",
+        r#"forbid(principal, action, resource) when { context has arg_path && context.arg_path == "/etc" };"#,
+        r#"forbid(principal, action, resource) when { resource.backend == "db" };"#,
+    ]);
+    let who = identity("a", json!({}));
+    check(&policy, &who, &tool("fs_read", Some(r#"{"path":"/etc","path":"/tmp"}"#)), Err(DEFAULT_DENY));
+    check(&policy, &who, &tool("fs_read", Some(r#"{"\u0070ath":"/etc"}"#)), Err("policy1"));
+    check(&policy, &who, &tool("fs_read", Some("[]")), Err(DEFAULT_DENY));
+    check(&policy, &who, &tool("fs_read", Some(" null ")), Ok("policy0"));
+    check(&policy, &who, &tool("db_read", Some(r#"{"backend":"fs"}"#)), Err("policy2"));
+}
+
+#[test]
+fn own_tools_are_allowed_unless_a_policy_forbids_them_in_any_spelling() {
+    let own = Question { name: "optim.call_tool", ..Question::default() };
+    let who = identity("bob", json!({}));
+    for spelling in ["optim.call_tool", "optim_call_tool", "call_tool"] {
+        let forbid =
+            format!(r#"forbid(principal == Client::"bob", action, resource == Tool::"{spelling}");"#);
+        let policy = policy(&[&forbid]);
+        check(&policy, &who, &own, Err("policy0"));
+        assert!(!policy.could_allow(&policy.subject(&who), &own));
+        check(&policy, &identity("eve", json!({})), &own, Ok(OWN_TOOLS));
+    }
+    let named =
+        policy(&[r#"forbid(principal, action, resource) when { context.arg_tool_name like "db*" };"#]);
+    let arguments = Some(r#"{"tool_name":"db_drop"}"#);
+    check(&named, &who, &Question { arguments, ..own.clone() }, Err("policy0"));
+    assert!(named.could_allow(&named.subject(&who), &own));
+}
+
+#[test]
+fn a_resource_is_known_by_its_uri_and_by_the_form_that_toolhive_gives_it() {
+    let note =
+        Question { kind: Kind::Resource, name: "file:///a.txt", backend: Some("fs"), ..tool("fs", None) };
+    let who = identity("a", json!({}));
+    for id in ["file:///a.txt", "file____a_txt"] {
+        let permitted = policy(&[&format!(r#"permit(principal, action, resource == Resource::"{id}");"#)]);
+        check(&permitted, &who, &note, Ok("policy0"));
+        let both = format!(r#"forbid(principal, action, resource == Resource::"{id}");"#);
+        let forbidden = policy(&["permit(principal, action, resource);", &both]);
+        check(&forbidden, &who, &note, Err("policy1"));
+    }
+}
+
+#[test]
+fn a_renewed_token_has_the_rights_of_the_one_before() {
+    let at = |exp: u64| identity("a", json!({"exp": exp, "jti": exp.to_string(), "role": "dev"}));
+    let indifferent =
+        policy(&["permit(principal, action, resource) when { principal.claim_role == \"dev\" };"]);
+    assert_eq!(indifferent.key(&at(1)), indifferent.key(&at(2)));
+    assert_ne!(indifferent.key(&at(1)), indifferent.key(&identity("a", json!({"role": "ops"}))));
+    let reads_expiry = policy(&["permit(principal, action, resource) when { principal has claim_exp };"]);
+    assert_ne!(reads_expiry.key(&at(1)), reads_expiry.key(&at(2)));
+}

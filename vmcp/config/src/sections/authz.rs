@@ -1,0 +1,231 @@
+//! `incomingAuth.authz`: Cedar policies about who may call which tool, with ToolHive's keys.
+
+mod policies;
+
+use std::fmt;
+
+use cedar_policy::{Entities, EntityTypeName, PolicySet};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::problems::Report;
+
+/// Path of the section.
+const PATH: &str = "incomingAuth.authz";
+/// Claims that hold a client's groups where none is configured; the first that is a list counts.
+const GROUP_CLAIMS: [&str; 3] = ["groups", "roles", "cognito:groups"];
+/// Entity type of clients.
+const CLIENT_TYPE: &str = "Client";
+/// Most bytes of all policies together, and of the entities: each call evaluates them.
+const MAX_TEXT_BYTES: usize = 1024 * 1024;
+
+/// Validated policies. Two that are equal decide alike.
+#[derive(Clone)]
+pub struct Authz {
+    /// The policies, by id: `policy0` for the first text, `policy0.1` for the second policy in it.
+    pub policies: PolicySet,
+    /// Entities that policies refer to, such as a hierarchy of groups.
+    pub entities: Entities,
+    /// Claims that may hold the client's groups, in the order in which they are looked for.
+    pub group_claims: Vec<String>,
+    /// Claim that holds the client's roles, which count as groups.
+    pub role_claim: Option<String>,
+    /// Entity type of clients.
+    pub client_type: EntityTypeName,
+    /// Entity type of groups and roles.
+    pub group_type: EntityTypeName,
+    /// Name of this server: the entity `MCP::"name"` is a parent of all that is asked about.
+    pub server_name: String,
+    raw: RawAuthz,
+}
+
+impl PartialEq for Authz {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw == other.raw
+    }
+}
+
+/// Shows the number of policies only: a policy may name people.
+impl fmt::Debug for Authz {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authz")
+            .field("policies", &self.policies.num_of_policies())
+            .field("group_type", &self.group_type)
+            .field("server_name", &self.server_name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Policies about who may call which tool, get which prompt and read which resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Authz")]
+pub struct RawAuthz {
+    /// Kind of policies. Default: `cedar` if there are `policies`, else `none`.
+    #[serde(rename = "type")]
+    pub kind: Option<RawAuthzType>,
+    /// Cedar policies, one or several a text; a text may be that of a file, `${file:/path}`. With policies,
+    /// a client may do what one permits and none forbids, and sees nothing else.
+    pub policies: Vec<String>,
+    /// Cedar entities as a JSON list: groups of groups, attributes that policies read.
+    pub entities_json: String,
+    /// Claim that lists the client's groups; a dot descends into an object. Looked for before `groups`,
+    /// `roles` and `cognito:groups`.
+    pub group_claim_name: Option<String>,
+    /// Claim that lists the client's roles, which become groups too; a dot descends into an object.
+    pub role_claim_name: Option<String>,
+    /// Entity type of the client's groups in policies.
+    pub group_entity_type: String,
+    /// Name of this server in policies: `resource in MCP::"name"`.
+    pub server_name: String,
+}
+
+impl Default for RawAuthz {
+    fn default() -> Self {
+        Self {
+            kind: None,
+            policies: Vec::new(),
+            entities_json: "[]".to_owned(),
+            group_claim_name: None,
+            role_claim_name: None,
+            group_entity_type: "THVGroup".to_owned(),
+            server_name: "vmcp".to_owned(),
+        }
+    }
+}
+
+/// Kinds of policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "AuthzType")]
+pub enum RawAuthzType {
+    /// Policies in Cedar's language.
+    Cedar,
+    /// No policies: every client that is let in may do everything.
+    None,
+}
+
+impl RawAuthz {
+    pub(crate) fn validate(&self, report: &mut Report) -> Option<Authz> {
+        let none = self.policies.is_empty();
+        match self.kind {
+            Some(RawAuthzType::None) if !none => {
+                report.problem(
+                    &format!("{PATH}.type"),
+                    "`none`, and there are policies",
+                    "write `cedar`, or remove the policies",
+                );
+                return None;
+            }
+            Some(RawAuthzType::Cedar) if none && !report.is_dropped(&format!("{PATH}.policies")) => {
+                report.problem(
+                    &format!("{PATH}.policies"),
+                    "there are none",
+                    "add one, or write `type: none`; `permit(principal, action, resource);` permits everything",
+                );
+                return None;
+            }
+            None | Some(_) if none => return None,
+            None | Some(_) => {}
+        }
+        let size = self.policies.iter().map(String::len).sum::<usize>().max(self.entities_json.len());
+        if size > MAX_TEXT_BYTES {
+            let message = format!("{size} bytes, and at most {MAX_TEXT_BYTES} are evaluated for each call");
+            report.problem(PATH, message, "write fewer policies");
+            return None;
+        }
+        let policies = policies::parse(&self.policies, &format!("{PATH}.policies"), report);
+        let entities = Entities::from_json_str(&self.entities_json, None).map_err(|error| {
+            let message = format!("not readable as Cedar entities: {error}");
+            let remedy = r#"write a list like `[{"uid": {"type": "THVGroup", "id": "dev"}, "attrs": {}, "parents": []}]`"#;
+            report.problem(&format!("{PATH}.entitiesJson"), message, remedy);
+        });
+        let group_type = self.group_entity_type.parse().map_err(|_| {
+            let path = format!("{PATH}.groupEntityType");
+            let message = format!("{} is no Cedar entity type", report.shown(&path, &self.group_entity_type));
+            report.problem(&path, message, "write a word such as `THVGroup`");
+        });
+        let group_claims = self.group_claim_name.iter().map(String::as_str).chain(GROUP_CLAIMS);
+        Some(Authz {
+            policies: policies?,
+            entities: entities.ok()?,
+            group_claims: group_claims.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+            role_claim: self.role_claim_name.clone().filter(|name| !name.is_empty()),
+            client_type: CLIENT_TYPE.parse().ok()?,
+            group_type: group_type.ok()?,
+            server_name: self.server_name.clone(),
+            raw: self.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Loaded, Problems, load};
+
+    fn with(authz: &str) -> Result<Loaded, Problems> {
+        load(&format!("incomingAuth:\n  authz:\n{authz}\n"), "vmcp.yaml", &|_| None)
+    }
+
+    #[test]
+    fn policies_are_numbered_and_named() {
+        let loaded = with(
+            "    policies:\n    - permit(principal, action, resource);\n    - |\n      @id(\"no-drop\")\n      forbid(principal, action, resource == Tool::\"db_drop\");\n      permit(principal, action, resource);",
+        );
+        let authz = loaded.unwrap().config.authz.unwrap();
+        let mut ids: Vec<_> = authz.policies.policies().map(|policy| policy.id().to_string()).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, ["no-drop", "policy0", "policy1.1"]);
+        assert_eq!(authz.group_type.to_string(), "THVGroup");
+        assert!(with("    {}").unwrap().config.authz.is_none());
+        assert_eq!(with("    type: none").unwrap().config.authz, None);
+    }
+
+    #[test]
+    fn a_policy_that_does_not_parse_is_told_by_number_line_and_column() {
+        let problems = with(
+            "    policies:\n    - permit(principal, action, resource);\n    - |\n      permit(principal, action, resource)\n      when { principal.claim_role = \"admin\" };",
+        );
+        let problems = problems.unwrap_err().to_string();
+        let place = "vmcp.yaml:6: incomingAuth.authz.policies[1]: line 2, column 8: ";
+        assert!(problems.starts_with(place), "{problems}");
+        let twice = with(
+            "    policies:\n    - '@id(\"a\") permit(principal, action, resource);'\n    - '@id(\"a\") forbid(principal, action, resource);'",
+        );
+        let twice = twice.unwrap_err().to_string();
+        assert!(twice.contains("policies[1]: the id `a` is taken"), "{twice}");
+        let slot = with("    policies: ['permit(principal == ?principal, action, resource);']");
+        assert!(slot.unwrap_err().to_string().contains("template"));
+        for (authz, message) in [
+            ("    type: cedar", "policies: there are none"),
+            (
+                "    type: none\n    policies: ['permit(principal, action, resource);']",
+                "`none`, and there are policies",
+            ),
+            (
+                "    policies: ['permit(principal, action, resource);']\n    groupEntityType: 'a b'",
+                "no Cedar entity type",
+            ),
+            (
+                "    policies: ['permit(principal, action, resource);']\n    entitiesJson: '{'",
+                "not readable as Cedar entities",
+            ),
+            ("    policies: [' ']", "policies[0]: holds no policy"),
+        ] {
+            let problems = with(authz).unwrap_err().to_string();
+            assert!(problems.contains(message), "{authz}: {problems}");
+        }
+    }
+
+    #[test]
+    fn an_action_that_is_never_asked_about_is_warned_of() {
+        let warned = |action: &str| {
+            let authz =
+                format!("    policies: ['permit(principal, action == Action::\"{action}\", resource);']");
+            let warnings = with(&authz).unwrap().warnings;
+            warnings.iter().any(|warning| warning.message.contains("matches no call"))
+        };
+        assert!(warned("tools/call"));
+        assert!(!warned("call_tool"));
+    }
+}

@@ -1,0 +1,94 @@
+//! Cedar policies at the call seam: puts the items of backends to [`CedarPolicy`].
+
+use std::sync::Arc;
+
+use vmcp_access::policy::{Attribute, CedarPolicy, ClaimsKey, Kind, Question, Subject};
+use vmcp_model::definition::Annotations;
+
+use super::identity::Identity;
+use super::policy::{AccessRequest, Decision, Explanation, Item, ListedRights, Policy, PolicyId};
+
+/// Id of the decision about a task, or a list of tasks: whoever may use something of the backend may.
+const OF_BACKEND: &str = "of-backend";
+
+impl Policy for CedarPolicy {
+    fn decide(&self, request: &AccessRequest<'_>) -> Decision {
+        if let Item::Task(_) | Item::Tasks = request.item {
+            let policy = PolicyId::new(OF_BACKEND);
+            let allowed = request.sees_backend;
+            return if allowed { Decision::Allow { policy } } else { Decision::Deny { policy } };
+        }
+        let subject = self.subject(&request.principal.identity);
+        let question = Question { arguments: request.arguments, ..question(request.item, request.backend) };
+        let verdict = CedarPolicy::decide(self, &subject, &question);
+        for error in &verdict.errors {
+            tracing::debug!(target: "vmcp::policy", name = question.name, error, "a policy was not evaluated");
+        }
+        let policy = PolicyId::new(verdict.policy);
+        if verdict.allowed { Decision::Allow { policy } } else { Decision::Deny { policy } }
+    }
+
+    fn explain(&self, request: &AccessRequest<'_>) -> Explanation {
+        let subject = self.subject(&request.principal.identity);
+        let listed = question(request.item, request.backend);
+        let could_allow = self.could_allow(&subject, &listed);
+        let verdict =
+            CedarPolicy::decide(self, &subject, &Question { arguments: request.arguments, ..listed });
+        Explanation { allowed: verdict.allowed, policy: verdict.policy, could_allow, errors: verdict.errors }
+    }
+
+    fn restricts(&self) -> bool {
+        true
+    }
+
+    fn key(&self, identity: &Identity) -> ClaimsKey {
+        CedarPolicy::key(self, identity)
+    }
+
+    fn listed_rights<'a>(&'a self, identity: &Identity) -> Box<dyn ListedRights + 'a> {
+        Box::new(ListedByCedar { policy: self, subject: self.subject(identity) })
+    }
+}
+
+/// The items that policies let one client list.
+struct ListedByCedar<'a> {
+    policy: &'a CedarPolicy,
+    subject: Arc<Subject>,
+}
+
+impl ListedRights for ListedByCedar<'_> {
+    fn could_allow(&self, item: Item<'_>, backend: &str) -> bool {
+        self.policy.could_allow(&self.subject, &question(item, backend))
+    }
+}
+
+/// Returns the question about an item.
+fn question<'a>(item: Item<'a>, backend: &'a str) -> Question<'a> {
+    let question = |kind, name| Question { kind, name, backend: Some(backend), ..Question::default() };
+    match item {
+        Item::Tool(tool) => {
+            let texts = [
+                ("original_name", tool.definition.name.as_str().into()),
+                ("schema_hash", tool.hash.to_string().into()),
+            ];
+            let texts = texts.map(|(name, text)| (name, Attribute::Text(text)));
+            let hints = hints(&tool.annotations).map(|(name, flag)| (name, Attribute::Flag(flag)));
+            Question { attributes: hints.chain(texts).collect(), ..question(Kind::Tool, &tool.name) }
+        }
+        Item::OwnTool(name) => Question { name, ..Question::default() },
+        Item::Prompt(prompt) => question(Kind::Prompt, &prompt.name),
+        Item::Resource(uri) => question(Kind::Resource, uri),
+        Item::Task(_) | Item::Tasks | Item::Backend => question(Kind::Backend, backend),
+    }
+}
+
+/// Returns the hints that a tool has, after overrides.
+fn hints(annotations: &Annotations) -> impl Iterator<Item = (&'static str, bool)> {
+    let hints = [
+        ("readOnlyHint", annotations.read_only_hint),
+        ("destructiveHint", annotations.destructive_hint),
+        ("idempotentHint", annotations.idempotent_hint),
+        ("openWorldHint", annotations.open_world_hint),
+    ];
+    hints.into_iter().filter_map(|(name, hint)| Some((name, hint?)))
+}

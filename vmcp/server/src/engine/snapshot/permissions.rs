@@ -1,0 +1,95 @@
+//! [`Permissions`]: the items of a catalog that a client may list, find and call, as bitmaps. Clients with
+//! equal permissions share one view.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use vmcp_config::Config;
+use vmcp_model::catalog::{Catalog, CatalogTool};
+use vmcp_search::Visible;
+
+use crate::access::policy::{Item, ListedRights};
+use crate::optim::names::{NameStyle, OptimTool};
+
+/// Sets of positions in a catalog's lists.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Permissions {
+    pub(super) tools: Arc<Visible>,
+    pub(super) prompts: Visible,
+    pub(super) resources: Visible,
+    pub(super) templates: Visible,
+    /// True for find_tool.
+    find: bool,
+    /// True for call_tool.
+    call: bool,
+    /// Backends that the client may know of; `None`: all.
+    pub(super) backends: Option<BTreeSet<Arc<str>>>,
+}
+
+impl Permissions {
+    /// Permits everything that is listed.
+    pub(super) fn all(catalog: &Catalog) -> Permissions {
+        Permissions {
+            tools: Arc::new(positions(&catalog.tools, |tool| tool.listed)),
+            prompts: positions(&catalog.prompts, |_| true),
+            resources: positions(&catalog.resources, |_| true),
+            templates: positions(&catalog.templates, |_| true),
+            find: true,
+            call: true,
+            backends: None,
+        }
+    }
+
+    /// Asks about each item of a catalog. Computes: a question takes some microseconds.
+    pub(super) fn ask(rights: &dyn ListedRights, catalog: &Catalog, config: &Config) -> Permissions {
+        let tools = positions(&catalog.tools, |tool| {
+            tool.listed && rights.could_allow(Item::Tool(tool), &tool.backend)
+        });
+        let prompts =
+            positions(&catalog.prompts, |prompt| rights.could_allow(Item::Prompt(prompt), &prompt.backend));
+        let resources = positions(&catalog.resources, |resource| {
+            rights.could_allow(Item::Resource(&resource.definition.uri), &resource.backend)
+        });
+        let templates = positions(&catalog.templates, |template| {
+            rights.could_allow(Item::Resource(&template.definition.uri_template), &template.backend)
+        });
+        let of = chosen(&catalog.tools, &tools).map(|tool| &tool.backend);
+        let of = of.chain(chosen(&catalog.prompts, &prompts).map(|prompt| &prompt.backend));
+        let of = of.chain(chosen(&catalog.resources, &resources).map(|resource| &resource.backend));
+        let of = of.chain(chosen(&catalog.templates, &templates).map(|template| &template.backend));
+        let mut backends: BTreeSet<Arc<str>> = of.map(Arc::clone).collect();
+        for backend in &config.backends {
+            if !backends.contains(&backend.name) && rights.could_allow(Item::Backend, &backend.name) {
+                backends.insert(Arc::clone(&backend.name));
+            }
+        }
+        let own =
+            |tool: OptimTool| rights.could_allow(Item::OwnTool(&NameStyle::Dotted.listed(tool.bare())), "");
+        let (find, call) = (own(OptimTool::Find), own(OptimTool::Call));
+        let tools = Arc::new(tools);
+        Permissions { tools, prompts, resources, templates, find, call, backends: Some(backends) }
+    }
+
+    /// True if this tool of a catalog is permitted.
+    pub(super) fn has_tool(&self, catalog: &Catalog, tool: &CatalogTool) -> bool {
+        catalog.position(&tool.name).is_some_and(|position| self.tools.contains(position))
+    }
+
+    /// True if an own tool is permitted.
+    pub(super) fn has_own(&self, tool: OptimTool) -> bool {
+        match tool {
+            OptimTool::Find => self.find,
+            OptimTool::Call => self.call,
+        }
+    }
+}
+
+/// Returns the positions of the items that `fits` takes.
+fn positions<T>(items: &[T], fits: impl Fn(&T) -> bool) -> Visible {
+    items.iter().enumerate().filter(|(_, item)| fits(item)).map(|(position, _)| position).collect()
+}
+
+/// Yields the items at these positions.
+pub(super) fn chosen<'a, T>(items: &'a [T], positions: &Visible) -> impl Iterator<Item = &'a T> {
+    items.iter().enumerate().filter(|(at, _)| positions.contains(*at)).map(|(_, item)| item)
+}

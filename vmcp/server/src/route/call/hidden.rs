@@ -1,0 +1,51 @@
+//! Records of calls of items that exist and are not in the caller's view: its answer is that for an unknown
+//! item, and operators read who asked.
+
+use std::sync::Arc;
+
+use vmcp_model::catalog::{CatalogTool, ResourceTarget};
+
+use super::authorize;
+use crate::access::policy::Item;
+use crate::route::caller::CallContext;
+use crate::route::router::BackendTarget;
+use crate::telemetry::calls::{CallRecorder, Origin, Outcome};
+
+/// Records a call of a tool, if there is one of this name.
+pub(crate) fn record_tool(context: CallContext<'_>, name: &str) {
+    if let Some(tool) = context.snapshot.unfiltered().tool(name).filter(|tool| tool.listed) {
+        record_call(context, context.start_record(Origin::Client), tool);
+    }
+}
+
+/// Ends the record of a call of a tool.
+pub(crate) fn record_call(context: CallContext<'_>, recorder: CallRecorder, tool: &Arc<CatalogTool>) {
+    record(context, recorder, BackendTarget::tool(context.snapshot, tool));
+}
+
+/// Records a request for a prompt, if there is one of this name.
+pub(crate) fn record_prompt(context: CallContext<'_>, name: &str, method: &'static str) {
+    if let Some(prompt) = context.snapshot.unfiltered().prompt(name) {
+        let target = BackendTarget::read(context.snapshot, &prompt.backend, method, Item::Prompt(prompt));
+        record(context, context.start_record(Origin::Client), target);
+    }
+}
+
+/// Records a request for a resource or a template, if a backend lists it.
+pub(crate) fn record_resource(context: CallContext<'_>, uri: &str, method: &'static str) {
+    let catalog = context.snapshot.unfiltered();
+    let listed = catalog.resources_for(uri).next().map(ResourceTarget::backend);
+    let template = || catalog.templates.iter().find(|template| template.definition.uri_template == uri);
+    if let Some(backend) = listed.or_else(|| template().map(|template| &template.backend)) {
+        let target = BackendTarget::read(context.snapshot, backend, method, Item::Resource(uri));
+        record(context, context.start_record(Origin::Client), target);
+    }
+}
+
+/// Ends a record as denied; the policy is asked for its reason.
+fn record(context: CallContext<'_>, recorder: CallRecorder, target: BackendTarget<'_>) {
+    // A policy that allows what its view hides: nothing is sent all the same.
+    if let Ok(allowed) = authorize(context, recorder, target, None) {
+        allowed.settle(Outcome::Denied);
+    }
+}
