@@ -30,6 +30,7 @@ mod scenario {
     mod lists_and_calls;
     mod log_output;
     mod notifications;
+    mod policies;
     mod questions;
     mod real_servers;
     mod resumed_calls;

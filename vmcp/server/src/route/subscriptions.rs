@@ -8,7 +8,7 @@ use vmcp_wire::methods;
 use super::call::{self, Authorized, hidden};
 use super::caller::CallContext;
 use super::router::BackendTarget;
-use crate::access::policy::Item;
+use crate::access::policy::{AccessRequest, Decision, Item};
 use crate::telemetry::calls::Origin;
 
 /// Returns the backend of a listed resource and the way to subscribe to it; `None` if it is unknown to the
@@ -38,6 +38,19 @@ pub(crate) fn task<'a>(
     id: &'a str,
 ) -> Option<Authorized<'a>> {
     authorized(context, backend, methods::LISTEN, Item::Task(id))
+}
+
+/// True if the policies in force let the caller keep a subscription.
+pub(crate) fn is_allowed(context: CallContext<'_>, backend: &str, item: Item<'_>) -> bool {
+    let request = AccessRequest {
+        principal: &context.caller.principal,
+        action: methods::SUBSCRIBE,
+        backend,
+        item,
+        arguments: None,
+        sees_backend: context.view.has_backend(backend),
+    };
+    matches!(context.snapshot.policy.decide(&request), Decision::Allow { .. })
 }
 
 fn authorized<'a>(

@@ -1,5 +1,5 @@
-//! Background task of server push: renews subscriptions after a reload of the configuration and removes
-//! expired sessions.
+//! Background task of server push: renews subscriptions after a reload of the configuration, ends those that
+//! its policies no longer permit, and removes expired sessions.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use vmcp_backend::{Backend, RpcOutcome};
 
 use super::server_push::ServerPush;
 use super::topics::{Topic, TopicKind};
+use crate::access::policy::Item;
 use crate::edge::session::random;
 use crate::route::{CallContext, Caller, subscriptions};
 
@@ -33,6 +34,7 @@ pub(crate) async fn run(push: Weak<ServerPush>) {
         // Upgraded for one round only: the task must not keep the state alive.
         let Some(push) = push.upgrade() else { return };
         if reconfigured {
+            withdraw_denied(&push).await;
             renew(&push).await;
         }
         for expired in push.router.sessions.expired(random::now()) {
@@ -69,6 +71,27 @@ async fn renew(push: &ServerPush) {
             }
         })
         .await;
+}
+
+/// Ends the subscriptions that the policies in force do not permit.
+async fn withdraw_denied(push: &ServerPush) {
+    let snapshot = push.engine.snapshot();
+    if !snapshot.policy.restricts() {
+        return;
+    }
+    for (topic, subscriber) in push.router.topics.outdated(|_, _| false) {
+        let caller = Caller { principal: subscriber.principal.clone(), ..Caller::default() };
+        push.engine.prepare(&snapshot, &caller.principal.identity).await;
+        let view = snapshot.view(&caller.principal.identity);
+        let context = CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
+        let item = match topic.kind {
+            TopicKind::Resource => Item::Resource(&topic.name),
+            TopicKind::Task => Item::Task(&topic.name),
+        };
+        if !subscriptions::is_allowed(context, &topic.backend, item) {
+            push.router.topics.remove(subscriber.mailbox.number, &topic);
+        }
+    }
 }
 
 /// Subscribes to a topic at the present backend of its name; `None` if there is none, or it or a policy

@@ -101,6 +101,12 @@ impl Conversation {
             }
             Ok(Some(Continuation::Parked { process, call })) => {
                 return match edge.parked.take(process, call).await {
+                    // The answers would reach a backend that the client may no longer call.
+                    Ok(call) if call.is_outdated(&snapshot.policy) => {
+                        call.cancel.cancel();
+                        let message = "the policies have changed since the call began; make it again";
+                        Self::refused(client, message.to_owned())
+                    }
                     Ok(call) => Self::resume(client, call),
                     Err(error) => Self::refused(client, error.to_string()),
                 };
@@ -128,8 +134,10 @@ impl Conversation {
             continues: continues.as_ref().map(|relayed| Arc::clone(&relayed.backend)),
         };
         let edge = Arc::clone(edge);
+        let policy = Some(Arc::clone(&snapshot.policy));
         let work = async move { dispatch::run(&edge, &snapshot, &peer, caller, continues, &request).await };
-        Self { client, call: RunningCall::new(Box::pin(work), events, cancel), open: Vec::new() }
+        let call = RunningCall { policy, ..RunningCall::new(Box::pin(work), events, cancel) };
+        Self { client, call, open: Vec::new() }
     }
 
     /// Answers a request whose `requestState` cannot be used.

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -9,6 +10,7 @@ use vmcp_backend::Event;
 
 use super::encoded_response::EncodedResponse;
 use super::input_requests::InputRequests;
+use crate::access::policy::Policy;
 
 /// The work of a request: a future that ends with the response.
 pub(super) type Work = Pin<Box<dyn Future<Output = EncodedResponse> + Send>>;
@@ -25,18 +27,26 @@ pub(super) struct RunningCall {
     pub(super) input_requests: InputRequests,
     /// Cancels the call at the backend.
     pub(super) cancel: CancellationToken,
+    /// The policy that allowed the call, if any was asked.
+    pub(super) policy: Option<Arc<dyn Policy>>,
 }
 
 impl RunningCall {
     /// Wraps the work of a request.
     pub(super) fn new(work: Work, events: mpsc::Receiver<Event>, cancel: CancellationToken) -> Self {
-        Self { work: Some(work), answer: None, events, input_requests: InputRequests::default(), cancel }
+        let input_requests = InputRequests::default();
+        Self { work: Some(work), answer: None, events, input_requests, cancel, policy: None }
     }
 
     /// Wraps a response that needs no work.
     pub(super) fn answered(answer: Option<EncodedResponse>) -> Self {
         let (events, cancel) = (mpsc::channel(1).1, CancellationToken::new());
-        Self { work: None, answer, events, input_requests: InputRequests::default(), cancel }
+        Self { work: None, answer, events, input_requests: InputRequests::default(), cancel, policy: None }
+    }
+
+    /// True if other policies are in force than those that allowed the call.
+    pub(super) fn is_outdated(&self, policy: &Arc<dyn Policy>) -> bool {
+        self.policy.as_ref().is_some_and(|before| !Arc::ptr_eq(before, policy))
     }
 
     /// Polls the work and stores its response. Never completes: a response waits for its client just as a

@@ -1,0 +1,51 @@
+//! Cedar policies: clients see and call what they may; policies change while the server runs.
+
+use serde_json::{Value, json};
+use vmcp_integration::{Fixture, Vmcp, eventually};
+
+/// Settings with these policies.
+fn with(policies: &[&str]) -> Value {
+    json!({"incomingAuth": {"authz": {"policies": policies}}})
+}
+
+#[tokio::test]
+async fn policies_hide_tools_and_change_without_a_restart() {
+    let echo = Fixture::http("echo", "echo").start().await;
+    let mut settings = with(&[
+        r#"permit(principal == Client::"anonymous", action, resource == Tool::"echo_echo");"#,
+        r#"forbid(principal, action, resource) when { context has arg_message && context.arg_message == "secret" };"#,
+    ]);
+    settings["optimizer"] = json!({"exposure": "All"});
+    let mut vmcp = Vmcp::new().backend(&echo).config(settings).start().await;
+    let client = vmcp.with_tool("echo_echo").await;
+    assert!(!client.tools().await.contains_key("echo_sleep"));
+    let answer = client.call_tool("echo_echo", json!({"message": "hello"})).await;
+    assert_eq!(answer.content_text(), "hello", "{}", answer.text);
+    // Denied for its tool, denied for its arguments, and unknown: one answer.
+    let denied = [
+        ("echo_sleep", json!({"ms": 1})),
+        ("echo_echo", json!({"message": "secret"})),
+        ("echo_never", json!({})),
+    ];
+    for (tool, arguments) in denied {
+        let answer = client.call_tool(tool, arguments).await;
+        assert_eq!(answer.message["error"]["message"], format!("Unknown tool: {tool}"), "{}", answer.text);
+    }
+    assert_eq!(echo.calls("sleep").await, 0);
+    assert!(vmcp.process.output().contains("call denied"), "{}", vmcp.process.output());
+
+    let refused = vmcp.metric(r#"vmcp_config_reloads_total{outcome="refused"}"#).await;
+    vmcp.reconfigure(with(&["permit(principal action, resource);"]));
+    eventually("the bad policy to be refused", async || {
+        let now = vmcp.metric(r#"vmcp_config_reloads_total{outcome="refused"}"#).await;
+        (now > refused).then_some(())
+    })
+    .await;
+    assert!(vmcp.process.output().contains("policies[0]: line 1, column "), "{}", vmcp.process.output());
+    assert!(!client.tools().await.contains_key("echo_sleep"), "the policies before stay in force");
+    vmcp.reconfigure(with(&["permit(principal, action, resource);"]));
+    eventually("the session to see the rest", async || {
+        client.tools().await.contains_key("echo_sleep").then_some(())
+    })
+    .await;
+}
