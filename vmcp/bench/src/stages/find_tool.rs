@@ -55,7 +55,7 @@ pub(crate) async fn measure(testbed: &mut SearchTestbed, report: &mut Report) ->
         ..Query::default()
     };
     let view = snapshot.view(&Identity::Anonymous);
-    let visible = Some(view.visible());
+    let visible = Some(&**view.visible());
     let (search, theirs) = interleaved(
         runs,
         async |run| Ok(snapshot.index.search(&whole(run), visible)),

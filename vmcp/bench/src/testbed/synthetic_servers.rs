@@ -75,8 +75,9 @@ impl SyntheticServers {
     /// Returns an engine under policies, once all `tools` tools have their vectors.
     pub(crate) async fn engine_under(&self, policies: &[String], tools: usize) -> Result<Engine> {
         let text = json!({"incomingAuth": {"authz": {"policies": policies}}}).to_string();
-        let authz = vmcp_config::load(&text, "policies", &|_| None)?.config.authz;
-        self.engine_of(Config { authz, ..self.config(8)? }, tools).await
+        let mut config = self.config(8)?;
+        config.authz = vmcp_config::load(&text, "policies", &|_| None)?.config.authz;
+        self.engine_of(config, tools).await
     }
 
     async fn engine_of(&self, config: Config, tools: usize) -> Result<Engine> {
