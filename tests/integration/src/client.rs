@@ -3,6 +3,7 @@
 mod answer;
 mod dialogue;
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -76,6 +77,13 @@ impl Client {
     #[must_use]
     pub fn reconnecting(self) -> Self {
         let http = reqwest::Client::builder().timeout(WAIT_TIMEOUT).no_proxy().pool_max_idle_per_host(0);
+        Self { http: http.build().expect("an HTTP client"), ..self }
+    }
+
+    /// Makes the client connect from another address of this machine, so that limits count it apart.
+    #[must_use]
+    pub fn from_address(self, address: IpAddr) -> Self {
+        let http = reqwest::Client::builder().timeout(WAIT_TIMEOUT).no_proxy().local_address(address);
         Self { http: http.build().expect("an HTTP client"), ..self }
     }
 

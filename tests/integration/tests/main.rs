@@ -21,6 +21,7 @@ mod scenario {
     mod find_tool;
     mod first_process;
     mod fixture;
+    mod hostile_client;
     mod hot_reload;
     mod isolation;
     mod laptop;
