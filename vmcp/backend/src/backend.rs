@@ -50,6 +50,7 @@ use crate::upkeep::refresher;
 ///     isolation: None,
 ///     protocol_era: vmcp_config::ProtocolEra::Auto,
 ///     max_sessions: None,
+///     warm_sessions: 0,
 /// };
 /// let settings = BackendSettings { max_connection_retries: 0, ..BackendSettings::default() };
 /// let backend = Backend::start(spec, settings, None);

@@ -8,8 +8,8 @@ mod questions;
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,8 +42,8 @@ pub(crate) struct Inbound {
     answer_timeout: Duration,
     /// Wakes the refresher when the backend says that its definitions changed.
     pub(crate) changed: Arc<Notify>,
-    /// The clients whose calls use the connection.
-    pub(crate) owner: Owner,
+    /// The clients whose calls use the connection; everyone as long as it is not set.
+    owner: OnceLock<Owner>,
     /// The log level that was set on this connection.
     pub(crate) level: ChosenLevel,
     last_id: AtomicU64,
@@ -102,12 +102,23 @@ impl Inbound {
             downstream: Arc::clone(&facts.settings.downstream),
             answer_timeout: facts.settings.max_call,
             changed: Arc::clone(&facts.changed),
-            owner,
+            owner: owner.is_one().then_some(owner).map_or_else(OnceLock::new, OnceLock::from),
             level: ChosenLevel::default(),
             last_id: AtomicU64::default(),
             routes: Mutex::default(),
             questions: Arc::default(),
         }
+    }
+
+    /// Returns the clients whose calls use the connection.
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner.get().copied().unwrap_or(Owner::Everyone)
+    }
+
+    /// Gives a connection that has no owner yet to `owner`.
+    pub(crate) fn belongs_to(&self, owner: Owner) {
+        // Handed over once, before its first message.
+        let _ = self.owner.set(owner);
     }
 
     /// Routes messages that come while the connection is opened for a call to the call's `listener`, until
@@ -148,10 +159,10 @@ impl Inbound {
             return Reaction::Answer(rpc::response(id, "{}").into());
         }
         let caller = self.caller(of);
-        let session = self.owner.session();
+        let session = self.owner().session();
         let abilities = match (&caller, session) {
             (Some((_, listener)), _) => AnswerableQuestions::read(listener.client.capabilities.as_deref()),
-            (None, Some(_)) => self.owner.abilities(),
+            (None, Some(_)) => self.owner().abilities(),
             (None, None) => {
                 let reason = "the client cannot be asked: the question belongs to no call of a single client";
                 return Reaction::Answer(questions::refused(id, reason));
@@ -209,7 +220,7 @@ impl Inbound {
                     let is_wanted = listener.wants_log(params, self.level.is_set());
                     is_wanted.then(|| deliver(&listener, whole)).flatten()
                 }
-                None if self.owner.session().is_some() => self.deliver_downstream(whole),
+                None if self.owner().session().is_some() => self.deliver_downstream(whole),
                 None => {
                     operator_log::write(params);
                     None
@@ -265,7 +276,7 @@ impl Inbound {
             let calls = routes.iter().filter(|(_, route)| route.listener.events.is_some());
             calls.filter(|(_, route)| !route.listener.ours).map(|(id, _)| *id).max()
         };
-        let id = of.or_else(|| self.owner.is_one().then(latest)?)?;
+        let id = of.or_else(|| self.owner().is_one().then(latest)?)?;
         let route = routes.get(&id)?;
         route.listener.events.as_ref()?;
         Some((id, Arc::clone(&route.listener)))
@@ -282,13 +293,13 @@ impl Inbound {
     /// Delivers to the client whose upstream session this is. A message that came to several clients and
     /// belongs to none of their calls is dropped.
     fn deliver_to_session(&self, whole: &[u8]) -> Option<Delivery> {
-        self.owner.session()?;
+        self.owner().session()?;
         self.deliver_downstream(whole)
     }
 
     fn deliver_downstream(&self, whole: &[u8]) -> Option<Delivery> {
         let message = serde_json::from_slice(whole).ok()?;
-        self.downstream.deliver(&self.backend, self.owner.session(), Event::Notification(message));
+        self.downstream.deliver(&self.backend, self.owner().session(), Event::Notification(message));
         None
     }
 }

@@ -9,3 +9,4 @@ pub(crate) mod session_pool;
 pub(crate) mod session_stream;
 pub(crate) mod session_subscriptions;
 pub(crate) mod subscription_registry;
+pub(crate) mod warm_processes;

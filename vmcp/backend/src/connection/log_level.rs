@@ -22,7 +22,7 @@ const SET_LEVEL_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) async fn ensure(connection: &Arc<Connection>, level: Level) {
     let server = &connection.server;
     let inbound = &connection.channel.inbound;
-    let owned = inbound.owner.session().is_some();
+    let owned = inbound.owner().session().is_some();
     if server.era() == Era::Modern || !server.logs {
         return;
     }

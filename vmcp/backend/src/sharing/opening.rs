@@ -13,10 +13,12 @@ use crate::connection::client_capabilities;
 use crate::connection::{Connection, era};
 use crate::inbound::RouteGuard;
 use crate::inbound::call_listener::CallListener;
+use crate::inbound::owner::Owner;
 use crate::policy::facts::Facts;
 use crate::request::Request;
 use crate::sharing::placement::{OwnerKey, Placement};
-use crate::transport::{self, Link, LinkError};
+use crate::sharing::warm_processes::WarmProcesses;
+use crate::transport::{self, Channel, Link, LinkError};
 
 /// Time for the answer to the first ping; a slower server gets its call at once.
 const FIRST_PING_TIMEOUT: Duration = Duration::from_secs(1);
@@ -30,12 +32,20 @@ pub(crate) async fn open(
     main: &Connection,
     placement: Placement,
     opener: &Arc<CallListener>,
+    warm: &WarmProcesses,
 ) -> Result<(Connection, RouteGuard), LinkError> {
     // A start beyond the slots waits; nothing closes the semaphore.
     let _slot = if facts.spec.starts_process() { facts.settings.starts.acquire().await.ok() } else { None };
     let after = patience(facts, main, placement);
-    let connection = timeout(after, connect(facts, main, placement, opener)).await;
+    let connection = timeout(after, connect(facts, main, placement, opener, warm)).await;
     connection.unwrap_or(Err(LinkError::ConnectTimeout { after }))
+}
+
+/// Starts a process that a client will own.
+pub(crate) async fn start_warm(facts: &Facts) -> Option<Channel> {
+    // A start beyond the slots waits; nothing closes the semaphore.
+    let _slot = facts.settings.starts.acquire().await.ok();
+    transport::open(facts, Owner::Everyone).await.ok()
 }
 
 /// Time for the connection to be made. A server that may not know the other era answers soon or never.
@@ -53,9 +63,13 @@ async fn connect(
     main: &Connection,
     placement: Placement,
     opener: &Arc<CallListener>,
+    warm: &WarmProcesses,
 ) -> Result<(Connection, RouteGuard), LinkError> {
     let client = &opener.client;
-    let channel = transport::sibling(facts, &main.channel, placement.owner).await?;
+    let channel = match warm.take(placement.owner) {
+        Some(channel) => channel,
+        None => transport::sibling(facts, &main.channel, placement.owner).await?,
+    };
     let route = channel.inbound.route_opening(Arc::clone(opener));
     if placement.era == Era::Modern {
         // There is no handshake: each request says everything.
@@ -85,7 +99,7 @@ pub(crate) async fn answer_first(connection: &Connection) {
     let inbound = &connection.channel.inbound;
     // Over HTTP such questions come on the session's GET stream, which is open by now.
     let is_duplex = matches!(connection.channel.link, Link::Duplex(_));
-    if !is_duplex || inbound.owner.abilities().is_empty() || connection.server.era() == Era::Modern {
+    if !is_duplex || inbound.owner().abilities().is_empty() || connection.server.era() == Era::Modern {
         return;
     }
     // Servers take messages in order: what is asked because of the introduction comes before this answer.

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument as _;
 use vmcp_config::Transport;
 use vmcp_wire::owned::OwnedParams;
@@ -30,6 +30,7 @@ use crate::sharing::opening;
 use crate::sharing::placement::{OwnerKey, Placement, Placements};
 use crate::sharing::session::{SessionLease, UpstreamSession};
 use crate::sharing::session_subscriptions::{self, SessionSubscriptions};
+use crate::sharing::warm_processes::WarmProcesses;
 use crate::transport::LinkError;
 
 /// Bounds of the pause between two runs of the reaper, which is a quarter of `session_idle`.
@@ -64,6 +65,7 @@ pub(crate) struct SessionPool {
     /// The reaper runs: it is started with the first session.
     reaping: AtomicBool,
     subscriptions: SessionSubscriptions,
+    warm: WarmProcesses,
 }
 
 impl SessionPool {
@@ -75,6 +77,7 @@ impl SessionPool {
             listening: Mutex::default(),
             reaping: AtomicBool::new(false),
             subscriptions: SessionSubscriptions::default(),
+            warm: WarmProcesses::default(),
         }
     }
 
@@ -178,7 +181,9 @@ impl SessionPool {
         if let Some(connection) = session.live() {
             return Ok((connection, None));
         }
-        let (connection, route) = opening::open(&self.facts, &main, session.placement, &listener).await?;
+        let (connection, route) =
+            opening::open(&self.facts, &main, session.placement, &listener, &self.warm).await?;
+        self.start_warm();
         let connection = Arc::new(connection);
         session.connection.store(Some(Arc::clone(&connection)));
         // Stored first, checked second, and `retire` does both the other way round: one of the two closes it.
@@ -196,6 +201,21 @@ impl SessionPool {
             tokio::spawn(async move { pool.resubscribe(&connection, client).await }.in_current_span());
         }
         Ok((connection, Some(route)))
+    }
+
+    /// Starts processes for the sessions that are expected next, within the limit on sessions.
+    fn start_warm(self: &Arc<Self>) {
+        let spec = &self.facts.spec;
+        if !spec.starts_process() || spec.warm_sessions == 0 {
+            return;
+        }
+        let wanted = (spec.warm_sessions as usize).min(self.limit().saturating_sub(self.count()));
+        for _ in 0..self.warm.opened(wanted, Instant::now()) {
+            let pool = Arc::clone(self);
+            tokio::spawn(
+                async move { pool.warm.add(opening::start_warm(&pool.facts).await) }.in_current_span(),
+            );
+        }
     }
 
     fn take(self: &Arc<Self>, placement: Placement) -> Result<SessionLease, LinkError> {
@@ -264,6 +284,7 @@ impl SessionPool {
             loop {
                 sleep((idle / 4).clamp(MIN_REAP_INTERVAL, MAX_REAP_INTERVAL)).await;
                 pool.end_idle(idle);
+                pool.warm.end_unneeded(Instant::now());
             }
         };
         tokio::spawn(stop.run_until_cancelled_owned(reap).in_current_span());
@@ -330,7 +351,14 @@ impl SessionPool {
                 }
             },
         );
-        let _ = timeout(CLOSE_ALL_TIMEOUT, closes).await;
+        let warm = futures::stream::iter(self.warm.close()).for_each_concurrent(
+            MAX_CONCURRENT_CLOSES,
+            async |process| {
+                process.closed.cancel();
+                process.link.close().await;
+            },
+        );
+        let _ = timeout(CLOSE_ALL_TIMEOUT, futures::future::join(closes, warm)).await;
     }
 
     /// Records that a server-push stream of a client session opened or closed in this process.

@@ -238,6 +238,42 @@ async fn processes_are_limited_for_all_and_for_one_principal() {
 }
 
 #[tokio::test]
+async fn a_process_is_ready_for_the_next_session_while_sessions_follow_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let started = folder.path().join("started");
+    let handler = format!(
+        "[ -n \"$known\" ] || {{ known=1; echo $$ >> '{}.introduced'; }}\n{STATEFUL}",
+        started.display()
+    );
+    let Transport::Stdio { command, args, env, .. } = shell(&handler) else { panic!("a program") };
+    let args = vec![args[0].clone(), format!("echo $$ >> '{}'\n{}", started.display(), args[1])];
+    let transport =
+        Transport::Stdio { command, args, env, cwd: None, inherit_env: Vec::new(), idle_timeout: None };
+    let spec = vmcp_config::Backend { warm_sessions: 1, ..spec("b", transport) };
+    let backend = Backend::start(spec, settings(), None);
+    let lines = |suffix: &str| {
+        let path = format!("{}{suffix}", started.display());
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.lines().map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let count = async |session: u8| Asker::new(&backend, Some([session; 16])).count().await;
+    assert_eq!(count(1).await, r#"{"n":1}"#);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(lines("").len(), 2, "one client has no process to spare");
+    assert_eq!(count(2).await, r#"{"n":1}"#);
+    // The main process, those of two clients, and one that nobody has spoken to.
+    let all = eventually("a process to spare", || Some(lines("")).filter(|all| all.len() == 4)).await;
+    assert!(!lines(".introduced").contains(&all[3]));
+    assert_eq!(count(3).await, r#"{"n":1}"#);
+    assert_eq!(lines(".introduced").last(), Some(&all[3]), "the next session has it");
+    let spare = eventually("another", || lines("").get(4).cloned()).await;
+    assert_eq!(backend.status().sessions, 3);
+    backend.stop().await;
+    let is_running = |pid: &str| std::path::Path::new(&format!("/proc/{pid}/cwd")).read_link().is_ok();
+    eventually("its end", || (!is_running(&spare)).then_some(())).await;
+}
+
+#[tokio::test]
 async fn a_server_that_asks_for_roots_first_has_them_before_the_call() {
     let asks_first = r#"
     case $method in

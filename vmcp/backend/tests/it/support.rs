@@ -41,6 +41,7 @@ pub(crate) fn spec(name: &str, transport: vmcp_config::Transport) -> vmcp_config
         isolation: None,
         protocol_era: vmcp_config::ProtocolEra::Auto,
         max_sessions: None,
+        warm_sessions: 0,
     }
 }
 

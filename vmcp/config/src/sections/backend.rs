@@ -50,6 +50,8 @@ pub struct Backend {
     pub protocol_era: ProtocolEra,
     /// Own connections that clients may have at the server together; `None`: by transport.
     pub max_sessions: Option<u32>,
+    /// Processes kept ready for the next clients while sessions are opened one after the other.
+    pub warm_sessions: u32,
 }
 
 /// Transport to a backend.
@@ -186,6 +188,10 @@ pub struct RawBackend {
     /// idle one. Default: 64 processes, 1000 event streams, 10000 HTTP sessions.
     #[schemars(range(min = 1, max = 100_000))]
     pub max_sessions: Option<u32>,
+    /// Processes of this program, 0 to 16, that are kept ready for the next client sessions: a second session
+    /// within 5 minutes of the one before starts them, and 5 minutes without one end them.
+    #[schemars(range(min = 0, max = 16))]
+    pub warm_sessions: u32,
     /// Serve only tools that the server itself declares to change nothing (`readOnlyHint: true`). All others
     /// are hidden from lists, search and calls. The declaration is the server's word, no guarantee.
     pub read_only: bool,
@@ -211,6 +217,7 @@ impl Default for RawBackend {
             isolation: None,
             protocol_era: ProtocolEra::Auto,
             max_sessions: None,
+            warm_sessions: 1,
             read_only: false,
         }
     }

@@ -75,6 +75,9 @@ pub(super) struct Arguments {
     /// Processes that clients may have for themselves; one more ends the longest idle one [default: 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_sessions: Option<u32>,
+    /// Processes kept ready for the next clients while sessions are opened one after the other
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=16))]
+    warm_sessions: u32,
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND", required_unless_present = "install")]
     command: Vec<String>,
@@ -113,7 +116,7 @@ fn isolation(text: &str) -> Result<Isolation, String> {
 
 fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
     let Arguments { port, listen, admin_listen, admin_token_file, name, command, .. } = arguments;
-    let Arguments { isolation, max_sessions, .. } = arguments;
+    let Arguments { isolation, max_sessions, warm_sessions, .. } = arguments;
     let (program, args) = command.split_first().map_or(("", &[][..]), |(program, args)| (program, args));
     let tokens = admin_token_file.iter().map(|file| format!("${{file:{}}}", file.display()));
     let settings = format!("{BRIDGE_CONFIG}server: {{ adminTokens: {} }}", json!(tokens.collect::<Vec<_>>()));
@@ -151,6 +154,7 @@ fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
         isolation: *isolation,
         protocol_era: vmcp_config::ProtocolEra::Auto,
         max_sessions: *max_sessions,
+        warm_sessions: *warm_sessions,
     });
     Ok(config)
 }

@@ -77,7 +77,7 @@ impl Http {
 
     /// True for a session of clients' own, which may live on at a server that cannot be reached for a while.
     fn is_owned(&self) -> bool {
-        self.0.inbound.owner.is_one()
+        self.0.inbound.owner().is_one()
     }
 
     async fn read(&self, events: &mut Events, last_event: &mut LastEvent) {

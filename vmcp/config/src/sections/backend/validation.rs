@@ -79,6 +79,7 @@ pub(crate) fn validate(
             isolation: backend.isolation,
             protocol_era: backend.protocol_era,
             max_sessions: backend.max_sessions,
+            warm_sessions: backend.warm_sessions,
         });
     }
     (backends, unavailable)
