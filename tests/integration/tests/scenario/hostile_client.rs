@@ -14,7 +14,7 @@ use vmcp_integration::{Client, Fixture, MODERN, Vmcp};
 const HOSTILE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 const HONEST_CLIENTS: usize = 40;
 /// Calls of each honest client in one measurement.
-const CALLS: usize = 15;
+const CALLS: usize = 6;
 /// Connections, calls or sessions that the hostile client holds of each kind.
 const HELD: usize = 30;
 /// Measurements with the attack and without it, in turn, so that a machine that becomes busy meanwhile slows
@@ -80,14 +80,12 @@ async fn hold_connections(vmcp: &Vmcp, client: &Client) -> Vec<TcpStream> {
 /// end.
 async fn hold_places(vmcp: &Vmcp, client: &Client) -> Vec<(Client, reqwest::Response)> {
     join_all((0..HELD).map(|_| client.call_tool("old_ask", json!({"message": "?"})))).await;
-    eprintln!("parked {:?}", Instant::now());
     let mut sessions = Vec::new();
     for _ in 0..HELD {
         let session = vmcp.legacy().await.from_address(HOSTILE);
         let stream = session.listen().await;
         sessions.push((session, stream));
     }
-    eprintln!("sessions {:?}", Instant::now());
     let (greedy, _) = &sessions[0];
     let refused = futures::stream::iter(0..1001)
         .map(|n| greedy.request("resources/subscribe", json!({"uri": format!("fixture://echo/{n}")})))
@@ -136,17 +134,11 @@ async fn a_hostile_client_costs_forty_honest_ones_no_call_and_little_time() {
     let hostile = vmcp.modern().from_address(HOSTILE).declaring(json!({"elicitation": {}}));
     let mut held = None;
     let (mut calm, mut attacked) = (Vec::new(), Vec::new());
-    let t0 = Instant::now();
     for _ in 0..ROUNDS {
-        eprintln!("round {:?}", t0.elapsed());
         calm.push(p99_of_honest_calls(&honest).await);
         if held.is_none() {
-            eprintln!("hold {:?}", t0.elapsed());
-            let a = hold_connections(&vmcp, &hostile).await;
-            eprintln!("held {:?}", t0.elapsed());
-            held = Some((a, hold_places(&vmcp, &hostile).await));
+            held = Some((hold_connections(&vmcp, &hostile).await, hold_places(&vmcp, &hostile).await));
         }
-        eprintln!("attack {:?}", t0.elapsed());
         let (attack, calls) =
             (std::pin::pin!(attack(&vmcp, &hostile)), std::pin::pin!(p99_of_honest_calls(&honest)));
         match select(attack, calls).await {
