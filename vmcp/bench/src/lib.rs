@@ -38,9 +38,10 @@ use tokio::runtime::Builder;
 use crate::options::{Options, Stage};
 use crate::progress::progress;
 use crate::report::Report;
+use crate::stages::sessions::{idle_sessions, open_sessions};
 use crate::stages::{
-    allocations, calls, catalog, change_storm, embedding, find_tool, half_sent, idle_sessions, lists, memory,
-    open_sessions, policies, start, streaming,
+    allocations, calls, catalog, change_storm, embedding, find_tool, half_sent, lists, memory, policies,
+    start, streaming,
 };
 use crate::synthetic_tools::count_in_words;
 use crate::testbed::search_testbed::SearchTestbed;

@@ -22,8 +22,8 @@ pub(crate) const CACHE: Layout = Layout {
     file_name: "embeddings.db",
     lock_name: "embeddings.lock",
     migrations: &[
-        // In `tool_embeddings`, `description_hash` is the content key: it covers the embedded text, the version
-        // of the text's format, and the model.
+        // In `tool_embeddings`, `description_hash` is the content key: it covers the embedded text, the
+        // version of the text's format, and the model.
         "CREATE TABLE tool_embeddings (
        id INTEGER PRIMARY KEY,
        backend_id TEXT NOT NULL,

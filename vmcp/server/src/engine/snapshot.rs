@@ -99,8 +99,8 @@ impl Snapshot {
 
     /// Returns the part of the catalog that an identity may list, find and call.
     ///
-    /// Under a policy, the first request of a client makes its view; [`Engine::prepare`](super::Engine::prepare)
-    /// does that on a thread that may be kept busy.
+    /// Under a policy, the first request of a client makes its view;
+    /// [`Engine::prepare`](super::Engine::prepare) does that on a thread that may be kept busy.
     pub fn view(&self, identity: &Identity) -> Arc<View> {
         self.views.get(identity)
     }

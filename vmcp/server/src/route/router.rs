@@ -114,7 +114,8 @@ pub(super) fn resource<'a>(context: CallContext<'a>, uri: &str) -> Option<&'a Ar
     if let Some(backend) = view.interface(uri) {
         return Some(backend);
     }
-    // Of all backends, not of those in the view: else a URI of a hidden one could be told from an unknown one.
+    // Of all backends, not of those in the view: else a URI of a hidden one could be told from an unknown
+    // one.
     let declared = context.snapshot.declared_capabilities(context.snapshot.whole_view());
     let mut declared = declared.filter(|(_, capabilities)| capabilities.has_resources());
     match (declared.next(), declared.next()) {

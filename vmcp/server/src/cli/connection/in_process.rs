@@ -69,8 +69,8 @@ impl InProcessEngine {
         self.engine.snapshot()
     }
 
-    /// Starts an engine for the operator, or for a client with an identity, and waits until `need` is met, for at most `limit`; then it goes on with what is
-    /// there.
+    /// Starts an engine for the operator, or for a client with an identity, and waits until `need` is met,
+    /// for at most `limit`; then it goes on with what is there.
     pub(in crate::cli) async fn start(
         mut config: Config,
         need: &Readiness<'_>,
@@ -79,7 +79,7 @@ impl InProcessEngine {
     ) -> Result<InProcessEngine, CommandFailure> {
         // A person waits for the command, so a backend gets one attempt instead of exponential backoff.
         config.proxy.max_connection_retries = 0;
-        // Whoever runs the command may read the configuration, with all secrets.
+        // The operator who runs the command may read the configuration, with all secrets.
         let operator: Option<Arc<dyn Policy>> = match &identity {
             Some(_) => None,
             None => Some(Arc::new(AllowAll::default())),

@@ -46,8 +46,8 @@ pub struct View {
 }
 
 impl View {
-    /// Builds the view with `permissions` on a catalog. Lists that are the same as in `before` are shared with
-    /// it; `scope` says if caches may share them too.
+    /// Builds the view with `permissions` on a catalog. Lists that are the same as in `before` are shared
+    /// with it; `scope` says if caches may share them too.
     pub(super) fn new(
         permissions: &Arc<Permissions>,
         scope: Scope,

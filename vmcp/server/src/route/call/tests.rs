@@ -38,7 +38,7 @@ async fn setup(options: Options) -> Setup {
     setup_with(options, KEYWORDS).await
 }
 
-/// The same with settings besides the backends.
+/// Sets up with settings besides the backends.
 async fn setup_with(options: Options, settings: &str) -> Setup {
     let backends_ = [Scripted::everything("one").await, Scripted::everything("two").await];
     let seen = Arc::<SeenCalls>::default();
@@ -89,7 +89,7 @@ async fn go(engine: &Engine, way: &str, params: &Value) -> String {
     go_as(engine, caller(), way, params).await
 }
 
-/// The same for a caller with an identity.
+/// Goes the way as a caller with an identity.
 async fn go_as(engine: &Engine, caller: Caller, way: &str, params: &Value) -> String {
     let snapshot = engine.snapshot();
     let params = OwnedParams::from_text(params.to_string()).unwrap();

@@ -40,7 +40,7 @@ pub struct MetricsQuery {
 pub enum MetricsOrder {
     /// The most reliable first.
     Top,
-    /// Those that fail too often, the worst first.
+    /// Tools that fail too often, the worst first.
     Failing,
 }
 
@@ -95,8 +95,8 @@ pub struct ToolReport {
     pub removed: bool,
 }
 
-/// Makes the report of the tools that `query` selects and `sees` admits. With a catalog, tools that are not in
-/// it are marked as removed.
+/// Makes the report of the tools that `query` selects and `sees` admits. With a catalog, tools that are not
+/// in it are marked as removed.
 pub(crate) fn report(
     book: &MetricsBook,
     catalog: Option<&Catalog>,

@@ -1,0 +1,4 @@
+//! Stages about many sessions at a time.
+
+pub(crate) mod idle_sessions;
+pub(crate) mod open_sessions;
