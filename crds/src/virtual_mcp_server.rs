@@ -3,6 +3,7 @@
 mod config;
 mod embeddings;
 mod exposure;
+mod incoming_auth;
 mod optimizer;
 mod status;
 mod validated;
@@ -12,7 +13,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vmcp_config::raw::RawIncomingAuth;
 
 pub(crate) use self::config::DEFAULT_SHUTDOWN_DELAY;
 pub use self::config::{Config, FlatEmbeddingProvider, FlatOptimizer};
@@ -20,6 +20,7 @@ pub use self::embeddings::{Embeddings, OpenAi, Tei};
 pub use self::exposure::{
     Autoscaling, HttpRoute, NetworkPolicy, ParentReference, PodDisruptionBudget, ServiceMonitor, ServiceType,
 };
+pub use self::incoming_auth::{IncomingAuth, IncomingAuthType};
 pub use self::optimizer::{Optimizer, Storage};
 pub use self::status::{BackendState, CircuitBreakerState, DiscoveredBackend, Phase, VirtualMCPServerStatus};
 pub(crate) use self::validated::WrittenAs;
@@ -94,7 +95,7 @@ pub struct VirtualMCPServerSpec {
     pub telemetry_config_ref: Option<TelemetryConfigReference>,
     /// Authentication of clients. Default: `anonymous`.
     #[serde(skip_serializing_if = "Block::is_empty")]
-    #[schemars(with = "RawIncomingAuth")]
+    #[schemars(with = "IncomingAuth")]
     pub incoming_auth: Block,
     /// Number of pods. Without it, one at first; then whatever an autoscaler or `kubectl scale` sets.
     #[serde(skip_serializing_if = "Option::is_none")]

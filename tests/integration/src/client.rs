@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Map, Value, json};
 
@@ -60,16 +60,37 @@ impl Client {
 
     /// Returns a legacy client with an open session that declares capabilities.
     pub async fn legacy_with(url: &str, revision: &str, name: &str, capabilities: Value) -> Self {
-        let mut client =
+        let client =
             Self { revision: revision.to_owned(), name: name.to_owned(), capabilities, ..Self::modern(url) };
+        client.begin_session().await
+    }
+
+    /// Returns a legacy client with an open session that sends a bearer token.
+    pub async fn legacy_bearing(url: &str, token: &str) -> Self {
+        Self::modern(url).bearing(token).as_legacy().begin_session().await
+    }
+
+    async fn begin_session(mut self) -> Self {
+        let client = &mut self;
+        let (revision, name) = (&client.revision, &client.name);
         let params = json!({"protocolVersion": revision, "capabilities": client.capabilities,
             "clientInfo": {"name": name, "version": "1"}});
         let opened = client.request("initialize", params).await;
-        assert_eq!(opened.result()["protocolVersion"], revision, "{}", opened.text);
+        assert_eq!(opened.result()["protocolVersion"], revision.as_str(), "{}", opened.text);
         client.session =
             opened.headers.get("mcp-session-id").map(|id| id.to_str().expect("a plain id").to_owned());
         client.notify("notifications/initialized", json!({})).await;
-        client
+        self
+    }
+
+    /// Sends a bearer token with each request.
+    #[must_use]
+    pub fn bearing(self, token: &str) -> Self {
+        let mut value = HeaderValue::try_from(format!("Bearer {token}")).expect("a token for a header");
+        value.set_sensitive(true);
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
+        let http = reqwest::Client::builder().timeout(WAIT_TIMEOUT).no_proxy().default_headers(headers);
+        Self { http: http.build().expect("an HTTP client"), ..self }
     }
 
     /// Makes the client open a new connection for each request, so that a balancer of connections deals out

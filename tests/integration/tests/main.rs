@@ -23,6 +23,7 @@ mod scenario {
     mod fixture;
     mod hostile_client;
     mod hot_reload;
+    mod identity;
     mod isolation;
     mod laptop;
     mod large_answers;

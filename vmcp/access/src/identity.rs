@@ -96,6 +96,11 @@ impl KnownIdentity {
         self.claims_digest
     }
 
+    /// Returns the expiry of the token that proved the identity, in seconds since 1970; `None` if a key did.
+    pub fn expires(&self) -> Option<u64> {
+        self.claims.get("exp").and_then(Value::as_f64).map(|expires| expires as u64)
+    }
+
     /// Returns the token that proved the identity. Secret: never logged, never stored.
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()

@@ -1,4 +1,13 @@
-//! Access: the identity of a client, with the claims that were proved, and the policies about its calls.
+//! Access: proof of who calls, and the policies about the calls. [`identity`] is the result of the proof,
+//! [`authentication`] the way to it: keys of [`api_keys`] and tokens that [`oidc`] verifies; [`policy`] decides.
 
+pub mod api_keys;
+pub mod authentication;
 pub mod identity;
+pub mod oidc;
 pub mod policy;
+pub mod rejection;
+mod token_cache;
+
+#[cfg(test)]
+mod testing;

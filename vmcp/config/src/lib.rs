@@ -47,6 +47,8 @@ pub use self::sections::backend::{
 pub use self::sections::config::{Config, SETTINGS_AT_START};
 pub use self::sections::embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODEL, OnUnavailable};
 pub use self::sections::incoming_auth::IncomingAuth;
+pub use self::sections::incoming_auth::api_keys::ApiKey;
+pub use self::sections::incoming_auth::oidc::OidcIssuer;
 pub use self::sections::limits::Limits;
 pub use self::sections::operational::{CircuitBreaker, LogLevel, Operational};
 pub use self::sections::optimizer::{Exposure, Optimizer, ToolNameStyle};

@@ -18,6 +18,8 @@ use crate::sections::backend::{self, SharedBackendSettings, Transport};
 pub use crate::sections::backend::{RawBackend, RawCommand, RawTransport};
 use crate::sections::config::Config;
 pub use crate::sections::embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei};
+pub use crate::sections::incoming_auth::api_keys::RawApiKey;
+pub use crate::sections::incoming_auth::oidc::RawOidc;
 pub use crate::sections::incoming_auth::{RawIncomingAuth, RawIncomingAuthType};
 pub use crate::sections::operational::{
     RawCircuitBreaker, RawFailureHandling, RawOperational, RawPartialFailureMode, RawTimeouts,
@@ -99,7 +101,7 @@ impl RawConfig {
             optimizer: self.optimizer.validate(report),
             proxy,
             telemetry: self.telemetry.validate(report),
-            incoming_auth: self.incoming_auth.validate(),
+            incoming_auth: self.incoming_auth.validate(report),
             authz: self.incoming_auth.authz.validate(report).map(Arc::new),
             operational: self.operational.validate(report),
             server,

@@ -42,8 +42,26 @@ pub struct StatusReport {
     pub baseline_tokens: u64,
     /// State of the embedding of tools.
     pub embeddings: EmbeddingStatus,
+    /// Identity providers whose tokens are accepted, in the order of the configuration.
+    pub identity_providers: Vec<IdentityProviderStatus>,
     /// Definitions that were renamed or left out, each with its reason.
     pub issues: Vec<String>,
+}
+
+/// State of an identity provider.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct IdentityProviderStatus {
+    /// Configured issuer.
+    pub issuer: String,
+    /// Number of keys that tokens are verified by; 0: no token is accepted.
+    pub keys: usize,
+    /// Reason why the last fetch of keys failed; absent if it succeeded. Keys from before stay in use.
+    pub last_error: Option<String>,
+    /// Time since which fetches fail.
+    #[serde(with = "rfc3339")]
+    #[schemars(with = "Option<String>")]
+    pub failing_since: Option<SystemTime>,
 }
 
 /// State of the configuration file since the start. Empty if no file is watched.

@@ -41,7 +41,7 @@ mistakes! {
         "optimiser: {}" =>
             "f:1: optimiser: unknown key; did you mean `optimizer`?",
         "incomingAuth: { zebra: 1 }" =>
-            "f:1: incomingAuth.zebra: unknown key; known keys here are `type`",
+            "f:1: incomingAuth.zebra: unknown key; known keys here are `type`, `oidc`, `additionalIssuers`, `apiKeys`, `authz`",
         "backends:\n- nmae: a\n  url: http://a" =>
             "f:2: backends[0].nmae: unknown key; did you mean `name`?",
         "optimizer: { exposre: All, exposure: none }" =>
@@ -106,14 +106,34 @@ mistakes! {
             "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, not `Meta`; did you mean `MetaOnly`?",
         "optimizer: { exposure: Contextual }" =>
             "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, not `Contextual`; `Contextual` comes later: use `Auto` or `MetaOnly`",
-        "incomingAuth: { type: oidc }" =>
-            "f:1: incomingAuth.type: must be one of `anonymous`, not `oidc`; other kinds come later: until then, keep `anonymous` and listen on a loopback address or behind a gateway",
+        "incomingAuth: { type: clientCertificate }" =>
+            "f:1: incomingAuth.type: must be one of `anonymous`, `oidc`, `apiKeys`, not `clientCertificate`; TLS ends at a proxy in front: let it check certificates, and use `oidc` or `apiKeys` here",
         "optimizer: { storage: { type: postgres } }" =>
             "f:1: optimizer.storage.type: must be one of `sqlite`, not `postgres`; other kinds may come later: use `sqlite`",
         "backends: [{ name: a, url: http://a, transport: http }]" =>
             "f:1: backends[0].transport: must be one of `stdio`, `streamable-http`, `sse`, not `http`; did you mean `streamable-http`?",
         "operational: { logLevel: [] }" =>
             "f:1: operational.logLevel: must be one of `trace`, `debug`, `info`, `warn`, `error`, not a list; choose one of `trace`, `debug`, `info`, `warn`, `error`",
+    }
+
+    incoming_auth: {
+        "incomingAuth: { type: oidc }" =>
+            "f:1: incomingAuth.oidc: missing; add `oidc: { issuer: https://…, audience: … }`",
+        "incomingAuth: { type: apiKeys }" =>
+            "f:1: incomingAuth.apiKeys: missing; add `apiKeys: [{ subject: NAME, key: '${file:/path}' }]`",
+        "incomingAuth: { apiKeys: [{ subject: ci, key: 0123456789abcdef }] }" =>
+            "f:1: incomingAuth.apiKeys: not used by this `type`; set `type: apiKeys`, or remove this block",
+        "incomingAuth: { type: apiKeys, apiKeys: [{ key: short }, { subject: b, key: 'sixteen with a space' }] }" =>
+            "f:1: incomingAuth.apiKeys[0].subject: missing; name the client that has this key\n\
+             f:1: incomingAuth.apiKeys[0].key: shorter than 16 characters; make one by `openssl rand -base64 32`\n\
+             f:1: incomingAuth.apiKeys[1].key: has characters that no HTTP header carries; use printable ASCII without spaces",
+        "incomingAuth:\n  type: oidc\n  oidc: { issuer: 'http://idp.example', clockSkew: 1h, scopes: ['a b'] }" =>
+            "f:3: incomingAuth.oidc.issuer: keys that come over plain HTTP can be forged; use an https:// URL; for development, set `insecureAllowHttp: true`\n\
+             f:3: incomingAuth.oidc.audience: missing: any token of the issuer would do, also one for another service; add the audience that the provider puts into tokens for this server, or `resource`\n\
+             f:3: incomingAuth.oidc.scopes[0]: `a b` is not a scope; write one scope an entry, of printable ASCII without quotes and spaces\n\
+             f:3: incomingAuth.oidc.clockSkew: `1h` is not between 0s and 10m; choose a duration within these bounds",
+        "incomingAuth:\n  type: oidc\n  oidc: { issuer: 'https://idp.example', audience: a, introspectionUrl: 'https://idp.example/i' }" =>
+            "f:3: incomingAuth.oidc.introspectionUrl: unknown key; not supported: tokens must be JWTs, which the provider's keys verify",
     }
 
     durations: {

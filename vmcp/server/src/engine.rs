@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use vmcp_access::oidc::issuer::IssuerStatus;
 use vmcp_backend::{BackendState, BackendStatus, ByteBudget};
 use vmcp_config::status::{DefinitionChanges, EmbeddingStatus};
 use vmcp_config::{Backend, Config};
@@ -46,7 +47,7 @@ use crate::access::policy;
 use crate::search::{QueryVectors, Searcher};
 use crate::telemetry::calls::CallObservers;
 use crate::telemetry::logs;
-use crate::telemetry::metrics::{BackendLabels, Metrics};
+use crate::telemetry::metrics::{BackendLabels, IssuerLabels, Metrics};
 use crate::telemetry::tool_metrics::{MetricsBook, ToolMetricsRecorder};
 use commands::ConductorHandle;
 use conductor::ConductorOptions;
@@ -214,6 +215,11 @@ impl Engine {
         for status in self.backend_status() {
             let up = i64::from(status.state == BackendState::Connected);
             metrics.backend_up.get_or_create(&BackendLabels { backend: status.name }).set(up);
+        }
+        metrics.identity_provider_up.clear();
+        for IssuerStatus { issuer, failure, .. } in self.snapshot().authentication.status() {
+            let up = i64::from(failure.is_none());
+            metrics.identity_provider_up.get_or_create(&IssuerLabels { issuer }).set(up);
         }
         metrics.log_lines_dropped.inner().store(logs::dropped_lines() as u64, Ordering::Relaxed);
         metrics.buffered_bytes.set(i64::try_from(self.byte_budget().held()).unwrap_or(i64::MAX));

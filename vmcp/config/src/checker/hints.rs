@@ -7,8 +7,11 @@ pub(crate) fn for_key(path: &str) -> Option<&'static str> {
         "outgoingAuth" => "not supported yet: set `headers` of the backend, with the secret from `${NAME}`",
         "passthroughHeaders" | "compositeTools" | "sessionStorage" | "rateLimiting" | "codeMode"
         | "audit" => "not supported yet: remove it",
-        "incomingAuth.oidc" | "incomingAuth.authz" => {
-            "not supported yet: only `type: anonymous` is, remove it"
+        "incomingAuth.oidc.clientId" | "incomingAuth.oidc.clientSecret" => {
+            "not needed: tokens are verified by their signature, remove it"
+        }
+        "incomingAuth.oidc.introspectionUrl" => {
+            "not supported: tokens must be JWTs, which the provider's keys verify"
         }
         "mcpServers" | "servers" => {
             "this is another client's format: convert its file by `vmcp init --from FILE`"
@@ -35,8 +38,8 @@ pub(crate) fn for_key(path: &str) -> Option<&'static str> {
 /// Returns the remedy for a value that is none of the choices at `path`.
 pub(crate) fn for_value(path: &str, value: &str) -> Option<&'static str> {
     Some(match (path, value) {
-        ("incomingAuth.type", _) => {
-            "other kinds come later: until then, keep `anonymous` and listen on a loopback address or behind a gateway"
+        ("incomingAuth.type", "clientCertificate") => {
+            "TLS ends at a proxy in front: let it check certificates, and use `oidc` or `apiKeys` here"
         }
         ("optimizer.exposure", "Contextual" | "contextual") => {
             "`Contextual` comes later: use `Auto` or `MetaOnly`"

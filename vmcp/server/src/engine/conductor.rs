@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
+use vmcp_access::authentication::Authentication;
 use vmcp_config::Config;
 use vmcp_embed::Embedder;
 use vmcp_model::discovered::Discovered;
@@ -195,6 +196,11 @@ impl Conductor {
             tracing::error!("no snapshot could be built; the one before stays in force");
             return;
         };
+        // Outside of the build, because fetching keys begins in this runtime.
+        if *snapshot.authentication.config() != snapshot.config.incoming_auth {
+            let after = Authentication::start(&snapshot.config.incoming_auth, &snapshot.authentication);
+            snapshot.authentication = Arc::new(after);
+        }
         // Handles are taken after the build: they are cheap, and a backend that started meanwhile is usable
         // at once.
         snapshot.backends = Arc::new(self.fleet.handles());

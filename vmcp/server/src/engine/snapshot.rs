@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
+use vmcp_access::authentication::Authentication;
 use vmcp_backend::Backend;
 use vmcp_config::Config;
 use vmcp_model::catalog::{Catalog, CatalogTool};
@@ -55,6 +56,8 @@ pub struct Snapshot {
     pub index: Arc<Index>,
     /// The views of clients.
     pub(super) views: Arc<Views>,
+    /// The ways in which clients prove who they are.
+    pub authentication: Arc<Authentication>,
     /// The policy that decides about each call.
     pub policy: Arc<dyn Policy>,
     /// The enabled backends by name.
@@ -76,7 +79,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The snapshot before any backend has started.
+    /// The snapshot before any backend has started. With issuers of tokens, it needs a tokio runtime.
     pub(super) fn empty(config: &Config, policy: Arc<dyn Policy>, bridge: bool) -> Snapshot {
         let (catalog, config) = (Arc::default(), Arc::new(config.clone()));
         Snapshot {
@@ -84,6 +87,10 @@ impl Snapshot {
             views: Arc::new(Views::new(&catalog, &config, &policy, None)),
             catalog,
             index: Arc::new(Index::new(&[])),
+            authentication: Arc::new(Authentication::start(
+                &config.incoming_auth,
+                &Authentication::default(),
+            )),
             policy,
             backends: Arc::default(),
             listings: Arc::default(),

@@ -30,6 +30,13 @@ pub struct BackendLabels {
     pub backend: String,
 }
 
+/// Labels of metrics by identity provider.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct IssuerLabels {
+    /// The configured issuer.
+    pub issuer: String,
+}
+
 /// Labels of a call to a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CallLabels {
@@ -65,7 +72,8 @@ pub struct ReloadLabels {
 /// Labels of a request that was refused before its body was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RefusalLabels {
-    /// `host`, `origin`, `client_requests`, `client_bytes` or `buffered_bytes`.
+    /// `host`, `origin`, `unauthenticated`, `insufficient_scope`, `identity_provider`, `client_requests`,
+    /// `client_bytes` or `buffered_bytes`.
     pub reason: &'static str,
 }
 
@@ -141,6 +149,8 @@ metrics! {
         "vmcp_backend_call_duration_seconds", Family::new_with_constructor(|| Histogram::new(SECONDS));
     /// 1 if a backend is connected, else 0.
     backend_up: Family<BackendLabels, Gauge> = "vmcp_backend_up", Family::default();
+    /// 1 if the last fetch of an identity provider's keys succeeded, else 0.
+    identity_provider_up: Family<IssuerLabels, Gauge> = "vmcp_identity_provider_up", Family::default();
     /// Tools that are searchable.
     catalog_tools: Gauge = "vmcp_catalog_tools", Gauge::default();
     /// Searchable tools that have a vector.

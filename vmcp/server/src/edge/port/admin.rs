@@ -18,9 +18,10 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::json;
 use subtle::{Choice, ConstantTimeEq as _};
+use vmcp_access::oidc::issuer::IssuerStatus;
 use vmcp_backend::Backend;
 use vmcp_config::Secret;
-use vmcp_config::status::{self, BackendState, StatusReport};
+use vmcp_config::status::{self, BackendState, IdentityProviderStatus, StatusReport};
 use vmcp_wire::lists::pages::List;
 
 use super::layers::host_rules::{GuardRefusal, HostGuard};
@@ -217,8 +218,21 @@ async fn status(State(Admin(inner)): State<Admin>) -> impl IntoResponse {
         listed_tools: view.list(List::Tools, NameStyle::Dotted).entries().len(),
         baseline_tokens: view.baseline_tokens,
         embeddings: engine.embedding_status(),
+        identity_providers: snapshot.authentication.status().into_iter().map(identity_provider).collect(),
         issues: snapshot.unfiltered().issues.iter().map(ToString::to_string).collect(),
     })
+}
+
+/// Returns the report about one identity provider.
+fn identity_provider(status: IssuerStatus) -> IdentityProviderStatus {
+    let IssuerStatus { issuer, keys, failure } = status;
+    let (last_error, failing_since) = failure.unzip();
+    IdentityProviderStatus {
+        issuer,
+        keys,
+        last_error: last_error.map(|error| error.to_string()),
+        failing_since,
+    }
 }
 
 /// The query `?backend=NAME`.

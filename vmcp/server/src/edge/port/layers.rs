@@ -6,3 +6,4 @@ pub(super) mod endpoint;
 pub(super) mod host_rules;
 pub(super) mod principal_limits;
 pub(super) mod read_body;
+mod resource_metadata;

@@ -6,7 +6,7 @@
 //! HostRules             Host, :authority, Origin: DNS rebinding, foreign pages      400, 403
 //! Cors                  preflights; headers that let allowed pages read the answer
 //! Endpoint              the path, the methods, a bridge that is not up yet          404, 405, 503
-//! Authenticate          the principal: identity and address                         401, 403
+//! Authenticate          the principal: identity and address                         400, 401, 403, 503
 //! PrincipalLimits       requests and bytes of one principal                         429
 //! ReadBody              media types, size, time, the byte budget of the process     406, 408, 413, 415, 503
 //!   │
@@ -24,7 +24,8 @@ use std::sync::Arc;
 
 use vmcp_config::Server;
 
-use super::layers::authenticate::{Anonymous, Authenticate};
+use super::layers::authenticate::Authenticate;
+use super::layers::authenticate::configured::ConfiguredAuthenticator;
 use super::layers::cors::Cors;
 use super::layers::endpoint::Endpoint;
 use super::layers::host_rules::{HostGuard, HostRules};
@@ -47,7 +48,7 @@ pub(super) fn client_stack(
     let mcp = McpService::new(Arc::clone(edge));
     let read_body = ReadBody::new(budget, Arc::clone(&metrics), mcp);
     let limits = PrincipalLimits::new(Arc::clone(&metrics), read_body);
-    let authenticate = Authenticate::new(Anonymous, limits);
+    let authenticate = Authenticate::new(ConfiguredAuthenticator::new(Arc::clone(&metrics)), limits);
     let endpoint = Endpoint::new(authenticate);
     let cors = Cors::new(endpoint);
     HostRules::new(guard, metrics, cors)

@@ -88,9 +88,12 @@ impl From<Session> for OpenedSession {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SessionNotFound {
     #[error("session not found: {0}")]
-    Unknown(#[from] SessionError),
+    Unknown(#[source] SessionError),
     #[error("session not found: it was ended")]
     Ended,
+    /// A genuine id in the wrong hands; the client is not told so.
+    #[error("session not found")]
+    OfAnotherIdentity,
 }
 
 /// Begins a session now: gives it an id and an expiry, and seals it into the value of `Mcp-Session-Id`.
@@ -134,7 +137,10 @@ impl Sessions {
         identity: &Identity,
         id: &str,
     ) -> Result<Arc<OpenedSession>, SessionNotFound> {
-        let session = Session::open(ring, id, &identity.digest(), now())?;
+        let session = Session::open(ring, id, &identity.digest(), now()).map_err(|error| match error {
+            SessionError::Identity => SessionNotFound::OfAnotherIdentity,
+            error => SessionNotFound::Unknown(error),
+        })?;
         let known = Arc::new(OpenedSession::from(session));
         let mut open = self.open.lock();
         if open.sessions.len() >= MAX_OPENED {
@@ -213,7 +219,7 @@ mod tests {
             assert!(sessions.get(&ring, &alice, &id).is_ok());
             for other in [identity("mallory"), Identity::Anonymous] {
                 let refused = sessions.get(&ring, &other, &id);
-                assert!(matches!(refused, Err(SessionNotFound::Unknown(_))), "{refused:?}");
+                assert_eq!(refused.unwrap_err(), SessionNotFound::OfAnotherIdentity);
             }
         }
     }

@@ -13,6 +13,7 @@ pub(crate) mod refuse;
 pub(crate) mod request_permit;
 pub(crate) mod respond;
 pub(crate) mod stream_clock;
+mod token_lifetime;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,11 +41,12 @@ use crate::edge::request::edge::Edge;
 use crate::edge::request::encoded_response::EncodedResponse;
 use crate::edge::request::handshake;
 use crate::edge::session::peer::Peer;
-use crate::edge::session::sessions::OpenedSession;
+use crate::edge::session::sessions::{OpenedSession, SessionNotFound};
 use crate::engine::Snapshot;
 use call_streams::CallStreams;
 use exchange::{Received, Response, Service};
 use refuse::error_response;
+use token_lifetime::while_credentials_last;
 
 const SESSION_ID: HeaderName = HeaderName::from_static(headers::SESSION_ID);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -71,7 +73,7 @@ impl Service<Received> for McpService {
         match request.head.method {
             Method::POST => receive(self, request).await,
             Method::GET => listen(self, &request.principal, &request.head.headers),
-            _ => end(self, &request.principal.identity, &request.head.headers),
+            _ => end(self, &request.principal, &request.head.headers),
         }
     }
 }
@@ -118,7 +120,7 @@ async fn receive(service: &McpService, request: Received) -> Response {
                 edge.engine.prepare(&edge.engine.snapshot(), &principal.identity).await;
                 return initialize(edge, &principal.identity, request);
             }
-            match session(edge, &principal.identity, &head.headers) {
+            match session(edge, &principal, &head.headers) {
                 Ok(known) => Peer::legacy(&known, style, edge.push.router.level(known.session.id)),
                 Err(response) => return *response,
             }
@@ -189,7 +191,7 @@ async fn answer(
             }
             let cancel = CancellationToken::new();
             let stream = streams::listen_stream(&edge.push, &peer, request.params(), request.id(), cancel);
-            return respond::stream(stream);
+            return respond::stream(while_credentials_last(stream, &peer.identity));
         }
     }
     let trace = trace::of_http(request.params().meta(), headers);
@@ -243,7 +245,7 @@ fn listen(service: &McpService, principal: &Principal, headers: &HeaderMap) -> R
     if !refuse::accepts_streams(headers) {
         return refuse::streams_only();
     }
-    match session(edge, &principal.identity, headers) {
+    match session(edge, principal, headers) {
         Ok(known) => {
             let Session { id, expires, .. } = known.session;
             if let Some(last) = headers.get(&LAST_EVENT_ID) {
@@ -258,19 +260,20 @@ fn listen(service: &McpService, principal: &Principal, headers: &HeaderMap) -> R
                     ),
                 };
             }
-            respond::stream(streams::session_stream(&edge.push, id, principal.key(), expires))
+            let stream = streams::session_stream(&edge.push, id, principal.key(), expires);
+            respond::stream(while_credentials_last(stream, &principal.identity))
         }
         Err(response) => *response,
     }
 }
 
 /// Handles DELETE: ends a legacy session.
-fn end(service: &McpService, identity: &Identity, headers: &HeaderMap) -> Response {
+fn end(service: &McpService, principal: &Principal, headers: &HeaderMap) -> Response {
     let edge = &service.edge;
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
     }
-    match session(edge, identity, headers) {
+    match session(edge, principal, headers) {
         Ok(session) => {
             edge.sessions.end(&session.session);
             edge.push.end_session(session.session.id);
@@ -285,12 +288,19 @@ fn end(service: &McpService, identity: &Identity, headers: &HeaderMap) -> Respon
 /// Returns the session named by the request's header, or the refusal.
 fn session(
     edge: &Edge,
-    identity: &Identity,
+    principal: &Principal,
     headers: &HeaderMap,
 ) -> Result<Arc<OpenedSession>, Box<Response>> {
     let headers = HttpHeaders(headers);
     let Field::One(id) = headers.field(headers::SESSION_ID) else {
         return Err(Box::new(refuse::session_required()));
     };
-    edge.sessions.get(&edge.ring(), identity, id).map_err(|error| Box::new(refuse::session_not_found(&error)))
+    edge.sessions.get(&edge.ring(), &principal.identity, id).map_err(|error| {
+        if error == SessionNotFound::OfAnotherIdentity {
+            // The session goes on: ending it would let whoever has seen its id end the victim's work.
+            let (subject, address) = (principal.identity.subject(), principal.address);
+            tracing::warn!(subject, ?address, "session id of another identity presented; it was refused");
+        }
+        Box::new(refuse::session_not_found(&error))
+    })
 }

@@ -38,6 +38,7 @@ pub(in crate::engine) fn snapshot(
         index: Arc::new(Index::new(&documents)),
         checks: Arc::new(checks(before, &catalog)),
         views: Arc::new(views),
+        authentication: Arc::clone(&before.authentication),
         policy,
         backends: Arc::clone(&before.backends),
         declarations: Arc::new(BackendDeclarations::new(&listings, &config)),

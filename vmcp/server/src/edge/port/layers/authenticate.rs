@@ -1,8 +1,13 @@
 //! [`Authenticate`]: finds out who sent a request, before its body is read.
 
+pub(crate) mod challenge;
+pub(crate) mod configured;
+
 use std::future::Future;
+use std::net::IpAddr;
 
 use http::request::Parts;
+use vmcp_access::authentication::Authentication;
 
 use super::read_body::refuse_unread;
 use crate::access::identity::{Identity, Principal};
@@ -11,17 +16,12 @@ use crate::edge::transport::http::exchange::{Arrival, Authenticated, Response, S
 /// A way to tell the identity of a request's sender from the head of the request.
 pub(crate) trait Authenticator: Send + Sync + 'static {
     /// Returns the identity, or the answer (401 or 403, with its challenge) to a request without a valid one.
-    fn identify(&self, head: &Parts) -> impl Future<Output = Result<Identity, Box<Response>>> + Send;
-}
-
-/// Takes every client for the anonymous identity.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Anonymous;
-
-impl Authenticator for Anonymous {
-    async fn identify(&self, _: &Parts) -> Result<Identity, Box<Response>> {
-        Ok(Identity::Anonymous)
-    }
+    fn identify(
+        &self,
+        head: &Parts,
+        from: IpAddr,
+        authentication: &Authentication,
+    ) -> impl Future<Output = Result<Identity, Box<Response>>> + Send;
 }
 
 /// The layer that adds the [`Principal`].
@@ -39,7 +39,8 @@ impl<A, S> Authenticate<A, S> {
 
 impl<A: Authenticator, S: Service<Authenticated>> Service<Arrival> for Authenticate<A, S> {
     async fn call(&self, arrival: Arrival) -> Response {
-        match self.authenticator.identify(&arrival.head).await {
+        match self.authenticator.identify(&arrival.head, arrival.from, &arrival.snapshot.authentication).await
+        {
             Ok(identity) => {
                 let principal = Principal { identity, address: Some(arrival.from) };
                 self.inner.call(Authenticated { arrival, principal }).await
@@ -66,7 +67,12 @@ mod tests {
     struct Stranger;
 
     impl Authenticator for Stranger {
-        async fn identify(&self, _: &Parts) -> Result<Identity, Box<Response>> {
+        async fn identify(
+            &self,
+            _: &Parts,
+            _: IpAddr,
+            _: &Authentication,
+        ) -> Result<Identity, Box<Response>> {
             let mut response = respond::empty(StatusCode::UNAUTHORIZED);
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             Err(Box::new(response))

@@ -1,13 +1,15 @@
-//! [`Endpoint`]: serves `/mcp` to the methods that MCP knows, once there is something to serve.
+//! [`Endpoint`]: serves `/mcp` to the methods that MCP knows, once there is something to serve, and tells
+//! clients without a token where to get one.
 
 use http::{Method, StatusCode};
 
 use super::read_body::refuse_unread;
+use super::resource_metadata;
 use crate::edge::transport::http::exchange::{Arrival, Response, Service};
 use crate::edge::transport::http::{refuse, respond};
 
-/// The one path of the client port.
-const PATH: &str = "/mcp";
+/// The path of MCP.
+pub(super) const PATH: &str = "/mcp";
 
 /// The layer that answers 404, 405, and 503 while a bridge's program is not up.
 pub(crate) struct Endpoint<S>(S);
@@ -22,6 +24,10 @@ impl<S> Endpoint<S> {
 impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
     async fn call(&self, arrival: Arrival) -> Response {
         if arrival.head.uri.path() != PATH {
+            if let Some(response) = resource_metadata::answer(&arrival.head, &arrival.snapshot.authentication)
+            {
+                return refuse_unread(arrival, response);
+            }
             return refuse_unread(arrival, respond::empty(StatusCode::NOT_FOUND));
         }
         match arrival.head.method {

@@ -1,0 +1,70 @@
+// A certified OpenID Connect provider (`oidc-provider`) with clients that get tokens by client credentials, and
+// controls of its own below /control: new signing keys, and forgeries of a token.
+import { createHmac, createPublicKey, generateKeyPairSync, randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import { Provider } from 'oidc-provider';
+
+const port = Number(process.argv[1]);
+const issuer = `http://127.0.0.1:${port}`;
+const AUDIENCE = 'https://tools.example.com/mcp';
+let keys;
+let handler;
+
+// Each client has its id as a part of its secret; `brief` gets tokens of one second.
+const clients = ['alice', 'bob', 'brief'].map((client_id) => ({
+  client_id,
+  client_secret: `${client_id}-secret`,
+  grant_types: ['client_credentials'],
+  redirect_uris: [],
+  response_types: [],
+}));
+
+function begin() {
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  keys = [{ ...privateKey.export({ format: 'jwk' }), kid: randomUUID(), use: 'sig', alg: 'RS256' }];
+  const provider = new Provider(issuer, {
+    clients,
+    jwks: { keys },
+    scopes: ['tools:read', 'tools:write'],
+    features: {
+      devInteractions: { enabled: false },
+      clientCredentials: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        getResourceServerInfo: (_, resource, client) => ({
+          scope: 'tools:read tools:write',
+          audience: resource,
+          accessTokenTTL: client.clientId === 'brief' ? 1 : 600,
+          accessTokenFormat: 'jwt',
+          jwt: { sign: { alg: 'RS256' } },
+        }),
+      },
+    },
+  });
+  handler = provider.callback();
+}
+
+const encode = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
+
+// The claims of `token` under another signature: none, or an HMAC with the public key as its secret.
+function forge(kind, token) {
+  const payload = token.split('.')[1];
+  const [{ kid }] = keys;
+  if (kind === 'none') return `${encode({ alg: 'none', typ: 'at+jwt', kid })}.${payload}.`;
+  const head = `${encode({ alg: 'HS256', typ: 'at+jwt', kid })}.${payload}`;
+  const pem = createPublicKey({ key: keys[0], format: 'jwk' }).export({ type: 'spki', format: 'pem' });
+  return `${head}.${createHmac('sha256', pem).update(head).digest('base64url')}`;
+}
+
+begin();
+createServer((request, response) => {
+  const url = new URL(request.url, issuer);
+  if (url.pathname === '/control/rotate') {
+    begin();
+    response.end('rotated');
+  } else if (url.pathname === '/control/forge') {
+    response.end(forge(url.searchParams.get('kind'), url.searchParams.get('token')));
+  } else {
+    handler(request, response);
+  }
+}).listen(port, '127.0.0.1', () => console.log(`identity provider at ${issuer} for ${AUDIENCE}`));

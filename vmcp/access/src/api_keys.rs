@@ -1,0 +1,39 @@
+//! [`ApiKeys`]: clients that are known by a key.
+
+use std::collections::HashMap;
+
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+use vmcp_config::ApiKey;
+
+use crate::identity::Identity;
+
+/// Issuer of the identities that a key proves; no token has it, because issuers of tokens are URLs.
+pub const ISSUER: &str = "apiKeys";
+
+/// Keys by their SHA-256. The keys themselves are not kept, and the time of a lookup tells nothing about
+/// them: a digest that shares a prefix with a known one says nothing about the key.
+#[derive(Debug, Default)]
+pub struct ApiKeys(HashMap<[u8; 32], Identity>);
+
+impl ApiKeys {
+    /// Makes the table of configured keys.
+    pub fn new(keys: &[ApiKey]) -> ApiKeys {
+        let entry = |key: &ApiKey| {
+            let identity = Identity::known(ISSUER, &key.subject, key.claims.clone(), None);
+            (Sha256::digest(key.key.expose()).into(), identity)
+        };
+        ApiKeys(keys.iter().map(entry).collect())
+    }
+
+    /// Returns true if there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the client of the key with this SHA-256.
+    pub fn identify(&self, digest: &[u8; 32]) -> Option<&Identity> {
+        let (known, identity) = self.0.get_key_value(digest)?;
+        bool::from(known.ct_eq(digest)).then_some(identity)
+    }
+}

@@ -1,0 +1,132 @@
+//! [`Authentication`]: the ways in which clients prove who they are, as configured.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use sha2::{Digest as _, Sha256};
+use vmcp_config::{IncomingAuth, OidcIssuer};
+
+use crate::api_keys::ApiKeys;
+use crate::identity::Identity;
+use crate::oidc::issuer::{Issuer, IssuerStatus};
+use crate::oidc::key_source::Timing;
+use crate::oidc::ring_provider;
+use crate::oidc::verify::{self, TokenError};
+use crate::rejection::Rejection;
+use crate::token_cache::{TokenCache, Verified};
+
+/// Bytes of a credential; a longer one is refused unread. Tokens with many groups reach some 10 KiB.
+const MAX_CREDENTIAL_BYTES: usize = 32 * 1024;
+
+/// The ways in which clients prove who they are. One exists for each configuration of `incomingAuth`; the next
+/// takes over the issuers that did not change, with their keys.
+#[derive(Debug, Default)]
+pub struct Authentication {
+    config: IncomingAuth,
+    issuers: Vec<Arc<Issuer>>,
+    api_keys: ApiKeys,
+    verified: TokenCache,
+}
+
+impl Authentication {
+    /// Makes what `config` asks for, and begins to fetch keys. Waits for no provider. With issuers, it needs a
+    /// tokio runtime.
+    pub fn start(config: &IncomingAuth, before: &Authentication) -> Authentication {
+        Authentication::with_timing(config, before, Timing::default())
+    }
+
+    pub(crate) fn with_timing(
+        config: &IncomingAuth,
+        before: &Authentication,
+        timing: Timing,
+    ) -> Authentication {
+        ring_provider::install();
+        let issuer = |wanted: &Arc<OidcIssuer>| {
+            let same = before.issuers.iter().find(|issuer| issuer.config() == wanted);
+            same.map_or_else(|| Arc::new(Issuer::start(Arc::clone(wanted), timing)), Arc::clone)
+        };
+        Authentication {
+            config: config.clone(),
+            issuers: config.issuers.iter().map(issuer).collect(),
+            api_keys: ApiKeys::new(&config.api_keys),
+            verified: TokenCache::default(),
+        }
+    }
+
+    /// Returns the configuration that this was made of.
+    pub fn config(&self) -> &IncomingAuth {
+        &self.config
+    }
+
+    /// Returns true if clients need no credentials.
+    pub fn is_anonymous(&self) -> bool {
+        self.config.is_anonymous()
+    }
+
+    /// Returns true if clients may present keys of a list.
+    pub fn takes_api_keys(&self) -> bool {
+        !self.api_keys.is_empty()
+    }
+
+    /// Returns the state of each issuer, for operators.
+    pub fn status(&self) -> Vec<IssuerStatus> {
+        self.issuers.iter().map(|issuer| issuer.status()).collect()
+    }
+
+    /// Returns the client that a credential proves. `None` stands for a request without one.
+    pub async fn identify(&self, credential: Option<&str>) -> Result<Identity, Rejection> {
+        if self.is_anonymous() {
+            return Ok(Identity::Anonymous);
+        }
+        let credential = credential.ok_or(Rejection::Missing)?;
+        if credential.len() > MAX_CREDENTIAL_BYTES {
+            return Err(Rejection::Malformed);
+        }
+        let digest: [u8; 32] = Sha256::digest(credential).into();
+        if let Some(identity) = self.api_keys.identify(&digest) {
+            return Ok(identity.clone());
+        }
+        let version = |position: usize| self.issuers.get(position).map_or(0, |issuer| issuer.key_version());
+        if let Some(identity) = self.verified.get(&digest, now(), version) {
+            return Ok(identity);
+        }
+        if self.issuers.is_empty() {
+            return Err(Rejection::Unknown);
+        }
+        let (identity, verified) = self.verify(credential).await?;
+        self.verified.insert(digest, verified);
+        Ok(identity)
+    }
+
+    /// Verifies a token by the issuers that it may be of.
+    async fn verify(&self, token: &str) -> Result<(Identity, Verified), Rejection> {
+        let header = verify::header(token)?;
+        let claimed = verify::claimed_issuer(token)?;
+        let mut rejection = Rejection::Token(TokenError::Issuer);
+        for (position, issuer) in self.issuers.iter().enumerate() {
+            if issuer.config().issuer != claimed {
+                continue;
+            }
+            let verified = issuer.verify(token, &header).await;
+            let verified = verified.and_then(|found| issuer.check_scopes(&found.0).map(|()| found));
+            match verified {
+                Ok((claims, keys)) => {
+                    let identity = Identity::known(&claimed, &claims.subject, claims.all, Some(token.into()));
+                    let until = claims.until;
+                    let verified = Verified { identity: identity.clone(), until, keys, issuer: position };
+                    return Ok((identity, verified));
+                }
+                Err(refused) => rejection = refused,
+            }
+        }
+        Err(rejection)
+    }
+}
+
+/// Returns seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests;

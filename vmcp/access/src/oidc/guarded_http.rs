@@ -1,0 +1,174 @@
+//! [`GuardedClient`]: fetches documents of identity providers behind an SSRF guard.
+//!
+//! URLs come from the configuration and from metadata that a provider wrote. HTTPS is required unless allowed
+//! otherwise, no redirect is followed, no proxy is used, the answer is bounded in size and time, and the
+//! address that a name resolves to is checked at the moment of connecting: private addresses only if allowed,
+//! link-local ones (cloud metadata services) never.
+
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::redirect;
+use reqwest::{Certificate, Client};
+use url::{Host, Url};
+use vmcp_config::OidcIssuer;
+use vmcp_error_chain::error_chain;
+
+/// Time limit of one request with its answer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of an answer; a longer one is an error. Key sets with certificates reach some 100 KiB.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+
+/// A document that could not be fetched.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FetchError {
+    #[error("{0} is not https; for development, set insecureAllowHttp")]
+    NotHttps(Url),
+    #[error("{url} has the address {address}; set jwksAllowPrivateIp if the provider is in this network")]
+    Private { url: Url, address: IpAddr },
+    #[error("{url} cannot be fetched: {reason}")]
+    Transport { url: Url, reason: String },
+    #[error("{url} answered with HTTP {status}")]
+    Status { url: Url, status: u16 },
+    #[error("{0} answered with more than 1 MiB")]
+    TooLarge(Url),
+    #[error("no client for TLS: {0}")]
+    Client(String),
+    #[error("the certificates in {path} cannot be read: {reason}")]
+    Certificates { path: PathBuf, reason: String },
+}
+
+/// Rules about addresses.
+#[derive(Debug, Clone, Copy)]
+struct AddressRules {
+    allow_private: bool,
+}
+
+/// An HTTP client for the documents of one issuer.
+#[derive(Debug)]
+pub(crate) struct GuardedClient {
+    client: Client,
+    rules: AddressRules,
+    allow_http: bool,
+}
+
+impl GuardedClient {
+    /// Makes the client of an issuer; reads its file of certificates.
+    pub(crate) fn new(issuer: &OidcIssuer) -> Result<GuardedClient, FetchError> {
+        let rules = AddressRules { allow_private: issuer.allow_private_addresses };
+        let mut builder = Client::builder()
+            .redirect(redirect::Policy::none())
+            .no_proxy()
+            .timeout(REQUEST_TIMEOUT)
+            .dns_resolver(Arc::new(GuardedResolver(rules)));
+        if let Some(path) = &issuer.ca_bundle_path {
+            let wrong = |reason: String| FetchError::Certificates { path: path.clone(), reason };
+            let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+            let certificates =
+                Certificate::from_pem_bundle(&pem).map_err(|error| wrong(error_chain(&error)))?;
+            builder = builder.tls_certs_merge(certificates);
+        }
+        let client = builder.build().map_err(|error| FetchError::Client(error_chain(&error)))?;
+        Ok(GuardedClient { client, rules, allow_http: issuer.insecure_allow_http })
+    }
+
+    /// Fetches a document.
+    pub(crate) async fn get(&self, url: &Url) -> Result<Vec<u8>, FetchError> {
+        if url.scheme() != "https" && !(self.allow_http && url.scheme() == "http") {
+            return Err(FetchError::NotHttps(url.clone()));
+        }
+        // A literal address is never resolved.
+        let literal = match url.host() {
+            Some(Host::Ipv4(address)) => Some(IpAddr::V4(address)),
+            Some(Host::Ipv6(address)) => Some(IpAddr::V6(address)),
+            _ => None,
+        };
+        if let Some(address) = literal.filter(|address| !self.rules.admit(*address)) {
+            return Err(FetchError::Private { url: url.clone(), address });
+        }
+        let failed = |error: reqwest::Error| FetchError::Transport {
+            url: url.clone(),
+            reason: error_chain(&error.without_url()),
+        };
+        let request = self.client.get(url.clone()).header("accept", "application/json");
+        let mut response = request.send().await.map_err(failed)?;
+        if !response.status().is_success() {
+            return Err(FetchError::Status { url: url.clone(), status: response.status().as_u16() });
+        }
+        let mut body = Vec::new();
+        while let Some(piece) = response.chunk().await.map_err(failed)? {
+            body.extend_from_slice(&piece);
+            if body.len() > MAX_ANSWER_BYTES {
+                return Err(FetchError::TooLarge(url.clone()));
+            }
+        }
+        Ok(body)
+    }
+}
+
+/// Resolves names, and drops the addresses that may not be connected to.
+struct GuardedResolver(AddressRules);
+
+impl Resolve for GuardedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let rules = self.0;
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let (admitted, refused): (Vec<SocketAddr>, Vec<SocketAddr>) =
+                found.partition(|address| rules.admit(address.ip()));
+            if let (true, Some(first)) = (admitted.is_empty(), refused.first()) {
+                let reason = format!(
+                    "{} has the address {}; set jwksAllowPrivateIp if the provider is in this network",
+                    name.as_str(),
+                    first.ip()
+                );
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason).into());
+            }
+            Ok(Box::new(admitted.into_iter()) as Addrs)
+        })
+    }
+}
+
+impl AddressRules {
+    /// Returns true if a provider may have this address.
+    fn admit(self, address: IpAddr) -> bool {
+        match address.to_canonical() {
+            IpAddr::V4(v4) => {
+                let [a, b, ..] = v4.octets();
+                let never = v4.is_link_local() || v4.is_broadcast() || v4.is_multicast() || a == 0;
+                let shared = a == 100 && (64..128).contains(&b);
+                !never && (self.allow_private || !(v4.is_private() || v4.is_loopback() || shared))
+            }
+            IpAddr::V6(v6) => {
+                let never = v6.is_unicast_link_local() || v6.is_multicast() || v6 == Ipv6Addr::UNSPECIFIED;
+                !never && (self.allow_private || !(v6.is_unique_local() || v6.is_loopback()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_addresses_are_for_those_who_allow_them_and_link_local_ones_for_nobody() {
+        let admit = |allow_private, address: &str| {
+            AddressRules { allow_private }.admit(address.parse::<IpAddr>().unwrap())
+        };
+        for address in ["10.0.0.1", "127.0.0.1", "100.64.0.1", "::1", "fd00::1", "::ffff:10.0.0.1"] {
+            assert!(!admit(false, address), "{address}");
+            assert!(admit(true, address), "{address}");
+        }
+        for address in ["169.254.169.254", "0.0.0.0", "fe80::1", "::", "::ffff:169.254.169.254"] {
+            assert!(!admit(true, address), "{address}");
+        }
+        for address in ["8.8.8.8", "2001:4860:4860::8888"] {
+            assert!(admit(false, address), "{address}");
+        }
+    }
+}

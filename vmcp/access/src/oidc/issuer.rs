@@ -1,0 +1,97 @@
+//! [`Issuer`]: one identity provider, with its present keys.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use jsonwebtoken::Header;
+use vmcp_config::OidcIssuer;
+
+use super::key_source::{KeySource, KeyState, Timing};
+use super::verify::{self, Claims, TokenError};
+use crate::rejection::Rejection;
+
+/// An identity provider whose tokens are accepted. Dropping it ends the task that fetches its keys.
+#[derive(Debug)]
+pub struct Issuer {
+    config: Arc<OidcIssuer>,
+    keys: KeySource,
+    required: Arc<[String]>,
+}
+
+/// State of an issuer, for operators.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IssuerStatus {
+    /// The configured issuer.
+    pub issuer: String,
+    /// Number of keys that are there.
+    pub keys: usize,
+    /// The reason why the last fetch of keys failed, and since when fetches fail.
+    pub failure: Option<(Arc<str>, SystemTime)>,
+}
+
+impl Issuer {
+    pub(crate) fn start(config: Arc<OidcIssuer>, timing: Timing) -> Issuer {
+        let required = config.required_scopes.clone().into();
+        Issuer { keys: KeySource::start(Arc::clone(&config), timing), config, required }
+    }
+
+    /// Returns the settings.
+    pub fn config(&self) -> &Arc<OidcIssuer> {
+        &self.config
+    }
+
+    /// Returns the state of the issuer's keys.
+    pub fn status(&self) -> IssuerStatus {
+        let KeyState { keys, failure, .. } = self.keys.state();
+        IssuerStatus { issuer: self.config.issuer.clone(), keys: keys.len(), failure }
+    }
+
+    /// Returns the version of the present keys.
+    pub(crate) fn key_version(&self) -> u64 {
+        self.keys.version()
+    }
+
+    /// Verifies a token; returns its claims, and the version of the keys that did. A token of a key that is
+    /// not known lets the keys be fetched again.
+    pub(crate) async fn verify(&self, token: &str, header: &Header) -> Result<(Claims, u64), Rejection> {
+        let state = self.keys.state();
+        if let Some(claims) = self.verify_by(token, header, &state)? {
+            return Ok((claims, state.version));
+        }
+        let newer = self.keys.newer_than(&state).await;
+        if let Some(claims) = self.verify_by(token, header, &newer)? {
+            return Ok((claims, newer.version));
+        }
+        // Without the present keys of the provider, a token of a new key looks like a forged one.
+        let unsure = newer.fetches == 0 || newer.failure.is_some();
+        Err(if unsure { Rejection::Unavailable } else { TokenError::Signature.into() })
+    }
+
+    /// Verifies a token by the keys of `state`; `None` if the key that its header names is not among them.
+    fn verify_by(
+        &self,
+        token: &str,
+        header: &Header,
+        state: &KeyState,
+    ) -> Result<Option<Claims>, TokenError> {
+        let mut keys = state.keys.candidates(header.alg, header.kid.as_deref()).peekable();
+        if keys.peek().is_none() {
+            return Ok(None);
+        }
+        match verify::verify(token, header, &self.config, keys) {
+            // A token that names no key may be of one that is new.
+            Err(TokenError::Signature) if header.kid.is_none() => Ok(None),
+            verified => verified.map(Some),
+        }
+    }
+
+    /// Returns the refusal of a token that lacks a required scope.
+    pub(crate) fn check_scopes(&self, claims: &Claims) -> Result<(), Rejection> {
+        let lacking = self.required.iter().any(|scope| !verify::grants(&claims.all, scope));
+        if lacking {
+            Err(Rejection::InsufficientScope { required: Arc::clone(&self.required) })
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Verification of one access token: signature, issuer, audience, time, scopes.
+
+use jsonwebtoken::errors::{Error, ErrorKind};
+use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode};
+use serde_json::{Map, Value};
+use vmcp_config::OidcIssuer;
+
+/// Algorithms of tokens that are accepted: asymmetric ones, so never `none` and never `HS256`.
+const ALGORITHMS: [Algorithm; 9] = [
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+    Algorithm::ES256,
+    Algorithm::ES384,
+    Algorithm::EdDSA,
+];
+
+/// A token that was refused. The text is for the client: it names the claim, never a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// The token is no JWT, or has no text where a claim needs one.
+    #[error("the token is no JWT with the claims iss, sub, aud and exp")]
+    Malformed,
+    /// The token has no algorithm that is accepted.
+    #[error("the token's algorithm is not accepted")]
+    Algorithm,
+    /// The issuer is none of the configured ones.
+    #[error("the token's issuer is not accepted")]
+    Issuer,
+    /// No key of the issuer has made the signature.
+    #[error("the token's signature is not valid")]
+    Signature,
+    /// `exp` has passed.
+    #[error("the token has expired")]
+    Expired,
+    /// `nbf` has not come.
+    #[error("the token is not valid yet")]
+    NotYet,
+    /// `aud` names another service.
+    #[error("the token is for another audience")]
+    Audience,
+    /// The token is bound to a key of its holder (`cnf`), whose possession a bearer does not prove.
+    #[error("the token is bound to a key; a bearer token is needed")]
+    Bound,
+}
+
+/// The claims of a verified token.
+#[derive(Debug)]
+pub(crate) struct Claims {
+    pub(crate) subject: String,
+    /// Seconds since 1970 up to which the token is good, skew included.
+    pub(crate) until: u64,
+    pub(crate) all: Map<String, Value>,
+}
+
+/// Returns the header of a token with an accepted algorithm.
+pub(crate) fn header(token: &str) -> Result<Header, TokenError> {
+    // `none` is no algorithm of the library: its header does not parse.
+    let header = jsonwebtoken::decode_header(token).map_err(|_| TokenError::Malformed)?;
+    if ALGORITHMS.contains(&header.alg) { Ok(header) } else { Err(TokenError::Algorithm) }
+}
+
+/// Returns the claim `iss` of a token that is not verified yet.
+pub(crate) fn claimed_issuer(token: &str) -> Result<String, TokenError> {
+    let claims: Map<String, Value> =
+        jsonwebtoken::dangerous::insecure_decode_claims(token).map_err(|_| TokenError::Malformed)?;
+    claims.get("iss").and_then(Value::as_str).map(str::to_owned).ok_or(TokenError::Malformed)
+}
+
+/// Verifies a token by the keys that may have signed it. [`TokenError::Signature`] if none has.
+pub(crate) fn verify<'a>(
+    token: &str,
+    header: &Header,
+    issuer: &OidcIssuer,
+    keys: impl Iterator<Item = &'a DecodingKey>,
+) -> Result<Claims, TokenError> {
+    let mut validation = Validation::new(header.alg);
+    validation.set_issuer(&[&issuer.issuer]);
+    validation.set_audience(&[&issuer.audience]);
+    validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+    validation.validate_nbf = true;
+    validation.leeway = issuer.clock_skew.as_secs();
+    for key in keys {
+        match decode::<Map<String, Value>>(token, key, &validation) {
+            Ok(data) => return claims(data.claims, issuer),
+            Err(error) => match refusal(&error) {
+                TokenError::Signature => {}
+                refusal => return Err(refusal),
+            },
+        }
+    }
+    Err(TokenError::Signature)
+}
+
+fn claims(claims: Map<String, Value>, issuer: &OidcIssuer) -> Result<Claims, TokenError> {
+    if claims.get("cnf").is_some_and(|bound| !bound.is_null()) {
+        return Err(TokenError::Bound);
+    }
+    let subject = claims.get("sub").and_then(Value::as_str).filter(|subject| !subject.is_empty());
+    let subject = subject.ok_or(TokenError::Malformed)?.to_owned();
+    let expires = claims.get("exp").and_then(Value::as_f64).ok_or(TokenError::Malformed)?;
+    let until = (expires as u64).saturating_add(issuer.clock_skew.as_secs());
+    Ok(Claims { subject, until, all: claims })
+}
+
+fn refusal(error: &Error) -> TokenError {
+    match error.kind() {
+        ErrorKind::InvalidSignature => TokenError::Signature,
+        ErrorKind::ExpiredSignature => TokenError::Expired,
+        ErrorKind::ImmatureSignature => TokenError::NotYet,
+        ErrorKind::InvalidAudience => TokenError::Audience,
+        ErrorKind::InvalidIssuer => TokenError::Issuer,
+        ErrorKind::InvalidAlgorithm | ErrorKind::UnsupportedAlgorithm => TokenError::Algorithm,
+        _ => TokenError::Malformed,
+    }
+}
+
+/// Returns true if the claims grant `scope`: `scope` is a list in one text (RFC 8693), `scp` a text or an array
+/// (Entra ID, Okta).
+pub(crate) fn grants(claims: &Map<String, Value>, scope: &str) -> bool {
+    let has = |value: &Value| match value {
+        Value::String(text) => text.split_ascii_whitespace().any(|granted| granted == scope),
+        Value::Array(granted) => granted.iter().any(|granted| granted == scope),
+        _ => false,
+    };
+    ["scope", "scp"].iter().any(|name| claims.get(*name).is_some_and(has))
+}

@@ -1,0 +1,31 @@
+//! [`Rejection`]: a request whose sender is not let in, and the reason.
+
+use std::sync::Arc;
+
+use crate::oidc::verify::TokenError;
+
+/// The reason why a client is not let in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// The request carries no credentials.
+    #[error("credentials are required")]
+    Missing,
+    /// The `Authorization` header is given twice, is no text, or has another scheme.
+    #[error("send one Authorization header with a bearer token")]
+    Malformed,
+    /// The token is a JWT that was refused.
+    #[error("{0}")]
+    Token(#[from] TokenError),
+    /// The credential is neither a known key nor a token of a configured issuer.
+    #[error("the credential is not known here")]
+    Unknown,
+    /// The token is good, and lacks scopes.
+    #[error("the token lacks a scope that is required here")]
+    InsufficientScope {
+        /// All scopes that a token needs.
+        required: Arc<[String]>,
+    },
+    /// The keys of the token's issuer cannot be fetched now.
+    #[error("the identity provider cannot be reached; tokens cannot be verified now")]
+    Unavailable,
+}

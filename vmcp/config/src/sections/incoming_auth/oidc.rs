@@ -1,0 +1,165 @@
+//! `incomingAuth.oidc`: an identity provider whose access tokens are accepted.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::problems::{self, Report};
+use crate::values::duration::{self, RawDuration};
+use crate::values::http_url;
+
+/// Range of `clockSkew`, up to 10 min: beyond it, expiry would mean little.
+const CLOCK_SKEW: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_mins(10);
+
+/// An identity provider whose access tokens are accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OidcIssuer {
+    /// Issuer, compared to the claim `iss` as text.
+    pub issuer: String,
+    /// The issuer as a URL, below which its metadata lies.
+    pub issuer_url: Url,
+    /// Audiences, one of which must be in the claim `aud`.
+    pub audience: String,
+    /// Canonical URL of this server, for its metadata (RFC 9728); `None`: taken from each request.
+    pub resource: Option<Url>,
+    /// URL of the key set; `None`: read from the provider's metadata.
+    pub jwks_url: Option<Url>,
+    /// Scopes that clients are told to ask for.
+    pub scopes: Vec<String>,
+    /// Scopes that a token must have; one that lacks any is answered with 403.
+    pub required_scopes: Vec<String>,
+    /// Tolerance of `exp` and `nbf`.
+    pub clock_skew: Duration,
+    /// True if metadata and keys may be fetched without TLS.
+    pub insecure_allow_http: bool,
+    /// True if the provider may have a private or loopback address.
+    pub allow_private_addresses: bool,
+    /// PEM file of certificate authorities that are trusted besides those of the system.
+    pub ca_bundle_path: Option<PathBuf>,
+}
+
+/// An identity provider whose access tokens are accepted.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Oidc")]
+pub struct RawOidc {
+    /// Required. Issuer, exactly as in the claim `iss`, such as `https://login.example.com/realms/team`.
+    /// Metadata is read from its `/.well-known/openid-configuration`.
+    pub issuer: Option<String>,
+    /// Audience that a token must be for (claim `aud`). Default: `resource`; one of the two is required.
+    pub audience: Option<String>,
+    /// URL at which clients reach this server, such as `https://tools.example.com/mcp`: told to clients as
+    /// the protected resource (RFC 9728). Default: taken from the `Host` of each request.
+    pub resource: Option<String>,
+    /// URL of the key set (JWKS). Default: read from the provider's metadata.
+    pub jwks_url: Option<String>,
+    /// Scopes that clients are told to ask for. Default: `requiredScopes`.
+    pub scopes: Vec<String>,
+    /// Scopes that a token must have (claims `scope`, `scp`); one that lacks any is answered with 403.
+    pub required_scopes: Vec<String>,
+    /// Tolerance of the claims `exp` and `nbf`, for clocks that differ.
+    #[schemars(extend("x-range" = duration::words(&CLOCK_SKEW)))]
+    pub clock_skew: RawDuration,
+    /// Fetch metadata and keys over plain HTTP too. For development: whoever is between can forge keys.
+    pub insecure_allow_http: bool,
+    /// Fetch metadata and keys from private and loopback addresses too, such as a provider in the cluster.
+    pub jwks_allow_private_ip: bool,
+    /// PEM file of certificate authorities that are trusted for the provider besides those of the system.
+    pub ca_bundle_path: Option<String>,
+}
+
+impl Default for RawOidc {
+    fn default() -> Self {
+        Self {
+            issuer: None,
+            audience: None,
+            resource: None,
+            jwks_url: None,
+            scopes: Vec::new(),
+            required_scopes: Vec::new(),
+            clock_skew: "1m".into(),
+            insecure_allow_http: false,
+            jwks_allow_private_ip: false,
+            ca_bundle_path: None,
+        }
+    }
+}
+
+impl RawOidc {
+    pub(super) fn validate(&self, path: &str, report: &mut Report) -> Option<OidcIssuer> {
+        let at = |key: &str| problems::key(path, key);
+        let issuer = self.issuer.as_deref().unwrap_or_default();
+        let issuer_url = if issuer.is_empty() {
+            report.problem(&at("issuer"), "missing", "add the issuer's URL, as in the claim `iss`");
+            None
+        } else {
+            self.url(issuer, &at("issuer"), report)
+        };
+        let audience = self.audience.clone().or_else(|| self.resource.clone()).unwrap_or_default();
+        if audience.is_empty() {
+            report.problem(
+                &at("audience"),
+                "missing: any token of the issuer would do, also one for another service",
+                "add the audience that the provider puts into tokens for this server, or `resource`",
+            );
+        }
+        let jwks_url = self.jwks_url.as_ref().map(|url| self.url(url, &at("jwksUrl"), report));
+        let resource = self.resource.as_ref().map(|url| http_url::validate(url, &at("resource"), report));
+        for (key, scopes) in [("scopes", &self.scopes), ("requiredScopes", &self.required_scopes)] {
+            for (index, scope) in scopes.iter().enumerate() {
+                if !is_scope(scope) {
+                    let path = problems::item(&at(key), index);
+                    let shown = report.shown(&path, scope);
+                    let remedy = "write one scope an entry, of printable ASCII without quotes and spaces";
+                    report.problem(&path, format!("{shown} is not a scope"), remedy);
+                }
+            }
+        }
+        let clock_skew = self.clock_skew.validate(&at("clockSkew"), &CLOCK_SKEW, report);
+        if self.insecure_allow_http {
+            report.warn(
+                &at("insecureAllowHttp"),
+                "keys may come over plain HTTP, where they can be forged",
+                "use https outside of development",
+            );
+        }
+        let scopes = if self.scopes.is_empty() { &self.required_scopes } else { &self.scopes };
+        Some(OidcIssuer {
+            issuer: issuer.to_owned(),
+            // An issuer that is no URL has been reported.
+            issuer_url: issuer_url?,
+            audience,
+            resource: resource.flatten(),
+            // A URL that is none has been reported.
+            jwks_url: jwks_url.flatten(),
+            scopes: scopes.clone(),
+            required_scopes: self.required_scopes.clone(),
+            clock_skew,
+            insecure_allow_http: self.insecure_allow_http,
+            allow_private_addresses: self.jwks_allow_private_ip,
+            ca_bundle_path: self.ca_bundle_path.as_ref().map(PathBuf::from),
+        })
+    }
+
+    /// Validates a URL that is fetched.
+    fn url(&self, text: &str, path: &str, report: &mut Report) -> Option<Url> {
+        let url = http_url::validate(text, path, report)?;
+        if url.scheme() == "http" && !self.insecure_allow_http {
+            report.problem(
+                path,
+                "keys that come over plain HTTP can be forged",
+                "use an https:// URL; for development, set `insecureAllowHttp: true`",
+            );
+        }
+        Some(url)
+    }
+}
+
+/// Returns true for a scope as RFC 6749 defines it: printable ASCII without space, `"` and `\`.
+fn is_scope(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
+}
