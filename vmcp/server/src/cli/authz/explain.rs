@@ -35,10 +35,10 @@ pub(super) struct Arguments {
     #[arg(long = "as", value_name = "FILE")]
     claims: Option<ClaimsFile>,
     /// Arguments of the call, as JSON [default: none are known, as for a list]
-    #[arg(short, long = "arguments", value_name = "JSON")]
+    #[arg(long = "arguments", value_name = "JSON")]
     call: Option<String>,
     /// Kind of the item
-    #[arg(short, long, value_name = "KIND", default_value = "tool")]
+    #[arg(long, value_name = "KIND", default_value = "tool")]
     kind: ItemKind,
     /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
