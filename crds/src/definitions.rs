@@ -16,6 +16,7 @@ use self::structural::Structural;
 use crate::embedding_server::EmbeddingServer;
 use crate::fields::cel_rules::{Rule, rules};
 use crate::fields::pending;
+use crate::mcp_authz_config::MCPAuthzConfig;
 use crate::mcp_group::MCPGroup;
 use crate::mcp_server::MCPServer;
 use crate::mcp_server_entry::MCPServerEntry;
@@ -58,6 +59,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         definition::<MCPServerEntry>(&[entry, reserved]),
         definition::<EmbeddingServer>(&[embedding]),
         definition::<MCPTelemetryConfig>(&[]),
+        definition::<MCPAuthzConfig>(&[]),
     ]
 }
 

@@ -22,7 +22,7 @@ pub use self::referenced_objects::{Backend, EmbeddingService, HeaderValue, Refer
 use self::secret_files::SecretFiles;
 use crate::fields::references::SecretKeyReference;
 use crate::problem::{Invalid, Problem};
-use crate::virtual_mcp_server::Validated;
+use crate::virtual_mcp_server::{Validated, authz};
 
 /// The text of `vmcp.yaml`, and what a pod needs beside it.
 #[derive(Debug, Clone)]
@@ -120,7 +120,15 @@ impl Validated {
     pub fn lower(&self, referenced: &ReferencedObjects<'_>) -> Result<Lowered, Invalid> {
         let mut secrets = SecretFiles::default();
         let mut warnings = Vec::new();
-        let document = Document { server: self, referenced, secrets: &mut secrets, warnings: &mut warnings };
+        let incoming_auth = authz::lowered(self.settings.incoming_auth.clone(), referenced.authz, &self.name);
+        let incoming_auth = incoming_auth.map_err(|problem| Invalid(vec![problem]))?;
+        let document = Document {
+            server: self,
+            incoming_auth,
+            referenced,
+            secrets: &mut secrets,
+            warnings: &mut warnings,
+        };
         let Ok(text) = serde_saphyr::to_string(&document.render()) else {
             let remedy = "report this as a mistake of the operator";
             return Err(Invalid(vec![Problem::new("spec", "cannot be written as YAML", remedy)]));

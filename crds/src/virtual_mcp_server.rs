@@ -1,5 +1,6 @@
 //! VirtualMCPServer: many MCP servers behind one endpoint.
 
+pub mod authz;
 mod config;
 mod embeddings;
 mod exposure;
@@ -95,7 +96,7 @@ pub struct VirtualMCPServerSpec {
     pub telemetry_config_ref: Option<TelemetryConfigReference>,
     /// Authentication of clients. Default: `anonymous`.
     #[serde(skip_serializing_if = "Block::is_empty")]
-    #[schemars(with = "IncomingAuth")]
+    #[schemars(schema_with = "authz::incoming_auth_schema")]
     pub incoming_auth: Block,
     /// Number of pods. Without it, one at first; then whatever an autoscaler or `kubectl scale` sets.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -166,6 +167,10 @@ const RULES: &[Rule] = &[
     (
         "!has(self.optimizer) || !has(self.config) || !has(self.config.optimizer)",
         "spec.optimizer and spec.config.optimizer are both given; keep spec.optimizer, which can say all of it",
+    ),
+    (
+        "!has(self.incomingAuth) || (has(self.incomingAuth.authz) ? 1 : 0) + (has(self.incomingAuth.authzConfig) ? 1 : 0) + (has(self.incomingAuth.authzConfigRef) ? 1 : 0) <= 1",
+        "there are policies in several places; keep one of incomingAuth.authz, authzConfig and authzConfigRef",
     ),
     (
         "!has(self.replicas) || !has(self.autoscaling)",

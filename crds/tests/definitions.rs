@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use vmcp_crds::definitions;
 use vmcp_crds::lower::{EmbeddingService, ReferencedObjects};
 use vmcp_crds::{
-    EmbeddingServer, GROUP, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VERSION,
+    EmbeddingServer, GROUP, MCPAuthzConfig, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VERSION,
     VirtualMCPServer, reference_markdown,
 };
 
@@ -241,6 +241,7 @@ fn round_trip(manifest: &Value) -> Value {
         "MCPServerEntry" => through::<MCPServerEntry>(manifest),
         "EmbeddingServer" => through::<EmbeddingServer>(manifest),
         "MCPTelemetryConfig" => through::<MCPTelemetryConfig>(manifest),
+        "MCPAuthzConfig" => through::<MCPAuthzConfig>(manifest),
         other => panic!("{other}"),
     }
 }

@@ -10,7 +10,7 @@ use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::lower::{Backend, EmbeddingService, HeaderValue, Lowered, ReferencedObjects};
 use vmcp_crds::mcp_server_entry::RemoteTransport;
 use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService};
-use vmcp_crds::{EmbeddingServerSpec, Invalid, MCPTelemetryConfigSpec, VirtualMCPServer};
+use vmcp_crds::{EmbeddingServerSpec, Invalid, MCPAuthzConfigSpec, MCPTelemetryConfigSpec, VirtualMCPServer};
 
 const RFC: &str = include_str!("../../deploy/examples/rfc.yaml");
 
@@ -96,8 +96,11 @@ fn settings_arrive_and_text_is_the_same_each_time() {
         },
     });
     let backends = [backend("time"), gone, github];
-    let referenced =
-        ReferencedObjects { backends: &backends, telemetry: Some(&telemetry), embedding_service: None };
+    let referenced = ReferencedObjects {
+        backends: &backends,
+        telemetry: Some(&telemetry),
+        ..ReferencedObjects::default()
+    };
     let lowered = lower(&spec, &referenced).unwrap();
     assert_eq!(lowered.warnings, []);
     assert_eq!(lowered.config.optimizer.exposure, Exposure::MetaOnly);
@@ -258,4 +261,39 @@ fn embedding_services_that_the_operator_runs() {
         );
         assert!(lowered.text.contains("model: m"), "{}", lowered.text);
     }
+}
+
+#[test]
+fn policies_arrive_from_every_place_and_a_missing_one_leaves_no_server_open() {
+    let policies = json!(["permit(principal, action, resource in MCP::\"x\");"]);
+    let shared: MCPAuthzConfigSpec = serde_json::from_value(json!({
+        "type": "cedarv1", "config": { "policies": policies, "group_claim_name": "teams" },
+    }))
+    .unwrap();
+    let around = ReferencedObjects { authz: Some(&shared), ..ReferencedObjects::default() };
+    let inline = json!({ "type": "inline", "inline": { "policies": policies }, "groupClaimName": "teams" });
+    let of_file = json!({ "policies": policies, "groupClaimName": "teams" });
+    let places = [("authz", of_file), ("authzConfig", inline), ("authzConfigRef", json!({ "name": "p" }))];
+    for (key, value) in &places {
+        let lowered = lower(&json!({ "incomingAuth": { *key: value } }), &around).unwrap();
+        let authz = lowered.config.authz.unwrap();
+        assert_eq!((&*authz.server_name, authz.policies.num_of_policies()), ("x", 1), "{key}");
+        assert_eq!(authz.group_claims[0], "teams", "{key}");
+    }
+    let refusal = |incoming: Value, around: &ReferencedObjects<'_>| {
+        lower(&json!({ "incomingAuth": incoming }), around).unwrap_err().to_string()
+    };
+    let missing = refusal(json!({ "authzConfigRef": { "name": "p" } }), &ReferencedObjects::default());
+    assert!(
+        missing.starts_with("spec.incomingAuth.authzConfigRef: there is no MCPAuthzConfig p"),
+        "{missing}"
+    );
+    let both =
+        refusal(json!({ "authz": { "policies": policies }, "authzConfigRef": { "name": "p" } }), &around);
+    assert!(both.contains("in several places"), "{both}");
+    let wrong =
+        json!({ "type": "inline", "inline": { "policies": ["permit(principal action, resource);"] } });
+    let wrong = refusal(json!({ "authzConfig": wrong }), &around);
+    let place = "spec.incomingAuth.authzConfig.inline.policies[0]: line 1, column ";
+    assert!(wrong.starts_with(place), "{wrong}");
 }

@@ -15,14 +15,15 @@ mod embedding_server;
 mod mcp_group;
 mod mcp_server;
 mod mcp_server_entry;
-mod mcp_telemetry_config;
 mod references;
 mod registry;
 pub mod runtime;
+mod shared_settings;
 mod virtual_mcp_server;
 mod workload;
 
 use runtime::Context;
+use shared_settings::{mcp_authz_config, mcp_telemetry_config};
 
 /// Returns all controllers. Each registers its triggers at once, before any watch starts, and works when it
 /// is polled.
@@ -32,6 +33,7 @@ pub(crate) fn controllers(context: &Arc<Context>) -> Vec<BoxFuture<'static, ()>>
         mcp_group::controller(context),
         mcp_server::controller(context),
         mcp_server_entry::controller(context),
+        mcp_authz_config::controller(context),
         mcp_telemetry_config::controller(context),
         virtual_mcp_server::controller(context),
     ]

@@ -19,6 +19,8 @@ use crate::virtual_mcp_server::{
 /// Renderer of one file.
 pub(super) struct Document<'a> {
     pub(super) server: &'a Validated,
+    /// Block `incomingAuth`.
+    pub(super) incoming_auth: Block,
     pub(super) referenced: &'a ReferencedObjects<'a>,
     pub(super) secrets: &'a mut SecretFiles,
     pub(super) warnings: &'a mut Vec<Problem>,
@@ -44,7 +46,7 @@ impl Document<'_> {
             ("proxy", secret_files::escape(settings.proxy.into())),
             ("operational", secret_files::escape(settings.operational.into())),
             ("telemetry", self.telemetry()),
-            ("incomingAuth", secret_files::escape(settings.incoming_auth.into())),
+            ("incomingAuth", secret_files::escape(std::mem::take(&mut self.incoming_auth).into())),
             ("server", server(settings.server)),
         ] {
             if value.as_object().is_none_or(|block| !block.is_empty()) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::fields::references::SecretKeyReference;
+use crate::mcp_authz_config::MCPAuthzConfigSpec;
 use crate::mcp_server_entry::RemoteTransport;
 use crate::mcp_telemetry_config::MCPTelemetryConfigSpec;
 
@@ -45,6 +46,8 @@ pub struct EmbeddingService {
 pub struct ReferencedObjects<'a> {
     /// Backends in any order; each name once.
     pub backends: &'a [Backend],
+    /// Spec of its MCPAuthzConfig.
+    pub authz: Option<&'a MCPAuthzConfigSpec>,
     /// Spec of its MCPTelemetryConfig.
     pub telemetry: Option<&'a MCPTelemetryConfigSpec>,
     /// Its managed or referenced embedding service.

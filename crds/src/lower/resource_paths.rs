@@ -2,7 +2,7 @@
 
 use super::referenced_objects::ReferencedObjects;
 use crate::problem::Problem;
-use crate::virtual_mcp_server::{Validated, WrittenAs};
+use crate::virtual_mcp_server::{Validated, WrittenAs, authz};
 
 /// Paths of optimizer settings, and the names that ToolHive gives them in `spec.config.optimizer`.
 const FLAT_NAMES: [(&str, &str); 9] = [
@@ -29,8 +29,23 @@ fn path_in_resource(server: &Validated, referenced: &ReferencedObjects<'_>, path
         "aggregation" | "operational" | "proxy" | "server" => format!("spec.config.{path}"),
         "telemetry" => "spec.telemetryConfigRef".to_owned(),
         "backends" => backend(referenced, path),
+        "incomingAuth" => incoming_auth(server, path),
         "" => "spec".to_owned(),
         _ => format!("spec.{path}"),
+    }
+}
+
+/// Translates `incomingAuth.authz.policies[1]` to the place of the policies.
+fn incoming_auth(server: &Validated, path: &str) -> String {
+    let Some(rest) = path.strip_prefix("incomingAuth.authz") else { return format!("spec.{path}") };
+    let settings = &server.settings.incoming_auth;
+    if let Some(name) = authz::reference(settings) {
+        return format!("MCPAuthzConfig {name}: spec.config{rest}");
+    }
+    if settings.contains_key("authz") {
+        format!("spec.{path}")
+    } else {
+        format!("spec.incomingAuth.authzConfig.inline{rest}")
     }
 }
 

@@ -10,6 +10,7 @@ use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
 use vmcp_crds::VirtualMCPServer;
 use vmcp_crds::fields::references::LocalReference;
+use vmcp_crds::virtual_mcp_server::authz;
 
 use super::build::build;
 use super::dereference::{DereferenceError, dereference, embedding_server_of, group_of, refers_to_secret};
@@ -101,6 +102,11 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
         })
         .on(&all.embedding_servers, |change, context| {
             servers(change, context, |server, name| embedding_server_of(server) == name)
+        })
+        .on(&all.authz_configs, |change, context| {
+            servers(change, context, |server, name| {
+                authz::reference(&server.spec.incoming_auth) == Some(name)
+            })
         })
         .on(&all.telemetry_configs, |change, context| {
             servers(change, context, |server, name| {

@@ -8,7 +8,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use vmcp_crds::fields::references::{LocalReference, SecretKeyReference};
 use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
-use vmcp_crds::{EmbeddingServer, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer};
+use vmcp_crds::virtual_mcp_server::authz;
+use vmcp_crds::{
+    EmbeddingServer, MCPAuthzConfig, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer,
+};
 
 use super::last_good::{LastGood, MountedConfiguration};
 use super::names::{self, CONFIG_FILE};
@@ -25,6 +28,8 @@ pub(super) struct References {
     pub servers: Vec<Arc<MCPServer>>,
     /// The MCPServerEntries of the group, by name.
     pub entries: Vec<Arc<MCPServerEntry>>,
+    /// The named MCPAuthzConfig, if it exists.
+    pub authz: Option<Arc<MCPAuthzConfig>>,
     /// The named MCPTelemetryConfig, if it exists.
     pub telemetry: Option<Arc<MCPTelemetryConfig>>,
     /// The named or managed EmbeddingServer, if it exists.
@@ -107,6 +112,8 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
         group_exists: group.is_none_or(|group| all.mcp_groups.exists(&namespace, group)),
         servers: all.mcp_servers.list(&namespace),
         entries: all.mcp_server_entries.list(&namespace),
+        authz: authz::reference(&server.spec.incoming_auth)
+            .and_then(|name| all.authz_configs.get(&namespace, name)),
         telemetry: server
             .spec
             .telemetry_config_ref
@@ -132,6 +139,10 @@ fn malformed_members(server: &VirtualMCPServer, context: &Context, mounted: &str
     of("MCPServer", all.mcp_servers.malformed(&namespace))
         .chain(of("MCPServerEntry", all.mcp_server_entries.malformed(&namespace)))
         .filter(|(_, name)| backends.contains(name))
+        .chain(
+            of("MCPAuthzConfig", all.authz_configs.malformed(&namespace))
+                .filter(|(_, name)| is(authz::reference(&server.spec.incoming_auth), name)),
+        )
         .chain(
             of("MCPTelemetryConfig", all.telemetry_configs.malformed(&namespace))
                 .filter(|(_, name)| is(telemetry, name)),

@@ -17,8 +17,9 @@ use vmcp_crds::{Invalid, Problem, VirtualMCPServer};
 use super::dereference::References;
 use super::last_good::MountedConfiguration;
 use crate::runtime::BuildSettings;
+use crate::shared_settings::mcp_telemetry_config;
 use crate::workload::pod_template;
-use crate::{embedding_server, mcp_server, mcp_server_entry, mcp_telemetry_config};
+use crate::{embedding_server, mcp_server, mcp_server_entry};
 
 /// The longest `vmcp.yaml` in bytes: the API server takes a ConfigMap of 1 MiB, of which 4 KiB are left for
 /// its keys.
@@ -135,6 +136,7 @@ fn configure(
     let embedding_service = embedding_service(&server, references, settings);
     let around = ReferencedObjects {
         backends: &backends,
+        authz: references.authz.as_ref().map(|config| &config.spec),
         telemetry: telemetry.as_ref(),
         embedding_service: embedding_service.as_ref(),
     };

@@ -6,7 +6,10 @@ use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Secret};
 use kube::api::ApiResource;
 use kube::core::PartialObjectMeta;
-use vmcp_crds::{EmbeddingServer, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer};
+use vmcp_crds::{
+    EmbeddingServer, MCPAuthzConfig, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig,
+    VirtualMCPServer,
+};
 
 use super::resource_store::AnyResourceStore;
 use super::{MANAGED_BY_LABEL, OPERATOR_NAME, ResourceStore, WatchEnvironment, WatchName, secret_cache};
@@ -23,6 +26,8 @@ pub struct ResourceStores {
     pub mcp_server_entries: ResourceStore<MCPServerEntry>,
     /// Every EmbeddingServer, also those that a VirtualMCPServer owns.
     pub embedding_servers: ResourceStore<EmbeddingServer>,
+    /// Every MCPAuthzConfig.
+    pub authz_configs: ResourceStore<MCPAuthzConfig>,
     /// Every MCPTelemetryConfig.
     pub telemetry_configs: ResourceStore<MCPTelemetryConfig>,
     /// Pods that the operator's workloads made. Of their spec, only names, images and ports of containers are
@@ -41,6 +46,7 @@ impl Default for ResourceStores {
             mcp_servers: ResourceStore::default(),
             mcp_server_entries: ResourceStore::default(),
             embedding_servers: ResourceStore::default(),
+            authz_configs: ResourceStore::default(),
             telemetry_configs: ResourceStore::default(),
             pods: ResourceStore::new(Some(ours), trim_pod),
             secrets: ResourceStore::new(None, secret_cache::trim),
@@ -50,13 +56,14 @@ impl Default for ResourceStores {
 
 impl ResourceStores {
     /// Lists every store; a new field that is missing here does not compile.
-    fn all(&self) -> [&dyn AnyResourceStore; 8] {
+    fn all(&self) -> [&dyn AnyResourceStore; 9] {
         let Self {
             virtual_mcp_servers,
             mcp_groups,
             mcp_servers,
             mcp_server_entries,
             embedding_servers,
+            authz_configs,
             telemetry_configs,
             pods,
             secrets,
@@ -67,6 +74,7 @@ impl ResourceStores {
             mcp_servers,
             mcp_server_entries,
             embedding_servers,
+            authz_configs,
             telemetry_configs,
             pods,
             secrets,

@@ -37,6 +37,7 @@ pub(super) fn all(
     not_applied(observed, &mut conditions, &mut degradations);
     configuration::config_valid(observed, &mut conditions, &mut degradations);
     configuration::pod_template(observed, &mut conditions, &mut degradations);
+    configuration::authz(observed, &mut conditions);
     references::references(observed, &mut conditions, &mut degradations);
     backends(observed, discovered, &mut conditions, &mut degradations);
     embeddings::embeddings(observed, &mut conditions, &mut degradations);

@@ -105,6 +105,7 @@ async fn kubectl_knows_short_names_and_shows_what_matters() {
         ("MCPServerEntry", &["mcpentry"], &["PHASE", "TRANSPORT", "REMOTE URL", "GROUP", "AGE", "MESSAGE"]),
         ("EmbeddingServer", &["emb", "embedding"], &["STATUS", "MODEL", "READY", "URL", "AGE", "MESSAGE"]),
         ("MCPTelemetryConfig", &["mcpotel"], &["ENDPOINT", "VALID", "TRACING", "METRICS", "AGE"]),
+        ("MCPAuthzConfig", &["authzcfg"], &["TYPE", "VALID", "AGE"]),
     ] {
         let example = examples.iter().find(|(manifest, _)| manifest["kind"] == kind);
         place.apply(&example.unwrap().0.to_string()).await;

@@ -1,6 +1,7 @@
 //! Conditions of the configuration: the text of the resource, and the pod template.
 
 use kube::ResourceExt as _;
+use vmcp_crds::virtual_mcp_server::authz;
 
 use super::Degradations;
 use crate::runtime::Conditions;
@@ -66,6 +67,27 @@ pub(super) fn config_valid(
         "ValidWithWarnings"
     };
     conditions.set(KIND, true, reason, message);
+}
+
+/// Sets `AuthzConfigured` if the resource has policies: they are in force, or why not. Policies that cannot
+/// be followed make the configuration invalid, so that the last good ones stay in force.
+pub(super) fn authz(observed: &ObservedVirtualMCPServer<'_>, conditions: &mut Conditions) {
+    const KIND: &str = "AuthzConfigured";
+    if !authz::is_given(&observed.server.spec.incoming_auth) {
+        return;
+    }
+    match refusal(observed.plan) {
+        None => conditions.set(KIND, true, "AuthzConfigured", "the policies are valid"),
+        Some(refusal) if is_about_policies(&refusal.message) => {
+            conditions.set(KIND, false, "AuthzInvalid", refusal.message.clone());
+        }
+        Some(_) => conditions.keep(KIND),
+    }
+}
+
+/// True for the refusal of a configuration for its policies.
+fn is_about_policies(message: &str) -> bool {
+    ["spec.incomingAuth", "MCPAuthzConfig "].iter().any(|place| message.contains(place))
 }
 
 /// Sets `PodTemplateSpecValid`.

@@ -1,0 +1,5 @@
+//! Kinds without children: settings that VirtualMCPServers share, each with a status that says whether they
+//! can be used.
+
+pub(crate) mod mcp_authz_config;
+pub(crate) mod mcp_telemetry_config;

@@ -1,0 +1,17 @@
+//! Step 2 of a reconcile, status: the status of an MCPAuthzConfig, which is one condition, `Valid`.
+
+use vmcp_crds::{MCPAuthzConfig, MCPAuthzConfigStatus};
+
+use crate::runtime::Conditions;
+
+/// Computes the status from the result of the validation.
+pub(super) fn of(config: &MCPAuthzConfig, validated: Result<(), String>) -> MCPAuthzConfigStatus {
+    let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let generation = config.metadata.generation.unwrap_or_default();
+    let mut conditions = Conditions::new(before, generation);
+    match validated {
+        Ok(()) => conditions.set("Valid", true, "ConfigValid", "the policies are valid"),
+        Err(message) => conditions.set("Valid", false, "ConfigInvalid", message),
+    }
+    MCPAuthzConfigStatus { observed_generation: Some(generation), conditions: conditions.finish() }
+}
