@@ -68,7 +68,8 @@ impl IdentityProvider {
         self.control("rotate").await;
     }
 
-    /// Returns the claims of a token under another signature: `none`, or `hs256` with the public key as secret.
+    /// Returns the claims of a token under another signature: `none`, or `hs256` with the public key as
+    /// secret.
     pub async fn forge(&self, kind: &str, token: &str) -> String {
         self.control(&format!("forge?kind={kind}&token={token}")).await
     }

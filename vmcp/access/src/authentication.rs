@@ -18,8 +18,8 @@ use crate::token_cache::{TokenCache, Verified};
 /// Bytes of a credential; a longer one is refused unread. Tokens with many groups reach some 10 KiB.
 const MAX_CREDENTIAL_BYTES: usize = 32 * 1024;
 
-/// The ways in which clients prove who they are. One exists for each configuration of `incomingAuth`; the next
-/// takes over the issuers that did not change, with their keys.
+/// The ways in which clients prove who they are. One exists for each configuration of `incomingAuth`; the
+/// next takes over the issuers that did not change, with their keys.
 #[derive(Debug, Default)]
 pub struct Authentication {
     config: IncomingAuth,
@@ -29,8 +29,8 @@ pub struct Authentication {
 }
 
 impl Authentication {
-    /// Makes what `config` asks for, and begins to fetch keys. Waits for no provider. With issuers, it needs a
-    /// tokio runtime.
+    /// Makes what `config` asks for, and begins to fetch keys. Waits for no provider. With issuers, it needs
+    /// a tokio runtime.
     pub fn start(config: &IncomingAuth, before: &Authentication) -> Authentication {
         Authentication::with_timing(config, before, Timing::default())
     }

@@ -1,5 +1,6 @@
 //! Access: proof of who calls, and the policies about the calls. [`identity`] is the result of the proof,
-//! [`authentication`] the way to it: keys of [`api_keys`] and tokens that [`oidc`] verifies; [`policy`] decides.
+//! [`authentication`] the way to it: keys of [`api_keys`] and tokens that [`oidc`] verifies; [`policy`]
+//! decides.
 
 pub mod api_keys;
 pub mod authentication;

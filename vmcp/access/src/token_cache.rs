@@ -20,8 +20,8 @@ pub(crate) struct Verified {
     pub(crate) identity: Identity,
     /// Seconds since 1970 up to which the token is good, skew included.
     pub(crate) until: u64,
-    /// [`KeyState::version`](crate::oidc::key_source::KeyState::version) of the keys that verified it: a token
-    /// does not outlive a key that its issuer withdrew.
+    /// [`KeyState::version`](crate::oidc::key_source::KeyState::version) of the keys that verified it: a
+    /// token does not outlive a key that its issuer withdrew.
     pub(crate) keys: u64,
     /// Position of the issuer.
     pub(crate) issuer: usize,

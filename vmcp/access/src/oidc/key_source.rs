@@ -1,9 +1,10 @@
 //! [`KeySource`]: the keys of an issuer, fetched in the background.
 //!
 //! One task an issuer fetches the keys at the start, every [`Timing::refresh`], and when a token names a key
-//! that is not known (rotation): single flight by construction, and at most once in [`Timing::least_interval`],
-//! so that made-up key ids do not become load on the provider. While the provider fails, the last good keys
-//! stay in use and attempts are repeated with exponential backoff and jitter.
+//! that is not known (rotation): single flight by construction, and at most once in
+//! [`Timing::least_interval`], so that made-up key ids do not become load on the provider. While the
+//! provider fails, the last good keys stay in use and attempts are repeated with exponential backoff and
+//! jitter.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -118,8 +118,8 @@ fn refusal(error: &Error) -> TokenError {
     }
 }
 
-/// Returns true if the claims grant `scope`: `scope` is a list in one text (RFC 8693), `scp` a text or an array
-/// (Entra ID, Okta).
+/// Returns true if the claims grant `scope`: `scope` is a list in one text (RFC 8693), `scp` a text or an
+/// array (Entra ID, Okta).
 pub(crate) fn grants(claims: &Map<String, Value>, scope: &str) -> bool {
     let has = |value: &Value| match value {
         Value::String(text) => text.split_ascii_whitespace().any(|granted| granted == scope),

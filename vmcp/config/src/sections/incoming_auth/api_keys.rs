@@ -29,8 +29,8 @@ pub struct ApiKey {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ApiKey")]
 pub struct RawApiKey {
-    /// Required. Name of the client, for policies and records. Two keys of one subject are one client, so that
-    /// a key can be rotated.
+    /// Required. Name of the client, for policies and records. Two keys of one subject are one client, so
+    /// that a key can be rotated.
     pub subject: String,
     /// Required. Key of at least 16 characters; write `${file:/path}`, `${secret:NAME}` or `${NAME}`.
     pub key: Secret,

@@ -34,8 +34,8 @@ pub(super) fn response(rejection: &Rejection, head: &Parts, authentication: &Aut
     let mut challenge = "Bearer".to_owned();
     let mut parameter = |name: &str, value: &str| {
         let separator = if challenge.len() == "Bearer".len() { ' ' } else { ',' };
-        // Writing to a string does not fail. Values have neither quotes nor backslashes: they are URLs, scopes
-        // and texts of this program.
+        // Writing to a string does not fail. Values have neither quotes nor backslashes: they are URLs,
+        // scopes and texts of this program.
         let _ = write!(challenge, "{separator}{name}=\"{value}\"");
     };
     if let Some(error) = error {
