@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Rules for the aggregation of all backends. The default prefixes every tool with `{workload}_` and lists
@@ -20,9 +21,29 @@ pub struct Aggregation {
     pub per_backend: BTreeMap<Arc<str>, ToolRules>,
     /// Backends of which only tools are listed that declare to change nothing (`backends[].readOnly`).
     pub read_only: BTreeSet<Arc<str>>,
+    /// Consequence of a changed definition, where a backend's rules set no other.
+    pub on_tool_change: OnToolChange,
+}
+
+/// Consequence of a tool whose definition is another one than the one seen first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OnToolChange {
+    /// The new definition is served.
+    Allow,
+    /// The new definition is served, and a warning is logged.
+    #[default]
+    Warn,
+    /// The tool is hidden and cannot be called until the new definition is approved: `vmcp tools diff`, then
+    /// `vmcp tools approve`.
+    Quarantine,
 }
 
 impl Aggregation {
+    /// Returns the consequence of a changed definition of a backend's tool.
+    pub fn on_tool_change(&self, backend: &str) -> OnToolChange {
+        self.per_backend.get(backend).and_then(|rules| rules.on_tool_change).unwrap_or(self.on_tool_change)
+    }
+
     /// Returns true if clients may see and call the tool of `backend` whose name, after overrides, is `name`.
     ///
     /// A hidden tool stays in the catalog with `listed == false`: vmcp itself (workflows, scripts) may still
@@ -132,6 +153,8 @@ pub struct ToolRules {
     pub exclude_all: bool,
     /// Changes to single tools, by the backend's name for them.
     pub overrides: BTreeMap<String, ToolOverride>,
+    /// Consequence of a changed definition; `None`: that of all backends.
+    pub on_tool_change: Option<OnToolChange>,
 }
 
 impl ToolRules {

@@ -12,6 +12,7 @@ pub(crate) mod embeddings;
 pub(crate) mod incoming_auth;
 pub(crate) mod limits;
 pub(crate) mod operational;
+pub(crate) mod optim_tool;
 pub(crate) mod optimizer;
 pub(crate) mod proxy;
 pub(crate) mod search;

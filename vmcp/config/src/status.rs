@@ -166,6 +166,9 @@ pub struct BackendStatus {
     /// Difference between the last listing and the one before; absent until there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<DefinitionChanges>,
+    /// Tools that are hidden until their changed definitions are approved, by the backend's own names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub quarantined: Vec<String>,
 }
 
 /// State of the connection to a backend.

@@ -46,7 +46,7 @@ mistakes! {
             "f:2: backends[0].nmae: unknown key; did you mean `name`?",
         "optimizer: { exposre: All, exposure: none }" =>
             "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, not `none`; choose one of `Auto`, `All`, `MetaOnly`\n\
-             f:1: optimizer.exposre: unknown key; known keys here are `enabled`, `exposure`, `autoTokenBudget`, `pinnedTools`, `toolNameStyle`, `legacyAliases`, `maxToolResponseTokens`, `search`, `storage`, `embeddings`, `limits`",
+             f:1: optimizer.exposre: unknown key; known keys here are `enabled`, `tools`, `exposure`, `autoTokenBudget`, `pinnedTools`, `toolNameStyle`, `legacyAliases`, `maxToolResponseTokens`, `maxFallbacks`, `autoRetryFallback`, `search`, `storage`, `embeddings`, `limits`",
         "outgoingAuth: {}" =>
             "f:1: outgoingAuth: unknown key; not supported yet: set `headers` of the backend, with the secret from `${NAME}`",
         "operational:\n  failureHandling:\n    healthCheckInterval: 1s\n    partialFailureMode: fail" =>

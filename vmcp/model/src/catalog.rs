@@ -102,6 +102,20 @@ pub struct Catalog {
     by_backend: HashMap<Arc<str>, Vec<usize>>,
 }
 
+impl Catalog {
+    /// Hides tools from clients: they are neither listed nor found nor callable. Returns their number.
+    pub fn hide(&mut self, is_hidden: impl Fn(&CatalogTool) -> bool) -> usize {
+        let mut hidden = 0;
+        for tool in &mut self.tools {
+            if tool.listed && is_hidden(tool) {
+                hidden += 1;
+                Arc::make_mut(tool).listed = false;
+            }
+        }
+        hidden
+    }
+}
+
 /// Target of a URI: the backend that serves it.
 #[derive(Debug, Clone, Copy)]
 pub enum ResourceTarget<'a> {

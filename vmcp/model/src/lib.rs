@@ -6,6 +6,7 @@
 
 pub mod catalog;
 pub mod definition;
+pub mod definition_diff;
 pub mod discovered;
 mod edit;
 pub mod hash;

@@ -18,6 +18,7 @@
 //! assert_eq!(ranking.hits[0].document, 1);
 //! ```
 
+mod alternatives;
 mod bm25f;
 mod document;
 mod evidence;
@@ -30,6 +31,7 @@ mod text;
 mod vectors;
 mod visible;
 
+pub use alternatives::Candidate;
 pub use document::{Document, TEXT_VERSION, vector_text};
 pub use fusion::SMALL_SET;
 pub use index::Index;

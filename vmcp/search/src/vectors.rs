@@ -53,7 +53,8 @@ impl Vectors {
         self.present.get(document).copied().unwrap_or(false)
     }
 
-    fn row(&self, document: usize) -> Option<&[f32]> {
+    /// Returns the vector of a document, at unit length.
+    pub fn row(&self, document: usize) -> Option<&[f32]> {
         let start = document.checked_mul(self.dims)?;
         self.rows.get(start..start.checked_add(self.dims)?).filter(|_| self.has(document))
     }

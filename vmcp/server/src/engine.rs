@@ -15,6 +15,7 @@ mod recorder;
 mod restart;
 mod shared;
 pub mod snapshot;
+mod tool_drift;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use vmcp_config::{Backend, Config};
 use vmcp_model::catalog::Catalog;
 use vmcp_model::discovered::Discovered;
 use vmcp_search::Reliability;
-use vmcp_store::ToolMetrics;
+use vmcp_store::{StoreError, ToolMetrics};
 
 pub use fleet::BackendChanges;
 pub use options::{Options, StartError, Storage};
@@ -41,6 +42,7 @@ pub(crate) use snapshot::linked_uris;
 pub use snapshot::list::{ListEntry, Page, PagedList};
 pub use snapshot::task_owners::TaskOwners;
 pub use snapshot::view::View;
+pub use tool_drift::ChangedTool;
 
 use crate::access::identity::Identity;
 use crate::access::policy;
@@ -54,6 +56,7 @@ use conductor::ConductorOptions;
 use embedding::configured;
 use fleet::Fleet;
 use shared::Shared;
+use tool_drift::DriftGuard;
 
 /// Interval at which [`Engine::settled`] polls.
 const SETTLED_POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -82,10 +85,12 @@ impl Engine {
             Storage::Configured => Some(folders::storage_dir(&config)),
         };
         let store = shared::open(dir.as_deref())?;
+        let drift = DriftGuard::open(dir.as_deref())?;
         let tool_metrics = ToolMetricsRecorder::start(dir, &options.metrics);
         let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config));
         let nothing = Snapshot::empty(&config, policy, options.bridge);
-        let shared = Arc::new(Shared::new(nothing, store, options.metrics, tool_metrics, options.observers));
+        let shared =
+            Arc::new(Shared::new(nothing, store, drift, options.metrics, tool_metrics, options.observers));
         let stop = CancellationToken::new();
         let behavior = ConductorOptions {
             embed: options.embed,
@@ -154,6 +159,9 @@ impl Engine {
         status.sort_by(|one, other| one.name.cmp(&other.name));
         let mut changes = self.changes();
         for backend in &mut status {
+            let hidden = snapshot.quarantine.iter().filter(|(name, _)| **name == *backend.name);
+            backend.quarantined = hidden.map(|(_, tool)| tool.clone()).collect();
+            backend.quarantined.sort();
             backend.changes = changes.remove(&backend.name);
         }
         status
@@ -167,6 +175,26 @@ impl Engine {
             .iter()
             .map(|(backend, changes)| (backend.to_string(), changes.clone()))
             .collect()
+    }
+
+    /// Returns the latest change of each tool's definition, newest first.
+    pub async fn changed_tools(&self) -> Result<Vec<ChangedTool>, StoreError> {
+        let shared = Arc::clone(&self.0.shared);
+        // The task fails only when the runtime is going down.
+        tokio::task::spawn_blocking(move || shared.drift.changes()).await.unwrap_or_else(|_| Ok(Vec::new()))
+    }
+
+    /// Trusts the changed definition of a quarantined tool, by its own name at its backend; false if none
+    /// waits for that.
+    pub async fn approve_tool(&self, backend: &str, tool: &str) -> Result<bool, StoreError> {
+        let (shared, names) = (Arc::clone(&self.0.shared), (backend.to_owned(), tool.to_owned()));
+        let approve = move || shared.drift.approve(&names.0, &names.1);
+        let approved = tokio::task::spawn_blocking(approve).await.unwrap_or(Ok(false))?;
+        if approved {
+            tracing::info!(server = backend, tool, "the changed definition of a tool was approved");
+            self.0.conductor.rebuild().await;
+        }
+        Ok(approved)
     }
 
     /// Returns the state of embedding: provider, model, progress, and the reason for an outage.

@@ -1,4 +1,4 @@
-//! Signatures of vmcp's own tools, find_tool and call_tool: their names, their definitions for `tools/list`,
+//! Signatures of vmcp's own tools, find_tool, call_tool and others: their names, their definitions for `tools/list`,
 //! and the arguments that clients pass. The handlers are in [`crate::route`].
 
 pub mod call_arguments;
@@ -6,5 +6,6 @@ pub mod definitions;
 pub mod find_arguments;
 pub mod input;
 pub mod names;
+pub mod own_arguments;
 pub(crate) mod own_mark;
 pub mod short_schema;

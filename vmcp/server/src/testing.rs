@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use vmcp_config::Config;
 use vmcp_wire::owned::OwnedParams;
 
+use crate::access::policy::{AccessRequest, Decision, Policy, PolicyId};
 use crate::engine::{Engine, Options, Storage};
 use crate::route::{self, CallContext, Caller};
 use crate::telemetry::calls::{CallObserver, CallRecord};
@@ -146,6 +147,13 @@ impl Scripted {
         self.script.lock().tools.insert(name.to_owned(), tool);
     }
 
+    /// Gives a tool annotations.
+    pub(crate) fn annotate(&self, name: &str, annotations: Value) {
+        if let Some(tool) = self.script.lock().tools.get_mut(name) {
+            tool["annotations"] = annotations;
+        }
+    }
+
     /// Removes a tool.
     pub(crate) fn remove(&self, name: &str) {
         self.script.lock().tools.remove(name);
@@ -231,5 +239,26 @@ async fn run(tool: &str, params: &Value) -> Result<Value, Value> {
         "refuse" => Err(json!({"code": -32001, "message": "not today", "data": {"why": 1}})),
         "long" => Ok(json!({"content": vec![text("word".repeat(60)); 3]})),
         _ => Ok(json!({"content": [text(params.to_string())], "x-vendor": {"kept": true}})),
+    }
+}
+
+/// Allows everything but calls of one tool.
+#[derive(Debug)]
+pub(crate) struct DenyTool(&'static str);
+
+impl DenyTool {
+    /// The policy that denies the tool with this listed name.
+    pub(crate) fn named(tool: &'static str) -> Arc<dyn Policy> {
+        Arc::new(DenyTool(tool))
+    }
+}
+
+impl Policy for DenyTool {
+    fn decide(&self, request: &AccessRequest<'_>) -> Decision {
+        let policy = PolicyId::new("deny-tool");
+        match request.item.tool() {
+            Some(tool) if tool.name == self.0 => Decision::Deny { policy },
+            _ => Decision::Allow { policy },
+        }
     }
 }

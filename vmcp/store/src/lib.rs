@@ -1,6 +1,6 @@
 //! Two SQLite databases in one folder. [`Store`] is the cache, `embeddings.db`: embeddings, schema hashes and
 //! saved definitions, which can all be made again from the backends and the embedding model. [`StateStore`]
-//! is `state.db`: metrics of tools, which nothing can make again.
+//! is `state.db`: metrics and trusted definitions of tools, which nothing can make again.
 //!
 //! A file that cannot be used is moved aside, never repaired, and callers go on in memory when it fails. All
 //! calls block: run them in `spawn_blocking`, or on a thread of their own. Times are milliseconds since the
@@ -47,6 +47,7 @@ pub use error::StoreError;
 pub use hashes::{ChangeKind, RecordedChange, StoredToolHash};
 pub use state::StateStore;
 pub use state::call_log::{CallLog, DayMetrics};
+pub use state::drift::{DriftState, ListedTool, ToolDrift};
 pub use state::reliability::{failing_tools, top_tools};
 pub use state::tool_metrics::{CallFact, ToolMetrics};
 pub use vectors::{ContentKey, ToolVector};

@@ -76,7 +76,8 @@ pub(crate) const CACHE: Layout = Layout {
 pub(crate) const STATE: Layout = Layout {
     file_name: "state.db",
     lock_name: "state.lock",
-    migrations: &["CREATE TABLE tool_metrics (
+    migrations: &[
+        "CREATE TABLE tool_metrics (
        server_name TEXT NOT NULL,
        tool_name TEXT NOT NULL,
        call_count INTEGER NOT NULL,
@@ -112,7 +113,26 @@ pub(crate) const STATE: Layout = Layout {
        failure_count INTEGER NOT NULL,
        avg_latency_ms REAL NOT NULL,
        UNIQUE (server_name, tool_name, day)
-     );"],
+     );",
+        "CREATE TABLE tool_baselines (
+       server_name TEXT NOT NULL,
+       tool_name TEXT NOT NULL,
+       hash TEXT NOT NULL,
+       definition TEXT NOT NULL,
+       trusted_at INTEGER NOT NULL,
+       UNIQUE (server_name, tool_name)
+     );
+     CREATE TABLE tool_drift (
+       server_name TEXT NOT NULL,
+       tool_name TEXT NOT NULL,
+       before_definition TEXT NOT NULL,
+       after_definition TEXT NOT NULL,
+       after_hash TEXT NOT NULL,
+       changed_at INTEGER NOT NULL,
+       state TEXT NOT NULL,
+       UNIQUE (server_name, tool_name)
+     );",
+    ],
     tables: &[
         "server_name, tool_name, call_count, success_count, failure_count, avg_latency_ms, recent_latency_ms,
          recent_success_rate, last_called_at, last_success_at, last_error, last_error_at, created_at, updated_at
@@ -120,6 +140,9 @@ pub(crate) const STATE: Layout = Layout {
         "server_name, tool_name, called_at, outcome, latency_ms FROM tool_calls",
         "day, server_name, tool_name, call_count, success_count, failure_count, avg_latency_ms
          FROM tool_metrics_daily",
+        "server_name, tool_name, hash, definition, trusted_at FROM tool_baselines",
+        "server_name, tool_name, before_definition, after_definition, after_hash, changed_at, state
+         FROM tool_drift",
     ],
 };
 

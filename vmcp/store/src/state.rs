@@ -1,8 +1,9 @@
-//! [`StateStore`]: metrics of tools in `state.db`. [`tool_metrics`] has the aggregates of each tool, which
+//! [`StateStore`]: metrics and trusted definitions of tools in `state.db`. [`tool_metrics`] has the aggregates of each tool, which
 //! every call updates; [`call_log`] the single calls of the last days and the sums of each day;
-//! [`reliability`] the order of tools by success.
+//! [`reliability`] the order of tools by success; [`drift`] the definitions that are trusted, and their changes.
 
 pub(crate) mod call_log;
+pub(crate) mod drift;
 pub(crate) mod reliability;
 pub(crate) mod tool_metrics;
 

@@ -178,6 +178,7 @@ impl BackendCore {
             last_refresh: live.last_refresh,
             cached: discovered.is_some() && live.last_refresh.is_none(),
             changes: None,
+            quarantined: Vec::new(),
         }
     }
 }

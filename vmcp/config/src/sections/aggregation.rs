@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::problems::nearest;
 use crate::problems::{self, Report};
 use crate::rules::{
-    Aggregation, Annotations, NamePattern, PrefixFormat, Strategy, ToolOverride, ToolRules, Visibility,
+    Aggregation, Annotations, NamePattern, OnToolChange, PrefixFormat, Strategy, ToolOverride, ToolRules,
+    Visibility,
 };
 
 /// Most characters in a tool's name.
@@ -29,6 +30,8 @@ pub struct RawAggregation {
     pub exclude_all_tools: bool,
     /// Visibility of the tools of a backend without an entry in `tools`.
     pub default_tool_visibility: RawVisibility,
+    /// Consequence of a tool whose definition changes after it was first seen.
+    pub on_tool_change: OnToolChange,
     /// Filters and overrides, one entry a backend.
     pub tools: Vec<RawToolRules>,
 }
@@ -40,6 +43,7 @@ impl Default for RawAggregation {
             conflict_resolution_config: RawStrategyConfig::default(),
             exclude_all_tools: false,
             default_tool_visibility: RawVisibility::Allow,
+            on_tool_change: OnToolChange::default(),
             tools: Vec::new(),
         }
     }
@@ -108,6 +112,8 @@ pub struct RawToolRules {
     pub exclude_all: bool,
     /// Changes to single tools, by the backend's own name for them.
     pub overrides: BTreeMap<String, RawOverride>,
+    /// Consequence of a tool of this backend whose definition changes. Default: that of all backends.
+    pub on_tool_change: Option<OnToolChange>,
 }
 
 /// Changes to one tool; a key that is not given stays as the backend sent it.
@@ -179,6 +185,7 @@ impl RawAggregation {
             exclude_all_tools: self.exclude_all_tools,
             per_backend,
             read_only: BTreeSet::new(),
+            on_tool_change: self.on_tool_change,
         }
     }
 
@@ -263,6 +270,7 @@ impl RawToolRules {
             exclude: patterns(&self.exclude),
             exclude_all: self.exclude_all,
             overrides,
+            on_tool_change: self.on_tool_change,
         }
     }
 }

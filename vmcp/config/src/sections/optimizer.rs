@@ -1,4 +1,4 @@
-//! `optimizer`: the tools find_tool and call_tool in place of hundreds of definitions, and the exposure of
+//! `optimizer`: find_tool, call_tool and the other tools of vmcp's own, in place of hundreds of definitions, and the exposure of
 //! tools in `tools/list`.
 
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::problems::{self, Report};
 use crate::sections::embeddings::{Embeddings, RawEmbeddings};
 use crate::sections::limits::Limits;
+use crate::sections::optim_tool::{self, OptimTool};
 use crate::sections::search::{RawSearch, Search};
 
 /// Validated settings of the optimizer.
@@ -17,6 +18,8 @@ pub struct Optimizer {
     /// False: no `optim.*` tools, no embeddings, no database. The default is on in this file and off in the
     /// Kubernetes resource.
     pub enabled: bool,
+    /// Tools of vmcp's own that are listed and may be called.
+    pub tools: Vec<OptimTool>,
     /// Tools that `tools/list` shows.
     pub exposure: Exposure,
     /// Most tokens that the whole list may cost under [`Exposure::Auto`]; above, only the optimizer's tools
@@ -30,6 +33,10 @@ pub struct Optimizer {
     pub legacy_aliases: bool,
     /// Longest result of a tool, in tokens; a longer one is cut, with a notice. `None`: none is cut.
     pub max_tool_response_tokens: Option<u32>,
+    /// Most alternatives that the answer to a failed call names; 0: none.
+    pub max_fallbacks: usize,
+    /// Calls of the first alternative in place of a failed call.
+    pub auto_retry_fallback: AutoRetryFallback,
     /// Ranking of tools in a search.
     pub search: Search,
     /// Folder of the database; `None`: the user's cache folder.
@@ -49,6 +56,16 @@ pub enum Exposure {
     All,
     /// The optimizer's tools and `pinnedTools`.
     MetaOnly,
+}
+
+/// Calls of the first alternative in place of a call of call_tool that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AutoRetryFallback {
+    /// None: the answer names the alternatives, and the model decides.
+    Off,
+    /// One, if the alternative only reads or is idempotent by its own word, the failed call cannot have
+    /// changed anything, and the arguments fit. The result says so.
+    SafeOnly,
 }
 
 /// Spelling of the optimizer's tools in `tools/list`. Calls may use either spelling.
@@ -71,6 +88,9 @@ pub enum ToolNameStyle {
 pub struct RawOptimizer {
     /// Offer the optimizer's tools. `false`: no `optim.*` tools, no embeddings, no database.
     pub enabled: bool,
+    /// Tools of vmcp's own that clients get: listed, and callable. Each costs tokens in every conversation: the
+    /// default two about 700, each further one about 100.
+    pub tools: Vec<OptimTool>,
     /// Tools that `tools/list` shows.
     pub exposure: Exposure,
     /// Most tokens that the whole list may cost under `exposure: Auto`; above, only the optimizer's tools and
@@ -86,6 +106,11 @@ pub struct RawOptimizer {
     /// Longest result of a tool, in tokens; a longer one is cut, with a notice. Without it, none is cut.
     #[schemars(range(min = 100, max = 100_000))]
     pub max_tool_response_tokens: Option<u32>,
+    /// Most alternatives that the answer to a failed call of call_tool names. `0`: none.
+    #[schemars(range(max = 10))]
+    pub max_fallbacks: usize,
+    /// Call the first alternative in place of a call of call_tool that failed.
+    pub auto_retry_fallback: AutoRetryFallback,
     /// Ranking of tools in a search.
     pub search: RawSearch,
     /// Database of vectors and of the definitions' hashes.
@@ -100,12 +125,15 @@ impl Default for RawOptimizer {
     fn default() -> Self {
         Self {
             enabled: true,
+            tools: optim_tool::default_tools(),
             exposure: Exposure::Auto,
             auto_token_budget: 10_000,
             pinned_tools: Vec::new(),
             tool_name_style: ToolNameStyle::Auto,
             legacy_aliases: true,
             max_tool_response_tokens: None,
+            max_fallbacks: 3,
+            auto_retry_fallback: AutoRetryFallback::Off,
             search: RawSearch::default(),
             storage: RawStorage::default(),
             embeddings: RawEmbeddings::default(),
@@ -154,12 +182,15 @@ impl RawOptimizer {
         }
         Optimizer {
             enabled: self.enabled,
+            tools: optim_tool::validate(&self.tools, report),
             exposure: self.exposure,
             auto_token_budget: self.auto_token_budget,
             pinned_tools: self.pinned_tools.clone(),
             tool_name_style: self.tool_name_style,
             legacy_aliases: self.legacy_aliases,
             max_tool_response_tokens: self.max_tool_response_tokens,
+            max_fallbacks: self.max_fallbacks,
+            auto_retry_fallback: self.auto_retry_fallback,
             search: self.search.validate(report),
             storage_dir,
             embeddings: self.embeddings.validate(report),

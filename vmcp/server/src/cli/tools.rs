@@ -1,8 +1,9 @@
 //! `vmcp tools`: lists the tools of all backends, or shows one of them.
 
+mod changes;
 mod one_tool;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::connection::tool_report::ToolReport;
 use super::connection::{self, Readiness, ServerOptions};
@@ -14,12 +15,17 @@ use super::options::GlobalOptions;
 
 /// List the tools of all backends, or show one tool with its schema and an example
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
   vmcp tools
   vmcp tools time_get_current_time
-  vmcp tools --backend github -o json | jq '.tools[].name'")]
+  vmcp tools --backend github -o json | jq '.tools[].name'"
+)]
 pub(super) struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
     /// Tool to show
     #[arg(conflicts_with_all = ["backend", "all"])]
     name: Option<String>,
@@ -36,9 +42,21 @@ pub(super) struct Arguments {
     server_options: ServerOptions,
 }
 
+/// What to do with changed definitions.
+#[derive(Debug, Subcommand)]
+enum Action {
+    Diff(changes::DiffArguments),
+    Approve(changes::ApproveArguments),
+}
+
 /// Runs the command.
 pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, CommandFailure> {
-    let Arguments { name, backend, all, output: format, server_options } = arguments;
+    match &arguments.action {
+        Some(Action::Diff(arguments)) => return changes::diff(arguments, global),
+        Some(Action::Approve(arguments)) => return changes::approve(arguments, global),
+        None => {}
+    }
+    let Arguments { action: _, name, backend, all, output: format, server_options } = arguments;
     if let Some(name) = name {
         return connection::with_connection(
             global,

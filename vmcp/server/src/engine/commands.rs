@@ -17,6 +17,7 @@ pub(super) struct ConductorHandle {
 pub(super) enum Command {
     Apply(Box<Config>, oneshot::Sender<BackendChanges>),
     LoadVectors(oneshot::Sender<()>),
+    Rebuild(oneshot::Sender<()>),
     Shutdown(Duration, oneshot::Sender<()>),
 }
 
@@ -41,6 +42,11 @@ impl ConductorHandle {
     /// Publishes a snapshot with the vectors that the store has by now.
     pub(super) async fn load_vectors(&self) {
         self.ask(Command::LoadVectors).await;
+    }
+
+    /// Publishes a snapshot of the present listings.
+    pub(super) async fn rebuild(&self) {
+        self.ask(Command::Rebuild).await;
     }
 
     /// Stops all backends; calls in flight have `grace` to end.

@@ -99,6 +99,10 @@ impl Conductor {
                         self.load_vectors().await;
                         let _ = answer.send(());
                     }
+                    Some(Command::Rebuild(answer)) => {
+                        self.rebuild(None).await;
+                        let _ = answer.send(());
+                    }
                     Some(Command::Shutdown(grace, answer)) => {
                         self.worker = None;
                         self.fleet.stop_all(grace).await;
@@ -188,8 +192,11 @@ impl Conductor {
             None => policy::configured(&config),
         };
         let build = {
-            let listings = listings.clone();
-            move || build::snapshot(&before, config, policy, listings, &store, model.as_deref())
+            let (listings, shared) = (listings.clone(), Arc::clone(&self.shared));
+            move || {
+                let quarantine = shared.drift.compare(&listings, &config.aggregation);
+                build::snapshot(&before, config, policy, listings, quarantine, &store, model.as_deref())
+            }
         };
         let Ok(mut snapshot) = tokio::task::spawn_blocking(build).await else {
             // The runtime is going down, or building has a fault; the snapshot before stays in force.
@@ -249,6 +256,8 @@ impl Conductor {
         let changed = lists_changed(&before, &snapshot);
         let (wanted, embedded) = progress(&snapshot);
         self.shared.metrics.catalog_tools.set(i64::try_from(wanted).unwrap_or(i64::MAX));
+        let hidden = i64::try_from(snapshot.quarantine.len()).unwrap_or(i64::MAX);
+        self.shared.metrics.catalog_quarantined.set(hidden);
         self.shared.metrics.catalog_embedded.set(i64::try_from(embedded).unwrap_or(i64::MAX));
         self.shared.snapshot.store(Arc::new(snapshot));
         // After the swap: a client that reacts to the new generation must find the new lists.

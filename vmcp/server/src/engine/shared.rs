@@ -14,6 +14,7 @@ use vmcp_store::{Store, StoreError};
 use super::embedding::provider::MonitoredProvider;
 use super::snapshot::Snapshot;
 use super::snapshot::generation::Generation;
+use super::tool_drift::DriftGuard;
 use crate::telemetry::calls::{CallObserver, CallObservers};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tool_metrics::ToolMetricsRecorder;
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     pub(super) call_observers: Arc<CallObservers>,
     /// Counts the calls of each tool.
     pub(super) tool_metrics: Arc<ToolMetricsRecorder>,
+    /// Compares definitions with the trusted ones; blocks.
+    pub(super) drift: DriftGuard,
     store: ArcSwap<Store>,
 }
 
@@ -38,6 +41,7 @@ impl Shared {
     pub(super) fn new(
         snapshot: Snapshot,
         store: Store,
+        drift: DriftGuard,
         metrics: Arc<Metrics>,
         tool_metrics: Arc<ToolMetricsRecorder>,
         mut observers: Vec<Arc<dyn CallObserver>>,
@@ -52,6 +56,7 @@ impl Shared {
             call_observers: Arc::new(CallObservers::new(&metrics, observers)),
             metrics,
             tool_metrics,
+            drift,
             byte_budget: ByteBudget::default(),
             store: ArcSwap::from_pointee(store),
         }

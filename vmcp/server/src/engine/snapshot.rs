@@ -29,6 +29,7 @@ use vmcp_search::Index;
 use vmcp_wire::era::Revision;
 use vmcp_wire::handshake::server_capabilities::ServerCapabilities;
 
+use super::tool_drift::Quarantine;
 use crate::access::identity::Identity;
 use crate::access::policy::Policy;
 use crate::schema::ArgumentCheck;
@@ -70,6 +71,8 @@ pub struct Snapshot {
     pub tasks: Arc<TaskOwners>,
     /// The backends of URIs that results named; shared by all snapshots.
     pub(crate) links: Arc<LinkedUris>,
+    /// Tools that are hidden until their changed definitions are approved.
+    pub(super) quarantine: Arc<Quarantine>,
     /// Text to embed, by position in [`Catalog::tools`]; empty for a tool that no client may find.
     pub(super) texts: Arc<Vec<String>>,
     /// Argument checks, by position in [`Catalog::tools`].
@@ -97,6 +100,7 @@ impl Snapshot {
             declarations: Arc::new(BackendDeclarations::new(&Vec::new(), &config)),
             tasks: Arc::default(),
             links: Arc::default(),
+            quarantine: Arc::default(),
             texts: Arc::default(),
             checks: Arc::default(),
             config,
@@ -140,6 +144,12 @@ impl Snapshot {
             .filter(|(name, _)| self.backends.contains_key(name) && view.has_backend(name));
         let listings = enabled.map(|(name, discovered)| (&**name, &**discovered));
         instructions::joined(listings, self.config.optimizer.enabled)
+    }
+
+    /// Returns the instructions of one backend.
+    pub fn instructions_of(&self, backend: &str) -> Option<&str> {
+        let listing = self.listings.iter().find(|(name, _)| &**name == backend);
+        listing.and_then(|(_, discovered)| discovered.instructions.as_deref())
     }
 
     /// Returns the listing of the program behind the bridge, once there is one; `None` outside of bridge

@@ -26,6 +26,8 @@ pub struct CallArguments {
     pub timeout: Option<Duration>,
     /// The shape of the answer.
     pub format: ResponseFormat,
+    /// True if the answer to a failed call names similar tools.
+    pub include_fallbacks: bool,
 }
 
 /// The shape of call_tool's answer.
@@ -40,8 +42,16 @@ pub enum ResponseFormat {
 }
 
 /// Names of all fields; every other one is a parameter of the tool, if nothing else gives any.
-const FIELDS: [&str; 7] =
-    ["tool_name", "server_name", "backend_id", "parameters", "arguments", "timeout", "response_format"];
+const FIELDS: [&str; 8] = [
+    "tool_name",
+    "server_name",
+    "backend_id",
+    "parameters",
+    "arguments",
+    "timeout",
+    "response_format",
+    "include_fallbacks",
+];
 
 #[derive(Deserialize)]
 struct Fields<'a> {
@@ -61,6 +71,8 @@ struct Fields<'a> {
     timeout: Option<&'a RawValue>,
     #[serde(borrow)]
     response_format: Option<&'a RawValue>,
+    #[serde(borrow)]
+    include_fallbacks: Option<&'a RawValue>,
 }
 
 impl CallArguments {
@@ -105,12 +117,18 @@ impl CallArguments {
             Some(value) => serde_json::from_str(value.get())
                 .map_err(|_| InputError::invalid("response_format", r#""mcp" or "envelope""#))?,
         };
+        let include_fallbacks = match fields.include_fallbacks {
+            None => true,
+            Some(value) => serde_json::from_str(value.get())
+                .map_err(|_| InputError::invalid("include_fallbacks", "true or false"))?,
+        };
         Ok(CallArguments {
             tool,
             server,
             parameters,
             timeout: fields.timeout.map(|value| timeout(value, max_timeout)).transpose()?,
             format,
+            include_fallbacks,
         })
     }
 }

@@ -1,21 +1,18 @@
 //! Names of vmcp's own tools: how they are listed, and which called names mean them.
 //!
-//! Names under `optim.` are reserved; a backend's tool never gets one. The bare names `find_tool` and
-//! `call_tool` are accepted while no backend's tool has them.
+//! Names under `optim.` are reserved; a backend's tool never gets one. Bare names such as `find_tool` are
+//! accepted while no backend's tool has them.
 //!
 //! ```
 //! use vmcp::optim::names::{NameStyle, OptimTool, OwnName, own_name};
 //!
-//! assert_eq!(NameStyle::Underscore.listed("find_tool"), "optim_find_tool");
-//! assert_eq!(own_name("optim.find_tool"), Some(OwnName::Reserved(OptimTool::Find)));
-//! assert_eq!(own_name("call_tool"), Some(OwnName::Bare(OptimTool::Call)));
+//! assert_eq!(NameStyle::Underscore.listed(OptimTool::FindTool), "optim_find_tool");
+//! assert_eq!(own_name("optim.find_tool"), Some(OwnName::Reserved(OptimTool::FindTool)));
+//! assert_eq!(own_name("call_tool"), Some(OwnName::Bare(OptimTool::CallTool)));
 //! assert_eq!(own_name("github_create_issue"), None);
 //! ```
 
-/// Name of the tool that searches, without a prefix.
-pub const FIND_TOOL: &str = "find_tool";
-/// Name of the tool that calls, without a prefix.
-pub const CALL_TOOL: &str = "call_tool";
+pub use vmcp_config::OptimTool;
 
 /// Style of the listed names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,29 +25,10 @@ pub enum NameStyle {
 
 impl NameStyle {
     /// Returns the listed name of an own tool.
-    pub fn listed(self, bare: &str) -> String {
+    pub fn listed(self, tool: OptimTool) -> String {
         match self {
-            NameStyle::Dotted => format!("optim.{bare}"),
-            NameStyle::Underscore => format!("optim_{bare}"),
-        }
-    }
-}
-
-/// An own tool of vmcp.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OptimTool {
-    /// Searches the tools of all backends.
-    Find,
-    /// Calls a tool of a backend.
-    Call,
-}
-
-impl OptimTool {
-    /// The name without a prefix.
-    pub fn bare(self) -> &'static str {
-        match self {
-            OptimTool::Find => FIND_TOOL,
-            OptimTool::Call => CALL_TOOL,
+            NameStyle::Dotted => tool.dotted().to_owned(),
+            NameStyle::Underscore => format!("optim_{}", tool.bare()),
         }
     }
 }
@@ -68,11 +46,7 @@ pub enum OwnName {
 
 /// Looks a name up among the own tools; returns `None` if it can only be a backend's.
 pub fn own_name(name: &str) -> Option<OwnName> {
-    let tool = |bare: &str| match bare {
-        FIND_TOOL => Some(OptimTool::Find),
-        CALL_TOOL => Some(OptimTool::Call),
-        _ => None,
-    };
+    let tool = |bare: &str| OptimTool::ALL.into_iter().find(|tool| tool.bare() == bare);
     if let Some(bare) = name.strip_prefix("optim.") {
         return Some(tool(bare).map_or(OwnName::Unknown, OwnName::Reserved));
     }
@@ -88,9 +62,11 @@ mod tests {
 
     #[test]
     fn every_spelling_is_understood() {
-        assert_eq!(own_name("optim.find_tool"), Some(OwnName::Reserved(OptimTool::Find)));
-        assert_eq!(own_name("optim_call_tool"), Some(OwnName::Reserved(OptimTool::Call)));
-        assert_eq!(own_name("find_tool"), Some(OwnName::Bare(OptimTool::Find)));
+        assert_eq!(own_name("optim.find_tool"), Some(OwnName::Reserved(OptimTool::FindTool)));
+        assert_eq!(own_name("optim_call_tool"), Some(OwnName::Reserved(OptimTool::CallTool)));
+        assert_eq!(own_name("find_tool"), Some(OwnName::Bare(OptimTool::FindTool)));
+        assert_eq!(own_name("optim_list_tools"), Some(OwnName::Reserved(OptimTool::ListTools)));
+        assert_eq!(own_name("optim.list_tools"), Some(OwnName::Reserved(OptimTool::ListTools)));
         assert_eq!(own_name("optim.other"), Some(OwnName::Unknown));
         assert_eq!(own_name("optim_other"), None, "a backend called `optim` may have it");
         assert_eq!(own_name("jira_find_tool"), None);

@@ -42,7 +42,7 @@ use super::caller::CallContext;
 use super::router::BackendTarget;
 use crate::access::policy::{AccessRequest, Decision, Item};
 use crate::engine::linked_uris;
-use crate::optim::names::{NameStyle, OptimTool};
+use crate::optim::names::OptimTool;
 use crate::telemetry::calls::{CallRecorder, Origin, Outcome};
 
 pub(super) use failure_text::first_text;
@@ -117,19 +117,19 @@ pub(crate) fn authorize_own(
     tool: OptimTool,
     arguments: Option<&str>,
 ) -> Result<(), Denied> {
-    let name = NameStyle::Dotted.listed(tool.bare());
     let request = AccessRequest {
         principal: &context.caller.principal,
         action: methods::TOOLS_CALL,
         backend: "",
-        item: Item::OwnTool(&name),
+        item: Item::OwnTool(tool.dotted()),
         arguments,
         sees_backend: true,
     };
     let Decision::Deny { policy } = context.snapshot.policy.decide(&request) else { return Ok(()) };
     let origin = match tool {
-        OptimTool::Find => Origin::FindTool,
-        OptimTool::Call => Origin::CallTool,
+        OptimTool::FindTool => Origin::FindTool,
+        OptimTool::CallTool => Origin::CallTool,
+        other => Origin::Own(other),
     };
     let mut recorder = context.start_record(origin);
     recorder.record().policy = Some(policy);

@@ -1,10 +1,16 @@
-//! Handlers of vmcp's own tools: find_tool searches all other tools, call_tool calls any of them. Each call
-//! leaves one record: call_tool's is that of the tool that it called.
+//! Handlers of vmcp's own tools: find_tool searches all other tools, call_tool calls any of them, the others
+//! report. Each call leaves one record: call_tool's is that of the tool that it called.
 
+mod alternatives;
 mod call_tool;
+mod fallback;
 mod find_tool;
+mod listings;
+mod read_mcp_resource;
+mod resolve;
 mod response_limit;
 mod tool_lookup;
+mod tool_metrics;
 mod tool_result;
 mod unavailable;
 
@@ -22,8 +28,15 @@ pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &Owne
     let given = params.get("arguments").filter(|arguments| *arguments != "null");
     let arguments = given.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(empty_object());
     match tool {
-        OptimTool::Find => find_tool::run(context, arguments).await,
-        OptimTool::Call => call_tool::run(context, params, arguments).await,
+        OptimTool::FindTool => find_tool::run(context, arguments).await,
+        OptimTool::CallTool => call_tool::run(context, params, arguments).await,
+        OptimTool::ListTools => listings::list_tools::run(context, arguments),
+        OptimTool::GetToolSchema => listings::get_tool_schema::run(context, arguments),
+        OptimTool::ListMcpServers => listings::list_mcp_servers::run(context, arguments),
+        OptimTool::GetToolAlternatives => listings::get_tool_alternatives::run(context, arguments),
+        OptimTool::ReadMcpResource => read_mcp_resource::run(context, arguments).await,
+        OptimTool::GetToolMetrics => tool_metrics::get(context, arguments).await,
+        OptimTool::ResetToolMetrics => tool_metrics::reset(context, arguments).await,
     }
 }
 

@@ -80,12 +80,13 @@ impl<'a> BackendTarget<'a> {
 pub(super) fn tool<'a>(context: CallContext<'a>, name: &str) -> Option<Target<'a>> {
     let optimizer = &context.snapshot.config.optimizer;
     let theirs = context.view.tool(name);
+    let offers = |own: &OptimTool| optimizer.tools.contains(own);
     match own_name(name).filter(|_| optimizer.enabled) {
-        Some(OwnName::Reserved(own)) => return Some(Target::Optim(own)),
-        Some(OwnName::Bare(own)) if optimizer.legacy_aliases && theirs.is_none() => {
+        Some(OwnName::Reserved(own)) if offers(&own) => return Some(Target::Optim(own)),
+        Some(OwnName::Bare(own)) if optimizer.legacy_aliases && theirs.is_none() && offers(&own) => {
             return Some(Target::Optim(own));
         }
-        Some(OwnName::Bare(_) | OwnName::Unknown) | None => {}
+        Some(OwnName::Reserved(_) | OwnName::Bare(_) | OwnName::Unknown) | None => {}
     }
     theirs.map(|tool| Target::Backend(BackendTarget::tool(context.snapshot, tool)))
 }

@@ -45,7 +45,7 @@ pub async fn call_tool(context: CallContext<'_>, params: &OwnedParams) -> Answer
     match call.answer(params).await {
         Ok(answer) => answer,
         Err(error) => match tool {
-            Some(tool) => Answer::own(own_tools::failed_call(tool, &error)),
+            Some(tool) => Answer::own(own_tools::failed_call(context, tool, &error)),
             None => Answer::unanswered(backend, &error),
         },
     }

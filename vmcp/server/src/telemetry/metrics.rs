@@ -129,6 +129,10 @@ metrics! {
     call_tool_not_found: Counter = "vmcp_optimizer_call_tool_not_found", Counter::default();
     /// Duration of call_tool with the backend's work, in seconds.
     call_tool_duration: Histogram = "vmcp_optimizer_call_tool_duration_seconds", Histogram::new(SECONDS);
+    /// Answers of call_tool to failed calls that name similar tools.
+    fallback_suggestions: Counter = "vmcp_fallback_suggestions", Counter::default();
+    /// Successful calls of a similar tool in place of a failed one.
+    fallback_calls: Counter = "vmcp_fallback_calls", Counter::default();
     /// Calls refused because the arguments do not fit the tool's schema.
     schema_rejections: Counter = "vmcp_optimizer_schema_rejections", Counter::default();
     /// Duration of one request to the embedding provider, in seconds.
@@ -155,6 +159,8 @@ metrics! {
     catalog_tools: Gauge = "vmcp_catalog_tools", Gauge::default();
     /// Searchable tools that have a vector.
     catalog_embedded: Gauge = "vmcp_catalog_embedded_tools", Gauge::default();
+    /// Tools that are hidden until their changed definitions are approved.
+    catalog_quarantined: Gauge = "vmcp_catalog_quarantined_tools", Gauge::default();
     /// Tool definitions that changed.
     catalog_changes: Family<ChangeLabels, Counter> = "vmcp_catalog_changes", Family::default();
     /// Open connections of clients.

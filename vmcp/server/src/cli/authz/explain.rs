@@ -112,7 +112,7 @@ fn explain(
         Some(OwnName::Bare(tool)) if catalog.tool(name).is_none() => Some(tool),
         Some(OwnName::Bare(_) | OwnName::Unknown) | None => None,
     };
-    let own = own.map(|tool| NameStyle::Dotted.listed(tool.bare()));
+    let own = own.map(|tool| NameStyle::Dotted.listed(tool));
     let (backend, item) = match (kind, &own) {
         (ItemKind::Tool, Some(own)) => ("", Item::OwnTool(own)),
         (ItemKind::Tool, None) => catalog.tool(name).map(|tool| (&*tool.backend, Item::Tool(tool)))?,

@@ -2,6 +2,7 @@
 //! token.
 
 mod recent;
+mod tool_changes;
 mod tool_metrics;
 
 use std::net::SocketAddr;
@@ -88,6 +89,8 @@ pub(crate) fn report_routes(admin: Admin) -> Router {
     Router::new()
         .route("/admin/status", get(status))
         .route("/admin/tools", get(tools))
+        .route("/admin/tools/changes", get(tool_changes::show))
+        .route("/admin/tools/approve", post(tool_changes::approve))
         .route("/admin/refresh", post(refresh))
         .route("/admin/restart", post(restart))
         .route("/admin/logs", get(recent::logs))

@@ -18,7 +18,7 @@ pub struct AdminRoute {
 }
 
 /// Every route of the admin port.
-pub const ADMIN_ROUTES: [AdminRoute; 11] = [
+pub const ADMIN_ROUTES: [AdminRoute; 13] = [
     AdminRoute {
         method: "GET",
         path: "/healthz",
@@ -59,6 +59,24 @@ pub const ADMIN_ROUTES: [AdminRoute; 11] = [
         query: "`backend`: only this one's",
         answer: "application/json",
         purpose: "Every tool, hidden ones included, with its definition as its backend wrote it: [fields](#get-admintools).",
+    },
+    AdminRoute {
+        method: "GET",
+        path: "/admin/tools/changes",
+        wants_token: true,
+        query: "`backend`, `tool`: only this one's",
+        answer: "application/json",
+        purpose: "The latest change of each tool's definition, newest first, `{changes}`: `server`, `tool`, `state` \
+                  (`accepted`, `pending`, `approved`), `at`, and `fields` with their values `before` and `after`.",
+    },
+    AdminRoute {
+        method: "POST",
+        path: "/admin/tools/approve",
+        wants_token: true,
+        query: "`backend` and `tool`, by its own name",
+        answer: "text/plain",
+        purpose: "Trusts the changed definition of a tool that is hidden under `onToolChange: Quarantine`: 200, or 404 \
+                  if none waits for approval.",
     },
     AdminRoute {
         method: "POST",

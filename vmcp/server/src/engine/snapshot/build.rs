@@ -14,19 +14,26 @@ use super::declarations::{BackendDeclarations, BackendListings};
 use super::index_document::document;
 use super::views::Views;
 use crate::access::policy::Policy;
+use crate::engine::tool_drift::Quarantine;
 use crate::schema::ArgumentCheck;
 
-/// Builds the snapshot that follows `before`; its generation is set when it is published. `model` is the
+/// Builds the snapshot that follows `before`, without the tools under `quarantine`; its generation is set when
+/// it is published. `model` is the
 /// embedding model in use; with it, the index gets the vectors that the store has.
 pub(in crate::engine) fn snapshot(
     before: &Snapshot,
     config: Arc<Config>,
     policy: Arc<dyn Policy>,
     listings: BackendListings,
+    quarantine: Quarantine,
     store: &Store,
     model: Option<&str>,
 ) -> Snapshot {
-    let catalog = Arc::new(Catalog::build(&listings, &config.aggregation));
+    let mut catalog = Catalog::build(&listings, &config.aggregation);
+    if !quarantine.is_empty() {
+        catalog.hide(|tool| quarantine.contains(&(Arc::clone(&tool.backend), tool.definition.name.clone())));
+    }
+    let catalog = Arc::new(catalog);
     let views = Views::new(&catalog, &config, &policy, Some(&before.views));
     let searchable = config.optimizer.enabled;
     let documents = catalog.tools.iter().filter(|_| searchable);
@@ -45,6 +52,7 @@ pub(in crate::engine) fn snapshot(
         tasks: Arc::clone(&before.tasks),
         links: Arc::clone(&before.links),
         texts: Arc::new(texts),
+        quarantine: Arc::new(quarantine),
         listings: Arc::new(listings),
         bridge: before.bridge,
         catalog,

@@ -9,7 +9,7 @@ use vmcp_model::catalog::{Catalog, CatalogTool};
 use vmcp_search::Visible;
 
 use crate::access::policy::{Item, ListedRights};
-use crate::optim::names::{NameStyle, OptimTool};
+use crate::optim::names::OptimTool;
 
 /// Sets of positions in a catalog's lists.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -18,10 +18,8 @@ pub(crate) struct Permissions {
     pub(super) prompts: Visible,
     pub(super) resources: Visible,
     pub(super) templates: Visible,
-    /// True for find_tool.
-    find: bool,
-    /// True for call_tool.
-    call: bool,
+    /// Tools of vmcp's own.
+    own: BTreeSet<OptimTool>,
     /// Backends that the client may know of; `None`: all.
     pub(super) backends: Option<BTreeSet<Arc<str>>>,
 }
@@ -34,8 +32,7 @@ impl Permissions {
             prompts: positions(&catalog.prompts, |_| true),
             resources: positions(&catalog.resources, |_| true),
             templates: positions(&catalog.templates, |_| true),
-            find: true,
-            call: true,
+            own: OptimTool::ALL.into(),
             backends: None,
         }
     }
@@ -63,11 +60,10 @@ impl Permissions {
                 backends.insert(Arc::clone(&backend.name));
             }
         }
-        let own =
-            |tool: OptimTool| rights.could_allow(Item::OwnTool(&NameStyle::Dotted.listed(tool.bare())), "");
-        let (find, call) = (own(OptimTool::Find), own(OptimTool::Call));
+        let offered = config.optimizer.tools.iter().copied();
+        let own = offered.filter(|tool| rights.could_allow(Item::OwnTool(tool.dotted()), "")).collect();
         let tools = Arc::new(tools);
-        Permissions { tools, prompts, resources, templates, find, call, backends: Some(backends) }
+        Permissions { tools, prompts, resources, templates, own, backends: Some(backends) }
     }
 
     /// True if this tool of a catalog is permitted.
@@ -77,10 +73,7 @@ impl Permissions {
 
     /// True if an own tool is permitted.
     pub(super) fn has_own(&self, tool: OptimTool) -> bool {
-        match tool {
-            OptimTool::Find => self.find,
-            OptimTool::Call => self.call,
-        }
+        self.own.contains(&tool)
     }
 }
 

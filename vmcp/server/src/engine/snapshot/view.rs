@@ -58,7 +58,7 @@ impl View {
         let usable = || chosen(&catalog.tools, &permissions.tools);
         let optimizer = &config.optimizer;
         let own = |style| {
-            let own = if optimizer.enabled { Vec::from(definitions(style, config)) } else { Vec::new() };
+            let own = if optimizer.enabled { definitions(style, config) } else { Vec::new() };
             let permitted = |own: &Definition| match own_name(&own.name) {
                 Some(OwnName::Reserved(tool) | OwnName::Bare(tool)) => permissions.has_own(tool),
                 Some(OwnName::Unknown) | None => false,

@@ -9,18 +9,21 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use tracing::{Instrument, info_span};
+use vmcp_backend::{CallError, Transmission};
 use vmcp_json::object::Object;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 
+use super::alternatives::Alternative;
+use super::fallback::{self, FailedCall};
 use super::response_limit;
 use super::tool_lookup;
 use super::tool_result::{self, CallFailure, Envelope, ErrorType};
 use super::unavailable::{self, UnavailableServer};
 use crate::engine::{Snapshot, View};
 use crate::optim::call_arguments::{CallArguments, ResponseFormat};
-use crate::optim::names::{CALL_TOOL, NameStyle, OwnName, own_name};
+use crate::optim::names::{NameStyle, OptimTool, OwnName, own_name};
 use crate::route::answer::{Answer, Content};
 use crate::route::call::{self, Denied, hidden};
 use crate::route::caller::CallContext;
@@ -55,7 +58,7 @@ async fn call(
     {
         Ok(call) => call,
         Err(error) => {
-            let own = NameStyle::Dotted.listed(CALL_TOOL);
+            let own = NameStyle::Dotted.listed(OptimTool::CallTool);
             let failure = CallFailure::new(None, &own, ErrorType::InvalidInput, error.to_string());
             recorder.settle(Outcome::ToolError);
             return Answer::own(failure.to_result());
@@ -106,9 +109,72 @@ async fn call(
         ResponseFormat::Mcp if limit.is_none() => authorized.answer(&params).await,
         _ => authorized.call(&params).await.map(|response| Answer::relayed(&tool.backend, response)),
     };
+    let failure = failure_of(&answer).filter(|_| call.include_fallbacks);
+    let Some((error, transmission)) = failure else {
+        return finished(context, tool, call.format, answer, &[]);
+    };
+    let alternatives = fallback::alternatives(context, tool);
+    let failed = FailedCall { tool, error, transmission, parameters };
+    if let Some((other, answer)) = fallback::retry(context, &failed, &alternatives, &params).await {
+        return shaped(limit, other, call.format, answer, &[]);
+    }
+    if !alternatives.is_empty() {
+        context.engine.metrics().fallback_suggestions.inc();
+    }
+    finished(context, tool, call.format, with_suggestions(answer, &failed, &alternatives), &alternatives)
+}
+
+/// Returns the text of a failed or empty answer, and the part of its way that the call made.
+fn failure_of(answer: &Result<Answer, CallError>) -> Option<(String, Transmission)> {
     match answer {
-        Ok(answer) => shaped(limit, tool, call.format, answer),
-        Err(error) => Answer::own(tool_result::failed_call(tool, &error)),
+        Err(CallError::Cancelled { .. }) => None,
+        Err(error) => Some((error.to_string(), error.transmission())),
+        Ok(answer) if answer.pending.is_some() => None,
+        Ok(answer) => match &answer.content {
+            Content::Result(result) if result.is_tool_error() => {
+                Some((error_text(result), Transmission::Sent))
+            }
+            Content::Result(result) if fallback::is_empty(result) => {
+                Some(("the answer is empty".to_owned(), Transmission::Sent))
+            }
+            Content::Error(error) => Some((message_of(error), Transmission::Sent)),
+            Content::Result(_) | Content::Arriving(_) => None,
+        },
+    }
+}
+
+/// Names the alternatives in a result that failed or is empty.
+fn with_suggestions(
+    answer: Result<Answer, CallError>,
+    failed: &FailedCall<'_>,
+    alternatives: &[Alternative<'_>],
+) -> Result<Answer, CallError> {
+    let answer = answer?;
+    let Content::Result(result) = &answer.content else { return Ok(answer) };
+    let suggestions: Vec<_> = alternatives.iter().map(Alternative::suggestion).collect();
+    if suggestions.is_empty() {
+        return Ok(answer);
+    }
+    match fallback::with_suggestions(result, &failed.error, &suggestions) {
+        Some(named) => Ok(Answer { content: Content::Result(named.into()), ..answer }),
+        None => Ok(answer),
+    }
+}
+
+/// Shapes the answer, or the failure of a call that has none.
+fn finished(
+    context: CallContext<'_>,
+    tool: &Arc<CatalogTool>,
+    format: ResponseFormat,
+    answer: Result<Answer, CallError>,
+    alternatives: &[Alternative<'_>],
+) -> Answer {
+    match answer {
+        Ok(answer) => {
+            let limit = context.snapshot.config.optimizer.max_tool_response_tokens;
+            shaped(limit, tool, format, answer, alternatives)
+        }
+        Err(error) => Answer::own(tool_result::unanswered(tool, &error, alternatives)),
     }
 }
 
@@ -216,8 +282,19 @@ fn failure(tool: &CatalogTool, kind: ErrorType, error: String) -> CallFailure<'_
 }
 
 /// Shapes an answer: cuts it to `limit` tokens, and wraps it if the caller asked for an envelope.
-fn shaped(limit: Option<u32>, tool: &CatalogTool, format: ResponseFormat, answer: Answer) -> Answer {
+fn shaped(
+    limit: Option<u32>,
+    tool: &CatalogTool,
+    format: ResponseFormat,
+    answer: Answer,
+    alternatives: &[Alternative<'_>],
+) -> Answer {
     let era = answer.era;
+    let failed = |error| {
+        let mut failure = failure(tool, ErrorType::BackendError, error);
+        failure.fallback_suggestions = alternatives.iter().map(Alternative::suggestion).collect();
+        Answer::own(failure.to_result())
+    };
     let result = match answer.content {
         // A question to the client is no result yet; it must reach the client unchanged.
         _ if answer.pending.is_some() => return answer,
@@ -225,16 +302,14 @@ fn shaped(limit: Option<u32>, tool: &CatalogTool, format: ResponseFormat, answer
         Content::Result(result) => result,
         // A JSON-RPC error of the inner call becomes a result, where the model reads it.
         Content::Error(error) => {
-            return Answer::own(failure(tool, ErrorType::BackendError, message_of(&error)).to_result());
+            return failed(message_of(&error));
         }
     };
     let cut = limit.and_then(|limit| response_limit::cut(&result, u64::from(limit)));
     let result = cut.map_or(result, Payload::from);
     match format {
         ResponseFormat::Mcp => Answer { content: Content::Result(result), era, pending: None },
-        ResponseFormat::Envelope if result.is_tool_error() => {
-            Answer::own(failure(tool, ErrorType::BackendError, error_text(&result)).to_result())
-        }
+        ResponseFormat::Envelope if result.is_tool_error() => failed(error_text(&result)),
         ResponseFormat::Envelope => {
             let envelope = Envelope {
                 success: true,

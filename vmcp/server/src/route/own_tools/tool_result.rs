@@ -1,10 +1,16 @@
 //! Results of own tools, as `CallToolResult`: a structured success, a mistake in the arguments, a failed
 //! call, an envelope.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use vmcp_backend::CallError;
 use vmcp_model::catalog::CatalogTool;
+
+use super::alternatives::{Alternative, Suggestion};
+use super::fallback;
+use crate::route::caller::CallContext;
 
 /// A content block of text.
 #[derive(Serialize)]
@@ -46,6 +52,11 @@ pub(super) fn error(message: &str) -> Box<RawValue> {
     result(&[TextBlock::new(message)], None, true)
 }
 
+/// Makes the failure of an own tool: the JSON as `structuredContent` and as a text block.
+pub(super) fn failure(json: &RawValue) -> Box<RawValue> {
+    result(&[TextBlock::new(json.get())], Some(json), true)
+}
+
 /// Kinds of failure of a call, as the model reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) enum ErrorType {
@@ -76,6 +87,9 @@ pub(super) struct CallFailure<'a> {
     /// Known servers, if the named one is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) available_servers: Option<Vec<&'a str>>,
+    /// Tools that may take the place of the one that failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) fallback_suggestions: Vec<Suggestion<'a>>,
 }
 
 impl<'a> CallFailure<'a> {
@@ -86,7 +100,15 @@ impl<'a> CallFailure<'a> {
         error_type: ErrorType,
         error: impl Into<String>,
     ) -> Self {
-        CallFailure { success: false, server, tool, error: error.into(), error_type, available_servers: None }
+        CallFailure {
+            success: false,
+            server,
+            tool,
+            error: error.into(),
+            error_type,
+            available_servers: None,
+            fallback_suggestions: Vec::new(),
+        }
     }
 
     /// Makes the failure of a call that its backend did not answer.
@@ -111,8 +133,27 @@ impl<'a> CallFailure<'a> {
 }
 
 /// Makes the result of a call that its backend did not answer, for the model that made the call.
-pub(in crate::route) fn failed_call(tool: &CatalogTool, error: &CallError) -> Box<RawValue> {
-    CallFailure::of_call(&tool.backend, &tool.definition.name, error).to_result()
+pub(in crate::route) fn failed_call(
+    context: CallContext<'_>,
+    tool: &Arc<CatalogTool>,
+    error: &CallError,
+) -> Box<RawValue> {
+    let alternatives = fallback::alternatives(context, tool);
+    if !alternatives.is_empty() {
+        context.engine.metrics().fallback_suggestions.inc();
+    }
+    unanswered(tool, error, &alternatives)
+}
+
+/// As [`failed_call`], with alternatives that are known.
+pub(super) fn unanswered(
+    tool: &CatalogTool,
+    error: &CallError,
+    alternatives: &[Alternative<'_>],
+) -> Box<RawValue> {
+    let mut failure = CallFailure::of_call(&tool.backend, &tool.definition.name, error);
+    failure.fallback_suggestions = alternatives.iter().map(Alternative::suggestion).collect();
+    failure.to_result()
 }
 
 /// A successful result in an envelope: `{success, server, tool, result}`.

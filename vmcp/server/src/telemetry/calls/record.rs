@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vmcp_backend::{CallError, SessionId, Transmission};
+use vmcp_config::OptimTool;
 use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::methods;
 
@@ -92,6 +93,10 @@ pub enum Origin {
     FindTool,
     /// A client's call_tool.
     CallTool,
+    /// A client's call of another own tool.
+    Own(OptimTool),
+    /// vmcp's call of a similar tool in place of a failed one.
+    Fallback,
     /// Code of vmcp, through [`crate::route::Tools`].
     Internal,
 }
@@ -101,7 +106,8 @@ impl Origin {
     pub fn own_tool(self) -> Option<&'static str> {
         match self {
             Origin::FindTool => Some("optim.find_tool"),
-            Origin::CallTool => Some("optim.call_tool"),
+            Origin::CallTool | Origin::Fallback => Some("optim.call_tool"),
+            Origin::Own(tool) => Some(tool.dotted()),
             Origin::Client | Origin::Internal => None,
         }
     }

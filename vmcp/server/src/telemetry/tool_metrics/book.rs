@@ -20,6 +20,11 @@ type Tools = HashMap<Box<str>, Arc<ToolMetrics>>;
 pub(crate) struct MetricsBook(HashMap<Box<str>, Arc<Tools>>);
 
 impl MetricsBook {
+    /// Returns the aggregates of a tool, by its own name at its backend; `None` before its first call.
+    pub(crate) fn get(&self, backend: &str, tool: &str) -> Option<&Arc<ToolMetrics>> {
+        self.0.get(backend)?.get(tool)
+    }
+
     /// All aggregates, in no order.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<ToolMetrics>> {
         self.0.values().flat_map(|tools| tools.values())

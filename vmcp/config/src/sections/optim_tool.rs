@@ -1,0 +1,108 @@
+//! `optimizer.tools`: the tools of vmcp's own that clients get.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::problems::{self, Report};
+
+/// A tool of vmcp's own, listed as `optim_NAME`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OptimTool {
+    /// Searches the tools of all servers.
+    FindTool,
+    /// Calls a tool of a server.
+    CallTool,
+    /// Lists tools by server, each with its first sentence.
+    ListTools,
+    /// Returns the schema of one tool.
+    GetToolSchema,
+    /// Lists the servers and their states.
+    ListMcpServers,
+    /// Reads a resource of a server.
+    ReadMcpResource,
+    /// Returns the tools most like another one, the most reliable first.
+    GetToolAlternatives,
+    /// Returns calls, success rate and latency of tools.
+    GetToolMetrics,
+    /// Forgets the metrics of tools. For operators' clients: any client that sees it may call it.
+    ResetToolMetrics,
+}
+
+impl OptimTool {
+    /// All of them.
+    pub const ALL: [OptimTool; 9] = [
+        OptimTool::FindTool,
+        OptimTool::CallTool,
+        OptimTool::ListTools,
+        OptimTool::GetToolSchema,
+        OptimTool::ListMcpServers,
+        OptimTool::ReadMcpResource,
+        OptimTool::GetToolAlternatives,
+        OptimTool::GetToolMetrics,
+        OptimTool::ResetToolMetrics,
+    ];
+
+    /// Returns the name without a prefix, as it is written in the file.
+    pub fn bare(self) -> &'static str {
+        match self {
+            OptimTool::FindTool => "find_tool",
+            OptimTool::CallTool => "call_tool",
+            OptimTool::ListTools => "list_tools",
+            OptimTool::GetToolSchema => "get_tool_schema",
+            OptimTool::ListMcpServers => "list_mcp_servers",
+            OptimTool::ReadMcpResource => "read_mcp_resource",
+            OptimTool::GetToolAlternatives => "get_tool_alternatives",
+            OptimTool::GetToolMetrics => "get_tool_metrics",
+            OptimTool::ResetToolMetrics => "reset_tool_metrics",
+        }
+    }
+
+    /// Returns the dotted name, for records and logs.
+    pub fn dotted(self) -> &'static str {
+        match self {
+            OptimTool::FindTool => "optim.find_tool",
+            OptimTool::CallTool => "optim.call_tool",
+            OptimTool::ListTools => "optim.list_tools",
+            OptimTool::GetToolSchema => "optim.get_tool_schema",
+            OptimTool::ListMcpServers => "optim.list_mcp_servers",
+            OptimTool::ReadMcpResource => "optim.read_mcp_resource",
+            OptimTool::GetToolAlternatives => "optim.get_tool_alternatives",
+            OptimTool::GetToolMetrics => "optim.get_tool_metrics",
+            OptimTool::ResetToolMetrics => "optim.reset_tool_metrics",
+        }
+    }
+}
+
+/// The tools that are on offer when nothing else is configured.
+pub(crate) fn default_tools() -> Vec<OptimTool> {
+    vec![OptimTool::FindTool, OptimTool::CallTool]
+}
+
+/// Checks the list of tools.
+pub(crate) fn validate(tools: &[OptimTool], report: &mut Report) -> Vec<OptimTool> {
+    if tools.is_empty() {
+        let remedy = "name at least one tool, or set `optimizer.enabled: false`";
+        report.problem("optimizer.tools", "empty", remedy);
+    }
+    for (index, tool) in tools.iter().enumerate() {
+        if tools.iter().take(index).any(|before| before == tool) {
+            let path = problems::item("optimizer.tools", index);
+            report.problem(&path, format!("{} is named twice", tool.bare()), "remove one of them");
+        }
+    }
+    tools.to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_the_file_are_the_names_that_are_called() {
+        for tool in OptimTool::ALL {
+            assert_eq!(serde_json::to_value(tool).unwrap(), tool.bare());
+            assert_eq!(tool.dotted().strip_prefix("optim."), Some(tool.bare()));
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Definition of list_mcp_servers.
+
+use serde_json::{Value, json};
+
+use super::{Names, OptimTool};
+
+/// Returns the definition.
+pub(super) fn definition(names: &Names<'_>) -> Value {
+    json!({
+        "name": names.of(OptimTool::ListMcpServers),
+        "title": "List servers",
+        "description": "Lists the connected servers with their states and numbers of tools.",
+        "inputSchema": {"type": "object", "properties": {}},
+        "annotations": {"readOnlyHint": true, "idempotentHint": true, "openWorldHint": false}
+    })
+}

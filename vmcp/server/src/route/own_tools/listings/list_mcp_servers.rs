@@ -1,0 +1,74 @@
+//! The handler of list_mcp_servers: the servers of the caller's view, and how they are doing.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use vmcp_backend::BackendState;
+use vmcp_config::OptimTool;
+use vmcp_search::first_sentence;
+
+use super::own_answer;
+use crate::route::answer::Answer;
+use crate::route::caller::CallContext;
+use crate::telemetry::calls::Origin;
+
+/// Most characters of a server's description.
+const MAX_DESCRIPTION_CHARS: usize = 200;
+
+/// Answers with the servers.
+pub(in crate::route::own_tools) fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
+    own_answer::answer(context, Origin::Own(OptimTool::ListMcpServers), arguments, |_| {
+        let (snapshot, view) = (context.snapshot, context.view);
+        let mut changes = context.engine.changes();
+        let visible = snapshot.backends.iter().filter(|(name, _)| view.has_backend(name));
+        let servers = visible.map(|(name, backend)| {
+            let status = backend.status();
+            let description = snapshot.instructions_of(name).map(first_sentence).unwrap_or_default();
+            ListedServer {
+                name: name.to_string(),
+                description: description.chars().take(MAX_DESCRIPTION_CHARS).collect(),
+                connected: status.state == BackendState::Connected,
+                state: status.state.as_str(),
+                transport: status.transport,
+                tool_count: view.tools().filter(|tool| tool.backend == *name).count(),
+                changes: changes.remove(&**name).filter(vmcp_config::status::DefinitionChanges::any).map(
+                    |changes| ListedChanges {
+                        added: changes.added,
+                        updated: changes.updated,
+                        removed: changes.removed,
+                        at: changes.at.map(|at| humantime::format_rfc3339_seconds(at).to_string()),
+                    },
+                ),
+            }
+        });
+        Ok(Servers { success: true, servers: servers.collect() })
+    })
+}
+
+#[derive(Serialize)]
+struct Servers {
+    success: bool,
+    servers: Vec<ListedServer>,
+}
+
+#[derive(Serialize)]
+struct ListedServer {
+    name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    description: String,
+    connected: bool,
+    state: &'static str,
+    transport: String,
+    tool_count: usize,
+    /// Difference between the last changed listing and the one before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<ListedChanges>,
+}
+
+#[derive(Serialize)]
+struct ListedChanges {
+    added: usize,
+    updated: usize,
+    removed: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
+}

@@ -1,0 +1,55 @@
+//! Finds the one tool that an own tool's arguments name, within the caller's view: by the listed name, or with
+//! a server by the server's own, in any letter case that is unambiguous.
+
+use std::sync::Arc;
+
+use vmcp_model::catalog::CatalogTool;
+
+use super::listings::list_tools::UnknownServer;
+use super::listings::own_answer::Refusal;
+use super::tool_lookup;
+use super::tool_result::{CallFailure, ErrorType};
+use crate::route::call;
+use crate::route::caller::CallContext;
+
+/// Returns the tool; one that the caller may not call is answered like one that does not exist.
+pub(super) fn resolve<'a>(
+    context: CallContext<'a>,
+    name: &str,
+    server: Option<&str>,
+) -> Result<&'a Arc<CatalogTool>, Refusal> {
+    let (snapshot, view) = (context.snapshot, context.view);
+    let fits = if let Some(server) = server {
+        let servers = snapshot.backends.keys().filter(|backend| view.has_backend(backend));
+        if !servers.clone().any(|backend| backend.eq_ignore_ascii_case(server)) {
+            let error = format!("server not found: {server}");
+            let available_servers = servers.map(AsRef::as_ref).collect();
+            return Err(Refusal::json(&UnknownServer { success: false, error, available_servers }));
+        }
+        view.tools_of(server, name)
+    } else {
+        let like = || {
+            let like = view.tools_like(name);
+            if like.is_empty() { tool_lookup::alike(view, name) } else { like }
+        };
+        view.tool(name).map_or_else(like, |tool| vec![tool])
+    };
+    let fits: Vec<_> = fits.into_iter().filter(|tool| call::may_name(context, tool)).collect();
+    let failure = |error| Refusal::json(&CallFailure::new(server, name, ErrorType::NotFound, error));
+    match fits.as_slice() {
+        [tool] => Ok(tool),
+        [] => {
+            let near = tool_lookup::nearest(view, name, |tool| call::may_name(context, tool));
+            let near = if near.is_empty() {
+                String::new()
+            } else {
+                format!("; did you mean {}?", near.join(" or "))
+            };
+            Err(failure(format!("tool not found: {name}{near}")))
+        }
+        several => {
+            let names: Vec<_> = several.iter().map(|tool| tool.name.as_str()).collect();
+            Err(failure(format!("{name} could be {}; use the exact name", names.join(" or "))))
+        }
+    }
+}
