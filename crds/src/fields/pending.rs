@@ -55,7 +55,6 @@ const VIRTUAL_MCP_SERVER: &[PendingField] = &[
     ),
     pending("config.outgoingAuth", "credentials by backend"),
     pending("config.passthroughHeaders", "headers of clients for backends"),
-    pending("config.rateLimiting", "rate limits"),
     pending("config.sessionStorage", "nothing: session ids are sealed, and need no store"),
     pending("config.telemetry", "nothing: spec.telemetryConfigRef"),
 ];
@@ -81,7 +80,7 @@ const MCP_SERVER: &[PendingField] = &[
     ),
     pending("permissionProfile", "limits on outgoing connections; until then a NetworkPolicy of your own"),
     pending("proxyMode", "nothing: the bridge serves streamable HTTP in both eras"),
-    pending("rateLimiting", "rate limits"),
+    pending("rateLimiting", "nothing: spec.config.rateLimiting of the VirtualMCPServer"),
     pending("resourceOverrides", "labels and annotations of what is made"),
     pending("sessionStorage", "nothing: the VirtualMCPServer keeps sessions"),
     pending("telemetryConfigRef", "traces of the bridge"),

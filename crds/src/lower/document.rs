@@ -45,6 +45,7 @@ impl Document<'_> {
             ("optimizer", self.optimizer()),
             ("proxy", secret_files::escape(settings.proxy.into())),
             ("operational", secret_files::escape(settings.operational.into())),
+            ("rateLimiting", secret_files::escape(settings.rate_limiting.into())),
             ("telemetry", self.telemetry()),
             ("incomingAuth", secret_files::escape(std::mem::take(&mut self.incoming_auth).into())),
             ("server", server(settings.server)),

@@ -70,7 +70,9 @@ pub struct YamlBlocks {
     pub operational: Block,
     /// Block `proxy`.
     pub proxy: Block,
-    /// YamlBlocks of the block `server` that a resource may set.
+    /// Block `rateLimiting`.
+    pub rate_limiting: Block,
+    /// The part of the block `server` that a resource may set.
     pub server: Block,
     /// Block `incomingAuth`.
     pub incoming_auth: Block,
@@ -180,6 +182,7 @@ impl VirtualMCPServer {
                 aggregation: config.aggregation,
                 operational: config.operational,
                 proxy: config.proxy,
+                rate_limiting: config.rate_limiting,
                 server: config.server,
                 incoming_auth: spec.incoming_auth.clone(),
             },

@@ -1,12 +1,13 @@
 //! Access: proof of who calls, and the policies about the calls. [`identity`] is the result of the proof,
 //! [`authentication`] the way to it: keys of [`api_keys`] and tokens that [`oidc`] verifies; [`policy`]
-//! decides.
+//! decides, and [`rate_limit`] counts.
 
 pub mod api_keys;
 pub mod authentication;
 pub mod identity;
 pub mod oidc;
 pub mod policy;
+pub mod rate_limit;
 pub mod rejection;
 mod token_cache;
 

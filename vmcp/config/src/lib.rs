@@ -45,16 +45,17 @@ pub use self::sections::backend::{
     normalize_name,
 };
 pub use self::sections::config::{Config, SETTINGS_AT_START};
-pub use self::sections::embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODEL, OnUnavailable};
 pub use self::sections::incoming_auth::IncomingAuth;
 pub use self::sections::incoming_auth::api_keys::ApiKey;
 pub use self::sections::incoming_auth::oidc::OidcIssuer;
-pub use self::sections::limits::Limits;
 pub use self::sections::operational::{CircuitBreaker, LogLevel, Operational};
-pub use self::sections::optim_tool::OptimTool;
+pub use self::sections::optimizer::embeddings::{EmbeddingProvider, Embeddings, LOCAL_MODEL, OnUnavailable};
+pub use self::sections::optimizer::limits::Limits;
+pub use self::sections::optimizer::optim_tool::OptimTool;
+pub use self::sections::optimizer::search::Search;
 pub use self::sections::optimizer::{AutoRetryFallback, Exposure, Optimizer, ToolNameStyle};
 pub use self::sections::proxy::Proxy;
-pub use self::sections::search::Search;
+pub use self::sections::rate_limiting::{RateLimit, RateLimiting, TokenBucket};
 pub use self::sections::server::Server;
 pub use self::sections::telemetry::Telemetry;
 pub use self::values::duration::{

@@ -17,16 +17,17 @@ pub use crate::sections::authz::{RawAuthz, RawAuthzType};
 use crate::sections::backend::{self, SharedBackendSettings, Transport};
 pub use crate::sections::backend::{RawBackend, RawCommand, RawTransport};
 use crate::sections::config::Config;
-pub use crate::sections::embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei};
 pub use crate::sections::incoming_auth::api_keys::RawApiKey;
 pub use crate::sections::incoming_auth::oidc::RawOidc;
 pub use crate::sections::incoming_auth::{RawIncomingAuth, RawIncomingAuthType};
 pub use crate::sections::operational::{
     RawCircuitBreaker, RawFailureHandling, RawOperational, RawPartialFailureMode, RawTimeouts,
 };
+pub use crate::sections::optimizer::embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei};
+pub use crate::sections::optimizer::search::RawSearch;
 pub use crate::sections::optimizer::{RawOptimizer, RawStorage, StorageType};
 pub use crate::sections::proxy::RawProxy;
-pub use crate::sections::search::RawSearch;
+pub use crate::sections::rate_limiting::RawRateLimiting;
 pub use crate::sections::server::RawServer;
 pub use crate::sections::telemetry::RawTelemetry;
 pub use crate::values::decimal::RawDecimal;
@@ -54,6 +55,8 @@ pub struct RawConfig {
     pub incoming_auth: RawIncomingAuth,
     /// Logging, time limits of single backends, failure handling.
     pub operational: RawOperational,
+    /// Limits on calls of tools, by token buckets. None by default.
+    pub rate_limiting: RawRateLimiting,
     /// Listening addresses, limits on clients, graceful shutdown.
     pub server: RawServer,
 }
@@ -104,6 +107,7 @@ impl RawConfig {
             incoming_auth: self.incoming_auth.validate(report),
             authz: self.incoming_auth.authz.validate(report).map(Arc::new),
             operational: self.operational.validate(report),
+            rate_limiting: self.rate_limiting.validate(report),
             server,
             effective_yaml,
         }

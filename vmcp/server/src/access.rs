@@ -5,3 +5,4 @@ mod cedar;
 pub mod identity;
 pub mod policy;
 pub(crate) mod principal_shares;
+pub(crate) mod rate_limits;

@@ -1,6 +1,7 @@
-//! [`StateStore`]: metrics and trusted definitions of tools in `state.db`. [`tool_metrics`] has the aggregates of each tool, which
-//! every call updates; [`call_log`] the single calls of the last days and the sums of each day;
-//! [`reliability`] the order of tools by success; [`drift`] the definitions that are trusted, and their changes.
+//! [`StateStore`]: metrics and trusted definitions of tools in `state.db`. [`tool_metrics`] has the
+//! aggregates of each tool, which every call updates; [`call_log`] the single calls of the last days and the
+//! sums of each day; [`reliability`] the order of tools by success; [`drift`] the definitions that are
+//! trusted, and their changes.
 
 pub(crate) mod call_log;
 pub(crate) mod drift;
@@ -19,10 +20,9 @@ use crate::{StoreError, schema};
 /// ```
 /// use vmcp_store::{CallFact, StateStore};
 ///
-/// let state = StateStore::in_memory()?;
-/// let call = |succeeded| CallFact { at: 1_700_000_000_000, succeeded, latency_ms: 20.0, outcome: "ok", error: None };
-/// let metrics = state.record_calls(&[("jira", "get_issue", &[call(true), call(false)])])?;
-/// assert_eq!((metrics[0].call_count, metrics[0].success_count), (2, 1));
+/// let state = StateStore::in_memory()?; let call = |succeeded| CallFact { at: 1_700_000_000_000, succeeded,
+/// latency_ms: 20.0, outcome: "ok", error: None }; let metrics = state.record_calls(&[("jira", "get_issue",
+/// &[call(true), call(false)])])?; assert_eq!((metrics[0].call_count, metrics[0].success_count), (2, 1));
 /// assert_eq!(metrics[0].success_rate(), 0.5);
 /// # Ok::<(), vmcp_store::StoreError>(())
 /// ```

@@ -25,6 +25,14 @@ pub enum CallError {
         /// Time until a call will be let through again.
         retry_in: Duration,
     },
+    /// A rate limit is reached: nothing was sent.
+    #[error("the rate limit of {scope} is reached, try again in {} seconds", seconds_up(*retry_after))]
+    RateLimited {
+        /// The calls that are limited, in words.
+        scope: &'static str,
+        /// Time until such a call will be let through again.
+        retry_after: Duration,
+    },
     /// The backend cannot be reached, refused the connection, or went away under the call.
     #[error("backend unavailable: {reason}")]
     Unavailable {
@@ -68,17 +76,23 @@ pub enum CallError {
     },
 }
 
+/// Whole seconds, at least as long as `wait`.
+fn seconds_up(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0 || wait.is_zero())
+}
+
 impl CallError {
     /// An error of a call that never left.
     pub fn unsent(reason: impl Into<String>) -> Self {
         Self::Unavailable { reason: reason.into(), transmission: Transmission::NotSent }
     }
 
-    /// The variant's name for metrics and error envelopes; one of eight values.
+    /// The variant's name for metrics and error envelopes; one of nine values.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Timeout { .. } => "timeout",
             Self::CircuitOpen { .. } => "circuit_open",
+            Self::RateLimited { .. } => "rate_limited",
             Self::Unavailable { .. } => "unavailable",
             Self::Protocol { .. } => "protocol",
             Self::InvalidRequest { .. } => "invalid_request",
@@ -88,13 +102,25 @@ impl CallError {
         }
     }
 
+    /// Time after which the call may succeed, in whole seconds, if that is known.
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        match self {
+            Self::CircuitOpen { retry_in: wait } | Self::RateLimited { retry_after: wait, .. } => {
+                Some(seconds_up(*wait))
+            }
+            _ => None,
+        }
+    }
+
     /// Part of its way that the call made: tells a caller whether it may try again, or elsewhere.
     pub fn transmission(&self) -> Transmission {
         match self {
             Self::Timeout { transmission, .. }
             | Self::Unavailable { transmission, .. }
             | Self::Cancelled { transmission } => *transmission,
-            Self::CircuitOpen { .. } | Self::InvalidRequest { .. } => Transmission::NotSent,
+            Self::CircuitOpen { .. } | Self::RateLimited { .. } | Self::InvalidRequest { .. } => {
+                Transmission::NotSent
+            }
             Self::Protocol { .. } | Self::TooLarge { .. } | Self::Overloaded { .. } => Transmission::Sent,
         }
     }

@@ -5,8 +5,9 @@
 pub(crate) fn for_key(path: &str) -> Option<&'static str> {
     Some(match path {
         "outgoingAuth" => "not supported yet: set `headers` of the backend, with the secret from `${NAME}`",
-        "passthroughHeaders" | "compositeTools" | "sessionStorage" | "rateLimiting" | "codeMode"
-        | "audit" => "not supported yet: remove it",
+        "passthroughHeaders" | "compositeTools" | "sessionStorage" | "codeMode" | "audit" => {
+            "not supported yet: remove it"
+        }
         "incomingAuth.oidc.clientId" | "incomingAuth.oidc.clientSecret" => {
             "not needed: tokens are verified by their signature, remove it"
         }

@@ -9,6 +9,7 @@ use super::incoming_auth::IncomingAuth;
 use super::operational::Operational;
 use super::optimizer::Optimizer;
 use super::proxy::Proxy;
+use super::rate_limiting::RateLimiting;
 use super::server::Server;
 use super::telemetry::Telemetry;
 use crate::rules::Aggregation;
@@ -50,6 +51,8 @@ pub struct Config {
     pub authz: Option<Arc<Authz>>,
     /// Log level and circuit breaker.
     pub operational: Operational,
+    /// Limits on calls of tools.
+    pub rate_limiting: RateLimiting,
     /// Listening addresses and limits on clients.
     pub server: Server,
     /// The text of [`Config::effective_yaml`].

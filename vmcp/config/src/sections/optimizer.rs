@@ -1,5 +1,10 @@
-//! `optimizer`: find_tool, call_tool and the other tools of vmcp's own, in place of hundreds of definitions, and the exposure of
-//! tools in `tools/list`.
+//! `optimizer`: find_tool, call_tool and the other tools of vmcp's own, in place of hundreds of definitions,
+//! and the exposure of tools in `tools/list`.
+
+pub(crate) mod embeddings;
+pub(crate) mod limits;
+pub(crate) mod optim_tool;
+pub(crate) mod search;
 
 use std::path::PathBuf;
 
@@ -7,10 +12,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::problems::{self, Report};
-use crate::sections::embeddings::{Embeddings, RawEmbeddings};
-use crate::sections::limits::Limits;
-use crate::sections::optim_tool::{self, OptimTool};
-use crate::sections::search::{RawSearch, Search};
+use embeddings::{Embeddings, RawEmbeddings};
+use limits::Limits;
+use optim_tool::OptimTool;
+use search::{RawSearch, Search};
 
 /// Validated settings of the optimizer.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,8 +93,8 @@ pub enum ToolNameStyle {
 pub struct RawOptimizer {
     /// Offer the optimizer's tools. `false`: no `optim.*` tools, no embeddings, no database.
     pub enabled: bool,
-    /// Tools of vmcp's own that clients get: listed, and callable. Each costs tokens in every conversation: the
-    /// default two about 700, each further one about 100.
+    /// Tools of vmcp's own that clients get: listed, and callable. Each costs tokens in every conversation:
+    /// the default two about 700, each further one about 100.
     pub tools: Vec<OptimTool>,
     /// Tools that `tools/list` shows.
     pub exposure: Exposure,

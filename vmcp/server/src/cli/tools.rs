@@ -42,7 +42,7 @@ pub(super) struct Arguments {
     server_options: ServerOptions,
 }
 
-/// What to do with changed definitions.
+/// Actions on changed definitions.
 #[derive(Debug, Subcommand)]
 enum Action {
     Diff(changes::DiffArguments),

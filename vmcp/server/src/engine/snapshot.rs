@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use vmcp_access::authentication::Authentication;
+use vmcp_access::rate_limit::RateLimiter;
 use vmcp_backend::Backend;
 use vmcp_config::Config;
 use vmcp_model::catalog::{Catalog, CatalogTool};
@@ -30,8 +31,9 @@ use vmcp_wire::era::Revision;
 use vmcp_wire::handshake::server_capabilities::ServerCapabilities;
 
 use super::tool_drift::Quarantine;
-use crate::access::identity::Identity;
+use crate::access::identity::{Identity, PrincipalKey};
 use crate::access::policy::Policy;
+use crate::access::rate_limits::rate_limiter;
 use crate::schema::ArgumentCheck;
 use declarations::{BackendDeclarations, BackendListings};
 use linked_uris::LinkedUris;
@@ -73,6 +75,8 @@ pub struct Snapshot {
     pub(crate) links: Arc<LinkedUris>,
     /// Tools that are hidden until their changed definitions are approved.
     pub(super) quarantine: Arc<Quarantine>,
+    /// Token buckets of calls; shared by all snapshots whose configuration has the same limits.
+    pub(crate) rate_limiter: Arc<RateLimiter<PrincipalKey>>,
     /// Text to embed, by position in [`Catalog::tools`]; empty for a tool that no client may find.
     pub(super) texts: Arc<Vec<String>>,
     /// Argument checks, by position in [`Catalog::tools`].
@@ -101,6 +105,7 @@ impl Snapshot {
             tasks: Arc::default(),
             links: Arc::default(),
             quarantine: Arc::default(),
+            rate_limiter: rate_limiter(None, &config),
             texts: Arc::default(),
             checks: Arc::default(),
             config,

@@ -1,5 +1,5 @@
-//! Changed definitions of tools: each listing is compared with the definitions that are trusted. A changed one
-//! is told, and under `onToolChange: Quarantine` hidden from clients until an operator approves it.
+//! Changed definitions of tools: each listing is compared with the definitions that are trusted. A changed
+//! one is told, and under `onToolChange: Quarantine` hidden from clients until an operator approves it.
 //!
 //! Trust on first use: the definition seen first is trusted, and stays so while its tool is gone. This is the
 //! guard against a rug pull, a tool that is harmless until it is trusted.

@@ -1,5 +1,5 @@
-//! Definitions of vmcp's own tools for `tools/list`, written for the model that reads them. Limits and defaults
-//! come from the configuration, and so does the choice of tools: `optimizer.tools`.
+//! Definitions of vmcp's own tools for `tools/list`, written for the model that reads them. Limits and
+//! defaults come from the configuration, and so does the choice of tools: `optimizer.tools`.
 
 mod call_tool;
 mod find_tool;

@@ -1,5 +1,5 @@
-//! [`OwnArguments`]: reads the arguments of own tools that take a few texts and numbers. Every error names the
-//! field.
+//! [`OwnArguments`]: reads the arguments of own tools that take a few texts and numbers. Every error names
+//! the field.
 
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;

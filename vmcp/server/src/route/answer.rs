@@ -88,9 +88,13 @@ impl Answer {
 
     /// Makes the error for a request that its backend did not answer.
     pub(crate) fn unanswered(backend: &str, error: &CallError) -> Answer {
-        let data = json!({ "category": error.category() }).to_string();
+        let data = match error.retry_after_seconds() {
+            Some(seconds) => json!({ "category": error.category(), "retryAfterSeconds": seconds }),
+            None => json!({ "category": error.category() }),
+        };
         Answer::error(
-            &RpcError::new(codes::INTERNAL_ERROR, format!("backend {backend}: {error}")).with_data(data),
+            &RpcError::new(codes::INTERNAL_ERROR, format!("backend {backend}: {error}"))
+                .with_data(data.to_string()),
         )
     }
 }

@@ -1,5 +1,5 @@
-//! Trusted definitions of tools, and the latest change of each: its definition before and after, and whether an
-//! operator has to approve it.
+//! Trusted definitions of tools, and the latest change of each: its definition before and after, and whether
+//! an operator has to approve it.
 
 use std::collections::HashMap;
 

@@ -14,12 +14,13 @@ use super::declarations::{BackendDeclarations, BackendListings};
 use super::index_document::document;
 use super::views::Views;
 use crate::access::policy::Policy;
+use crate::access::rate_limits::rate_limiter;
 use crate::engine::tool_drift::Quarantine;
 use crate::schema::ArgumentCheck;
 
-/// Builds the snapshot that follows `before`, without the tools under `quarantine`; its generation is set when
-/// it is published. `model` is the
-/// embedding model in use; with it, the index gets the vectors that the store has.
+/// Builds the snapshot that follows `before`, without the tools under `quarantine`; its generation is set
+/// when it is published. `model` is the embedding model in use; with it, the index gets the vectors that the
+/// store has.
 pub(in crate::engine) fn snapshot(
     before: &Snapshot,
     config: Arc<Config>,
@@ -51,6 +52,7 @@ pub(in crate::engine) fn snapshot(
         declarations: Arc::new(BackendDeclarations::new(&listings, &config)),
         tasks: Arc::clone(&before.tasks),
         links: Arc::clone(&before.links),
+        rate_limiter: rate_limiter(Some(&before.rate_limiter), &config),
         texts: Arc::new(texts),
         quarantine: Arc::new(quarantine),
         listings: Arc::new(listings),

@@ -1,8 +1,11 @@
 //! Sends an authorized request to its backend: parameters, trace context, rounds of input, the task that a
 //! call may become.
 
+use std::time::Instant;
+
 use serde_json::value::RawValue;
 use tracing::Span;
+use vmcp_access::rate_limit::Limited;
 use vmcp_backend::{Backend, CallError, Request, Response, RpcOutcome, Transmission};
 use vmcp_wire::era::Era;
 use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
@@ -40,6 +43,9 @@ pub(super) async fn run(
         let reason = "`requestState` belongs to another backend; repeat the request without it".to_owned();
         return Err(CallError::InvalidRequest { reason });
     }
+    if let Item::Tool(tool) = target.item {
+        rate_limit(context, &tool.name)?;
+    }
     let outgoing = Outgoing::new(context, target, params)?;
     let mut exchange = Exchange { way, outgoing: &outgoing, recorder };
     let mut response = exchange.send(&outgoing.params).await?;
@@ -64,6 +70,15 @@ pub(super) async fn run(
         task_calls::learn(context, target.backend, outgoing.as_task, &response)?;
     }
     Ok(response)
+}
+
+/// Takes the tokens that a call of a tool costs; its rounds of input cost nothing more.
+fn rate_limit(context: CallContext<'_>, tool: &str) -> Result<(), CallError> {
+    let taken = context.snapshot.rate_limiter.take(&context.caller.principal.key(), tool, Instant::now());
+    taken.map_err(|Limited { scope, retry_after }| CallError::RateLimited {
+        scope: scope.words(),
+        retry_after,
+    })
 }
 
 /// Returns the handle of the target's backend; an error if it was removed after this snapshot was loaded.

@@ -40,8 +40,8 @@ pub(super) struct FailedCall<'a> {
     pub(super) parameters: &'a RawValue,
 }
 
-/// Returns the tools to name in the answer to a failed call; none if that is switched off, or the request goes
-/// on with one backend's question.
+/// Returns the tools to name in the answer to a failed call; none if that is switched off, or the request
+/// goes on with one backend's question.
 pub(super) fn alternatives<'a>(context: CallContext<'a>, failed: &Arc<CatalogTool>) -> Vec<Alternative<'a>> {
     let most = context.snapshot.config.optimizer.max_fallbacks;
     if most == 0 || context.caller.continues.is_some() {

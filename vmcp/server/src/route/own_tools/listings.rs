@@ -1,5 +1,5 @@
-//! Own tools that answer from the snapshot alone, without a backend: one file each. [`own_answer`] is the frame
-//! that they share.
+//! Own tools that answer from the snapshot alone, without a backend: one file each. [`own_answer`] is the
+//! frame that they share.
 
 pub(super) mod get_tool_alternatives;
 pub(super) mod get_tool_schema;

@@ -97,8 +97,8 @@ struct ReadResult<'a> {
     contents: Vec<&'a RawValue>,
 }
 
-/// Writes the contents of a resource: the text, or the bytes in base64. Of several, the first is `content`, and
-/// all are `contents`.
+/// Writes the contents of a resource: the text, or the bytes in base64. Of several, the first is `content`,
+/// and all are `contents`.
 fn written(server: &str, uri: &str, result: &RawValue) -> Option<Box<RawValue>> {
     let result: ReadResult<'_> = serde_json::from_str(result.get()).ok()?;
     let first = Object::parse(result.contents.first()?).ok()?;

@@ -1,5 +1,5 @@
-//! Finds the one tool that an own tool's arguments name, within the caller's view: by the listed name, or with
-//! a server by the server's own, in any letter case that is unambiguous.
+//! Finds the one tool that an own tool's arguments name, within the caller's view: by the listed name, or
+//! with a server by the server's own, in any letter case that is unambiguous.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! Results of own tools, as `CallToolResult`: a structured success, a mistake in the arguments, a failed
 //! call, an envelope.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -70,6 +71,8 @@ pub(super) enum ErrorType {
     BackendError,
     /// The circuit breaker is open: the backend failed too often of late, and nothing was sent.
     CircuitOpen,
+    /// A rate limit is reached, and nothing was sent.
+    RateLimited,
 }
 
 /// A failed call: it did not reach its tool, or its answer did not come back.
@@ -84,6 +87,9 @@ pub(super) struct CallFailure<'a> {
     pub(super) error: String,
     /// Kind of the failure.
     pub(super) error_type: ErrorType,
+    /// Time after which the call may succeed; never zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_seconds: Option<NonZeroU64>,
     /// Known servers, if the named one is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) available_servers: Option<Vec<&'a str>>,
@@ -106,6 +112,7 @@ impl<'a> CallFailure<'a> {
             tool,
             error: error.into(),
             error_type,
+            retry_after_seconds: None,
             available_servers: None,
             fallback_suggestions: Vec::new(),
         }
@@ -120,9 +127,12 @@ impl<'a> CallFailure<'a> {
                 (ErrorType::TimeoutError, format!("Tool call timed out after {seconds} seconds"))
             }
             CallError::CircuitOpen { .. } => (ErrorType::CircuitOpen, error.to_string()),
+            CallError::RateLimited { .. } => (ErrorType::RateLimited, error.to_string()),
             _ => (ErrorType::BackendError, error.to_string()),
         };
-        CallFailure::new(Some(server), tool, kind, text)
+        let failure = CallFailure::new(Some(server), tool, kind, text);
+        let retry_after_seconds = error.retry_after_seconds().and_then(NonZeroU64::new);
+        CallFailure { retry_after_seconds, ..failure }
     }
 
     /// Makes the result: a sentence for the model, then the failure as JSON.

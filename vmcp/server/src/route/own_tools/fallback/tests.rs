@@ -7,7 +7,8 @@ use crate::testing::{DenyTool, Scripted, backends, call, engine, engine_with};
 
 const DESCRIPTION: &str = "Reads the weather forecast of a city.";
 
-/// Two servers with similar tools: `a_fail`, `a_slow` and `a_refuse` do as they are called, `b_forecast` works.
+/// Two servers with similar tools: `a_fail`, `a_slow` and `a_refuse` do as they are called, `b_forecast`
+/// works.
 struct Weather {
     broken: Scripted,
     works: Scripted,

@@ -1,0 +1,231 @@
+//! [`RateLimiter`]: token buckets for calls of tools, of all callers together and of each.
+//!
+//! Pure: the time is passed in. A call takes one token of every bucket that it belongs to, or none at all.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// Least number of buckets at which full ones are dropped; a full bucket is the same as none.
+const PRUNE_AT: usize = 4096;
+
+/// A token bucket: holds `capacity` calls, and fills up within `refill`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bucket {
+    /// Most calls at once.
+    pub capacity: u32,
+    /// Time in which an empty bucket becomes full.
+    pub refill: Duration,
+}
+
+/// Limits of one kind of call.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Limits {
+    /// Of all callers together.
+    pub shared: Option<Bucket>,
+    /// Of each caller.
+    pub per_user: Option<Bucket>,
+}
+
+/// The limits of a server.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RateLimits {
+    /// Limits of all calls.
+    pub all: Limits,
+    /// Further limits of calls of single tools, by name.
+    pub tools: HashMap<Box<str>, Limits>,
+}
+
+/// A refusal: a bucket is empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limited {
+    /// The emptiest bucket.
+    pub scope: Scope,
+    /// Time until every bucket of the call has a token.
+    pub retry_after: Duration,
+}
+
+/// Owners of a bucket, as messages and metrics name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// All callers together.
+    Server,
+    /// One caller.
+    User,
+    /// All calls of one tool.
+    Tool,
+    /// One caller's calls of one tool.
+    UserTool,
+}
+
+impl Scope {
+    /// Returns the label for metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::User => "user",
+            Self::Tool => "tool",
+            Self::UserTool => "user_tool",
+        }
+    }
+
+    /// Returns the scope in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Server => "all calls of this server",
+            Self::User => "your calls of this server",
+            Self::Tool => "all calls of this tool",
+            Self::UserTool => "your calls of this tool",
+        }
+    }
+}
+
+/// The state of all buckets; `User` tells callers apart.
+#[derive(Debug)]
+pub struct RateLimiter<User> {
+    limits: RateLimits,
+    buckets: Mutex<Buckets<User>>,
+}
+
+/// The buckets that are not full, and some that are.
+#[derive(Debug)]
+struct Buckets<User> {
+    levels: HashMap<Key<User>, Level>,
+    /// Number of buckets at which the full ones are dropped next.
+    prune_at: usize,
+}
+
+type Key<User> = (Option<User>, Option<Box<str>>);
+
+/// Tokens of a bucket at a moment.
+#[derive(Debug, Clone, Copy)]
+struct Level {
+    tokens: f64,
+    at: Instant,
+    bucket: Bucket,
+}
+
+impl Level {
+    fn full(bucket: Bucket, now: Instant) -> Self {
+        Self { tokens: f64::from(bucket.capacity), at: now, bucket }
+    }
+
+    /// The level at `now`: tokens come evenly.
+    fn at(self, now: Instant) -> Self {
+        let capacity = f64::from(self.bucket.capacity);
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        let come = passed * capacity / self.bucket.refill.as_secs_f64();
+        Self { tokens: (self.tokens + come).min(capacity), at: now, ..self }
+    }
+
+    /// Time until there is a token.
+    fn wait(self) -> Option<Duration> {
+        let missing = 1.0 - self.tokens;
+        let per_token = self.bucket.refill.as_secs_f64() / f64::from(self.bucket.capacity);
+        (missing > 0.0).then(|| Duration::from_secs_f64(missing * per_token))
+    }
+
+    fn is_full(self) -> bool {
+        self.tokens >= f64::from(self.bucket.capacity)
+    }
+}
+
+impl<User: Clone + Eq + Hash> RateLimiter<User> {
+    /// A limiter whose buckets are full.
+    pub fn new(limits: RateLimits) -> Self {
+        let buckets = Buckets { levels: HashMap::new(), prune_at: PRUNE_AT };
+        Self { limits, buckets: Mutex::new(buckets) }
+    }
+
+    /// Returns the limits.
+    pub fn limits(&self) -> &RateLimits {
+        &self.limits
+    }
+
+    /// Takes a token of each bucket of a call, or none if one is empty.
+    pub fn take(&self, user: &User, tool: &str, now: Instant) -> Result<(), Limited> {
+        let of_tool = self.limits.tools.get(tool).copied().unwrap_or_default();
+        let wanted = [
+            (Scope::Server, self.limits.all.shared),
+            (Scope::User, self.limits.all.per_user),
+            (Scope::Tool, of_tool.shared),
+            (Scope::UserTool, of_tool.per_user),
+        ];
+        if wanted.iter().all(|(_, bucket)| bucket.is_none()) {
+            return Ok(());
+        }
+        let mut buckets = self.buckets.lock();
+        let mut taken: [Option<(Key<User>, Level)>; 4] = [const { None }; 4];
+        let mut limited: Option<Limited> = None;
+        for ((scope, bucket), taken) in wanted.into_iter().zip(&mut taken) {
+            let Some(bucket) = bucket else { continue };
+            let of_user = matches!(scope, Scope::User | Scope::UserTool);
+            let of_tool = matches!(scope, Scope::Tool | Scope::UserTool);
+            let key: Key<User> = (of_user.then(|| user.clone()), of_tool.then(|| tool.into()));
+            let level = buckets.levels.get(&key).copied().unwrap_or_else(|| Level::full(bucket, now)).at(now);
+            if let Some(retry_after) = level.wait()
+                && limited.is_none_or(|other| other.retry_after < retry_after)
+            {
+                limited = Some(Limited { scope, retry_after });
+            }
+            *taken = Some((key, Level { tokens: level.tokens - 1.0, ..level }));
+        }
+        if let Some(limited) = limited {
+            return Err(limited);
+        }
+        if buckets.levels.len() >= buckets.prune_at {
+            buckets.levels.retain(|_, level| !level.at(now).is_full());
+            buckets.prune_at = PRUNE_AT.max(2 * buckets.levels.len());
+        }
+        buckets.levels.extend(taken.into_iter().flatten());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn bucket(capacity: u32, seconds: u32) -> Bucket {
+        Bucket { capacity, refill: SECOND * seconds }
+    }
+
+    #[test]
+    fn a_call_takes_of_every_bucket_or_of_none() {
+        let all = Limits { shared: Some(bucket(5, 10)), per_user: Some(bucket(2, 10)) };
+        let tools = [("drop".into(), Limits { shared: Some(bucket(1, 60)), per_user: None })].into();
+        let limiter = RateLimiter::new(RateLimits { all, tools });
+        let now = Instant::now();
+        let take = |user, tool, after| limiter.take(&user, tool, now + after);
+        assert_eq!(take("alice", "drop", Duration::ZERO), Ok(()));
+        let of_tool = take("bob", "drop", Duration::ZERO).unwrap_err();
+        assert_eq!((of_tool.scope, of_tool.retry_after), (Scope::Tool, SECOND * 60));
+        assert_eq!(take("alice", "other", Duration::ZERO), Ok(()));
+        let of_user = take("alice", "other", Duration::ZERO).unwrap_err();
+        assert_eq!((of_user.scope, of_user.retry_after), (Scope::User, SECOND * 5));
+        // The refused calls have taken nothing: bob has both of his.
+        for _ in 0..2 {
+            assert_eq!(take("bob", "other", Duration::ZERO), Ok(()));
+        }
+        assert_eq!(take("carol", "other", Duration::ZERO), Ok(()));
+        assert_eq!(take("dave", "other", Duration::ZERO).unwrap_err().scope, Scope::Server);
+        assert_eq!(take("alice", "other", SECOND * 5), Ok(()), "half of the time brings half of the tokens");
+    }
+
+    #[test]
+    fn buckets_of_callers_that_went_away_are_dropped() {
+        let all = Limits { shared: None, per_user: Some(bucket(1, 1)) };
+        let limiter = RateLimiter::new(RateLimits { all, ..RateLimits::default() });
+        let now = Instant::now();
+        for user in 0..PRUNE_AT {
+            limiter.take(&user, "t", now).unwrap();
+        }
+        limiter.take(&PRUNE_AT, "t", now + SECOND * 2).unwrap();
+        assert_eq!(limiter.buckets.lock().levels.len(), 1);
+        assert!(limiter.take(&PRUNE_AT, "t", now + SECOND * 2).is_err(), "of one that is there it is kept");
+    }
+}
