@@ -16,11 +16,12 @@ use self::structural::Structural;
 use crate::embedding_server::EmbeddingServer;
 use crate::fields::cel_rules::{Rule, rules};
 use crate::fields::pending;
-use crate::mcp_authz_config::MCPAuthzConfig;
 use crate::mcp_group::MCPGroup;
 use crate::mcp_server::MCPServer;
 use crate::mcp_server_entry::MCPServerEntry;
-use crate::mcp_telemetry_config::MCPTelemetryConfig;
+use crate::shared_settings::mcp_authz_config::MCPAuthzConfig;
+use crate::shared_settings::mcp_oidc_config::MCPOIDCConfig;
+use crate::shared_settings::mcp_telemetry_config::MCPTelemetryConfig;
 use crate::virtual_mcp_server::VirtualMCPServer;
 
 /// API group of all kinds; that of ToolHive, whose manifests are meant to work unchanged.
@@ -60,6 +61,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         definition::<EmbeddingServer>(&[embedding]),
         definition::<MCPTelemetryConfig>(&[]),
         definition::<MCPAuthzConfig>(&[]),
+        definition::<MCPOIDCConfig>(&[]),
     ]
 }
 

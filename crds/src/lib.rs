@@ -18,23 +18,25 @@ pub mod definitions;
 pub mod embedding_server;
 pub mod fields;
 pub mod lower;
-pub mod mcp_authz_config;
 pub mod mcp_group;
 pub mod mcp_server;
 pub mod mcp_server_entry;
-pub mod mcp_telemetry_config;
 pub mod problem;
 mod reference;
+pub mod shared_settings;
 pub mod virtual_mcp_server;
 
 pub use self::definitions::{GROUP, VERSION};
 pub use self::embedding_server::{EmbeddingServer, EmbeddingServerSpec, EmbeddingServerStatus};
 pub use self::fields::yaml_block::Block;
-pub use self::mcp_authz_config::{MCPAuthzConfig, MCPAuthzConfigSpec, MCPAuthzConfigStatus};
 pub use self::mcp_group::{MCPGroup, MCPGroupSpec, MCPGroupStatus};
 pub use self::mcp_server::{MCPServer, MCPServerSpec, MCPServerStatus};
 pub use self::mcp_server_entry::{MCPServerEntry, MCPServerEntrySpec, MCPServerEntryStatus};
-pub use self::mcp_telemetry_config::{MCPTelemetryConfig, MCPTelemetryConfigSpec, MCPTelemetryConfigStatus};
 pub use self::problem::{Invalid, Problem};
 pub use self::reference::reference_markdown;
+pub use self::shared_settings::mcp_authz_config::{MCPAuthzConfig, MCPAuthzConfigSpec, MCPAuthzConfigStatus};
+pub use self::shared_settings::mcp_oidc_config::{MCPOIDCConfig, MCPOIDCConfigSpec, MCPOIDCConfigStatus};
+pub use self::shared_settings::mcp_telemetry_config::{
+    MCPTelemetryConfig, MCPTelemetryConfigSpec, MCPTelemetryConfigStatus,
+};
 pub use self::virtual_mcp_server::{VirtualMCPServer, VirtualMCPServerSpec, VirtualMCPServerStatus};

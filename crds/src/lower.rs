@@ -5,6 +5,7 @@
 //! accepts.
 
 mod document;
+mod incoming_auth;
 mod pod_layout;
 mod prune_missing_backends;
 mod referenced_objects;

@@ -21,7 +21,7 @@ pub use self::embeddings::{Embeddings, OpenAi, Tei};
 pub use self::exposure::{
     Autoscaling, HttpRoute, NetworkPolicy, ParentReference, PodDisruptionBudget, ServiceMonitor, ServiceType,
 };
-pub use self::incoming_auth::{IncomingAuth, IncomingAuthType};
+pub use self::incoming_auth::{ApiKey, IncomingAuth, IncomingAuthType, OidcConfigReference};
 pub use self::optimizer::{Optimizer, Storage};
 pub use self::status::{BackendState, CircuitBreakerState, DiscoveredBackend, Phase, VirtualMCPServerStatus};
 pub(crate) use self::validated::WrittenAs;

@@ -181,6 +181,7 @@ fn mistakes_have_the_path_of_the_resource() {
             "spec.config.aggregation.conflictResolution",
         ),
         (json!({ "config": { "server": { "drainTimeout": "2d" } } }), "spec.config.server.drainTimeout"),
+        (json!({ "incomingAuth": { "type": "oidc" } }), "spec.incomingAuth.oidcConfigRef"),
     ] {
         let invalid = lower(&spec, &ReferencedObjects::default()).unwrap_err();
         let paths: Vec<_> = invalid.0.iter().map(|problem| problem.path.as_str()).collect();

@@ -2,4 +2,5 @@
 //! can be used.
 
 pub(crate) mod mcp_authz_config;
+pub(crate) mod mcp_oidc_config;
 pub(crate) mod mcp_telemetry_config;

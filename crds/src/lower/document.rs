@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use vmcp_config::raw::RawProvider;
 
+use super::incoming_auth;
 use super::pod_layout::{ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, SESSION_KEY};
 use super::prune_missing_backends::MissingBackends;
 use super::referenced_objects::{Backend, EmbeddingService, HeaderValue, ReferencedObjects};
@@ -10,8 +11,8 @@ use super::secret_files::{self, SecretFiles};
 use crate::fields::headers::SensitiveHeader;
 use crate::fields::pending;
 use crate::fields::yaml_block::Block;
-use crate::mcp_telemetry_config::{MCPTelemetryConfigSpec, OpenTelemetry};
 use crate::problem::Problem;
+use crate::shared_settings::mcp_telemetry_config::{MCPTelemetryConfigSpec, OpenTelemetry};
 use crate::virtual_mcp_server::{
     DEFAULT_SHUTDOWN_DELAY, EmbeddingSource, TeiService, ValidOptimizer, Validated,
 };
@@ -47,7 +48,14 @@ impl Document<'_> {
             ("operational", secret_files::escape(settings.operational.into())),
             ("rateLimiting", secret_files::escape(settings.rate_limiting.into())),
             ("telemetry", self.telemetry()),
-            ("incomingAuth", secret_files::escape(std::mem::take(&mut self.incoming_auth).into())),
+            (
+                "incomingAuth",
+                incoming_auth::render(
+                    std::mem::take(&mut self.incoming_auth),
+                    self.referenced.oidc,
+                    self.secrets,
+                ),
+            ),
             ("server", server(settings.server)),
         ] {
             if value.as_object().is_none_or(|block| !block.is_empty()) {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::fields::references::SecretKeyReference;
-use crate::mcp_authz_config::MCPAuthzConfigSpec;
 use crate::mcp_server_entry::RemoteTransport;
-use crate::mcp_telemetry_config::MCPTelemetryConfigSpec;
+use crate::shared_settings::mcp_authz_config::MCPAuthzConfigSpec;
+use crate::shared_settings::mcp_oidc_config::MCPOIDCConfigSpec;
+use crate::shared_settings::mcp_telemetry_config::MCPTelemetryConfigSpec;
 
 /// An MCP server behind a VirtualMCPServer, from an MCPServer or an MCPServerEntry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub struct ReferencedObjects<'a> {
     pub authz: Option<&'a MCPAuthzConfigSpec>,
     /// Spec of its MCPTelemetryConfig.
     pub telemetry: Option<&'a MCPTelemetryConfigSpec>,
+    /// Spec of its MCPOIDCConfig.
+    pub oidc: Option<&'a MCPOIDCConfigSpec>,
     /// Its managed or referenced embedding service.
     pub embedding_service: Option<&'a EmbeddingService>,
 }

@@ -37,6 +37,9 @@ fn path_in_resource(server: &Validated, referenced: &ReferencedObjects<'_>, path
 
 /// Translates `incomingAuth.authz.policies[1]` to the place of the policies.
 fn incoming_auth(server: &Validated, path: &str) -> String {
+    if path.starts_with("incomingAuth.oidc") {
+        return "spec.incomingAuth.oidcConfigRef".to_owned();
+    }
     let Some(rest) = path.strip_prefix("incomingAuth.authz") else { return format!("spec.{path}") };
     let settings = &server.settings.incoming_auth;
     if let Some(name) = authz::reference(settings) {

@@ -43,11 +43,11 @@ fn file_name(SecretKeyReference { name, key }: &SecretKeyReference) -> String {
     format!("long_{}", hex::encode(Sha256::digest(file.as_bytes())))
 }
 
-/// Returns a value for any file. Lowering runs in the operator, where the files do not exist; any value
-/// passes the checks.
+/// Returns a value for any file, another one for each: two keys must not be equal. Lowering runs in the
+/// operator, where the files do not exist; any value passes the other checks.
 #[expect(clippy::unnecessary_wraps, reason = "the validator asks for files in this way")]
-pub(super) fn placeholder(_path: &str) -> Result<Option<String>, String> {
-    Ok(Some("not-the-real-value-of-the-secret".to_owned()))
+pub(super) fn placeholder(path: &str) -> Result<Option<String>, String> {
+    Ok(Some(format!("not-the-real-value-of-{path}")))
 }
 
 /// Escapes `${` and `$$`, which would be references in `vmcp.yaml`, so that values arrive as written.

@@ -9,8 +9,8 @@ use vmcp_config::raw::RawAuthz;
 use super::incoming_auth::IncomingAuth;
 use crate::fields::references::LocalReference;
 use crate::fields::yaml_block::Block;
-use crate::mcp_authz_config::MCPAuthzConfigSpec;
 use crate::problem::Problem;
+use crate::shared_settings::mcp_authz_config::MCPAuthzConfigSpec;
 
 /// Key of policies as `vmcp.yaml` has them.
 const AUTHZ: &str = "authz";

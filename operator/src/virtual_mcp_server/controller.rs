@@ -13,7 +13,9 @@ use vmcp_crds::fields::references::LocalReference;
 use vmcp_crds::virtual_mcp_server::authz;
 
 use super::build::build;
-use super::dereference::{DereferenceError, dereference, embedding_server_of, group_of, refers_to_secret};
+use super::dereference::{
+    DereferenceError, dereference, embedding_server_of, group_of, oidc_config_of, refers_to_secret,
+};
 use super::kubelet_nudge::nudge;
 use super::last_good::LastGood;
 use super::names;
@@ -112,6 +114,9 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
             servers(change, context, |server, name| {
                 server.spec.telemetry_config_ref.as_ref().is_some_and(|reference| reference.name == name)
             })
+        })
+        .on(&all.oidc_configs, |change, context| {
+            servers(change, context, |server, name| oidc_config_of(server) == Some(name))
         })
         .on(&all.secrets, |change, context| {
             servers(change, context, |server, name| refers_to_secret(server, context, name))

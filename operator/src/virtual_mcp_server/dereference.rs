@@ -8,9 +8,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use vmcp_crds::fields::references::{LocalReference, SecretKeyReference};
 use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
-use vmcp_crds::virtual_mcp_server::authz;
+use vmcp_crds::virtual_mcp_server::{IncomingAuth, authz};
 use vmcp_crds::{
-    EmbeddingServer, MCPAuthzConfig, MCPServer, MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer,
+    EmbeddingServer, MCPAuthzConfig, MCPOIDCConfig, MCPServer, MCPServerEntry, MCPTelemetryConfig,
+    VirtualMCPServer,
 };
 
 use super::last_good::{LastGood, MountedConfiguration};
@@ -32,6 +33,8 @@ pub(super) struct References {
     pub authz: Option<Arc<MCPAuthzConfig>>,
     /// The named MCPTelemetryConfig, if it exists.
     pub telemetry: Option<Arc<MCPTelemetryConfig>>,
+    /// The named MCPOIDCConfig, if it exists.
+    pub oidc: Option<Arc<MCPOIDCConfig>>,
     /// The named or managed EmbeddingServer, if it exists.
     pub embedding_server: Option<Arc<EmbeddingServer>>,
     /// The values of Secrets, as far as they exist.
@@ -119,6 +122,7 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
             .telemetry_config_ref
             .as_ref()
             .and_then(|reference| all.telemetry_configs.get(&namespace, &reference.name)),
+        oidc: oidc_config_of(server).and_then(|name| all.oidc_configs.get(&namespace, name)),
         embedding_server: all.embedding_servers.get(&namespace, embedding_server_of(server)),
         ..References::default()
     };
@@ -148,6 +152,10 @@ fn malformed_members(server: &VirtualMCPServer, context: &Context, mounted: &str
                 .filter(|(_, name)| is(telemetry, name)),
         )
         .chain(
+            of("MCPOIDCConfig", all.oidc_configs.malformed(&namespace))
+                .filter(|(_, name)| is(oidc_config_of(server), name)),
+        )
+        .chain(
             of("EmbeddingServer", all.embedding_servers.malformed(&namespace))
                 .filter(|(_, name)| is(embedding_server, name)),
         )
@@ -160,6 +168,11 @@ pub(super) fn group_of(server: &VirtualMCPServer) -> Option<&str> {
     let spec = &server.spec;
     let written_elsewhere = || spec.config.as_ref()?.group_ref.as_deref();
     spec.group_ref.as_ref().map(|group| group.name.as_str()).or_else(written_elsewhere)
+}
+
+/// Returns the name of the MCPOIDCConfig.
+pub(super) fn oidc_config_of(server: &VirtualMCPServer) -> Option<&str> {
+    server.spec.incoming_auth.get("oidcConfigRef")?.get("name")?.as_str()
 }
 
 /// Returns the name of the EmbeddingServer: the named one, else that of the managed one, which has the
@@ -177,7 +190,7 @@ fn selected(server: &VirtualMCPServer, labels: &BTreeMap<String, String>) -> boo
         .is_ok_and(|selector| kube::core::SelectorExt::matches(&selector, labels))
 }
 
-/// Returns all Secrets that the server, its telemetry settings or its entries refer to.
+/// Returns all Secrets that the server, its clients' keys, its telemetry settings or its entries refer to.
 fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretKeyReference> {
     let embeddings = server.spec.optimizer.as_ref().and_then(|optimizer| optimizer.embeddings.as_ref());
     let tei = embeddings.and_then(|embeddings| embeddings.tei.as_ref());
@@ -192,7 +205,9 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
     let of_headers = headers.into_iter().flatten().flatten().map(|header| header.secret_key_ref.clone());
     let key = openai.and_then(|openai| openai.api_key_secret_ref.clone());
     let of_entries = references.entries.iter().flat_map(|entry| mcp_server_entry::secret_references(entry));
-    of_headers.chain(key).chain(of_entries).collect()
+    let keys = IncomingAuth::of(&server.spec.incoming_auth).unwrap_or_default().api_keys;
+    let of_clients = keys.into_iter().map(|key| key.secret_key_ref);
+    of_headers.chain(key).chain(of_entries).chain(of_clients).collect()
 }
 
 #[cfg(test)]

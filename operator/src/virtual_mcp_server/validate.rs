@@ -11,13 +11,15 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::ResourceExt as _;
 use vmcp_config::is_backend_name;
 use vmcp_crds::lower::{Backend, EmbeddingService, Lowered, ReferencedObjects};
-use vmcp_crds::virtual_mcp_server::{EmbeddingSource, TeiService, Validated, YamlBlocks};
+use vmcp_crds::virtual_mcp_server::{
+    EmbeddingSource, IncomingAuth, OidcConfigReference, TeiService, Validated, YamlBlocks,
+};
 use vmcp_crds::{Invalid, Problem, VirtualMCPServer};
 
 use super::dereference::References;
 use super::last_good::MountedConfiguration;
 use crate::runtime::BuildSettings;
-use crate::shared_settings::mcp_telemetry_config;
+use crate::shared_settings::{mcp_oidc_config, mcp_telemetry_config};
 use crate::workload::pod_template;
 use crate::{embedding_server, mcp_server, mcp_server_entry};
 
@@ -133,11 +135,15 @@ fn configure(
     if let (Some(_), Some(telemetry)) = (&left_out.telemetry, &mut telemetry) {
         telemetry.open_telemetry = None;
     }
+    if let Some(refusal) = unusable_authentication(&server, references) {
+        return Err(refusal);
+    }
     let embedding_service = embedding_service(&server, references, settings);
     let around = ReferencedObjects {
         backends: &backends,
         authz: references.authz.as_ref().map(|config| &config.spec),
         telemetry: telemetry.as_ref(),
+        oidc: references.oidc.as_ref().map(|config| &config.spec),
         embedding_service: embedding_service.as_ref(),
     };
     let invalid = |invalid: Invalid| ConfigurationRefusal {
@@ -162,6 +168,27 @@ fn configure(
     let secrets = lowered.secrets.iter().map(|(file, reference)| (file.clone(), value(reference))).collect();
     let mounted = MountedConfiguration { text: lowered.text.clone(), secrets };
     Ok(Configuration { lowered, mounted, backends })
+}
+
+/// Returns why clients cannot be authenticated as the resource says. Never left out: an endpoint without its
+/// authentication would be open.
+fn unusable_authentication(server: &Validated, references: &References) -> Option<ConfigurationRefusal> {
+    let auth = IncomingAuth::of(&server.settings.incoming_auth)?;
+    if let Some(OidcConfigReference { name, .. }) = &auth.oidc_config_ref {
+        let Some(config) = &references.oidc else {
+            let message = format!(
+                "there is no MCPOIDCConfig {name} in this namespace; create it, or correct spec.incomingAuth.oidcConfigRef"
+            );
+            return Some(ConfigurationRefusal { reason: "OIDCConfigRefNotFound", message });
+        };
+        if let Err(message) = mcp_oidc_config::validate(&config.spec) {
+            let message = format!("the MCPOIDCConfig {name} is not valid: {message}");
+            return Some(ConfigurationRefusal { reason: "OIDCConfigRefNotValid", message });
+        }
+    }
+    let wanted: Vec<_> = auth.api_keys.iter().map(|key| key.secret_key_ref.clone()).collect();
+    let message = references.secrets.missing(&server.namespace, &wanted)?;
+    Some(ConfigurationRefusal { reason: "SecretNotFound", message })
 }
 
 /// Returns why the source of vectors cannot be used: a Secret that it refers to is missing, or holds a value
@@ -252,6 +279,40 @@ mod tests {
     use crate::references::ReferencedSecrets;
     use crate::virtual_mcp_server::testing::{plan, references, with_entry, with_secret, with_server, yaml};
     use std::sync::Arc;
+
+    #[test]
+    fn an_endpoint_is_never_opened_because_a_reference_leads_nowhere() {
+        let spec = "{incomingAuth: {type: oidc, oidcConfigRef: {name: idp, audience: a}}}";
+        let refused = plan(spec, &references()).configuration.unwrap_err();
+        assert_eq!(refused.reason, "OIDCConfigRefNotFound");
+        let with = |inline: &str| {
+            let config = yaml(&format!(
+                "metadata: {{name: idp, namespace: n}}\nspec: {{type: inline, inline: {inline}}}"
+            ));
+            References { oidc: Some(Arc::new(config)), ..references() }
+        };
+        let refused = plan(spec, &with("{issuer: 'http://idp.example'}")).configuration.unwrap_err();
+        assert_eq!(refused.reason, "OIDCConfigRefNotValid");
+        let configuration = plan(spec, &with("{issuer: 'https://idp.example'}")).configuration.unwrap();
+        let auth = &configuration.lowered.config.incoming_auth;
+        assert_eq!(
+            (auth.issuers[0].issuer.as_str(), auth.issuers[0].audience.as_str()),
+            ("https://idp.example", "a")
+        );
+
+        let keys = "{incomingAuth: {type: apiKeys, apiKeys: [{subject: ci, secretKeyRef: {name: ci, key: k}}, \
+            {subject: dash, secretKeyRef: {name: dash, key: k}}]}}";
+        let refused = plan(keys, &references()).configuration.unwrap_err();
+        assert_eq!(refused.reason, "SecretNotFound");
+        let known = |second: &str| References {
+            secrets: ReferencedSecrets::of(&[("ci", "k", "0123456789abcdef"), ("dash", "k", second)]),
+            ..references()
+        };
+        let configuration = plan(keys, &known("fedcba9876543210")).configuration.unwrap();
+        assert!(!configuration.lowered.text.contains("0123456789abcdef"), "{}", configuration.lowered.text);
+        assert!(plan(keys, &known("short")).configuration.is_err());
+        assert!(plan(keys, &known("0123456789abcdef")).configuration.is_err(), "one key of two clients");
+    }
 
     #[test]
     fn members_become_backends() {

@@ -95,7 +95,7 @@ pub(crate) async fn report_malformed<K: CustomResource>(
 /// Returns the condition that sums an object up: `Valid` for kinds without pods, `Ready` for all others.
 fn summary_condition(kind: &str) -> &'static str {
     match kind {
-        "MCPServerEntry" | "MCPTelemetryConfig" | "MCPAuthzConfig" => "Valid",
+        "MCPServerEntry" | "MCPTelemetryConfig" | "MCPAuthzConfig" | "MCPOIDCConfig" => "Valid",
         _ => "Ready",
     }
 }
@@ -104,10 +104,13 @@ fn summary_condition(kind: &str) -> &'static str {
 fn failed_status(kind: &str, conditions: &[Condition], message: &str) -> Map<String, Value> {
     let mut status = Map::new();
     status.insert("conditions".to_owned(), json!(conditions));
-    if !matches!(kind, "MCPTelemetryConfig" | "MCPAuthzConfig") {
+    if !matches!(kind, "MCPTelemetryConfig" | "MCPAuthzConfig" | "MCPOIDCConfig") {
         status.insert("phase".to_owned(), "Failed".into());
     }
-    if !matches!(kind, "MCPTelemetryConfig" | "MCPAuthzConfig" | "MCPServerEntry" | "MCPGroup") {
+    if !matches!(
+        kind,
+        "MCPTelemetryConfig" | "MCPAuthzConfig" | "MCPOIDCConfig" | "MCPServerEntry" | "MCPGroup"
+    ) {
         status.insert("message".to_owned(), message.into());
     }
     status

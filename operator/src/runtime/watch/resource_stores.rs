@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Secret};
 use kube::api::ApiResource;
 use kube::core::PartialObjectMeta;
 use vmcp_crds::{
-    EmbeddingServer, MCPAuthzConfig, MCPGroup, MCPServer, MCPServerEntry, MCPTelemetryConfig,
+    EmbeddingServer, MCPAuthzConfig, MCPGroup, MCPOIDCConfig, MCPServer, MCPServerEntry, MCPTelemetryConfig,
     VirtualMCPServer,
 };
 
@@ -30,6 +30,8 @@ pub struct ResourceStores {
     pub authz_configs: ResourceStore<MCPAuthzConfig>,
     /// Every MCPTelemetryConfig.
     pub telemetry_configs: ResourceStore<MCPTelemetryConfig>,
+    /// Every MCPOIDCConfig.
+    pub oidc_configs: ResourceStore<MCPOIDCConfig>,
     /// Pods that the operator's workloads made. Of their spec, only names, images and ports of containers are
     /// kept.
     pub pods: ResourceStore<Pod>,
@@ -48,6 +50,7 @@ impl Default for ResourceStores {
             embedding_servers: ResourceStore::default(),
             authz_configs: ResourceStore::default(),
             telemetry_configs: ResourceStore::default(),
+            oidc_configs: ResourceStore::default(),
             pods: ResourceStore::new(Some(ours), trim_pod),
             secrets: ResourceStore::new(None, secret_cache::trim),
         }
@@ -56,7 +59,7 @@ impl Default for ResourceStores {
 
 impl ResourceStores {
     /// Lists every store; a new field that is missing here does not compile.
-    fn all(&self) -> [&dyn AnyResourceStore; 9] {
+    fn all(&self) -> [&dyn AnyResourceStore; 10] {
         let Self {
             virtual_mcp_servers,
             mcp_groups,
@@ -65,6 +68,7 @@ impl ResourceStores {
             embedding_servers,
             authz_configs,
             telemetry_configs,
+            oidc_configs,
             pods,
             secrets,
         } = self;
@@ -76,6 +80,7 @@ impl ResourceStores {
             embedding_servers,
             authz_configs,
             telemetry_configs,
+            oidc_configs,
             pods,
             secrets,
         ]

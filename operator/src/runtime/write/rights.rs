@@ -110,7 +110,7 @@ pub(super) fn verbs_of(kind: &str) -> &'static [Verb] {
         EVENT => &[Verb::List],
         // Read once when it is malformed, to say where the mistake is.
         "VirtualMCPServer" | "MCPGroup" | "MCPServer" | "MCPServerEntry" | "MCPTelemetryConfig"
-        | "MCPAuthzConfig" => &[Verb::Get, Verb::Patch],
+        | "MCPAuthzConfig" | "MCPOIDCConfig" => &[Verb::Get, Verb::Patch],
         child if ChildKind::ALL.iter().any(|kind| kind.as_str() == child) => {
             &[Verb::Get, Verb::Apply, Verb::Patch, Verb::Delete]
         }

@@ -141,11 +141,17 @@ fn service_monitor(server: &Validated, monitor: &ServiceMonitor) -> Child {
 }
 
 fn http_route(server: &Validated, route: &HttpRoute) -> Child {
+    let asks_for_tokens = server.settings.incoming_auth.get("type").is_some_and(|kind| kind == "oidc");
+    // Clients without a token read there where to get one (RFC 9728).
+    let metadata = asks_for_tokens.then_some("/.well-known/oauth-protected-resource");
+    let paths = std::iter::once(route.path.as_str()).chain(metadata);
+    let matches: Vec<_> =
+        paths.map(|path| json!({ "path": { "type": "PathPrefix", "value": path } })).collect();
     let spec = json!({ "spec": {
         "parentRefs": route.parent_refs,
         "hostnames": route.hostnames,
         "rules": [{
-            "matches": [{ "path": { "type": "PathPrefix", "value": route.path } }],
+            "matches": matches,
             "backendRefs": [{ "name": names::service(&server.name), "port": CLIENT_PORT }],
         }],
     } });

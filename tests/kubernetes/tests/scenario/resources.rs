@@ -104,6 +104,7 @@ async fn kubectl_knows_short_names_and_shows_what_matters() {
         ("MCPServer", &["mcpserver"], &["STATUS", "READY", "REPLICAS", "URL", "AGE", "MESSAGE"]),
         ("MCPServerEntry", &["mcpentry"], &["PHASE", "TRANSPORT", "REMOTE URL", "GROUP", "AGE", "MESSAGE"]),
         ("EmbeddingServer", &["emb", "embedding"], &["STATUS", "MODEL", "READY", "URL", "AGE", "MESSAGE"]),
+        ("MCPOIDCConfig", &["mcpoidc"], &["ISSUER", "VALID", "AGE"]),
         ("MCPTelemetryConfig", &["mcpotel"], &["ENDPOINT", "VALID", "TRACING", "METRICS", "AGE"]),
         ("MCPAuthzConfig", &["authzcfg"], &["TYPE", "VALID", "AGE"]),
     ] {

@@ -33,7 +33,22 @@ pub(super) fn references(
     if let Some(reference) = &observed.server.spec.telemetry_config_ref {
         telemetry(observed, &reference.name, conditions, degradations);
     }
+    authentication(observed, conditions);
     embedding_server(observed, conditions, degradations);
+}
+
+/// Sets `AuthConfigured`: clients are asked who they are, and the configuration for that is in force. The
+/// reason of a refusal degrades the server by `ConfigValid`.
+fn authentication(observed: &ObservedVirtualMCPServer<'_>, conditions: &mut Conditions) {
+    const KIND: &str = "AuthConfigured";
+    let kind = observed.server.spec.incoming_auth.get("type").and_then(serde_json::Value::as_str);
+    if kind.is_none_or(|kind| kind == "anonymous") {
+        return;
+    }
+    match &observed.plan.configuration {
+        Ok(_) => conditions.set(KIND, true, "AuthValid", "clients must present a token or a key"),
+        Err(refusal) => conditions.set(KIND, false, refusal.reason, refusal.message.clone()),
+    }
 }
 
 /// Sets `TelemetryConfigRefValidated`: the settings exist and are valid themselves.

@@ -1,0 +1,84 @@
+//! MCPOIDCConfig: an identity provider, for many servers.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::fields::cel_rules::rules;
+
+/// An identity provider whose tokens VirtualMCPServers accept that name it in `incomingAuth.oidcConfigRef`.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "toolhive.stacklok.com",
+    version = "v1alpha1",
+    kind = "MCPOIDCConfig",
+    plural = "mcpoidcconfigs",
+    namespaced,
+    schema = "disabled",
+    status = "MCPOIDCConfigStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    shortname = "mcpoidc",
+    category = "mcp",
+    printcolumn(name = "Issuer", type_ = "string", json_path = ".spec.inline.issuer"),
+    printcolumn(
+        name = "Valid",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Valid")].status"#
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[(
+    "self.type == 'inline' ? has(self.inline) : !has(self.inline)",
+    "type: inline needs inline",
+)])))]
+pub struct MCPOIDCConfigSpec {
+    /// Source of the settings.
+    #[serde(rename = "type")]
+    pub kind: OidcConfigType,
+    /// Settings of `type: inline`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inline: Option<InlineOidcConfig>,
+}
+
+/// Sources of the settings of an identity provider.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum OidcConfigType {
+    /// Written here.
+    #[default]
+    Inline,
+}
+
+/// Settings of an identity provider.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InlineOidcConfig {
+    /// Issuer, exactly as in the claim `iss`. Metadata is read from its `/.well-known/openid-configuration`.
+    #[schemars(length(min = 1, max = 2048))]
+    pub issuer: String,
+    /// URL of the key set (JWKS). Default: read from the provider's metadata.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 2048))]
+    pub jwks_url: Option<String>,
+    /// Fetches metadata and keys over plain HTTP too. For development: whoever is between can forge keys.
+    #[serde(default, rename = "insecureAllowHTTP")]
+    pub insecure_allow_http: bool,
+    /// Fetches metadata and keys from private addresses too, such as a provider in the cluster.
+    #[serde(default, rename = "jwksAllowPrivateIP")]
+    pub jwks_allow_private_ip: bool,
+}
+
+/// Observed state of an MCPOIDCConfig.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MCPOIDCConfigStatus {
+    /// Generation of the spec that this status describes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Conditions of the configuration; `Valid` says what is wrong.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
