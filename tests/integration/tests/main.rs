@@ -14,6 +14,7 @@ mod scenario {
     mod clients;
     mod command_line;
     mod connect;
+    mod credentials;
     mod edge;
     mod embeddings;
     mod extensions;

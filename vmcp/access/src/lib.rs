@@ -1,11 +1,12 @@
 //! Access: proof of who calls, and the policies about the calls. [`identity`] is the result of the proof,
 //! [`authentication`] the way to it: keys of [`api_keys`] and tokens that [`oidc`] verifies; [`policy`]
-//! decides, and [`rate_limit`] counts.
+//! decides, [`rate_limit`] counts; [`outgoing`] has the tokens that backends get for a client.
 
 pub mod api_keys;
 pub mod authentication;
 pub mod identity;
 pub mod oidc;
+pub mod outgoing;
 pub mod policy;
 pub mod rate_limit;
 pub mod rejection;

@@ -51,6 +51,8 @@ use crate::upkeep::refresher;
 ///     protocol_era: vmcp_config::ProtocolEra::Auto,
 ///     max_sessions: None,
 ///     warm_sessions: 0,
+///     credentials: Default::default(),
+///     passthrough_headers: Default::default(),
 /// };
 /// let settings = BackendSettings { max_connection_retries: 0, ..BackendSettings::default() };
 /// let backend = Backend::start(spec, settings, None);

@@ -6,15 +6,16 @@
 //! | [`Deadline`] | a [`Call`] | ends at the deadline or when the caller cancels |
 //! | [`Retry`] | a [`Call`] | makes attempts on the present connection; repeats one where it is safe |
 //! | [`SessionLease`] | an [`Attempt`] | holds the client's upstream session while the attempt lasts |
-//! | [`Credentials`] | an [`Attempt`] | the place for credentials that expire |
 //! | [`Exchange`] | an [`Attempt`] | sends the request over the connection and waits for its answer |
+//!
+//! Credentials that expire are no layer: each HTTP request of a transport carries them, handshakes and
+//! streams included, and is repeated with renewed ones (`transport/endpoint.rs`).
 //!
 //! To add a layer: a unit struct around the next one in `call/`, an `impl` of [`CallService`], and its place
 //! in [`send`]. Dispatch is static; the layers have no state of their own, all of it is in [`BackendCore`].
 //! Decisions are pure functions in [`policy`](crate::policy).
 
 mod circuit_breaker;
-mod credentials;
 mod deadline;
 mod exchange;
 mod failure;
@@ -26,7 +27,6 @@ pub(crate) mod subscribe;
 use std::sync::Arc;
 
 use crate::call::circuit_breaker::CircuitBreaker;
-use crate::call::credentials::Credentials;
 use crate::call::deadline::Deadline;
 use crate::call::exchange::Exchange;
 use crate::call::in_doubt::InDoubt;
@@ -34,11 +34,20 @@ use crate::call::retry::Retry;
 use crate::call::session_lease::SessionLease;
 use crate::connection::Connection;
 use crate::inbound::call_listener::CallListener;
-use crate::request::{CallError, Request, Response};
+use crate::request::{CallError, CredentialError, Request, Response};
 use crate::sharing::core::BackendCore;
+use crate::transport::LinkError;
+
+/// Refusal of a request without credentials of its client, where each client needs its own.
+const NOT_A_CLIENT: &str = "this request is not made for a client that could have any";
 
 /// Runs one call of a client.
 pub(crate) async fn run(core: &Arc<BackendCore>, request: Request<'_>) -> Result<Response, CallError> {
+    if core.facts.spec.tells_clients_apart() && request.credentials.is_none() {
+        // Fails closed: vmcp's own credentials prove nothing about this client.
+        let error = CredentialError { reason: NOT_A_CLIENT.to_owned(), detail: String::new() };
+        return Err(LinkError::from(error).into());
+    }
     let listener = CallListener::of(&request);
     send(core, &request, &listener).await
 }
@@ -49,7 +58,7 @@ pub(crate) async fn send(
     request: &Request<'_>,
     listener: &Arc<CallListener>,
 ) -> Result<Response, CallError> {
-    let stack = CircuitBreaker(Deadline(Retry(SessionLease(Credentials(Exchange)))));
+    let stack = CircuitBreaker(Deadline(Retry(SessionLease(Exchange))));
     let in_doubt = InDoubt::default();
     // Boxed: one allocation, instead of the stack's whole state in every future above it.
     Box::pin(stack.call(Call { core, request, listener, in_doubt: &in_doubt })).await

@@ -34,8 +34,9 @@ pub use policy::byte_budget::{ByteBudget, ByteBudgetExhausted, HeldBytes};
 pub use policy::settings::{BackendSettings, SERVED_VARIABLE};
 pub use policy::{backoff, breaker};
 pub use request::{
-    ArrivingRest, ArrivingResult, CallError, ClientFacts, DEFAULT_DEADLINE, Downstream, Event, Principal,
-    Question, Request, Response, RpcOutcome, SessionId, Subscriber, Transmission, uncollected,
+    ArrivingRest, ArrivingResult, CallError, ClientFacts, CredentialError, CredentialSource,
+    DEFAULT_DEADLINE, Downstream, Event, Principal, Question, Request, Response, RpcOutcome, SessionId,
+    SharedCredentials, Subscriber, Transmission, uncollected,
 };
 pub use transport::OrphanGuard;
 pub use vmcp_config::status::{BackendState, BackendStatus};

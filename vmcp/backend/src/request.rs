@@ -2,6 +2,7 @@
 
 pub(crate) mod arriving;
 pub(crate) mod call_error;
+pub(crate) mod credentials;
 pub(crate) mod event;
 pub(crate) mod outcome;
 pub(crate) mod principal;
@@ -19,6 +20,7 @@ use vmcp_wire::owned::OwnedParams;
 
 pub use crate::request::arriving::{ArrivingRest, ArrivingResult};
 pub use crate::request::call_error::CallError;
+pub use crate::request::credentials::{CredentialError, CredentialSource, SharedCredentials};
 pub use crate::request::event::{Downstream, Event, Question, SessionId};
 pub use crate::request::outcome::{RpcOutcome, uncollected};
 pub use crate::request::principal::Principal;
@@ -50,6 +52,10 @@ pub struct Request<'a> {
     pub trace: Trace<'a>,
     /// The principal whose credentials the request carries.
     pub principal: Principal,
+    /// Source of the headers that prove the client's right. `None`: those of the backend's own, in
+    /// [`BackendSettings::credentials`](crate::BackendSettings::credentials); refused for a client if the
+    /// backend's configuration gives each client credentials of its own.
+    pub credentials: Option<SharedCredentials>,
     /// The client that asks, as far as backends are told.
     pub client: ClientFacts,
     /// The client's session. A backend that keeps state has one session of its own for each.
@@ -78,6 +84,7 @@ impl<'a> Request<'a> {
             hasty: false,
             trace: Trace::default(),
             principal: Principal::default(),
+            credentials: None,
             client: ClientFacts::default(),
             session: None,
             events: None,
@@ -109,6 +116,8 @@ pub struct Subscriber {
     pub session: Option<SessionId>,
     /// The principal that it belongs to.
     pub principal: Principal,
+    /// [`Request::credentials`].
+    pub credentials: Option<SharedCredentials>,
     /// Facts that the backend may be told about it.
     pub client: ClientFacts,
 }

@@ -182,7 +182,7 @@ impl<'a> Checker<'a> {
             Content::List(_) => return self.wrong_choice("a list", "", choices, path),
             Content::Map(_) => return self.wrong_choice("a map", "", choices, path),
         };
-        if let Some(choice) = choices.iter().find(|choice| choice.eq_ignore_ascii_case(&found)) {
+        if let Some(choice) = choices.iter().find(|choice| is_same_word(choice, &found)) {
             return Some((*choice).into());
         }
         let shown = self.report.shown(path, &found);
@@ -282,6 +282,12 @@ impl<'a> Checker<'a> {
         self.report.drop_value(path, format!("must be {expected}, not {found}"), remedy);
         None
     }
+}
+
+/// True if two words differ in capitals and `_` at most: `token_exchange` is `tokenExchange`.
+fn is_same_word(choice: &str, found: &str) -> bool {
+    let letters = |word: &str| word.replace('_', "").to_ascii_lowercase();
+    choice.eq_ignore_ascii_case(found) || letters(choice) == letters(found)
 }
 
 /// Follows `$ref`, which always points into `$defs`; a schema without one is returned unchanged.

@@ -40,6 +40,9 @@ use self::raw::RawConfig;
 pub use self::references::{Environment, Files, MAX_FILE_BYTES, ReferenceSources, StoredSecrets};
 pub use self::rules::Aggregation;
 pub use self::sections::authz::Authz;
+pub use self::sections::backend::outgoing_auth::{
+    ClientCredentials, Credentials, OAuthClient, OnBehalfOf, TokenEndpoint, TokenExchange, Xaa,
+};
 pub use self::sections::backend::{
     Backend, Isolation, MAX_BACKEND_NAME, MAX_BACKENDS, ProtocolEra, Transport, is_backend_name,
     normalize_name,

@@ -84,11 +84,15 @@ pub(crate) fn item(parent: &str, index: usize) -> String {
     format!("{parent}[{index}]")
 }
 
-/// Returns true for the path of a backend's setting, but its name.
+/// Returns true for the path of a backend's setting, but its name, or of credentials of backends.
 pub(crate) fn is_of_backend(path: &str) -> bool {
-    path.strip_prefix("backends[")
-        .and_then(|rest| rest.split_once("]."))
-        .is_some_and(|(_, key)| key != "name")
+    let of_credentials =
+        path.starts_with("outgoingAuth.default.") || path.starts_with("outgoingAuth.backends");
+    of_credentials
+        || path
+            .strip_prefix("backends[")
+            .and_then(|rest| rest.split_once("]."))
+            .is_some_and(|(_, key)| key != "name")
 }
 
 /// Yields the path itself, then its parents up to the root (an empty path).

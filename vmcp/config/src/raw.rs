@@ -14,6 +14,11 @@ pub use crate::sections::aggregation::{
     RawAggregation, RawAnnotations, RawOverride, RawStrategy, RawStrategyConfig, RawToolRules, RawVisibility,
 };
 pub use crate::sections::authz::{RawAuthz, RawAuthzType};
+use crate::sections::backend::outgoing_auth::OutgoingRules;
+pub use crate::sections::backend::outgoing_auth::{
+    RawClientCredentials, RawCredentials, RawCredentialsType, RawHeaderInjection, RawOAuth, RawOnBehalfOf,
+    RawOutgoingAuth, RawOutgoingAuthSource, RawPassthrough, RawTokenExchange, RawXaa,
+};
 use crate::sections::backend::{self, SharedBackendSettings, Transport};
 pub use crate::sections::backend::{RawBackend, RawCommand, RawTransport};
 use crate::sections::config::Config;
@@ -53,6 +58,11 @@ pub struct RawConfig {
     pub telemetry: RawTelemetry,
     /// Authentication of clients.
     pub incoming_auth: RawIncomingAuth,
+    /// Credentials for backends besides their constant `headers`.
+    pub outgoing_auth: RawOutgoingAuth,
+    /// Names of headers of a client's request that every backend with a `url` gets unchanged;
+    /// `Authorization`, cookies and headers of the protocol are not among them.
+    pub passthrough_headers: Vec<String>,
     /// Logging, time limits of single backends, failure handling.
     pub operational: RawOperational,
     /// Limits on calls of tools, by token buckets. None by default.
@@ -82,11 +92,17 @@ impl RawConfig {
                 "add one, or import those of another client by `vmcp init --from FILE`",
             );
         }
+        let incoming_auth = self.incoming_auth.validate(report);
+        // A login of one person must not serve other people by itself.
+        let is_one_person = incoming_auth.is_anonymous();
+        let passthrough = &self.passthrough_headers;
+        let outgoing = OutgoingRules::new(&self.outgoing_auth, passthrough, &names, is_one_person, report);
         let proxy = self.proxy.validate(timeouts.default.as_ref(), report);
         let shared = SharedBackendSettings {
             preconnect: self.proxy.preconnect_servers.iter().map(String::as_str).collect(),
             per_workload: &timeouts.per_workload,
             max_tool_timeout: proxy.max_tool_timeout,
+            outgoing,
         };
         let server = self.server.validate(report);
         let (backends, unavailable) = backend::validate(&self.backends, &shared, report);
@@ -97,6 +113,8 @@ impl RawConfig {
         }
         let read_only = self.backends.iter().filter(|backend| backend.read_only);
         let read_only = read_only.filter_map(|backend| backend.name.as_deref()).map(Arc::from).collect();
+        let passthrough_headers =
+            backends.iter().flat_map(|backend| backend.passthrough_headers.iter().cloned()).collect();
         Config {
             backends,
             unavailable,
@@ -104,8 +122,9 @@ impl RawConfig {
             optimizer: self.optimizer.validate(report),
             proxy,
             telemetry: self.telemetry.validate(report),
-            incoming_auth: self.incoming_auth.validate(report),
+            incoming_auth,
             authz: self.incoming_auth.authz.validate(report).map(Arc::new),
+            passthrough_headers,
             operational: self.operational.validate(report),
             rate_limiting: self.rate_limiting.validate(report),
             server,

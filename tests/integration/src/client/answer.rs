@@ -21,7 +21,7 @@ pub struct HttpAnswer {
 
 impl HttpAnswer {
     /// Reads a whole body: one JSON document, or a stream of events that ends.
-    pub(crate) async fn read(response: reqwest::Response) -> Self {
+    pub async fn read(response: reqwest::Response) -> Self {
         let (status, headers) = (response.status(), response.headers().clone());
         let body = response.text().await.expect("a whole body");
         let is_stream = headers

@@ -68,6 +68,7 @@ async fn subscribe_session(
         hasty: true,
         session: Some(session),
         principal: subscriber.principal,
+        credentials: subscriber.credentials.clone(),
         client: subscriber.client.clone(),
         ..Request::new(methods::SUBSCRIBE, &params)
     };

@@ -37,7 +37,7 @@ enum Probe {
 
 /// Connects and performs the handshake. The caller limits the time.
 pub(crate) async fn connect(facts: &Facts, hint: EraHint) -> Result<Connection, LinkError> {
-    let channel = transport::open(facts, Owner::Everyone).await?;
+    let channel = transport::open(facts, Owner::Everyone, None).await?;
     let legacy = hint == EraHint::Legacy
         || facts.spec.protocol_era == ProtocolEra::Legacy
         || matches!(facts.spec.transport, Transport::Sse { .. });
@@ -77,7 +77,7 @@ async fn negotiate(facts: &Facts, channel: Channel) -> Result<(Channel, ServerPr
             other => other?,
         },
         Probe::Died => {
-            let channel = transport::open(facts, Owner::Everyone).await?;
+            let channel = transport::open(facts, Owner::Everyone, None).await?;
             let server = initialize(facts, &channel, EraHint::Legacy).await?;
             return Ok((channel, server));
         }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use vmcp_json::object::Object;
 use vmcp_wire::level::Level;
 
-use crate::request::{ClientFacts, Request};
+use crate::request::{ClientFacts, Request, SharedCredentials};
 use crate::request::{Event, SessionId};
 
 /// The caller of one call: takes notifications and questions that come before the answer.
@@ -21,6 +21,8 @@ pub(crate) struct CallListener {
     pub(crate) events: Option<mpsc::Sender<Event>>,
     pub(crate) session: Option<SessionId>,
     pub(crate) client: ClientFacts,
+    /// Credentials of the connection that is opened for the caller.
+    pub(crate) credentials: Option<SharedCredentials>,
     /// Issued by vmcp itself; there is no client to forward questions to.
     pub(crate) ours: bool,
 }
@@ -32,6 +34,7 @@ impl CallListener {
             events: request.events.clone(),
             session: request.session,
             client: request.client.clone(),
+            credentials: request.credentials.clone(),
             ours: false,
         })
     }

@@ -9,8 +9,8 @@ use tokio::sync::Semaphore;
 use crate::http_client::HttpClient;
 use crate::policy::breaker::BreakerSettings;
 use crate::policy::byte_budget::ByteBudget;
-use crate::request::Downstream;
 use crate::request::event::NoDownstream;
+use crate::request::{Downstream, SharedCredentials};
 use crate::transport::OrphanGuard;
 
 /// Settings of backends. Clone one value for all of them: they share its pool of HTTP connections.
@@ -84,6 +84,8 @@ pub struct BackendSettings {
     pub session_idle: Duration,
     /// Receives the messages that belong to no request.
     pub downstream: Arc<dyn Downstream>,
+    /// Credentials of vmcp's own requests, and of those of clients that bring none.
+    pub credentials: Option<SharedCredentials>,
     /// vmcp's version as told to backends in `clientInfo`.
     pub client_version: String,
     /// The pool of HTTP connections.
@@ -130,6 +132,7 @@ impl Default for BackendSettings {
             max_sessions: 10_000,
             session_idle: Duration::from_mins(30),
             downstream: Arc::new(NoDownstream),
+            credentials: None,
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
             http: HttpClient::default(),
         }

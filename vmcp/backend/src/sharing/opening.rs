@@ -45,7 +45,7 @@ pub(crate) async fn open(
 pub(crate) async fn start_warm(facts: &Facts) -> Option<Channel> {
     // A start beyond the slots waits; nothing closes the semaphore.
     let _slot = facts.settings.starts.acquire().await.ok();
-    transport::open(facts, Owner::Everyone).await.ok()
+    transport::open(facts, Owner::Everyone, None).await.ok()
 }
 
 /// Time for the connection to be made. A server that may not know the other era answers soon or never.
@@ -68,7 +68,7 @@ async fn connect(
     let client = &opener.client;
     let channel = match warm.take(placement.owner) {
         Some(channel) => channel,
-        None => transport::sibling(facts, &main.channel, placement.owner).await?,
+        None => transport::sibling(facts, &main.channel, placement.owner, opener.credentials.clone()).await?,
     };
     let route = channel.inbound.route_opening(Arc::clone(opener));
     if placement.era == Era::Modern {

@@ -48,7 +48,10 @@ impl Placements {
     /// Returns the place of a call; `None` for the main connection.
     pub(crate) fn of(&self, facts: &Facts, main: &Connection, request: &Request<'_>) -> Option<Placement> {
         let follows = follows_era(facts, main, request);
+        let apart = facts.spec.tells_clients_apart() && main.can_be_isolated();
         let isolation = match facts.spec.isolation {
+            // State of one client must not answer another.
+            Some(Isolation::Shared) if apart => Isolation::Principal,
             Some(isolation) if follows || main.can_be_isolated() => isolation,
             None if follows || main.keeps_state() => Isolation::Session,
             _ => Isolation::Shared,
@@ -95,8 +98,9 @@ fn follows_era(facts: &Facts, main: &Connection, request: &Request<'_>) -> bool 
 
 /// True for a request of vmcp's own, which no client's connection serves.
 fn is_own(request: &Request<'_>) -> bool {
-    let Request { session, principal, client, .. } = request;
+    let Request { session, principal, client, credentials, .. } = request;
     session.is_none()
+        && credentials.is_none()
         && *principal == Principal::Anonymous
         && client.info.is_none()
         && AnswerableQuestions::read(client.capabilities.as_deref()).is_empty()

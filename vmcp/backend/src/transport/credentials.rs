@@ -1,21 +1,19 @@
-//! Credentials of a backend: the headers that prove a caller's right to it.
+//! Credentials of a backend as headers: the constant ones, configured, and those of a
+//! [`CredentialSource`](crate::CredentialSource), which expire.
 
 use std::fmt;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use vmcp_config::Headers;
 
-use crate::request::Principal;
 use crate::transport::link_error::LinkError;
 
-/// Source of the headers for each principal. The configured headers are the same for all.
-pub(super) struct Credentials {
-    configured: HeaderMap,
-}
+/// The headers that every request of every client carries.
+pub(super) struct ConstantHeaders(HeaderMap);
 
-impl Credentials {
-    /// Credentials of the configured headers, on top of `base`.
-    pub(super) fn configured(base: HeaderMap, configured: &Headers) -> Result<Self, LinkError> {
+impl ConstantHeaders {
+    /// The configured headers on top of `base`.
+    pub(super) fn new(base: HeaderMap, configured: &Headers) -> Result<Self, LinkError> {
         let unusable =
             |name: &str| LinkError::Connect { detail: format!("the configured {name} is unusable") };
         let mut headers = base;
@@ -24,19 +22,29 @@ impl Credentials {
             value.set_sensitive(true);
             headers.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| unusable(name))?, value);
         }
-        Ok(Self { configured: headers })
+        Ok(Self(headers))
     }
 
-    /// The headers of requests on behalf of `principal`.
-    pub(super) fn headers(&self, principal: Principal) -> &HeaderMap {
-        match principal {
-            Principal::Anonymous | Principal::Address(_) | Principal::Identity(_) => &self.configured,
-        }
+    /// The headers.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.0
     }
 }
 
-impl fmt::Debug for Credentials {
+/// Values may be secret.
+impl fmt::Debug for ConstantHeaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").finish_non_exhaustive()
+        f.debug_struct("ConstantHeaders").finish_non_exhaustive()
     }
+}
+
+/// Returns the headers of a request with those of its credentials, which replace others of their names.
+pub(super) fn with_proof(headers: &HeaderMap, proof: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    for (name, value) in proof {
+        let mut value = value.clone();
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    headers
 }

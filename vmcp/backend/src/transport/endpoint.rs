@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT};
-use http::{Method, Request, Response, Uri};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use url::Url;
 use vmcp_config::Headers;
 
 use crate::http_client::{HttpClient, Origin, Purpose, ResponseBody, SendError};
-use crate::request::Principal;
-use crate::transport::credentials::Credentials;
+use crate::request::SharedCredentials;
+use crate::transport::body;
+use crate::transport::credentials::{self, ConstantHeaders};
 use crate::transport::link_error::LinkError;
 
 const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -25,11 +26,18 @@ pub(crate) struct Endpoint {
     origin: Origin,
     /// The request target.
     target: Uri,
-    credentials: Arc<Credentials>,
+    constant: Arc<ConstantHeaders>,
+    /// Credentials of the owner of the connection; `None`: the constant headers are all.
+    credentials: Option<SharedCredentials>,
 }
 
 impl Endpoint {
-    pub(super) fn new(client: HttpClient, url: &Url, configured: &Headers) -> Result<Self, LinkError> {
+    pub(super) fn new(
+        client: HttpClient,
+        url: &Url,
+        configured: &Headers,
+        credentials: Option<SharedCredentials>,
+    ) -> Result<Self, LinkError> {
         let mut headers = HeaderMap::with_capacity(configured.len() + 8);
         let agent = concat!("vmcp/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
@@ -39,8 +47,8 @@ impl Endpoint {
             // A configured `Host` replaces this one.
             headers.insert(HOST, host);
         }
-        let credentials = Arc::new(Credentials::configured(headers, configured)?);
-        Ok(Self { client, origin, target, credentials })
+        let constant = Arc::new(ConstantHeaders::new(headers, configured)?);
+        Ok(Self { client, origin, target, constant, credentials })
     }
 
     /// This backend at another of its URLs of the same origin.
@@ -50,14 +58,19 @@ impl Endpoint {
         Ok(Self { origin, target, ..self.clone() })
     }
 
-    /// The headers for a principal, to which a request adds its own.
-    pub(super) fn headers(&self, principal: Principal) -> HeaderMap {
-        self.credentials.headers(principal).clone()
+    /// This endpoint, with the credentials of the owner of another connection.
+    pub(super) fn with_credentials(&self, credentials: Option<SharedCredentials>) -> Self {
+        Self { credentials: credentials.or_else(|| self.credentials.clone()), ..self.clone() }
     }
 
-    /// The headers of a principal's messages.
-    pub(super) fn post_headers(&self, principal: Principal) -> HeaderMap {
-        let mut headers = self.headers(principal);
+    /// The constant headers, to which a request adds its own.
+    pub(super) fn headers(&self) -> HeaderMap {
+        self.constant.headers().clone()
+    }
+
+    /// The constant headers of messages.
+    pub(super) fn post_headers(&self) -> HeaderMap {
+        let mut headers = self.headers();
         headers.insert(ACCEPT, JSON_OR_EVENTS);
         headers.insert(CONTENT_TYPE, JSON);
         headers
@@ -70,7 +83,19 @@ impl Endpoint {
         body: Bytes,
         purpose: Purpose,
     ) -> Result<Response<ResponseBody>, LinkError> {
-        self.send(Method::POST, headers, body, purpose).await
+        self.post_for(None, headers, body, purpose).await
+    }
+
+    /// Posts a message of a client with `credentials` of its own.
+    pub(super) async fn post_for(
+        &self,
+        credentials: Option<&SharedCredentials>,
+        headers: HeaderMap,
+        body: Bytes,
+        purpose: Purpose,
+    ) -> Result<Response<ResponseBody>, LinkError> {
+        let message = OutgoingMessage { method: Method::POST, headers, body, purpose };
+        self.send(credentials, message).await
     }
 
     /// Opens a stream of server-sent events.
@@ -79,20 +104,45 @@ impl Endpoint {
         mut headers: HeaderMap,
     ) -> Result<Response<ResponseBody>, LinkError> {
         headers.insert(ACCEPT, EVENTS);
-        self.send(Method::GET, headers, Bytes::new(), Purpose::Stream).await
+        let (method, purpose) = (Method::GET, Purpose::Stream);
+        self.send(None, OutgoingMessage { method, headers, body: Bytes::new(), purpose }).await
     }
 
     pub(super) async fn delete(&self, headers: HeaderMap) -> Result<Response<ResponseBody>, LinkError> {
-        self.send(Method::DELETE, headers, Bytes::new(), Purpose::Call).await
+        let (method, purpose) = (Method::DELETE, Purpose::Call);
+        self.send(None, OutgoingMessage { method, headers, body: Bytes::new(), purpose }).await
     }
 
+    /// Sends a message with the client's credentials, else those of the connection's owner. Refused with HTTP
+    /// 401, it was not executed: it is sent once more if there are other credentials then.
     async fn send(
         &self,
-        method: Method,
-        headers: HeaderMap,
-        body: Bytes,
-        purpose: Purpose,
+        of_client: Option<&SharedCredentials>,
+        message: OutgoingMessage,
     ) -> Result<Response<ResponseBody>, LinkError> {
+        let Some(source) = of_client.or(self.credentials.as_ref()) else {
+            return self.send_as_is(message).await;
+        };
+        // Boxed: backends without such credentials do not carry the state of fetching them.
+        Box::pin(async {
+            let proof = source.headers(None).await?;
+            let response = self.send_as_is(message.proved_by(&proof)).await?;
+            if response.status() != StatusCode::UNAUTHORIZED {
+                return Ok(response);
+            }
+            let renewed = source.headers(Some(&proof)).await?;
+            if renewed == proof {
+                return Ok(response);
+            }
+            tracing::debug!("the credentials were refused, the request is sent with renewed ones");
+            body::drain(response.into_body());
+            self.send_as_is(message.proved_by(&renewed)).await
+        })
+        .await
+    }
+
+    async fn send_as_is(&self, message: OutgoingMessage) -> Result<Response<ResponseBody>, LinkError> {
+        let OutgoingMessage { method, headers, body, purpose } = message;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = self.target.clone();
@@ -101,6 +151,23 @@ impl Endpoint {
             SendError::Connect(detail) => LinkError::Connect { detail },
             SendError::Closed(detail) => LinkError::Closed { detail },
         })
+    }
+}
+
+/// An HTTP request to an endpoint.
+struct OutgoingMessage {
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+    purpose: Purpose,
+}
+
+impl OutgoingMessage {
+    /// A copy that carries credentials.
+    fn proved_by(&self, proof: &HeaderMap) -> Self {
+        let Self { method, headers, body, purpose } = self;
+        let headers = credentials::with_proof(headers, proof);
+        Self { method: method.clone(), headers, body: body.clone(), purpose: *purpose }
     }
 }
 

@@ -20,7 +20,7 @@ use vmcp_wire::methods;
 
 use crate::http_client::Purpose;
 use crate::inbound::{self, Inbound};
-use crate::request::{Principal, RpcOutcome};
+use crate::request::{RpcOutcome, SharedCredentials};
 use crate::transport::body::{self, AnswerLimits};
 use crate::transport::endpoint::Endpoint;
 use crate::transport::http::begun_answer::ReceivedAnswer;
@@ -47,7 +47,7 @@ struct Inner {
     /// state give a session.
     session: OnceLock<HeaderValue>,
     revision: OnceLock<HeaderValue>,
-    /// The headers of an anonymous principal's messages, written anew when one of the two above becomes
+    /// The constant headers of messages, written anew when one of the two above becomes
     /// known.
     prepared: ArcSwap<HeaderMap>,
 }
@@ -61,23 +61,30 @@ impl Http {
     ) -> Self {
         let (session, revision) = (OnceLock::new(), OnceLock::new());
         let answers = Arc::new(Semaphore::new(stream::MAX_ANSWERS));
-        let prepared = ArcSwap::from_pointee(endpoint.post_headers(Principal::Anonymous));
+        let prepared = ArcSwap::from_pointee(endpoint.post_headers());
         Self(Arc::new(Inner { endpoint, inbound, limits, closed, answers, session, revision, prepared }))
     }
 
     /// A link of its own to the same server, without a session yet.
-    pub(crate) fn sibling(&self, inbound: Arc<Inbound>, closed: CancellationToken) -> Self {
-        Self::new(self.0.endpoint.clone(), inbound, self.0.limits.clone(), closed)
+    pub(crate) fn sibling(
+        &self,
+        inbound: Arc<Inbound>,
+        closed: CancellationToken,
+        credentials: Option<SharedCredentials>,
+    ) -> Self {
+        let endpoint = self.0.endpoint.with_credentials(credentials);
+        Self::new(endpoint, inbound, self.0.limits.clone(), closed)
     }
 
     pub(crate) async fn exchange(&self, outgoing: PreparedRequest<'_>) -> Result<RpcOutcome, LinkError> {
         let PreparedRequest { id, message, request, revision } = outgoing;
-        let headers = RequestHeaders::build(self.prepared(request.principal), request, revision)?;
+        let headers = RequestHeaders::build(self.prepared(), request, revision)?;
         let purpose = if request.method == methods::LISTEN { Purpose::Stream } else { Purpose::Call };
         // A modern server takes the closed stream as the cancellation.
         let cancellable = revision.era() == Era::Legacy && request.method != methods::INITIALIZE;
         let mut ticket = CancelOnDrop { http: cancellable.then(|| self.clone()), id };
-        let response = self.0.endpoint.post(headers, message, purpose).await;
+        let of_client = request.credentials.as_ref();
+        let response = self.0.endpoint.post_for(of_client, headers, message, purpose).await;
         let answer = match response {
             Ok(response) => self.answer(id, request, revision.era(), response).await,
             Err(error) => Err(error),
@@ -94,7 +101,7 @@ impl Http {
     }
 
     pub(crate) async fn notify(&self, message: Bytes) -> Result<(), LinkError> {
-        let headers = self.prepared(Principal::default());
+        let headers = self.prepared();
         let response = self.0.endpoint.post(headers, message, Purpose::Call).await?;
         let status = response.status();
         body::drain(response.into_body());
@@ -114,31 +121,27 @@ impl Http {
     }
 
     fn prepare_headers(&self) {
-        let mut headers = self.0.endpoint.post_headers(Principal::Anonymous);
+        let mut headers = self.0.endpoint.post_headers();
         self.add_session(&mut headers);
         self.0.prepared.store(Arc::new(headers));
     }
 
-    /// The headers that every message of a principal has.
-    fn prepared(&self, principal: Principal) -> HeaderMap {
-        match principal {
-            Principal::Anonymous | Principal::Address(_) | Principal::Identity(_) => {
-                HeaderMap::clone(&self.0.prepared.load())
-            }
-        }
+    /// The headers that every message has.
+    fn prepared(&self) -> HeaderMap {
+        HeaderMap::clone(&self.0.prepared.load())
     }
 
     /// Ends the legacy session, if there is one.
     pub(crate) async fn close(&self) {
         if self.0.session.get().is_some() {
-            let delete = self.0.endpoint.delete(self.session_headers(Principal::default()));
+            let delete = self.0.endpoint.delete(self.session_headers());
             let _ = tokio::time::timeout(DELETE_TIMEOUT, delete).await;
         }
     }
 
     /// The headers of requests without a message.
-    fn session_headers(&self, principal: Principal) -> HeaderMap {
-        let mut headers = self.0.endpoint.headers(principal);
+    fn session_headers(&self) -> HeaderMap {
+        let mut headers = self.0.endpoint.headers();
         self.add_session(&mut headers);
         headers
     }

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::policy::breaker::Verdict;
 use crate::policy::byte_budget::ByteBudgetExhausted;
-use crate::request::{CallError, Transmission};
+use crate::request::{CallError, CredentialError, Transmission};
 
 /// Failure of one exchange. `Display` is safe to show to clients; [`LinkError::detail`] is for operators and
 /// may name hosts and show what a server printed.
@@ -40,6 +40,9 @@ pub(crate) enum LinkError {
     /// 401 or 403.
     #[error("credentials were refused (HTTP {})", .0.as_u16())]
     Refused(StatusCode),
+    /// There are no credentials to send; nothing was sent.
+    #[error(transparent)]
+    Credentials(#[from] CredentialError),
     #[error("HTTP status {}", .0.as_u16())]
     Status(StatusCode),
     /// The answer is not MCP.
@@ -69,6 +72,7 @@ impl LinkError {
             | Self::Gone { .. }
             | Self::SessionLost
             | Self::Refused(_)
+            | Self::Credentials(_)
             | Self::Unsendable(_)
             | Self::Down
             | Self::Stopped => Transmission::NotSent,
@@ -102,6 +106,7 @@ impl LinkError {
             | Self::SessionInDoubt { .. }
             | Self::SessionLost
             | Self::Refused(_)
+            | Self::Credentials(_)
             | Self::Protocol(_)
             | Self::Unsendable(_)
             | Self::Overloaded(_)
@@ -120,6 +125,7 @@ impl LinkError {
             Self::Connect { detail } | Self::Closed { detail } | Self::Gone { detail } => {
                 format!("{self}: {detail}")
             }
+            Self::Credentials(error) if !error.detail.is_empty() => format!("{self} ({})", error.detail),
             Self::ConnectTimeout { after } => format!("{self} after {after:?}"),
             _ => self.to_string(),
         }

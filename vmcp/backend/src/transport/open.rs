@@ -8,6 +8,7 @@ use vmcp_config::Transport;
 use crate::inbound::Inbound;
 use crate::inbound::owner::Owner;
 use crate::policy::facts::Facts;
+use crate::request::SharedCredentials;
 use crate::transport::body::AnswerLimits;
 use crate::transport::channel::Channel;
 use crate::transport::endpoint::Endpoint;
@@ -15,19 +16,25 @@ use crate::transport::link::{Duplex, Link};
 use crate::transport::link_error::LinkError;
 use crate::transport::{http, mux, sse, stdio};
 
-/// Opens a link for calls of `owner`, without any handshake.
-pub(crate) async fn open(facts: &Facts, owner: Owner) -> Result<Channel, LinkError> {
+/// Opens a link for calls of `owner`, without any handshake. `credentials` are those of its owner; `None`:
+/// vmcp's own.
+pub(crate) async fn open(
+    facts: &Facts,
+    owner: Owner,
+    credentials: Option<SharedCredentials>,
+) -> Result<Channel, LinkError> {
     let settings = &facts.settings;
     let closed = CancellationToken::new();
     let inbound = Arc::new(Inbound::new(facts, owner));
     let limits = AnswerLimits { bytes: settings.max_message_bytes, budget: settings.byte_budget.clone() };
+    let credentials = credentials.or_else(|| settings.credentials.clone());
     let link = match &facts.spec.transport {
         Transport::Http { url, headers } => {
-            let endpoint = Endpoint::new(settings.http.clone(), url, headers)?;
+            let endpoint = Endpoint::new(settings.http.clone(), url, headers, credentials)?;
             Link::Http(http::Http::new(endpoint, Arc::clone(&inbound), limits, closed.clone()))
         }
         Transport::Sse { url, headers } => {
-            let endpoint = Endpoint::new(settings.http.clone(), url, headers)?;
+            let endpoint = Endpoint::new(settings.http.clone(), url, headers, credentials)?;
             let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone(), limits.budget);
             let task =
                 sse::start(endpoint, url, limits.bytes, Arc::clone(&mux), to_write, closed.clone()).await?;
@@ -56,10 +63,15 @@ pub(crate) async fn open(facts: &Facts, owner: Owner) -> Result<Channel, LinkErr
 
 /// Opens another link to the server of `main`, for calls of `owner`: over HTTP one that uses the same
 /// endpoint, else a stream or a process of its own.
-pub(crate) async fn sibling(facts: &Facts, main: &Channel, owner: Owner) -> Result<Channel, LinkError> {
-    let Link::Http(http) = &main.link else { return open(facts, owner).await };
+pub(crate) async fn sibling(
+    facts: &Facts,
+    main: &Channel,
+    owner: Owner,
+    credentials: Option<SharedCredentials>,
+) -> Result<Channel, LinkError> {
+    let Link::Http(http) = &main.link else { return open(facts, owner, credentials).await };
     let closed = CancellationToken::new();
     let inbound = Arc::new(Inbound::new(facts, owner));
-    let link = Link::Http(http.sibling(Arc::clone(&inbound), closed.clone()));
+    let link = Link::Http(http.sibling(Arc::clone(&inbound), closed.clone(), credentials));
     Ok(Channel::new(link, inbound, facts, closed))
 }

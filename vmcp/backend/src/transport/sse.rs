@@ -16,7 +16,6 @@ use url::Url;
 
 use crate::http_client::Purpose;
 use crate::policy::byte_budget::ByteBudget;
-use crate::request::Principal;
 use crate::transport::body::{self, AnswerLimits, Events};
 use crate::transport::endpoint::{Endpoint, is_event_stream};
 use crate::transport::link_error::LinkError;
@@ -40,7 +39,7 @@ pub(crate) async fn start(
     to_write: mpsc::Receiver<QueuedMessage>,
     closed: CancellationToken,
 ) -> Result<JoinHandle<()>, LinkError> {
-    let response = endpoint.get_events(endpoint.headers(Principal::default())).await?;
+    let response = endpoint.get_events(endpoint.headers()).await?;
     match response.status() {
         status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
             return Err(LinkError::Refused(status));
@@ -119,11 +118,15 @@ async fn write(target: Endpoint, mut messages: mpsc::Receiver<QueuedMessage>, mu
 /// Posts a message; the server must accept it in time.
 async fn post(target: Endpoint, message: Bytes) -> Result<(), LinkError> {
     let accepted = async {
-        let headers = target.post_headers(Principal::default());
+        let headers = target.post_headers();
         let response = target.post(headers, message, Purpose::Call).await?;
         let status = response.status();
         body::drain(response.into_body());
-        if status.is_success() { Ok(()) } else { Err(LinkError::Status(status)) }
+        match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(LinkError::Refused(status)),
+            _ if status.is_success() => Ok(()),
+            _ => Err(LinkError::Status(status)),
+        }
     };
     let stuck = LinkError::Closed { detail: "a message was not accepted in time".to_owned() };
     timeout(ACCEPT_TIMEOUT, accepted).await.unwrap_or(Err(stuck))

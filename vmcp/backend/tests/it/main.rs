@@ -12,6 +12,7 @@ mod breaker;
 mod calls;
 mod changes;
 mod connecting;
+mod credentials;
 mod discovery;
 mod eras;
 mod faults;

@@ -42,6 +42,8 @@ pub(crate) fn spec(name: &str, transport: vmcp_config::Transport) -> vmcp_config
         protocol_era: vmcp_config::ProtocolEra::Auto,
         max_sessions: None,
         warm_sessions: 0,
+        credentials: vmcp_config::Credentials::default(),
+        passthrough_headers: std::collections::BTreeSet::default(),
     }
 }
 

@@ -4,8 +4,12 @@
 /// Returns the remedy for an unknown key, by its path without indices.
 pub(crate) fn for_key(path: &str) -> Option<&'static str> {
     Some(match path {
-        "outgoingAuth" => "not supported yet: set `headers` of the backend, with the secret from `${NAME}`",
-        "passthroughHeaders" | "compositeTools" | "sessionStorage" | "codeMode" | "audit" => {
+        "outgoingAuth.backends.subjectProviderName"
+        | "outgoingAuth.backends.upstreamInject"
+        | "outgoingAuth.default.upstreamInject" => {
+            "vmcp has no authorization server of its own that would keep upstream tokens: the client's own token is exchanged (`type: tokenExchange`) or passed on (`type: passthrough`)"
+        }
+        "compositeTools" | "sessionStorage" | "codeMode" | "audit" => {
             "not supported yet: remove it"
         }
         "incomingAuth.oidc.clientId" | "incomingAuth.oidc.clientSecret" => {

@@ -2,9 +2,10 @@
 //! or SSE.
 
 mod common_mistakes;
+pub(crate) mod outgoing_auth;
 mod validation;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use url::Url;
 pub(crate) use self::common_mistakes::check_own_address;
 pub(crate) use self::validation::{SharedBackendSettings, validate};
 use crate::rules::NamePattern;
+use crate::sections::backend::outgoing_auth::Credentials;
 use crate::sections::proxy::{IDLE_TIMEOUT, TIMEOUT};
 use crate::values::duration::{self, RawDuration};
 use crate::values::headers::Headers;
@@ -52,6 +54,10 @@ pub struct Backend {
     pub max_sessions: Option<u32>,
     /// Processes kept ready for the next clients while sessions are opened one after the other.
     pub warm_sessions: u32,
+    /// Credentials that are fetched; constant ones are among the headers of `transport`.
+    pub credentials: Credentials,
+    /// Names of the headers of clients that the server gets, in lower case.
+    pub passthrough_headers: BTreeSet<String>,
 }
 
 /// Transport to a backend.
@@ -103,6 +109,12 @@ impl Backend {
     /// Returns true if the backend is a program that is started here.
     pub fn starts_process(&self) -> bool {
         matches!(self.transport, Transport::Stdio { .. })
+    }
+
+    /// Returns true if what the server is sent proves who the client is: clients then share no connection
+    /// that the server keeps state for.
+    pub fn tells_clients_apart(&self) -> bool {
+        self.credentials.is_per_client() || !self.passthrough_headers.is_empty()
     }
 
     /// Returns the SHA-256, in hexadecimal digits, of everything that decides which definitions the backend

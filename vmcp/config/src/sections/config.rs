@@ -1,6 +1,6 @@
 //! [`Config`]: the configuration as the rest of the product sees it, validated and complete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::authz::Authz;
@@ -49,6 +49,8 @@ pub struct Config {
     pub incoming_auth: IncomingAuth,
     /// Policies about calls; `None`: whoever is let in may do everything.
     pub authz: Option<Arc<Authz>>,
+    /// Names of the headers of clients that some backend gets, in lower case.
+    pub passthrough_headers: BTreeSet<String>,
     /// Log level and circuit breaker.
     pub operational: Operational,
     /// Limits on calls of tools.

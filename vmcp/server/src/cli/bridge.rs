@@ -2,7 +2,7 @@
 
 mod install;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
-use vmcp_config::{Backend, Config, Isolation, Transport, normalize_name};
+use vmcp_config::{Backend, Config, Credentials, Isolation, Transport, normalize_name};
 
 use super::connection::duration;
 use super::console::failure::{CommandFailure, Exit};
@@ -155,6 +155,8 @@ fn configuration(arguments: &Arguments) -> Result<Config, CommandFailure> {
         protocol_era: vmcp_config::ProtocolEra::Auto,
         max_sessions: *max_sessions,
         warm_sessions: *warm_sessions,
+        credentials: Credentials::None,
+        passthrough_headers: BTreeSet::new(),
     });
     Ok(config)
 }

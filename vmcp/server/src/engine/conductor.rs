@@ -211,6 +211,7 @@ impl Conductor {
         // Handles are taken after the build: they are cheap, and a backend that started meanwhile is usable
         // at once.
         snapshot.backends = Arc::new(self.fleet.handles());
+        snapshot.tokens = Arc::new(self.fleet.tokens());
         self.publish(snapshot);
         let took = started.elapsed();
         tracing::debug!(

@@ -8,12 +8,14 @@ use futures::future::join_all;
 use serde::Serialize;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
+use vmcp_access::outgoing::BackendTokens;
 use vmcp_backend::{Backend, BackendSettings, ByteBudget, Downstream, HttpClient, OrphanGuard, breaker};
 use vmcp_config::Config;
 use vmcp_model::discovered::Discovered;
 
 use super::recorder::definition_changes::ChangedListing;
 use super::snapshot::declarations::BackendListings;
+use crate::access::outgoing::{self, TokenFactory};
 use crate::optim::own_mark;
 
 /// Delay before a replaced backend stops: requests that loaded the snapshot just before still reach it.
@@ -25,6 +27,7 @@ pub(super) struct Fleet {
     /// Notified when a backend has another listing than before.
     news: Arc<Notify>,
     http: HttpClient,
+    token_factory: TokenFactory,
     byte_budget: ByteBudget,
     /// Receives messages that backends send outside of requests.
     downstream: Option<Arc<dyn Downstream>>,
@@ -40,6 +43,7 @@ pub(super) struct Fleet {
 struct RunningBackend {
     spec: vmcp_config::Backend,
     backend: Backend,
+    tokens: Option<Arc<BackendTokens>>,
     /// The listing that was last compared with the store.
     recorded: Option<Arc<Discovered>>,
     _follower: AbortOnDropHandle<()>,
@@ -83,6 +87,7 @@ impl Fleet {
             running: BTreeMap::new(),
             news: Arc::default(),
             http,
+            token_factory: TokenFactory::default(),
             byte_budget,
             downstream,
             bridge,
@@ -135,7 +140,10 @@ impl Fleet {
         config: &Config,
         cached: Option<Arc<Discovered>>,
     ) {
-        let backend = Backend::start(spec.clone(), self.settings(config), cached.clone());
+        let tokens = self.token_factory.tokens(&spec);
+        let settings =
+            BackendSettings { credentials: tokens.as_ref().map(outgoing::of_vmcp), ..self.settings(config) };
+        let backend = Backend::start(spec.clone(), settings, cached.clone());
         let (mut discovered, news) = (backend.discovered(), self.news());
         // The cached listing is in the snapshot that follows; only later ones are news.
         let follow = async move {
@@ -145,12 +153,21 @@ impl Fleet {
         };
         let follower = AbortOnDropHandle::new(tokio::spawn(follow));
         let name = Arc::clone(&spec.name);
-        self.running.insert(name, RunningBackend { spec, backend, recorded: cached, _follower: follower });
+        let running = RunningBackend { spec, backend, tokens, recorded: cached, _follower: follower };
+        self.running.insert(name, running);
     }
 
     /// Returns the handles by name.
     pub(super) fn handles(&self) -> BTreeMap<Arc<str>, Backend> {
         self.running.iter().map(|(name, running)| (Arc::clone(name), running.backend.clone())).collect()
+    }
+
+    /// Returns the access tokens for backends by name.
+    pub(super) fn tokens(&self) -> BTreeMap<Arc<str>, Arc<BackendTokens>> {
+        let tokens = |(name, running): (&Arc<str>, &RunningBackend)| {
+            Some((Arc::clone(name), Arc::clone(running.tokens.as_ref()?)))
+        };
+        self.running.iter().filter_map(tokens).collect()
     }
 
     /// Returns the present listing of each backend that has one.

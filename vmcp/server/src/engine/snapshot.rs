@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use vmcp_access::authentication::Authentication;
+use vmcp_access::outgoing::BackendTokens;
 use vmcp_access::rate_limit::RateLimiter;
 use vmcp_backend::Backend;
 use vmcp_config::Config;
@@ -65,6 +66,8 @@ pub struct Snapshot {
     pub policy: Arc<dyn Policy>,
     /// The enabled backends by name.
     pub backends: Arc<BTreeMap<Arc<str>, Backend>>,
+    /// Access tokens for those backends that get any.
+    pub(crate) tokens: Arc<BTreeMap<Arc<str>, Arc<BackendTokens>>>,
     /// The listing of each backend that this was built of.
     pub(super) listings: Arc<BackendListings>,
     /// The capabilities that the backends declare.
@@ -100,6 +103,7 @@ impl Snapshot {
             )),
             policy,
             backends: Arc::default(),
+            tokens: Arc::default(),
             listings: Arc::default(),
             declarations: Arc::new(BackendDeclarations::new(&Vec::new(), &config)),
             tasks: Arc::default(),

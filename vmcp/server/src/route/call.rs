@@ -40,6 +40,7 @@ use vmcp_wire::translate::{ResultType, payload_type};
 use super::answer::{Answer, ArrivingAnswer, Content};
 use super::caller::CallContext;
 use super::router::BackendTarget;
+use crate::access::outgoing::ClientAtBackend;
 use crate::access::policy::{AccessRequest, Decision, Item};
 use crate::engine::linked_uris;
 use crate::optim::names::OptimTool;
@@ -215,11 +216,9 @@ impl<'a> Authorized<'a> {
             let uri = self.target.subject().unwrap_or_default();
             self.recorder.asks(uri.len());
             let caller = self.context.caller;
-            let subscriber = Subscriber {
-                session: caller.session,
-                principal: caller.principal.at_backends(),
-                client: caller.client.clone(),
-            };
+            let ClientAtBackend { principal, credentials } = self.context.at_backend(backend);
+            let subscriber =
+                Subscriber { session: caller.session, principal, credentials, client: caller.client.clone() };
             let answer = backend.subscribe(uri, &subscriber).await;
             self.recorder
                 .answered(answer.as_ref().map_or_else(CallError::transmission, |_| Transmission::Sent));

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use http::HeaderMap;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use vmcp_backend::{ClientFacts, Event, SessionId};
+use vmcp_backend::{Backend, ClientFacts, Event, SessionId};
 use vmcp_wire::era::Era;
 
 use crate::access::identity::Principal;
+use crate::access::outgoing::ClientAtBackend;
 use crate::engine::linked_uris::LinkOwner;
 use crate::engine::{Engine, Snapshot, View};
 use crate::telemetry::calls::{CallRecord, CallRecorder, Origin};
@@ -18,6 +20,8 @@ use crate::telemetry::traces::{self, TraceContext};
 pub struct Caller {
     /// The principal, whose rights and whose view of the catalog count.
     pub principal: Principal,
+    /// Headers of the request that backends may get.
+    pub forwarded: Option<Arc<HeaderMap>>,
     /// The client's era: a modern client is asked for input by the result, a legacy one while its request is
     /// under way.
     pub era: Era,
@@ -58,6 +62,13 @@ pub struct CallContext<'a> {
 }
 
 impl CallContext<'_> {
+    /// Returns the caller as a backend sees it.
+    pub(super) fn at_backend(self, backend: &Backend) -> ClientAtBackend {
+        let Caller { principal, forwarded, .. } = self.caller;
+        let tokens = self.snapshot.tokens.get(backend.name());
+        ClientAtBackend::new(principal, forwarded.as_ref(), backend.spec(), tokens)
+    }
+
     /// Starts the record of a call that came by `origin`; its clock runs from here.
     pub(super) fn start_record(self, origin: Origin) -> CallRecorder {
         let mut record = CallRecord::begin(self.caller.principal.clone(), self.caller.session, origin);

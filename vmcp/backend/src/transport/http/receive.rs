@@ -16,7 +16,7 @@ use super::begun_answer::{BegunAnswer, ReceivedAnswer};
 use super::headers::{LAST_EVENT, SESSION};
 use super::resumption::Resumptions;
 use crate::http_client::ResponseBody;
-use crate::request::{Principal, Request, RpcOutcome};
+use crate::request::{Request, RpcOutcome};
 use crate::transport::body::{self, Answer, AnswerSource, Events, MAX_WHOLE_BYTES, NextEvent};
 use crate::transport::endpoint::is_event_stream;
 use crate::transport::link_error::LinkError;
@@ -142,7 +142,7 @@ impl Http {
             let Some(last) = last_event.as_ref().filter(|_| resumable) else { return Err(ended) };
             let Some(pause) = resumptions.next_pause(events.any(), events.retry()) else { return Err(ended) };
             sleep(pause).await;
-            let mut headers = self.session_headers(Principal::default());
+            let mut headers = self.session_headers();
             headers.insert(LAST_EVENT, HeaderValue::clone(last));
             let response = self.0.endpoint.get_events(headers).await.map_err(|_| ended.clone())?;
             if !response.status().is_success() || !is_event_stream(response.headers()) {

@@ -14,7 +14,6 @@ use super::Http;
 use super::headers::LAST_EVENT;
 use crate::inbound::Reaction;
 use crate::policy::backoff;
-use crate::request::Principal;
 use crate::transport::body::{Event, Events};
 use crate::transport::endpoint::is_event_stream;
 use crate::transport::link_error::LinkError;
@@ -44,7 +43,7 @@ impl Http {
         loop {
             let since = Instant::now();
             let mut pause = None;
-            let mut headers = self.session_headers(Principal::default());
+            let mut headers = self.session_headers();
             if let Some(last) = &last_event {
                 headers.insert(LAST_EVENT, last.clone());
             }

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::problems::{self, Report};
 use crate::rules::NamePattern;
+use crate::sections::backend::outgoing_auth::OutgoingRules;
 use crate::sections::proxy::{self, IDLE_TIMEOUT, TIMEOUT};
 use crate::values::duration::RawDuration;
 use crate::values::headers;
@@ -28,6 +29,8 @@ pub(crate) struct SharedBackendSettings<'a> {
     pub per_workload: &'a BTreeMap<String, RawDuration>,
     /// `proxy.maxToolTimeout`.
     pub max_tool_timeout: Duration,
+    /// `outgoingAuth` and `passthroughHeaders`.
+    pub outgoing: OutgoingRules,
 }
 
 /// Validates the list, and merges into each backend its settings from other sections. Also returns, by name,
@@ -63,16 +66,18 @@ pub(crate) fn validate(
                 "give each backend a name of its own",
             );
         }
-        let absent = report.absent_below(&path);
+        let absent = report.absent_below(&path).or_else(|| shared.outgoing.absent(backend, name, report));
         // A URL of which a part has no value is none; the backend is listed, and never connected.
-        let Some(transport) = transport.or_else(|| absent.and_then(|_| no_address())) else { continue };
+        let Some(mut transport) = transport.or_else(|| absent.and_then(|_| no_address())) else { continue };
+        let is_absent = absent.is_some();
         if let Some(problem) = absent.filter(|_| backend.enabled) {
             unavailable.insert(name.into(), format!("{}; {}", problem.message, problem.remedy));
         }
+        let auth = shared.outgoing.apply(name, &mut transport, &path, report);
         backends.push(Backend {
             name: name.into(),
             transport,
-            enabled: backend.enabled && absent.is_none(),
+            enabled: backend.enabled && !is_absent,
             timeout,
             connection_timeout,
             preconnect: backend.preconnect || shared.preconnect.contains(name),
@@ -80,6 +85,8 @@ pub(crate) fn validate(
             protocol_era: backend.protocol_era,
             max_sessions: backend.max_sessions,
             warm_sessions: backend.warm_sessions,
+            credentials: auth.credentials,
+            passthrough_headers: auth.passthrough,
         });
     }
     (backends, unavailable)

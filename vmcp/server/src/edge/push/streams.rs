@@ -66,6 +66,7 @@ pub(crate) fn listen_stream(
     stream.lists = wanted.lists;
     let caller = Caller {
         principal: peer.principal(),
+        forwarded: peer.forwarded.clone(),
         era: peer.era,
         client: peer.client.clone(),
         cancel: stream.cancel.clone(),

@@ -122,6 +122,7 @@ impl Conversation {
         }
         let caller = Caller {
             principal: peer.principal(),
+            forwarded: peer.forwarded.clone(),
             era: peer.era,
             client: facts,
             trace,

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use http::HeaderMap;
 use serde_json::value::RawValue;
 use vmcp_backend::{ClientFacts, SessionId};
 use vmcp_config::ToolNameStyle;
@@ -26,6 +27,8 @@ pub(crate) struct Peer {
     pub(crate) identity: Identity,
     /// Address at the other end of the connection; none on stdio.
     pub(crate) address: Option<IpAddr>,
+    /// Headers of the request that backends may get.
+    pub(crate) forwarded: Option<Arc<HeaderMap>>,
     pub(crate) era: Era,
     pub(crate) revision: Revision,
     /// The spelling of vmcp's own tools: with a dot or an underscore.
@@ -51,6 +54,7 @@ impl Peer {
         Self {
             identity: Identity::Anonymous,
             address: None,
+            forwarded: None,
             era: Era::Modern,
             revision,
             style: style_for(style, meta.client_name().as_deref()),
@@ -70,6 +74,7 @@ impl Peer {
         Self {
             identity: Identity::Anonymous,
             address: None,
+            forwarded: None,
             era: Era::Legacy,
             revision: known.session.revision,
             style: style_for(style, known.name.as_deref()),

@@ -35,6 +35,7 @@ use vmcp_wire::{codes, methods};
 
 use super::trace;
 use crate::access::identity::{Identity, Principal};
+use crate::access::outgoing;
 use crate::edge::push::streams;
 use crate::edge::request::conversation::{Conversation, ConversationItem, Takes};
 use crate::edge::request::edge::Edge;
@@ -127,6 +128,9 @@ async fn receive(service: &McpService, request: Received) -> Response {
         }
     };
     (peer.identity, peer.address) = (principal.identity, principal.address);
+    if !config.passthrough_headers.is_empty() {
+        peer.forwarded = Some(Arc::new(outgoing::allowed(&head.headers, &config.passthrough_headers)));
+    }
     match message {
         OwnedMessage::Request(request) => answer(service, snapshot, peer, request, &head.headers).await,
         OwnedMessage::Notification(notification) => {

@@ -48,6 +48,7 @@ pub(in crate::engine) fn snapshot(
         views: Arc::new(views),
         authentication: Arc::clone(&before.authentication),
         policy,
+        tokens: Arc::clone(&before.tokens),
         backends: Arc::clone(&before.backends),
         declarations: Arc::new(BackendDeclarations::new(&listings, &config)),
         tasks: Arc::clone(&before.tasks),

@@ -15,6 +15,7 @@ use vmcp_wire::{methods, translate};
 use super::input_rounds::{InputRounds, Next};
 use super::outgoing::Outgoing;
 use super::task_calls;
+use crate::access::outgoing::ClientAtBackend;
 use crate::access::policy::Item;
 use crate::route::caller::CallContext;
 use crate::route::router::BackendTarget;
@@ -102,13 +103,15 @@ impl Exchange<'_> {
         let Way { context, target, span, stream } = self.way;
         let backend = backend(context, target)?;
         let caller = context.caller;
+        let ClientAtBackend { principal, credentials } = context.at_backend(backend);
         let request = Request {
             subject: target.subject(),
             param_headers: self.outgoing.param_headers.clone(),
             deadline: target.deadline,
             hasty: target.deadline < context.snapshot.tool_timeout(target.backend),
             trace: traces::outgoing(span, &caller.trace),
-            principal: caller.principal.at_backends(),
+            principal,
+            credentials,
             client: caller.client.clone(),
             session: caller.session,
             events: caller.events.clone(),

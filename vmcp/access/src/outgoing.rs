@@ -1,0 +1,90 @@
+//! Credentials for backends: access tokens for vmcp itself or for one client, fetched from their providers,
+//! cached, renewed before they expire.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `provider` | one token endpoint: the request, client authentication, the answer |
+//! | `grants` | the requests of each kind of credentials |
+//! | `cache` | tokens by client: LRU, single flight, renewal ahead of expiry |
+//! | [`logins`] | tokens of `vmcp login`, on disk |
+
+mod cache;
+mod grants;
+pub mod logins;
+mod provider;
+
+use std::path::PathBuf;
+
+use sha2::{Digest as _, Sha256};
+use vmcp_config::{Credentials, Secret};
+
+use self::cache::{SubjectKey, TokenCache};
+use self::grants::Grants;
+pub use self::provider::HttpClient;
+use crate::identity::Identity;
+
+/// The reason why there is no token. Neither part shows a token or a secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct OutgoingError {
+    /// The reason and its remedy, for the client.
+    pub reason: String,
+    /// More for the operator: the host of the provider and its error.
+    pub detail: String,
+}
+
+/// Access tokens for one backend.
+#[derive(Debug)]
+pub struct BackendTokens {
+    grants: Grants,
+    cache: TokenCache,
+}
+
+/// The party that a token is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Subject<'a> {
+    /// vmcp itself: listings, health.
+    Vmcp,
+    /// A client.
+    Client(&'a Identity),
+}
+
+impl BackendTokens {
+    /// Prepares the tokens of a backend; `None` if its credentials need none. `logins` is the folder of
+    /// [`logins`].
+    pub fn new(
+        backend: &str,
+        credentials: &Credentials,
+        http: HttpClient,
+        logins: Option<PathBuf>,
+    ) -> Option<Self> {
+        let grants = Grants::new(backend, credentials, http, logins)?;
+        Some(Self { grants, cache: TokenCache::default() })
+    }
+
+    /// Returns the access token for `subject`, or `None` if the backend gets none. `refused` is a token that
+    /// the backend answered with HTTP 401.
+    pub async fn token(
+        &self,
+        subject: Subject<'_>,
+        refused: Option<&str>,
+    ) -> Result<Option<Secret>, OutgoingError> {
+        let Some(request) = self.grants.request(subject)? else { return Ok(None) };
+        let key = if self.grants.is_per_client() { key_of(subject) } else { SubjectKey::default() };
+        let fetch = |is_refused: bool| self.grants.fetch(request, refused.filter(|_| is_refused));
+        self.cache.token(key, refused, fetch).await.map(Some)
+    }
+}
+
+/// The key of a subject: its identity and the very token that is exchanged, so that a narrower token of the
+/// same client is not answered by what a broader one fetched.
+fn key_of(subject: Subject<'_>) -> SubjectKey {
+    let Subject::Client(Identity::Known(known)) = subject else { return SubjectKey::default() };
+    let mut hash = Sha256::new();
+    hash.update(Identity::Known(known.clone()).digest());
+    hash.update(known.token().unwrap_or_default());
+    SubjectKey::new(hash.finalize().into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+//! Logins of `vmcp login`: the tokens of a person for one backend, in a file that only its owner can read.
+//!
+//! Two kinds of files lie in the configuration folder: `logins.json` names the backends with a login, and
+//! changes only with `vmcp login` and `vmcp logout`; `logins/NAME.json` has the tokens, and changes with each
+//! renewal. Processes that renew at the same time take turns by a lock file, because a provider may take a
+//! refresh token once only.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+use vmcp_config::{Secret, TokenEndpoint};
+
+use super::OutgoingError;
+use super::cache::FetchedToken;
+use super::provider::{HttpClient, Provider};
+
+/// Name of the file that names the logins.
+pub const INDEX: &str = "logins.json";
+/// Folder of the tokens, beside the index.
+const FOLDER: &str = "logins";
+/// A stored token is used while it lives at least this long.
+const MIN_LIFE: Duration = Duration::from_secs(30);
+
+/// Logins by name of the backend.
+pub type LoginIndex = BTreeMap<String, LoginEntry>;
+
+/// A login, without its tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoginEntry {
+    /// URL of the backend: the tokens go nowhere else.
+    pub url: Url,
+    /// Time of the login, in seconds since 1970.
+    pub at: u64,
+}
+
+/// The tokens of a login.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Login {
+    /// Token endpoint of the authorization server.
+    pub token_url: Url,
+    /// The client that vmcp is there.
+    pub client_id: String,
+    /// Its secret, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<String>,
+    /// The `resource` parameter (RFC 8707).
+    pub resource: String,
+    /// The access token.
+    pub access_token: String,
+    /// The refresh token, if the server gives one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refresh_token: Option<String>,
+    /// Expiry of the access token, in seconds since 1970; `None`: not told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<u64>,
+}
+
+/// The folder of the logins.
+#[derive(Debug, Clone)]
+pub struct Logins(PathBuf);
+
+impl Logins {
+    /// The logins in a configuration folder.
+    pub fn in_folder(folder: PathBuf) -> Self {
+        Self(folder)
+    }
+
+    /// Returns the path of the index.
+    pub fn index_path(&self) -> PathBuf {
+        self.0.join(INDEX)
+    }
+
+    fn token_path(&self, backend: &str) -> PathBuf {
+        self.0.join(FOLDER).join(format!("{backend}.json"))
+    }
+
+    /// Parses the text of the index; an empty text holds no logins.
+    pub fn parse_index(text: &str) -> LoginIndex {
+        serde_json::from_str(text).unwrap_or_default()
+    }
+
+    /// Reads the index; without a file there are no logins.
+    pub fn index(&self) -> LoginIndex {
+        Self::parse_index(&std::fs::read_to_string(self.index_path()).unwrap_or_default())
+    }
+
+    /// Stores a login. The index is written last: who reads it finds the tokens.
+    pub fn store(&self, backend: &str, url: &Url, login: &Login) -> io::Result<()> {
+        self.write_tokens(backend, login)?;
+        let mut index = self.index();
+        index.insert(backend.to_owned(), LoginEntry { url: url.clone(), at: now() });
+        write_private(&self.index_path(), &serde_json::to_string_pretty(&index)?)
+    }
+
+    /// Removes a login; false if there was none.
+    pub fn remove(&self, backend: &str) -> io::Result<bool> {
+        let mut index = self.index();
+        let was = index.remove(backend).is_some();
+        if was {
+            write_private(&self.index_path(), &serde_json::to_string_pretty(&index)?)?;
+        }
+        match std::fs::remove_file(self.token_path(backend)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(was),
+        }
+    }
+
+    /// Reads the tokens of a login.
+    pub fn read(&self, backend: &str) -> io::Result<Login> {
+        let text = std::fs::read_to_string(self.token_path(backend))?;
+        // The parser's own words could quote a token.
+        serde_json::from_str(&text).map_err(|_| io::Error::other("it is damaged"))
+    }
+
+    fn write_tokens(&self, backend: &str, login: &Login) -> io::Result<()> {
+        write_private(&self.token_path(backend), &serde_json::to_string_pretty(login)?)
+    }
+
+    /// Waits for the turn to renew; the file is locked until it is dropped.
+    fn lock(&self, backend: &str) -> io::Result<File> {
+        let path = self.token_path(backend).with_extension("lock");
+        let file = private(OpenOptions::new().write(true).create(true).truncate(false)).open(path)?;
+        file.lock()?;
+        Ok(file)
+    }
+}
+
+impl Login {
+    /// The rest of the access token's life; `None`: not told.
+    fn life(&self) -> Option<Duration> {
+        self.expires_at.map(|expires| Duration::from_secs(expires.saturating_sub(now())))
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.life().is_none_or(|life| life >= MIN_LIFE)
+    }
+}
+
+/// The tokens of one backend's login.
+#[derive(Debug)]
+pub(super) struct LoginTokens {
+    backend: String,
+    logins: Option<Logins>,
+    http: HttpClient,
+}
+
+impl LoginTokens {
+    pub(super) fn new(backend: &str, folder: Option<PathBuf>, http: HttpClient) -> Self {
+        Self { backend: backend.to_owned(), logins: folder.map(Logins::in_folder), http }
+    }
+
+    /// Returns the stored token, or a renewed one if it expires, or is the `refused` one.
+    pub(super) async fn fetch(&self, refused: Option<&str>) -> Result<FetchedToken, OutgoingError> {
+        let login = self.read().await?;
+        let is_usable = |login: &Login| login.is_fresh() && Some(&*login.access_token) != refused;
+        if is_usable(&login) {
+            return Ok(fetched(&login));
+        }
+        let logins = self.logins.clone().ok_or_else(|| self.sign_in("there is no home folder"))?;
+        let backend = self.backend.clone();
+        let lock = blocking(move || logins.lock(&backend)).await;
+        let _turn = lock.map_err(|error| self.sign_in(&error.to_string()))?;
+        // Another process may have renewed it meanwhile.
+        let login = self.read().await?;
+        if is_usable(&login) {
+            return Ok(fetched(&login));
+        }
+        self.renew(login).await
+    }
+
+    async fn renew(&self, mut login: Login) -> Result<FetchedToken, OutgoingError> {
+        let Some(refresh) = login.refresh_token.clone() else {
+            return Err(self.sign_in("the token expired, and the provider gave none to renew it with"));
+        };
+        let endpoint = TokenEndpoint {
+            url: login.token_url.clone(),
+            client_id: Some(login.client_id.clone()),
+            client_secret: login.client_secret.clone().map(Secret::from),
+        };
+        let form =
+            [("grant_type", "refresh_token"), ("refresh_token", &*refresh), ("resource", &*login.resource)];
+        let answer = Provider::new(endpoint, self.http.clone()).access_token(&form).await;
+        let answer = answer.map_err(|error| self.sign_in(&format!("{}; {}", error.reason, error.detail)))?;
+        login.expires_at = answer.life().map(|life| now().saturating_add(life.as_secs()));
+        login.access_token = answer.access_token.expose().to_owned();
+        if let Some(rotated) = &answer.refresh_token {
+            login.refresh_token = Some(rotated.expose().to_owned());
+        }
+        let renewed = fetched(&login);
+        if let Some(logins) = self.logins.clone() {
+            let backend = self.backend.clone();
+            if let Err(error) = blocking(move || logins.write_tokens(&backend, &login)).await {
+                tracing::error!(backend = self.backend, %error, "the renewed login could not be stored");
+            }
+        }
+        Ok(renewed)
+    }
+
+    async fn read(&self) -> Result<Login, OutgoingError> {
+        let Some(logins) = self.logins.clone() else {
+            return Err(self.sign_in("there is no home folder"));
+        };
+        let backend = self.backend.clone();
+        blocking(move || logins.read(&backend)).await.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => self.sign_in(""),
+            _ => self.sign_in(&error.to_string()),
+        })
+    }
+
+    fn sign_in(&self, detail: &str) -> OutgoingError {
+        OutgoingError {
+            reason: format!("nobody is signed in to it; run `vmcp login {}`", self.backend),
+            detail: detail.to_owned(),
+        }
+    }
+}
+
+fn fetched(login: &Login) -> FetchedToken {
+    FetchedToken { token: login.access_token.as_str().into(), life: login.life() }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
+}
+
+/// Replaces a file by a rename; the new one is readable by its owner only.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let next = path.with_extension("new");
+    let _ = std::fs::remove_file(&next);
+    let mut file = private(OpenOptions::new().write(true).create_new(true)).open(&next)?;
+    file.write_all(text.as_bytes())?;
+    std::fs::rename(&next, path)
+}
+
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}

@@ -1,0 +1,31 @@
+//! Credentials that are fetched and expire: the seam between this crate and their sources.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use http::HeaderMap;
+
+/// Source of the headers that prove a right at a backend: that of one client, or that of vmcp itself.
+pub trait CredentialSource: fmt::Debug + Send + Sync {
+    /// Returns the headers for the next request, from a cache where there is one. `refused` are headers that
+    /// this source returned before and the backend answered with HTTP 401: the source fetches others, or
+    /// returns the same if it has none.
+    fn headers<'a>(
+        &'a self,
+        refused: Option<&'a HeaderMap>,
+    ) -> BoxFuture<'a, Result<HeaderMap, CredentialError>>;
+}
+
+/// A source, as requests and connections hold it.
+pub type SharedCredentials = Arc<dyn CredentialSource>;
+
+/// The reason why there are no credentials. Neither part shows a token or a secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no credentials for this backend: {reason}")]
+pub struct CredentialError {
+    /// The reason and its remedy, for the client.
+    pub reason: String,
+    /// More for the operator: the host of the provider and its error.
+    pub detail: String,
+}

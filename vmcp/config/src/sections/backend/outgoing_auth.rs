@@ -1,0 +1,131 @@
+//! `outgoingAuth`: the credentials that backends get besides their constant headers, resolved per backend:
+//! its own entry, else the default, else none.
+
+mod raw;
+mod validation;
+
+use url::Url;
+
+pub use self::raw::{
+    RawClientCredentials, RawCredentials, RawCredentialsType, RawHeaderInjection, RawOAuth, RawOnBehalfOf,
+    RawOutgoingAuth, RawOutgoingAuthSource, RawPassthrough, RawTokenExchange, RawXaa,
+};
+pub(crate) use self::validation::OutgoingRules;
+use crate::values::secret::Secret;
+
+/// Credentials of a backend that are fetched, and expire.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Credentials {
+    /// Nothing is configured: a login of `vmcp login` is used if there is one.
+    #[default]
+    Automatic,
+    /// None, whatever logins there are.
+    None,
+    /// The access token of `vmcp login`, refreshed.
+    OAuth(OAuthClient),
+    /// A token for vmcp itself (RFC 6749, 4.4), the same for all clients.
+    ClientCredentials(ClientCredentials),
+    /// A token in exchange for the client's (RFC 8693).
+    TokenExchange(TokenExchange),
+    /// Cross-application access: an identity assertion (ID-JAG) from the client's identity provider, then a
+    /// token of the backend's authorization server (RFC 7523).
+    Xaa(Xaa),
+    /// Microsoft Entra's on-behalf-of flow.
+    OnBehalfOf(OnBehalfOf),
+}
+
+impl Credentials {
+    /// Returns the name of the kind, as in the file.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Automatic => "automatic",
+            Self::None => "unauthenticated",
+            Self::OAuth(_) => "oauth",
+            Self::ClientCredentials(_) => "clientCredentials",
+            Self::TokenExchange(_) => "tokenExchange",
+            Self::Xaa(_) => "xaa",
+            Self::OnBehalfOf(_) => "obo",
+        }
+    }
+
+    /// Returns true if each client gets credentials of its own.
+    pub fn is_per_client(&self) -> bool {
+        matches!(self, Self::TokenExchange(_) | Self::Xaa(_) | Self::OnBehalfOf(_))
+    }
+}
+
+/// A token endpoint, and vmcp as its client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenEndpoint {
+    /// The URL.
+    pub url: Url,
+    /// The identifier of the client.
+    pub client_id: Option<String>,
+    /// The secret of the client.
+    pub client_secret: Option<Secret>,
+}
+
+/// A client registered by hand at the authorization server of a backend.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OAuthClient {
+    /// The client; `None`: registered by `vmcp login`.
+    pub client_id: Option<String>,
+    /// The secret of the client.
+    pub client_secret: Option<Secret>,
+    /// Scopes to ask for; empty: those that the backend names.
+    pub scopes: Vec<String>,
+}
+
+/// Client credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCredentials {
+    /// The authorization server.
+    pub endpoint: TokenEndpoint,
+    /// The `audience` parameter.
+    pub audience: Option<String>,
+    /// The `resource` parameter (RFC 8707).
+    pub resource: Option<String>,
+    /// Scopes of the token.
+    pub scopes: Vec<String>,
+}
+
+/// Token exchange.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenExchange {
+    /// The authorization server.
+    pub endpoint: TokenEndpoint,
+    /// The `audience` parameter.
+    pub audience: Option<String>,
+    /// The `resource` parameter.
+    pub resource: Option<String>,
+    /// Scopes of the token.
+    pub scopes: Vec<String>,
+    /// URN of the type of the client's token.
+    pub subject_token_type: String,
+}
+
+/// Cross-application access.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Xaa {
+    /// The identity provider of the clients.
+    pub idp: TokenEndpoint,
+    /// The authorization server of the backend.
+    pub target: TokenEndpoint,
+    /// The issuer of the backend's authorization server: the audience of the assertion.
+    pub audience: String,
+    /// The `resource` parameter.
+    pub resource: Option<String>,
+    /// Scopes of both tokens.
+    pub scopes: Vec<String>,
+    /// URN of the type of the client's token.
+    pub subject_token_type: String,
+}
+
+/// On-behalf-of flow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OnBehalfOf {
+    /// The token endpoint of the tenant.
+    pub endpoint: TokenEndpoint,
+    /// Scopes of the token.
+    pub scopes: Vec<String>,
+}

@@ -1,0 +1,156 @@
+//! `outgoingAuth`: resolution per backend, both spellings, mistakes.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+use vmcp_config::{Config, Credentials, Transport};
+
+fn variables(name: &str) -> Option<String> {
+    (name == "SECRET").then(|| "s3cret".to_owned())
+}
+
+fn load(text: &str) -> Config {
+    vmcp_config::load(text, "f", &variables).unwrap().config
+}
+
+fn mistakes(text: &str) -> Vec<String> {
+    let problems = vmcp_config::load(text, "f", &variables).unwrap_err();
+    problems.list.iter().map(|problem| format!("{}: {}", problem.path, problem.message)).collect()
+}
+
+const BACKENDS: &str = "
+backends:
+  - { name: a, url: 'https://a.example/mcp' }
+  - { name: b, url: 'https://b.example/mcp' }
+  - { name: c, url: 'https://c.example/mcp', headers: { Authorization: Bearer c } }
+  - { name: d, command: d }
+";
+
+#[test]
+fn a_backend_has_its_own_entry_else_the_default_else_none() {
+    let config = load(&format!(
+        "{BACKENDS}
+outgoingAuth:
+  source: inline
+  default:
+    type: token_exchange
+    tokenExchange:
+      tokenUrl: 'https://idp.example/token'
+      audience: x
+      clientId: v
+      clientSecretEnv: SECRET
+      subjectTokenType: jwt
+  backends:
+    b:
+      type: header_injection
+      headerInjection: {{ headerName: X-Api-Key, headerValueEnv: SECRET }}
+"
+    ));
+    let [a, b, c, d] = &*config.backends else { panic!() };
+    let Credentials::TokenExchange(exchange) = &a.credentials else { panic!("{a:?}") };
+    assert_eq!(exchange.subject_token_type, "urn:ietf:params:oauth:token-type:jwt");
+    assert_eq!(exchange.endpoint.client_secret.as_ref().unwrap().expose(), "s3cret");
+    assert!(a.tells_clients_apart() && !b.tells_clients_apart());
+    let Transport::Http { headers, .. } = &b.transport else { panic!() };
+    assert_eq!((headers["x-api-key"].expose(), &b.credentials), ("s3cret", &Credentials::None));
+    assert_eq!(c.credentials, Credentials::None, "a constant Authorization header is an entry of its own");
+    assert_eq!(d.credentials, Credentials::Automatic, "a program has no headers");
+    assert!(!config.effective_yaml().contains("s3cret"), "{}", config.effective_yaml());
+    assert_eq!(load(BACKENDS).backends[0].credentials, Credentials::Automatic);
+}
+
+#[test]
+fn both_spellings_of_kinds_mean_the_same() {
+    for (spelling, kind) in [
+        ("client_credentials", "clientCredentials"),
+        ("clientCredentials", "clientCredentials"),
+        ("unauthenticated", "unauthenticated"),
+        ("oauth", "oauth"),
+    ] {
+        let block = "{ tokenUrl: 'http://127.0.0.1:1/token', clientId: v, clientSecret: '${SECRET}' }";
+        let block = if kind == "clientCredentials" { format!(", {kind}: {block}") } else { String::new() };
+        let text =
+            format!("{BACKENDS}\noutgoingAuth: {{ backends: {{ a: {{ type: {spelling}{block} }} }} }}");
+        assert_eq!(load(&text).backends[0].credentials.kind(), kind, "{spelling}");
+    }
+}
+
+#[test]
+fn only_listed_headers_of_clients_are_passed_on_and_constant_ones_win() {
+    let config = load(&format!(
+        "{BACKENDS}
+passthroughHeaders: [X-Tenant]
+outgoingAuth:
+  backends:
+    b: {{ type: passthrough, passthrough: {{ headers: [Authorization] }} }}
+"
+    ));
+    let names = |index: usize| config.backends[index].passthrough_headers.iter().cloned().collect::<Vec<_>>();
+    assert_eq!(names(0), ["x-tenant"]);
+    assert_eq!(names(1), ["authorization", "x-tenant"]);
+    assert!(names(3).is_empty());
+    let refused = "passthroughHeaders: [Authorization, Cookie, Host, X-Forwarded-For, Mcp-Session-Id, 'a b']";
+    assert_eq!(
+        mistakes(&format!("{BACKENDS}\n{refused}")),
+        [
+            "passthroughHeaders[1]: `cookie` is not passed on",
+            "passthroughHeaders[2]: `host` is not passed on",
+            "passthroughHeaders[3]: `x-forwarded-for` is not passed on",
+            "passthroughHeaders[4]: `mcp-session-id` is not passed on",
+            "passthroughHeaders[5]: not a header name",
+            "passthroughHeaders: `Authorization` would go to every backend",
+        ]
+    );
+}
+
+#[test]
+fn mistakes_have_their_path() {
+    let mistakes = mistakes(&format!(
+        "{BACKENDS}
+outgoingAuth:
+  default: {{ type: clientCredentials }}
+  backends:
+    a:
+      type: clientCredentials
+      clientCredentials: {{ tokenUrl: 'http://idp.example/token', clientId: v }}
+    b: {{ type: xaa, xaa: {{ idpTokenUrl: 'https://idp.example/token' }}, obo: {{ tenantId: t }} }}
+    c: {{ type: oauth }}
+    d: {{ type: passthrough, passthrough: {{ headers: [X-A] }} }}
+    e: {{ type: unauthenticated }}
+"
+    ));
+    for expected in [
+        "outgoingAuth.default.clientCredentials: missing",
+        "outgoingAuth.backends.a.clientCredentials.clientSecret: missing",
+        "outgoingAuth.backends.a.clientCredentials.tokenUrl: secrets and tokens would travel unencrypted",
+        "outgoingAuth.backends.b.xaa.targetAudience: missing",
+        "outgoingAuth.backends.b.xaa.targetTokenUrl: missing",
+        "outgoingAuth.backends.b.obo: this block belongs to another `type`",
+        "backends[2].headers.Authorization: `outgoingAuth.backends.c` sets it too",
+        "outgoingAuth.backends.d: only a backend with `url` has this",
+        "outgoingAuth.backends.e: no backend is named `e`",
+    ] {
+        assert!(mistakes.iter().any(|mistake| mistake == expected), "{expected}\n{mistakes:#?}");
+    }
+    assert_eq!(mistakes.len(), 9, "{mistakes:#?}");
+}
+
+#[test]
+fn a_secret_without_a_value_switches_off_the_backends_that_need_it_and_no_other() {
+    let loaded = vmcp_config::load(
+        &format!(
+            "{BACKENDS}
+outgoingAuth:
+  backends:
+    a: {{ type: headerInjection, headerInjection: {{ headerName: X-Key, headerValue: '${{NONE}}' }} }}
+"
+        ),
+        "f",
+        &variables,
+    );
+    let config = loaded.unwrap().config;
+    assert_eq!(
+        config.backends.iter().map(|backend| backend.enabled).collect::<Vec<_>>(),
+        [false, true, true, true]
+    );
+    assert!(config.unavailable["a"].contains("`NONE` is not set"));
+}
