@@ -47,8 +47,8 @@ mistakes! {
         "optimizer: { exposre: All, exposure: none }" =>
             "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, not `none`; choose one of `Auto`, `All`, `MetaOnly`\n\
              f:1: optimizer.exposre: unknown key; known keys here are `enabled`, `tools`, `exposure`, `autoTokenBudget`, `pinnedTools`, `toolNameStyle`, `legacyAliases`, `maxToolResponseTokens`, `maxFallbacks`, `autoRetryFallback`, `search`, `storage`, `embeddings`, `limits`",
-        "outgoingAuth: {}" =>
-            "f:1: outgoingAuth: unknown key; not supported yet: set `headers` of the backend, with the secret from `${NAME}`",
+        "sessionStorage: {}" =>
+            "f:1: sessionStorage: unknown key; not supported yet: remove it",
         "operational:\n  failureHandling:\n    healthCheckInterval: 1s\n    partialFailureMode: fail" =>
             "f:3: operational.failureHandling.healthCheckInterval: unknown key; remove it: each call and each listing (every `proxy.refreshInterval`) shows whether a backend is alive\n\
              f:4: operational.failureHandling.partialFailureMode: must be one of `best_effort`, not `fail`; write `best_effort`: a backend that is down never stops the others; watch the metric `vmcp_backend_up`",

@@ -9,9 +9,7 @@ pub(crate) fn for_key(path: &str) -> Option<&'static str> {
         | "outgoingAuth.default.upstreamInject" => {
             "vmcp has no authorization server of its own that would keep upstream tokens: the client's own token is exchanged (`type: tokenExchange`) or passed on (`type: passthrough`)"
         }
-        "compositeTools" | "sessionStorage" | "codeMode" | "audit" => {
-            "not supported yet: remove it"
-        }
+        "compositeTools" | "sessionStorage" | "codeMode" | "audit" => "not supported yet: remove it",
         "incomingAuth.oidc.clientId" | "incomingAuth.oidc.clientSecret" => {
             "not needed: tokens are verified by their signature, remove it"
         }
