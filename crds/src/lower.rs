@@ -18,7 +18,9 @@ use std::time::Duration;
 use vmcp_config::{Config, SETTINGS_AT_START};
 
 use self::document::Document;
-pub use self::pod_layout::{ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, SECRETS_DIR, SESSION_KEY};
+pub use self::pod_layout::{
+    ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, POD_IP_VARIABLE, SECRETS_DIR, SESSION_KEY,
+};
 pub use self::referenced_objects::{Backend, EmbeddingService, HeaderValue, ReferencedObjects};
 use self::secret_files::SecretFiles;
 use crate::fields::references::SecretKeyReference;

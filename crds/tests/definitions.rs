@@ -122,11 +122,12 @@ fn every_setting_of_the_file_is_a_field_of_the_resource() {
 }
 
 /// Settings that a resource gives in another form, or that the operator decides.
-const OTHERWISE: [&str; 6] = [
+const OTHERWISE: [&str; 7] = [
     // Ports and secrets of the pods.
     "server.listen",
     "server.adminListen",
     "server.sessionKeys",
+    "server.peerAddress",
     "server.adminTokens",
     // Volume of the pods; `apiKeySecretRef`.
     "optimizer.storage.dir",

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use vmcp_config::raw::RawProvider;
 
 use super::incoming_auth;
-use super::pod_layout::{ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, SESSION_KEY};
+use super::pod_layout::{ADMIN_PORT, ADMIN_TOKEN, CACHE_DIR, CLIENT_PORT, POD_IP_VARIABLE, SESSION_KEY};
 use super::prune_missing_backends::MissingBackends;
 use super::referenced_objects::{Backend, EmbeddingService, HeaderValue, ReferencedObjects};
 use super::secret_files::{self, SecretFiles};
@@ -206,6 +206,7 @@ fn server(settings: Block) -> Value {
     server.insert("listen".to_owned(), format!("0.0.0.0:{CLIENT_PORT}").into());
     server.insert("adminListen".to_owned(), format!("0.0.0.0:{ADMIN_PORT}").into());
     server.insert("sessionKeys".to_owned(), json!([secret_files::reference(SESSION_KEY)]));
+    server.insert("peerAddress".to_owned(), format!("${{{POD_IP_VARIABLE}:-}}").into());
     server.insert("adminTokens".to_owned(), json!([secret_files::reference(ADMIN_TOKEN)]));
     if let Value::Object(settings) = secret_files::escape(settings.into()) {
         for (key, value) in settings {

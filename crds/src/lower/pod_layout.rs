@@ -13,3 +13,5 @@ pub const SECRETS_DIR: &str = "/etc/vmcp/secrets";
 pub const ADMIN_TOKEN: &str = "admin-token";
 /// File with the key that seals session ids.
 pub const SESSION_KEY: &str = "session-key";
+/// Environment variable with the address of the pod, at which the other replicas reach it.
+pub const POD_IP_VARIABLE: &str = "POD_IP";

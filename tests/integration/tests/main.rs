@@ -36,6 +36,7 @@ mod scenario {
     mod policies;
     mod questions;
     mod real_servers;
+    mod replicas;
     mod resumed_calls;
     mod running_server;
     mod slow_clients;

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, PodSpec, PodTemplateSpec, Probe,
-    ResourceRequirements, SecretVolumeSource, SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
+    ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource,
+    ObjectFieldSelector, PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SecretVolumeSource,
+    SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use vmcp_crds::lower::{ADMIN_PORT, CACHE_DIR, CLIENT_PORT, SECRETS_DIR};
+use vmcp_crds::lower::{ADMIN_PORT, CACHE_DIR, CLIENT_PORT, POD_IP_VARIABLE, SECRETS_DIR};
 use vmcp_crds::virtual_mcp_server::Validated;
 
 use super::{meta, replicas};
@@ -118,8 +119,8 @@ fn container(server: &Validated, settings: &BuildSettings) -> Container {
         image_pull_policy: pods.image_pull_policy.map(|policy| policy.as_str().to_owned()),
         // Arguments only: the entrypoint is the image's, which has no shell and no search path.
         args: Some(vec!["serve".to_owned(), "--config".to_owned(), format!("{CONFIG_DIR}/{CONFIG_FILE}")]),
-        // No environment variables: `vmcp.yaml` names the writable folder, and the image knows where its
-        // model is.
+        // `vmcp.yaml` is the same for all pods; this is the address at which the others reach one.
+        env: Some(vec![pod_ip()]),
         ports: Some(vec![port("mcp", CLIENT_PORT), port("admin", ADMIN_PORT)]),
         startup_probe: Some(probe("/healthz", 1, 120)),
         liveness_probe: Some(probe("/healthz", 10, 3)),
@@ -135,6 +136,16 @@ fn container(server: &Validated, settings: &BuildSettings) -> Container {
             mount("cache", CACHE_DIR, false),
         ]),
         ..Container::default()
+    }
+}
+
+fn pod_ip() -> EnvVar {
+    let field =
+        ObjectFieldSelector { field_path: "status.podIP".to_owned(), ..ObjectFieldSelector::default() };
+    EnvVar {
+        name: POD_IP_VARIABLE.to_owned(),
+        value_from: Some(EnvVarSource { field_ref: Some(field), ..EnvVarSource::default() }),
+        ..EnvVar::default()
     }
 }
 

@@ -107,6 +107,8 @@ fn policy(server: &Validated, from: &[NetworkPolicyPeer]) -> NetworkPolicy {
         namespace_selector: Some(LabelSelector::default()),
         ..NetworkPolicyPeer::default()
     };
+    // Replicas hand on to each other what only one of them can answer.
+    let replicas = NetworkPolicyPeer { pod_selector: Some(pods(server)), ..NetworkPolicyPeer::default() };
     NetworkPolicy {
         metadata: meta(server, names::auxiliary(&server.name)),
         spec: Some(NetworkPolicySpec {
@@ -114,7 +116,7 @@ fn policy(server: &Validated, from: &[NetworkPolicyPeer]) -> NetworkPolicy {
             policy_types: Some(vec!["Ingress".to_owned()]),
             ingress: Some(vec![
                 NetworkPolicyIngressRule {
-                    from: (!from.is_empty()).then(|| from.to_vec()),
+                    from: (!from.is_empty()).then(|| from.iter().cloned().chain([replicas]).collect()),
                     ports: Some(vec![port(CLIENT_PORT)]),
                 },
                 NetworkPolicyIngressRule {

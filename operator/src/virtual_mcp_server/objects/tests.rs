@@ -112,7 +112,8 @@ fn a_template_changes_the_pods() {
     let pod = &one(spec, "Deployment/x")["spec"]["template"]["spec"];
     assert_eq!(pod["nodeSelector"]["disk"], "ssd");
     assert_eq!(pod["containers"][0]["image"], "vmcp:test");
-    assert_eq!(pod["containers"][0]["env"], json!([{"name": "A", "value": "b"}]));
+    let pod_ip = json!({"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}});
+    assert_eq!(pod["containers"][0]["env"], json!([pod_ip, {"name": "A", "value": "b"}]));
 }
 
 #[test]

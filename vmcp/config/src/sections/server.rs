@@ -58,6 +58,8 @@ pub struct Server {
     /// Secrets from which the keys that seal session ids are derived: the first seals, all open. Empty: a
     /// random one is made at start, and no session survives a restart.
     pub session_keys: Vec<Secret>,
+    /// Address at which other replicas reach the client port of this process; `None`: they do not.
+    pub peer_address: Option<SocketAddr>,
     /// Bearer tokens for `/admin/*`, any of which is accepted. Empty: `/admin/*` is served only if
     /// `admin_listen` is a loopback address.
     pub admin_tokens: Vec<Secret>,
@@ -116,6 +118,9 @@ pub struct RawServer {
     /// that a key can be rotated. Empty: a random one is made at start, and sessions do not survive a
     /// restart.
     pub session_keys: Vec<Secret>,
+    /// IP address, with a port if it is not that of `listen`, at which other replicas with the same
+    /// `sessionKeys` reach this process: they hand on what only this process can answer. Empty: they do not.
+    pub peer_address: String,
     /// Bearer tokens of at least 16 characters for `/admin/*`, any of which is accepted. Empty: `/admin/*` is
     /// served only if `adminListen` is a loopback address.
     pub admin_tokens: Vec<Secret>,
@@ -138,6 +143,7 @@ impl Default for RawServer {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             session_keys: Vec::new(),
+            peer_address: String::new(),
             admin_tokens: Vec::new(),
         }
     }
@@ -183,9 +189,27 @@ impl RawServer {
                 .map(|(i, origin)| validate_origin(origin, i, report))
                 .collect(),
             session_keys: self.session_keys.clone(),
+            peer_address: validate_peer_address(&self.peer_address, listen, report),
             admin_tokens: self.admin_tokens.clone(),
         }
     }
+}
+
+/// Reads an IP address with or without a port; the port of `listen` is the default.
+fn validate_peer_address(text: &str, listen: SocketAddr, report: &mut Report) -> Option<SocketAddr> {
+    if text.is_empty() {
+        return None;
+    }
+    let with_port = text.parse().ok();
+    let address = with_port.or_else(|| Some(SocketAddr::new(text.parse().ok()?, listen.port())));
+    if address.is_none() {
+        report.problem(
+            "server.peerAddress",
+            format!("`{text}` is no IP address"),
+            "write the address of this process, such as `${POD_IP:-}`, or leave it out",
+        );
+    }
+    address
 }
 
 fn check_secrets(secrets: &[Secret], path: &str, report: &mut Report) {

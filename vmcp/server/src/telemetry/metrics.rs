@@ -181,6 +181,8 @@ metrics! {
     listeners_cut_off: Counter = "vmcp_listeners_cut_off", Counter::default();
     /// Streams of calls that clients resumed by Last-Event-ID after their connection broke.
     call_streams_resumed: Counter = "vmcp_call_streams_resumed", Counter::default();
+    /// Requests that were handed on to the replica that has what they belong to.
+    requests_forwarded: Counter = "vmcp_requests_forwarded", Counter::default();
     /// Log lines dropped because standard error was not read.
     log_lines_dropped: Counter = "vmcp_log_lines_dropped", Counter::default();
     /// Calls that are missing in the metrics of their tools, because they came faster than they were counted.

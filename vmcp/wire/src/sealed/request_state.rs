@@ -31,6 +31,8 @@ pub enum Continuation {
         process: [u8; 8],
         /// The id of the call.
         call: [u8; 16],
+        /// The address at which other processes reach it; empty if they do not.
+        home: String,
     },
 }
 
@@ -89,10 +91,11 @@ impl Continuation {
                 out.extend_from_slice(backend.as_bytes());
                 out.extend_from_slice(state.as_bytes());
             }
-            Self::Parked { process, call } => {
+            Self::Parked { process, call, home } => {
                 out.push(PARKED);
                 out.extend_from_slice(process);
                 out.extend_from_slice(call);
+                out.extend_from_slice(home.as_bytes());
             }
         }
         Ok(ring.seal(nonce, &out, CONTEXT, expires))
@@ -114,16 +117,17 @@ fn decode(content: &[u8]) -> Option<(Binding, Continuation)> {
     let (identity, rest) = rest.split_first_chunk()?;
     let (request, rest) = rest.split_first_chunk()?;
     let ([kind], rest) = rest.split_first_chunk()?;
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
     let continuation = match *kind {
         RELAYED => {
             let (length, rest) = rest.split_first_chunk()?;
             let (backend, state) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
-            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
             Continuation::Relayed { backend: text(backend)?, state: text(state)? }
         }
         PARKED => {
             let (process, rest) = rest.split_first_chunk()?;
-            Continuation::Parked { process: *process, call: rest.try_into().ok()? }
+            let (call, home) = rest.split_first_chunk()?;
+            Continuation::Parked { process: *process, call: *call, home: text(home)? }
         }
         _ => return None,
     };
@@ -200,7 +204,7 @@ mod tests {
         for continuation in [
             Continuation::Relayed { backend: "größe".into(), state: "x".repeat(20_000) },
             Continuation::Relayed { backend: String::new(), state: String::new() },
-            Continuation::Parked { process: [3; 8], call: [4; 16] },
+            Continuation::Parked { process: [3; 8], call: [4; 16], home: "10.0.0.1:4483".to_owned() },
         ] {
             let text = continuation.seal(&ring(), &[7; 24], &BINDING, 100).unwrap();
             let open = |text: &str, binding, now| Continuation::open(&ring(), text, &binding, now);

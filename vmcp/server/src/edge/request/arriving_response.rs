@@ -19,7 +19,7 @@ use crate::telemetry::metrics::Metrics;
 /// A response that broke off after its beginning was sent.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the answer broke off: {0}")]
-pub(crate) struct BrokenOff(String);
+pub(crate) struct BrokenOff(pub(crate) String);
 
 /// Pieces of a message, in order; an error is the last item.
 pub(crate) type Pieces = Pin<Box<dyn Stream<Item = Result<ByteRope, BrokenOff>> + Send>>;

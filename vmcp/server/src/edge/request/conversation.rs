@@ -99,7 +99,7 @@ impl Conversation {
             Ok(Some(Continuation::Relayed { backend, state })) => {
                 Some(RelayedState { backend: backend.into(), state })
             }
-            Ok(Some(Continuation::Parked { process, call })) => {
+            Ok(Some(Continuation::Parked { process, call, home: _ })) => {
                 return match edge.parked.take(process, call).await {
                     // The answers would reach a backend that the client may no longer call.
                     Ok(call) if call.is_outdated(&snapshot.policy) => {
@@ -172,7 +172,8 @@ impl Conversation {
     fn park(&mut self) -> EncodedResponse {
         let result = self.call.input_requests.result();
         let call = std::mem::replace(&mut self.call, RunningCall::answered(None));
-        let parked = self.client.edge.parked.park(self.client.principal, call);
+        let home = self.client.edge.home_address();
+        let parked = self.client.edge.parked.park(self.client.principal, call, home);
         let sealed = parked.map_err(|_| None).and_then(|continuation| {
             let until = now().saturating_add(parked::PARKED_CALL_TIMEOUT.as_secs());
             self.client.seal(&continuation, until).map_err(Some)

@@ -1,20 +1,27 @@
 //! [`Edge`]: the state that all requests of this process share.
 
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
 
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::SessionId;
+use vmcp_json::text;
+use vmcp_wire::keys::REQUEST_STATE;
 use vmcp_wire::methods;
-use vmcp_wire::owned::OwnedNotification;
+use vmcp_wire::owned::{OwnedNotification, OwnedRequest};
+use vmcp_wire::sealed::request_state::Continuation;
 use vmcp_wire::sealed::{KeyError, KeyRing};
 
+use super::dispatch;
 use super::in_flight::InFlightRequests;
 use super::parked::{self, ParkedCalls};
+use crate::access::identity::Identity;
 use crate::edge::push::downstream_router::DownstreamRouter;
 use crate::edge::push::server_push::ServerPush;
 use crate::edge::push::upkeep;
-use crate::edge::session::keys::SealingKeys;
+use crate::edge::session::keys::{self, SealingKeys};
 use crate::edge::session::pending_questions::PendingQuestions;
+use crate::edge::session::random::now;
 use crate::edge::session::sessions::Sessions;
 use crate::engine::Engine;
 
@@ -45,7 +52,7 @@ impl Edge {
         });
         let metrics = Arc::clone(engine.metrics());
         tokio::spawn(upkeep::run(Arc::downgrade(&push)));
-        Ok(Arc::new(Edge {
+        let edge = Arc::new(Edge {
             engine,
             keys,
             sessions,
@@ -54,7 +61,9 @@ impl Edge {
             questions,
             parked: Arc::new(ParkedCalls::new(parked::PARKED_CALL_TIMEOUT, &metrics)),
             closing,
-        }))
+        });
+        tokio::spawn(follow_home(Arc::downgrade(&edge)));
+        Ok(edge)
     }
 
     /// Returns the engine behind this edge.
@@ -65,6 +74,29 @@ impl Edge {
     /// Returns the keys that seal and open what clients hand back: session ids and request states.
     pub(crate) fn ring(&self) -> Arc<KeyRing> {
         self.keys.ring(&self.engine.snapshot().config)
+    }
+
+    /// Returns the sealed address of this process, for ids of what lives here only; empty without one.
+    pub(crate) fn home(&self) -> String {
+        keys::seal_home(&self.ring(), &self.engine.snapshot().config)
+    }
+
+    /// Returns the address of this process, for tokens that are sealed as a whole; empty without one.
+    pub(super) fn home_address(&self) -> String {
+        let address = self.engine.snapshot().config.server.peer_address;
+        address.map(|address| address.to_string()).unwrap_or_default()
+    }
+
+    /// Returns the address of the process in which the call waits that `request` resumes, if it is another.
+    pub(crate) fn parked_elsewhere(&self, identity: &Identity, request: &OwnedRequest) -> Option<SocketAddr> {
+        let state = text::unquoted(request.params().get(REQUEST_STATE)?)?;
+        let binding = dispatch::binding(identity, request);
+        match Continuation::open(&self.ring(), &state, &binding, now()).ok()? {
+            Continuation::Parked { process, home, .. } if self.parked.is_elsewhere(process) => {
+                home.parse().ok()
+            }
+            _ => None,
+        }
     }
 
     /// Handles a notification from a client: cancels a request, or tells backends that the client's roots
@@ -89,5 +121,19 @@ impl Edge {
     /// Ends all push streams, so that connections can drain. Requests in flight go on.
     pub fn close(&self) {
         self.closing.cancel();
+    }
+}
+
+/// Keeps the address in the ids of questions that of the configuration in force, sealed with its first key.
+async fn follow_home(edge: Weak<Edge>) {
+    let Some(mut configurations) = edge.upgrade().map(|edge| edge.engine.configurations()) else { return };
+    loop {
+        match edge.upgrade() {
+            Some(edge) => edge.questions.set_home(edge.home()),
+            None => return,
+        }
+        if configurations.changed().await.is_err() {
+            return;
+        }
     }
 }

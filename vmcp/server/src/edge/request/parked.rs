@@ -64,6 +64,7 @@ impl ParkedCalls {
         self: &Arc<Self>,
         principal: PrincipalKey,
         mut call: RunningCall,
+        home: String,
     ) -> Result<Continuation, Box<RunningCall>> {
         let id = random();
         let (take, mut taken) = oneshot::channel::<oneshot::Sender<RunningCall>>();
@@ -91,7 +92,12 @@ impl ParkedCalls {
                 let _ = back.send(call);
             }
         });
-        Ok(Continuation::Parked { process: self.process, call: id })
+        Ok(Continuation::Parked { process: self.process, call: id, home })
+    }
+
+    /// Returns true if a process of this id is another one.
+    pub(super) fn is_elsewhere(&self, process: [u8; 8]) -> bool {
+        process != self.process
     }
 
     /// Hands a parked call over to the request that resumes it. Only the first request gets it.
@@ -123,7 +129,7 @@ mod tests {
     }
 
     fn named(continuation: &Continuation) -> ([u8; 8], CallId) {
-        let Continuation::Parked { process, call } = continuation else { panic!("{continuation:?}") };
+        let Continuation::Parked { process, call, .. } = continuation else { panic!("{continuation:?}") };
         (*process, *call)
     }
 
@@ -135,7 +141,7 @@ mod tests {
             let _ = done.send(());
             EncodedResponse::ok(b"{}".to_vec())
         };
-        let Ok(continuation) = parked.park(Principal::default().key(), call(work)) else {
+        let Ok(continuation) = parked.park(Principal::default().key(), call(work), String::new()) else {
             panic!("the table is not full")
         };
         let (process, id) = named(&continuation);
@@ -154,7 +160,7 @@ mod tests {
             let _held = held;
             std::future::pending().await
         };
-        let Ok(continuation) = parked.park(Principal::default().key(), call(work)) else {
+        let Ok(continuation) = parked.park(Principal::default().key(), call(work), String::new()) else {
             panic!("the table is not full")
         };
         let (process, id) = named(&continuation);

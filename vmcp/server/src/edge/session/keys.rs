@@ -3,13 +3,17 @@
 //! The keys follow the configuration (`server.sessionKeys`). To rotate a key without ending a session, put
 //! the new key first, and remove the old one once everything it sealed has expired.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use vmcp_config::{Config, Secret};
 use vmcp_wire::sealed::{KeyError, KeyRing};
 
-use super::random::random;
+use super::random::{now, random};
+
+/// Purpose of sealed addresses of processes.
+const HOME_CONTEXT: &[u8] = b"process address";
 
 /// The key ring of the configuration in force.
 #[derive(Debug)]
@@ -59,6 +63,22 @@ impl SealingKeys {
         self.current.store(Arc::new(CurrentRing { made_of: Arc::clone(config), ring: Arc::clone(&ring) }));
         ring
     }
+}
+
+/// Seals the address at which other replicas reach this process, for ids of what lives here only; empty
+/// without an address, or without a configured key that they could open it with.
+pub(crate) fn seal_home(ring: &KeyRing, config: &Config) -> String {
+    match config.server.peer_address.filter(|_| !config.server.session_keys.is_empty()) {
+        Some(address) => ring.seal(&random(), address.to_string().as_bytes(), HOME_CONTEXT, u64::MAX),
+        None => String::new(),
+    }
+}
+
+/// Opens the address of another process. Only vmcp itself can have sealed it, so that no client chooses where
+/// a request goes (SSRF guard).
+pub(crate) fn open_home(ring: &KeyRing, sealed: &str) -> Option<SocketAddr> {
+    let opened = ring.open(sealed, HOME_CONTEXT, now()).ok()?;
+    std::str::from_utf8(&opened.content).ok()?.parse().ok()
 }
 
 /// Builds a ring of the configured secrets; the process's own key comes last.

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use arc_swap::ArcSwap;
 use futures::FutureExt as _;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -39,6 +40,8 @@ pub(crate) struct PendingQuestions {
     process: String,
     shares: Arc<PrincipalShares>,
     open: Mutex<QuestionTable>,
+    /// The sealed address of this process, at the end of each id; empty if other replicas do not reach it.
+    home: ArcSwap<String>,
 }
 
 /// Open questions by session and id, each with the way back to the code that waits.
@@ -70,7 +73,18 @@ impl PendingQuestions {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         let process = format!("{ID_PREFIX}{}-", hex::encode(random::<8>()));
         let shares = PrincipalShares::new("questions", MAX_QUESTIONS_PER_PRINCIPAL, MAX_QUESTIONS, metrics);
-        Self { process, shares, open: Mutex::default() }
+        Self { process, shares, open: Mutex::default(), home: ArcSwap::default() }
+    }
+
+    /// Replaces the sealed address of this process.
+    pub(crate) fn set_home(&self, home: String) {
+        self.home.store(Arc::new(home));
+    }
+
+    /// Returns the sealed address in the id of a question that another process asks.
+    pub(crate) fn home_elsewhere<'a>(&self, id: &'a str) -> Option<&'a str> {
+        let (_, home) = id.strip_prefix(ID_PREFIX)?.split_once('.')?;
+        (!id.starts_with(&self.process)).then_some(home)
     }
 
     /// Opens a question to a session of a principal; `None` at a limit.
@@ -86,7 +100,9 @@ impl PendingQuestions {
             tracing::warn!(of_session, "too many unanswered questions to a client; one was refused");
             return None;
         };
-        let id: Box<str> = format!("{}{}", self.process, hex::encode(random::<16>())).into();
+        let home = self.home.load();
+        let separator = if home.is_empty() { "" } else { "." };
+        let id = format!("{}{}{separator}{home}", self.process, hex::encode(random::<16>())).into_boxed_str();
         let (answer, answered) = oneshot::channel();
         open.sessions.entry(session).or_default().insert(id.clone(), OpenQuestion { answer, _held: held });
         Some(PendingQuestion { questions: Arc::clone(self), session, id, answered })

@@ -9,6 +9,7 @@ pub(crate) mod arriving_event;
 mod call_streams;
 mod client_body;
 pub(crate) mod exchange;
+mod forward;
 pub(crate) mod refuse;
 pub(crate) mod request_permit;
 pub(crate) mod respond;
@@ -73,7 +74,7 @@ impl Service<Received> for McpService {
     async fn call(&self, request: Received) -> Response {
         match request.head.method {
             Method::POST => receive(self, request).await,
-            Method::GET => listen(self, &request.principal, &request.head.headers),
+            Method::GET => listen(self, request).await,
             _ => end(self, &request.principal, &request.head.headers),
         }
     }
@@ -96,7 +97,10 @@ impl HeaderSource for HttpHeaders<'_> {
 /// Handles a POST: a request, a notification or the answer to a question.
 async fn receive(service: &McpService, request: Received) -> Response {
     let edge = &service.edge;
-    let Received { head, principal, body: bytes, snapshot } = request;
+    let Received { head, mut principal, body: bytes, snapshot } = request;
+    let (ring, body) = (edge.ring(), bytes.clone());
+    let forwarded = forward::forwarded_from(&ring, &head);
+    principal.address = forwarded.or(principal.address);
     let config = &snapshot.config;
     let message = match OwnedMessage::parse(bytes) {
         Ok(message) => message,
@@ -127,7 +131,13 @@ async fn receive(service: &McpService, request: Received) -> Response {
             }
         }
     };
-    (peer.identity, peer.address) = (principal.identity, principal.address);
+    (peer.identity, peer.address) = (principal.identity.clone(), principal.address);
+    if forwarded.is_none()
+        && let Some(home) = forward::home_of(edge, &peer, &message)
+        && let Some(response) = forward::send(edge, home, &head, body, &principal).await
+    {
+        return response;
+    }
     if !config.passthrough_headers.is_empty() {
         peer.forwarded = Some(Arc::new(outgoing::allowed(&head.headers, &config.passthrough_headers)));
     }
@@ -211,7 +221,7 @@ async fn answer(
         Ok(None) => return respond::json(EncodedResponse::internal_error()),
         Err(_) => None,
     };
-    match service.streams.begin(session, principal, &id, conversation) {
+    match service.streams.begin(session, principal, &id, edge.home(), conversation) {
         Ok(stream) => {
             let begin = match first {
                 Some(message) => Some(stream.log(&message)),
@@ -241,28 +251,30 @@ fn check_param_headers(
 
 /// Handles GET: opens the push stream of a legacy session, or resumes the stream of a call. Modern clients
 /// use `subscriptions/listen`.
-fn listen(service: &McpService, principal: &Principal, headers: &HeaderMap) -> Response {
+async fn listen(service: &McpService, request: Received) -> Response {
     let edge = &service.edge;
+    let Received { head, mut principal, .. } = request;
+    let headers = &head.headers;
+    principal.address = forward::forwarded_from(&edge.ring(), &head).or(principal.address);
     if headers.get(&SESSION_ID).is_none() {
         return refuse::post_only();
     }
     if !refuse::accepts_streams(headers) {
         return refuse::streams_only();
     }
-    match session(edge, principal, headers) {
+    match session(edge, &principal, headers) {
         Ok(known) => {
             let Session { id, expires, .. } = known.session;
             if let Some(last) = headers.get(&LAST_EVENT_ID) {
-                let resumed = service.streams.resume(id, last.to_str().unwrap_or_default());
-                return match resumed {
-                    Ok(events) => respond::resumed(events),
-                    Err(problem) => error_response(
-                        StatusCode::BAD_REQUEST,
-                        None,
-                        codes::INVALID_REQUEST,
-                        &problem.to_string(),
-                    ),
+                let last = last.to_str().unwrap_or_default();
+                let problem = match service.streams.resume(id, last) {
+                    Ok(events) => return respond::resumed(events),
+                    Err(problem) => problem.to_string(),
                 };
+                let elsewhere = forward::resumption(edge, &head, last, &principal).await;
+                return elsewhere.unwrap_or_else(|| {
+                    error_response(StatusCode::BAD_REQUEST, None, codes::INVALID_REQUEST, &problem)
+                });
             }
             let stream = streams::session_stream(&edge.push, id, principal.key(), expires);
             respond::stream(while_credentials_last(stream, &principal.identity))

@@ -11,6 +11,7 @@ mod live;
 mod resumed;
 
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -19,10 +20,12 @@ use futures::Stream;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use vmcp_backend::{ByteBudget, SessionId};
+use vmcp_wire::sealed::KeyRing;
 
 use crate::access::identity::PrincipalKey;
 use crate::access::principal_shares::{LimitReached, PrincipalShares};
 use crate::edge::request::conversation::Conversation;
+use crate::edge::session::keys;
 use crate::edge::session::random::random;
 use crate::telemetry::metrics::Metrics;
 use call_stream::{CallStream, StreamId};
@@ -67,6 +70,11 @@ struct StreamTable {
 )]
 pub(super) struct NotResumable;
 
+/// Returns the address of the process that has the stream of an event.
+pub(super) fn home_of(ring: &KeyRing, last: &str) -> Option<SocketAddr> {
+    keys::open_home(ring, EventId::parse(last)?.home)
+}
+
 impl CallStreams {
     /// Creates an empty table whose events count in `budget`. Spawns the task that removes what is too old.
     pub(super) fn new(budget: ByteBudget, metrics: &Arc<Metrics>) -> Arc<Self> {
@@ -78,13 +86,15 @@ impl CallStreams {
         streams
     }
 
-    /// Begins the stream of a call: `request` is the JSON-RPC id under which the client waits for its answer.
+    /// Begins the stream of a call: `request` is the JSON-RPC id under which the client waits for its answer,
+    /// `home` the sealed address of this process.
     /// Hands the conversation back at a limit.
     pub(super) fn begin(
         self: &Arc<Self>,
         session: SessionId,
         principal: PrincipalKey,
         request: &RawValue,
+        home: String,
         conversation: Conversation,
     ) -> Result<LiveEvents, Box<Conversation>> {
         let mut table = self.table.lock();
@@ -101,15 +111,9 @@ impl CallStreams {
         if count(&table) >= MAX_STREAMS_PER_SESSION {
             return Err(Box::new(conversation));
         }
-        let stream = Arc::new(CallStream::new(
-            random(),
-            session,
-            principal,
-            request,
-            self.budget.clone(),
-            Arc::clone(&self.room),
-            held,
-        ));
+        let (budget, room) = (self.budget.clone(), Arc::clone(&self.room));
+        let stream = CallStream::new(random(), session, principal, request, budget, room, held);
+        let stream = Arc::new(stream.with_home(home));
         table.sessions.entry(session).or_default().insert(stream.id, Arc::clone(&stream));
         drop(table);
         Ok(LiveEvents::new(Arc::clone(self), stream, conversation))

@@ -44,6 +44,8 @@ pub(super) struct CallStream {
     /// The id of the request, under which the client waits for the answer.
     request: Box<RawValue>,
     budget: ByteBudget,
+    /// The sealed address of this process, in each event id.
+    home: String,
     /// The shares of principals in the blocks of bytes that are kept.
     room: Arc<PrincipalShares>,
     /// The call, until its answer begins. Whoever takes it out drives it on.
@@ -95,12 +97,18 @@ impl CallStream {
             principal,
             request: request.to_owned(),
             budget,
+            home: String::new(),
             room,
             conversation: Mutex::default(),
             log: Mutex::default(),
             changed: Notify::new(),
             _held: held,
         }
+    }
+
+    /// Sets the sealed address of this process, which stands in the ids of events.
+    pub(super) fn with_home(self, home: String) -> Self {
+        Self { home, ..self }
     }
 
     /// Returns the place of the conversation.
@@ -191,7 +199,7 @@ impl CallStream {
     }
 
     fn event_id(&self, number: u64) -> String {
-        EventId { stream: self.id, number }.to_text()
+        EventId { stream: self.id, home: &self.home, number }.to_text()
     }
 }
 

@@ -1,26 +1,31 @@
-//! [`EventId`]: the id of a server-sent event: its stream, by a random id, and its number in it.
+//! [`EventId`]: the id of a server-sent event: its stream, by a random id, the sealed address of the process
+//! that has it, and its number in it.
 
 use super::call_stream::StreamId;
 
 /// The id of one event of a [`CallStream`](super::call_stream::CallStream).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct EventId {
+pub(super) struct EventId<'a> {
     pub(super) stream: StreamId,
+    /// The sealed address of the stream's process; empty if other replicas do not reach it.
+    pub(super) home: &'a str,
     pub(super) number: u64,
 }
 
-impl EventId {
+impl<'a> EventId<'a> {
     /// Writes the id as it stands in an event.
     pub(super) fn to_text(self) -> String {
-        format!("{}-{}", hex::encode(self.stream), self.number)
+        let separator = if self.home.is_empty() { "" } else { "." };
+        format!("{}{separator}{}-{}", hex::encode(self.stream), self.home, self.number)
     }
 
     /// Reads a `Last-Event-ID`.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let (stream, number) = text.split_once('-')?;
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
+        let (stream, number) = text.rsplit_once('-')?;
+        let (stream, home) = stream.split_once('.').unwrap_or((stream, ""));
         let mut id = StreamId::default();
         hex::decode_to_slice(stream, &mut id).ok()?;
-        Some(Self { stream: id, number: number.parse().ok()? })
+        Some(Self { stream: id, home, number: number.parse().ok()? })
     }
 }
 
@@ -30,8 +35,10 @@ mod tests {
 
     #[test]
     fn an_id_is_read_back_and_nothing_else_is() {
-        let id = EventId { stream: [7; 16], number: 12 };
-        assert_eq!(EventId::parse(&id.to_text()), Some(id));
+        for home in ["", "a-b_c"] {
+            let id = EventId { stream: [7; 16], home, number: 12 };
+            assert_eq!(EventId::parse(&id.to_text()), Some(id));
+        }
         for text in [
             "",
             "-",
