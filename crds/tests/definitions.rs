@@ -175,6 +175,10 @@ fn schemas_are_structural_and_every_field_says_what_it_is_for() {
 
 /// Checks the rules of the API server for definitions, and one more: every property has a description.
 fn check(schema: &Value, path: &str, has_description: bool) {
+    if let Some(default) = schema.get("default") {
+        let own = jsonschema::options().with_draft(jsonschema::Draft::Draft4).build(schema).unwrap();
+        assert!(own.is_valid(default), "{path}: its default {default} is refused by its own schema");
+    }
     let either = schema["x-kubernetes-int-or-string"] == true;
     // A pending field takes whatever ToolHive takes.
     let any = schema["x-kubernetes-preserve-unknown-fields"] == true && schema.get("type").is_none();

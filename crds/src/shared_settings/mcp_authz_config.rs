@@ -42,8 +42,7 @@ const KEYS: [(&str, &str); 5] = [
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
-#[serde(default, rename_all = "camelCase")]
-#[schemars(extend("required" = ["type", "config"]))]
+#[serde(rename_all = "camelCase")]
 pub struct MCPAuthzConfigSpec {
     /// Type of the policies: `cedarv1`.
     #[serde(rename = "type")]
