@@ -10,6 +10,7 @@ mod scenario {
     mod bad_states;
     mod bridge;
     mod call_tool;
+    mod changed_tools;
     mod client_port;
     mod clients;
     mod command_line;
@@ -19,6 +20,7 @@ mod scenario {
     mod embeddings;
     mod extensions;
     mod failover;
+    mod fallback;
     mod find_tool;
     mod first_process;
     mod fixture;
