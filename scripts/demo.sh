@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs five real MCP servers behind one vmcp, lists, searches and calls their tools, then stops everything.
+# Runs real MCP servers behind one vmcp, lists, searches and calls their tools, stops one server and calls its tool all the
+# same, then stops everything.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/vmcp
@@ -27,22 +28,27 @@ echo "Buy milk." > "$DEMO/note.txt"
 VMCP_LISTEN=127.0.0.1:$(free_port)
 VMCP_ADMIN_LISTEN=127.0.0.1:$(free_port)
 export VMCP_LISTEN VMCP_ADMIN_LISTEN VMCP_URL=http://$VMCP_LISTEN/mcp VMCP_ADMIN_URL=http://$VMCP_ADMIN_LISTEN
+DEMO_CLOCK=127.0.0.1:$(free_port)
+export DEMO_CLOCK
 finish() {
-  kill "$server" 2>/dev/null && wait "$server" || true
+  kill "$server" "$clock" 2>/dev/null && wait "$server" "$clock" || true
   rm -rf "$DEMO"
 }
 
+"$vmcp" bridge --listen "$DEMO_CLOCK" --admin-listen "127.0.0.1:$(free_port)" -- \
+  "$VMCP_SERVERS/python/bin/mcp-server-time" 2> "$DEMO/clock.log" &
+clock=$!
 bold "\$ vmcp serve --config examples/demo.yaml &"
 cd "$root"
 "$vmcp" serve --config examples/demo.yaml 2> "$DEMO/log" &
 server=$!
 trap finish EXIT
 
-# Each backend can be used as soon as it answers; the demo waits up to a minute for all five and for their embeddings.
+# Each backend can be used as soon as it answers; the demo waits up to a minute for all six and for their embeddings.
 for _ in $(seq 120); do
   kill -0 "$server" 2>/dev/null || { cat "$DEMO/log"; exit 1; }
   connected=$(curl -s "$VMCP_ADMIN_URL/admin/status" | grep -o '"state":"connected"' | wc -l || true)
-  [ "$connected" -ge 5 ] && curl -s "$VMCP_ADMIN_URL/admin/status" | grep -q '"state":"\(ready\|degraded\|off\)"' && break
+  [ "$connected" -ge 6 ] && curl -s "$VMCP_ADMIN_URL/admin/status" | grep -q '"state":"\(ready\|degraded\|off\)"' && break
   sleep 0.5
 done
 
@@ -53,4 +59,7 @@ show find "what time is it in Tokyo"
 show call time_get_current_time timezone=Asia/Tokyo
 show find "read what I wrote down" --limit 3
 show call files_read_text_file "path=$DEMO/note.txt"
+bold "The server \`clock\` goes down. Its tool is called all the same: a similar one answers, and the result says so."
+kill "$clock" && wait "$clock" || true
+show call clock_get_current_time timezone=Asia/Tokyo
 bold "All of it was served at $VMCP_URL; stopping it. Next: vmcp init, vmcp serve, and point a client there."
