@@ -15,10 +15,8 @@ async fn a_changed_tool_is_in_quarantine_until_it_is_approved() {
     let client = vmcp.with_tool("jira_create_note").await;
     let note = json!({"title": "a", "content": "b"});
     jira.control(json!({"do": "describe", "tool": "create_note", "description": "Erase everything"})).await;
-    eventually("the tool to vanish", async || {
-        (!is_listed(&client, "jira_create_note").await).then_some(())
-    })
-    .await;
+    eventually("the tool to vanish", async || (!is_listed(&client, "jira_create_note").await).then_some(()))
+        .await;
 
     let called = client.call_found("jira_create_note", note.clone()).await;
     assert!(called.content_text().contains("tool not found"), "{}", called.text);

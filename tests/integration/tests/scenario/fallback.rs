@@ -101,7 +101,8 @@ async fn a_call_succeeds_with_list_schema_and_call_alone() {
 
     let tools = client.call_tool("optim_list_tools", json!({"server": "mirror"})).await;
     let tools = &tools.structured()["tools"];
-    let wanted = tools.as_array().into_iter().flatten().find(|tool| tool["name"] == "mirror_search-libraries");
+    let wanted =
+        tools.as_array().into_iter().flatten().find(|tool| tool["name"] == "mirror_search-libraries");
     let wanted = wanted.unwrap_or_else(|| panic!("{tools}"));
     assert_eq!(wanted["brief"], "Search the catalogue of documented libraries by what they are for.");
     let schema = client.call_tool("optim.get_tool_schema", json!({"tool_name": wanted["name"]})).await;
