@@ -1,5 +1,5 @@
-//! Failed calls: the answer names the tool that may take its place, and where that is safe and wanted, has its
-//! result. Tools without a search: list, schema, call.
+//! Failed calls: the answer names the tool that may take its place, and where that is safe and wanted, has
+//! its result. Tools without a search: list, schema, call.
 
 use serde_json::{Value, json};
 use vmcp_integration::{Client, Fixture, Vmcp, eventually};
@@ -104,7 +104,8 @@ async fn a_call_succeeds_with_list_schema_and_call_alone() {
     let wanted =
         tools.as_array().into_iter().flatten().find(|tool| tool["name"] == "mirror_search-libraries");
     let wanted = wanted.unwrap_or_else(|| panic!("{tools}"));
-    assert_eq!(wanted["brief"], "Search the catalogue of documented libraries by what they are for.");
+    let brief = wanted["brief"].as_str().unwrap_or_default();
+    assert!(brief.ends_with("by what they are for."), "{brief}");
     let schema = client.call_tool("optim.get_tool_schema", json!({"tool_name": wanted["name"]})).await;
     let schema = &schema.structured()["tool"]["inputSchema"];
     assert_eq!(schema["required"], json!(["query"]), "{schema}");
