@@ -1,10 +1,11 @@
 //! Writes CustomResourceDefinitions from the types. Kubernetes wants *structural* schemas: every node has one
 //! type, and nothing but types decides which values it may hold.
 
+pub mod api_group;
 mod structural;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps,
+    CustomResourceDefinition, CustomResourceDefinitionVersion, JSONSchemaProps,
 };
 use kube::CustomResourceExt;
 use kube::core::object::{HasSpec, HasStatus};
@@ -12,6 +13,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
+use self::api_group::ApiGroup;
 use self::structural::Structural;
 use crate::embedding_server::EmbeddingServer;
 use crate::fields::cel_rules::{Rule, rules};
@@ -24,12 +26,30 @@ use crate::shared_settings::mcp_oidc_config::MCPOIDCConfig;
 use crate::shared_settings::mcp_telemetry_config::MCPTelemetryConfig;
 use crate::virtual_mcp_server::VirtualMCPServer;
 
-/// API group of all kinds; that of ToolHive, whose manifests are meant to work unchanged.
-pub const GROUP: &str = "toolhive.stacklok.com";
-/// Version of all kinds.
-pub const VERSION: &str = "v1alpha1";
+/// Returns the definitions of all kinds in a group.
+///
+/// All versions have one schema, so that the API server converts between them by itself.
+pub fn in_group(group: ApiGroup) -> Vec<CustomResourceDefinition> {
+    let mut definitions = all();
+    for definition in &mut definitions {
+        let CustomResourceDefinition { metadata, spec, .. } = definition;
+        group.name().clone_into(&mut spec.group);
+        metadata.name = Some(format!("{}.{}", spec.names.plural, spec.group));
+        let Some(version) = spec.versions.pop() else { continue };
+        spec.versions = group
+            .versions()
+            .iter()
+            .map(|name| CustomResourceDefinitionVersion {
+                name: (*name).to_owned(),
+                storage: *name == group.version(),
+                ..version.clone()
+            })
+            .collect();
+    }
+    definitions
+}
 
-/// Returns the definitions of all kinds.
+/// Returns the definitions of all kinds in [`GROUP`](crate::GROUP).
 pub fn all() -> Vec<CustomResourceDefinition> {
     // Names become names of Services and prefixes of tools, which are stricter than the DNS names that the
     // API server asks for.

@@ -26,7 +26,7 @@ mod reference;
 pub mod shared_settings;
 pub mod virtual_mcp_server;
 
-pub use self::definitions::{GROUP, VERSION};
+pub use self::definitions::api_group::{ApiGroup, GROUP, VERSION};
 pub use self::embedding_server::{EmbeddingServer, EmbeddingServerSpec, EmbeddingServerStatus};
 pub use self::fields::yaml_block::Block;
 pub use self::mcp_group::{MCPGroup, MCPGroupSpec, MCPGroupStatus};

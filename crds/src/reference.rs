@@ -6,7 +6,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 use vmcp_config::{SchemaTable, range_of_rule};
 
-use crate::definitions::{self, GROUP, VERSION};
+use crate::definitions;
+use crate::{GROUP, VERSION};
 
 const HEAD: &str = "\
 # Resources

@@ -9,6 +9,7 @@ mod run;
 use std::io::Write as _;
 
 use clap::{Parser, Subcommand};
+use vmcp_crds::ApiGroup;
 
 use self::options::Options;
 pub use self::run::RunError;
@@ -36,7 +37,8 @@ enum Command {
         #[arg(long, default_value = "http://127.0.0.1:8081/readyz")]
         url: String,
     },
-    /// Print the CustomResourceDefinitions, for `kubectl apply --server-side -f -`.
+    /// Print the CustomResourceDefinitions, for `kubectl apply --server-side -f -`. With
+    /// `--toolhive-group true`, those of ToolHive's own group.
     Crds,
 }
 
@@ -45,7 +47,8 @@ impl Cli {
     pub async fn execute(self) -> Result<(), RunError> {
         match self.command {
             Some(Command::Crds) => {
-                print_definitions();
+                let group = if self.options.toolhive_group { ApiGroup::ToolHive } else { ApiGroup::Vmcp };
+                print_definitions(group);
                 Ok(())
             }
             Some(Command::Ready { url }) => ready::ready(&url).await,
@@ -54,9 +57,9 @@ impl Cli {
     }
 }
 
-fn print_definitions() {
+fn print_definitions(group: ApiGroup) {
     let mut out = std::io::stdout().lock();
-    for definition in vmcp_crds::definitions::all() {
+    for definition in vmcp_crds::definitions::in_group(group) {
         let (_, yaml) = vmcp_crds::definitions::yaml_file(&definition);
         // The reader may close the pipe, as `head` does.
         if write!(out, "---\n{yaml}").is_err() {

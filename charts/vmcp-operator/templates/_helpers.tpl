@@ -23,6 +23,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{- /* The API groups of our kinds, as a list of YAML. */}}
+{{- define "vmcp-operator.groups" -}}
+[toolhive.stacklok.com{{ if .Values.toolhiveGroup.enabled }}, toolhive.stacklok.dev{{ end }}]
+{{- end }}
+
 {{- /* An image without a tag is that of the release. A digest goes where the tag does: `sha256:…`. */}}
 {{- define "vmcp-operator.image" -}}
 {{- $tag := .image.tag | default .Chart.AppVersion -}}

@@ -61,7 +61,7 @@
   verbs: [get, list, watch, create, patch, delete]
 {{- end }}
 {{- define "vmcp-operator.rules.all" -}}
-{{ include "vmcp-operator.rules" . }}
+{{ include "vmcp-operator.rules" . | replace "[toolhive.stacklok.com]" (include "vmcp-operator.groups" .) }}
 {{- if .Values.serviceMonitors.enabled }}
 {{ include "vmcp-operator.rules.serviceMonitors" . }}
 {{- end }}

@@ -17,17 +17,18 @@ use crate::runtime::{Context, Metrics};
 /// Readiness of this replica: ready while it stands by for the Lease, and, once it leads, after the first
 /// list of every kind.
 #[derive(Clone, Default)]
-pub(super) struct Readiness(Arc<OnceLock<Weak<Context>>>);
+pub(super) struct Readiness(Arc<OnceLock<Vec<Weak<Context>>>>);
 
 impl Readiness {
     /// Records that this replica leads.
-    pub(super) fn lead(&self, context: &Arc<Context>) {
+    pub(super) fn lead(&self, contexts: &[Arc<Context>]) {
         // A process leads once: it ends with its lease.
-        let _ = self.0.set(Arc::downgrade(context));
+        let _ = self.0.set(contexts.iter().map(Arc::downgrade).collect());
     }
 
     fn answer(&self) -> Response {
-        match self.0.get().and_then(Weak::upgrade).and_then(|context| context.pending_lists()) {
+        let mut contexts = self.0.get().into_iter().flatten().filter_map(Weak::upgrade);
+        match contexts.find_map(|context| context.pending_lists()) {
             None => "ready\n".into_response(),
             Some(pending) => {
                 (StatusCode::SERVICE_UNAVAILABLE, format!("not listed yet: {pending}\n")).into_response()

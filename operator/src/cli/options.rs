@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 
 use clap::ValueEnum;
+use vmcp_crds::ApiGroup;
 
 use crate::runtime::BuildSettings;
 
@@ -26,6 +27,9 @@ pub(crate) struct Options {
     /// DNS domain of the cluster, for addresses of Services.
     #[arg(long, env = "CLUSTER_DOMAIN", default_value = "cluster.local", global = true)]
     pub(crate) cluster_domain: String,
+    /// Look after ToolHive's own group, `toolhive.stacklok.dev`, too; only where ToolHive's operator does not run.
+    #[arg(long, env = "SERVE_TOOLHIVE_GROUP", default_value_t = false, action = clap::ArgAction::Set, global = true)]
+    pub(crate) toolhive_group: bool,
     /// Make HTTPRoutes for `spec.httpRoute`; takes the right to write them.
     #[arg(long, env = "ENABLE_HTTP_ROUTES", default_value_t = false, action = clap::ArgAction::Set, global = true)]
     pub(crate) http_routes: bool,
@@ -62,6 +66,12 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Returns the groups whose resources are looked after.
+    pub(crate) fn api_groups(&self) -> Vec<ApiGroup> {
+        let toolhive = self.toolhive_group.then_some(ApiGroup::ToolHive);
+        std::iter::once(ApiGroup::Vmcp).chain(toolhive).collect()
+    }
+
     /// Returns the options that decide how objects are built; `None` without an image of `vmcp`.
     ///
     /// There is no default image: a wrong guess would show only when the pods of the first VirtualMCPServer
@@ -70,6 +80,7 @@ impl Options {
         let given = |image: &Option<String>| image.clone().filter(|image| !image.trim().is_empty());
         let vmcp_image = given(&self.vmcp_image)?;
         Some(BuildSettings {
+            api_group: ApiGroup::default(),
             bridge_image: given(&self.bridge_image).unwrap_or_else(|| vmcp_image.clone()),
             vmcp_image,
             cluster_domain: self.cluster_domain.clone(),

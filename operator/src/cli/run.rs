@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use futures::future::join_all;
 use futures::stream::FuturesUnordered;
 use kube::{Client, Config};
 use tokio::signal::unix::{SignalKind, signal};
@@ -107,15 +108,16 @@ impl Process<'_> {
     async fn operate(&self, namespace: &str) -> Result<(), RunError> {
         let identity = identity(self.options);
         if !self.options.leader_elect {
-            return self.control(self.context(Leadership::alone(), &identity)).await;
+            return self.control(&self.contexts(&Leadership::alone(), &identity)).await;
         }
         let leadership = Leadership::default();
         let client = self.client.clone();
         let election =
             Election::new(client, namespace, OPERATOR_NAME, &identity, leadership.clone(), &self.metrics);
         let Some(lease) = self.shutdown.run_until_cancelled(election.win()).await else { return Ok(()) };
+        let contexts = self.contexts(&leadership, &identity);
         let ended = tokio::select! {
-            ended = self.control(self.context(leadership, &identity)) => ended,
+            ended = self.control(&contexts) => ended,
             // Another replica may write now: from here on, every write of this one is refused.
             () = election.hold(lease) => Err(RunError::LeaseLost),
         };
@@ -125,28 +127,36 @@ impl Process<'_> {
         ended
     }
 
-    fn context(&self, leadership: Leadership, identity: &str) -> Arc<Context> {
-        let scope = Scope::parse(&self.options.watch_namespace);
-        let (client, settings) = (self.client.clone(), self.settings.clone());
-        let metrics = self.metrics.clone();
-        Context::new(client, settings, scope, metrics, leadership, identity, self.shutdown.clone())
+    /// Returns a context for each API group: resources of one refer to resources of the same group only.
+    fn contexts(&self, leadership: &Leadership, identity: &str) -> Vec<Arc<Context>> {
+        let context = |api_group| {
+            let scope = Scope::parse(&self.options.watch_namespace);
+            let settings = BuildSettings { api_group, ..self.settings.clone() };
+            let (client, metrics, leadership) =
+                (self.client.clone(), self.metrics.clone(), leadership.clone());
+            Context::new(client, settings, scope, metrics, leadership, identity, self.shutdown.clone())
+        };
+        self.options.api_groups().into_iter().map(context).collect()
     }
 
     /// Runs all controllers and watches until the shutdown, then waits up to [`DRAIN_TIMEOUT`] for reconciles
     /// that are under way.
-    async fn control(&self, context: Arc<Context>) -> Result<(), RunError> {
+    async fn control(&self, contexts: &[Arc<Context>]) -> Result<(), RunError> {
         let shutdown = &self.shutdown;
-        self.readiness.lead(&context);
+        self.readiness.lead(contexts);
         // Before the watches start, so that no change is missed.
         let mut controllers: FuturesUnordered<_> =
-            crate::controllers(&context).into_iter().map(tokio::spawn).collect();
-        let watching = context.clone();
-        let watches = tokio::spawn(async move { watching.watch().await });
+            contexts.iter().flat_map(crate::controllers).map(tokio::spawn).collect();
+        let mut watches: FuturesUnordered<_> = contexts
+            .iter()
+            .cloned()
+            .map(|context| tokio::spawn(async move { context.watch().await }))
+            .collect();
         tokio::select! {
             () = shutdown.cancelled() => {}
-            Err(error) = self.synced(&context) => return Err(error),
+            Err(error) = self.synced(contexts) => return Err(error),
             _ = controllers.next() => if !shutdown.is_cancelled() { return Err(RunError::Ended) },
-            _ = watches => if !shutdown.is_cancelled() { return Err(RunError::Ended) },
+            _ = watches.next() => if !shutdown.is_cancelled() { return Err(RunError::Ended) },
         }
         if tokio::time::timeout(DRAIN_TIMEOUT, controllers.collect::<Vec<_>>()).await.is_err() {
             let seconds = DRAIN_TIMEOUT.as_secs();
@@ -157,12 +167,13 @@ impl Process<'_> {
 
     /// Waits for the first list of every kind; fails after the time for it. Nothing is reconciled before, so
     /// that a process that waits on would look well and do nothing.
-    async fn synced(&self, context: &Context) -> Result<(), RunError> {
+    async fn synced(&self, contexts: &[Arc<Context>]) -> Result<(), RunError> {
         let after = Duration::from_secs(self.options.sync_timeout_seconds);
-        if tokio::time::timeout(after, context.ready()).await.is_ok() {
+        let ready = join_all(contexts.iter().map(|context| context.ready()));
+        if tokio::time::timeout(after, ready).await.is_ok() {
             return Ok(());
         }
-        match context.pending_lists() {
+        match contexts.iter().find_map(|context| context.pending_lists()) {
             Some(pending) => Err(RunError::NotSynced { after, pending }),
             None => Ok(()),
         }

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
+use kube::api::ApiResource;
 use kube::runtime::events::{Recorder, Reporter};
-use kube::{Client, ResourceExt as _};
+use kube::{Client, Resource, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
+use vmcp_crds::ApiGroup;
 
 use super::lead::Leadership;
 use super::metrics::Metrics;
@@ -22,6 +24,8 @@ use super::watch::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub struct BuildSettings {
+    /// The group of the resources that are watched, and that own what is made.
+    pub api_group: ApiGroup,
     /// The image that holds `vmcp`, for VirtualMCPServers that name none.
     pub vmcp_image: String,
     /// The image whose `vmcp` is copied into pods with a stdio server.
@@ -56,6 +60,7 @@ impl BuildSettings {
 impl Default for BuildSettings {
     fn default() -> Self {
         Self {
+            api_group: ApiGroup::default(),
             vmcp_image: String::new(),
             bridge_image: String::new(),
             cluster_domain: "cluster.local".to_owned(),
@@ -134,6 +139,7 @@ impl Context {
         let environment = WatchEnvironment {
             client: &self.client,
             scope: &self.scope,
+            api_group: self.settings.api_group,
             metrics: &self.metrics,
             first_lists: &self.first_lists,
         };
@@ -163,6 +169,11 @@ impl Context {
         let mut pods = self.resources.pods.list(namespace);
         pods.retain(|pod| labels.iter().all(|(key, value)| pod.labels().get(key) == Some(value)));
         pods
+    }
+
+    /// Returns the group, version and plural under which the API server serves a type to this context.
+    pub(super) fn resource_of<K: Resource<DynamicType = ()>>(&self) -> ApiResource {
+        self.settings.api_group.resource(ApiResource::erase::<K>(&()))
     }
 
     /// Forgets an owner that is gone.

@@ -16,8 +16,10 @@ mod resource_stores;
 mod scope;
 mod secret_cache;
 mod watch_error;
+mod watched;
 
 use kube::Client;
+use vmcp_crds::ApiGroup;
 
 use super::metrics::Metrics;
 
@@ -40,6 +42,8 @@ pub(crate) struct WatchEnvironment<'a> {
     pub(crate) client: &'a Client,
     /// The namespaces that are watched.
     pub(crate) scope: &'a Scope,
+    /// The group in which the operator's own kinds are watched.
+    pub(crate) api_group: ApiGroup,
     /// Counts interrupted watches.
     pub(crate) metrics: &'a Metrics,
     /// Progress of the first lists.

@@ -15,6 +15,7 @@ mod scenario {
     mod security;
     mod services;
     mod stand_in;
+    mod toolhive_group;
     mod upgrades;
     mod virtual_mcp_server;
 }

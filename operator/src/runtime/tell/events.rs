@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use kube::runtime::events::{Event, EventType};
@@ -39,7 +40,10 @@ impl Context {
         if !self.leadership.holds() {
             return;
         }
-        let reference = object.object_ref(&());
+        let reference = ObjectReference {
+            api_version: Some(self.resource_of::<K>().api_version),
+            ..object.object_ref(&())
+        };
         let publish = self.recorder.publish(&event, &reference);
         match tokio::time::timeout(CALL_TIMEOUT, publish).await {
             Ok(Ok(())) => {}

@@ -3,7 +3,7 @@
 //! A reconciler that gets to its last step writes the status itself; this covers all that end before it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::DynamicObject;
 use kube::{Api, Resource as _, ResourceExt as _};
 use serde_json::{Map, Value, json};
 
@@ -69,7 +69,7 @@ pub(crate) async fn report_malformed<K: CustomResource>(
     // The watch kept neither the malformed field's path nor the status: the object is read once more, as
     // JSON.
     let api: Api<DynamicObject> =
-        Api::namespaced_with(context.client.clone(), &namespace, &ApiResource::erase::<K>(&()));
+        Api::namespaced_with(context.client.clone(), &namespace, &context.resource_of::<K>());
     let Some(found) = context.call(Verb::Get, kind, &name, api.get_opt(&name)).await? else { return Ok(()) };
     let before = found.data.pointer("/status/conditions").cloned().unwrap_or_default();
     let before: Vec<Condition> = serde_json::from_value(before).unwrap_or_default();

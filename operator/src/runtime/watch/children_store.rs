@@ -147,7 +147,8 @@ impl ChildrenStore {
         if kind.is_optional() {
             self.await_api(environment, kind, &name).await;
         }
-        let api = scope::dynamic_api(environment.client, name.part.as_deref(), &kind.resource());
+        let resource = environment.api_group.resource(kind.resource());
+        let api = scope::api::<DynamicObject>(environment.client, name.part.as_deref(), &resource);
         let config = watcher::Config::default().labels(&format!("{MANAGED_BY_LABEL}={OPERATOR_NAME}"));
         let events =
             watcher(api, config).default_backoff().modify(|object| object.metadata.managed_fields = None);

@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, SelectAll};
-use futures::{FutureExt as _, StreamExt as _};
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use kube::api::ApiResource;
 use kube::runtime::reflector::Store;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Resource, ResourceExt as _};
 
+use super::watched::{self, Watched};
 use super::{Parsed, WatchEnvironment, WatchName, WatchedResource, kind_of, scope, watch_error};
 
 /// A change of one object.
@@ -166,8 +167,10 @@ impl<K: WatchedResource> ResourceStore<K> {
             config = config.labels(labels);
         }
         let trim = self.trim;
-        watcher(scope::api(environment.client, part), config)
+        let resource = environment.api_group.resource(ApiResource::erase::<K>(&()));
+        watcher(scope::api::<Watched<K>>(environment.client, part, &resource), config)
             .default_backoff()
+            .map_ok(watched::parsed)
             .modify(move |parsed: &mut Parsed<K>| {
                 parsed.meta_mut().managed_fields = None;
                 if let Ok(object) = &mut parsed.0 {

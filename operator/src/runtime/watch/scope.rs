@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::NamespaceResourceScope;
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::ApiResource;
+use kube::core::DynamicResourceScope;
 use kube::{Api, Client, Resource};
 
 /// The namespaces whose objects are reconciled.
@@ -39,19 +39,11 @@ impl Scope {
     }
 }
 
-/// Accesses all objects of a type within one part of the scope.
-pub(super) fn api<K>(client: &Client, part: Option<&str>) -> Api<K>
+/// Accesses all objects of a resource within one part of the scope.
+pub(super) fn api<K>(client: &Client, part: Option<&str>, resource: &ApiResource) -> Api<K>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
 {
-    match part {
-        None => Api::all(client.clone()),
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-    }
-}
-
-/// Accesses all objects of a kind that is known at run time only, within one part of the scope.
-pub(super) fn dynamic_api(client: &Client, part: Option<&str>, resource: &ApiResource) -> Api<DynamicObject> {
     match part {
         None => Api::all_with(client.clone(), resource),
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),

@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{
-    DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, Preconditions, PropagationPolicy,
+    ApiResource, DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, Preconditions,
+    PropagationPolicy, TypeMeta,
 };
 use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
@@ -130,7 +131,7 @@ impl Context {
     /// Applies the desired children of `owner` and deletes its other children. Writes nothing where nothing
     /// differs.
     pub async fn apply<K: Resource<DynamicType = ()> + Sync>(&self, owner: &K, desired: Desired) -> Applied {
-        let owner = ChildOwner::of(owner);
+        let owner = ChildOwner::of(owner, self.resource_of::<K>());
         let mut applied = Applied::default();
         let mut wanted = desired.keep;
         for child in desired.children {
@@ -164,7 +165,7 @@ impl Context {
     /// Applies one child; returns true if it was written.
     async fn apply_one(&self, owner: &ChildOwner, child: Child) -> Result<bool, ApplyError> {
         let (kind, name) = (child.kind, child.name().to_owned());
-        let (desired, digest) = owner.complete(child.object);
+        let (desired, digest) = owner.complete(child.object, self.resource_of_child(kind));
         let api = self.api_of(owner, kind);
         let live = self.live(owner, kind, &name).await?;
         let key = (owner.uid.clone(), kind, name.clone());
@@ -226,12 +227,12 @@ impl Context {
 
     /// Returns a child of `owner` as it is, whether or not the watch sees it; `None` if there is none, or it
     /// has another owner.
-    pub async fn child<K: ChildType + DeserializeOwned>(
+    pub async fn child<K: ChildType + DeserializeOwned, Owner: Resource<DynamicType = ()> + Sync>(
         &self,
-        owner: &(impl Resource<DynamicType = ()> + Sync),
+        owner: &Owner,
         name: &str,
     ) -> Result<Option<K>, CallError> {
-        match self.live(&ChildOwner::of(owner), K::KIND, name).await {
+        match self.live(&ChildOwner::of(owner, self.resource_of::<Owner>()), K::KIND, name).await {
             Ok(live) => Ok(live.and_then(|live| live.as_ref().clone().try_parse().ok())),
             Err(ApplyError::Call(error)) => Err(error),
             Err(ApplyError::NameTaken { .. } | ApplyError::Terminating { .. }) => Ok(None),
@@ -257,7 +258,11 @@ impl Context {
     }
 
     fn api_of(&self, owner: &ChildOwner, kind: ChildKind) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), &owner.namespace, &kind.resource())
+        Api::namespaced_with(self.client.clone(), &owner.namespace, &self.resource_of_child(kind))
+    }
+
+    fn resource_of_child(&self, kind: ChildKind) -> ApiResource {
+        self.settings.api_group.resource(kind.resource())
     }
 
     /// Deletes a child. Its uid is a precondition: an object that replaced it meanwhile is not touched.
@@ -298,19 +303,20 @@ struct ChildOwner {
 }
 
 impl ChildOwner {
-    fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
+    fn of<K: Resource<DynamicType = ()>>(object: &K, resource: ApiResource) -> Self {
         Self {
             namespace: object.namespace().unwrap_or_default(),
             name: object.name_any(),
             uid: object.uid().unwrap_or_default(),
-            api_version: K::api_version(&()).into_owned(),
-            kind: K::kind(&()).into_owned(),
+            api_version: resource.api_version,
+            kind: resource.kind,
         }
     }
 
-    /// Adds namespace, owner reference, labels, and the digest of the result; returns the object and the
+    /// Adds `apiVersion`, namespace, owner reference, labels, and the digest of the result; returns the object and the
     /// digest.
-    fn complete(&self, mut object: DynamicObject) -> (Value, String) {
+    fn complete(&self, mut object: DynamicObject, resource: ApiResource) -> (Value, String) {
+        object.types = Some(TypeMeta { api_version: resource.api_version, kind: resource.kind });
         let meta = &mut object.metadata;
         meta.namespace = Some(self.namespace.clone());
         let labels = meta.labels.get_or_insert_default();

@@ -4,7 +4,7 @@
 //! The patch is a JSON merge patch with the resource version that it was computed from (compare-and-swap).
 
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::PartialObjectMeta;
 use kube::{Api, Resource, ResourceExt as _};
 use serde::Serialize;
@@ -42,7 +42,7 @@ impl Context {
         let api: Api<PartialObjectMeta<DynamicObject>> = Api::namespaced_with(
             self.client.clone(),
             object.meta().namespace.as_deref().unwrap_or_default(),
-            &ApiResource::erase::<K>(&()),
+            &self.resource_of::<K>(),
         );
         let mut patch = json!({ "status": change });
         if let (Some(version), Some(patch)) = (&object.meta().resource_version, patch.as_object_mut()) {

@@ -1,0 +1,166 @@
+//! ToolHive's own API group: its manifests are served as they are, beside those of the other group.
+
+use std::process::Command;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+use vmcp_integration::binary;
+use vmcp_kubernetes_tests::{Cluster, ControlPlane, Namespace, Operator, chart};
+
+/// Manifests as ToolHive's users have them, in both of its versions.
+const MANIFESTS: &str = "
+apiVersion: toolhive.stacklok.dev/v1beta1
+kind: MCPGroup
+metadata: {name: engineering}
+spec: {description: Tools of the engineers}
+---
+apiVersion: toolhive.stacklok.dev/v1alpha1
+kind: MCPServer
+metadata: {name: fetch}
+spec:
+  groupRef: {name: engineering}
+  image: ghcr.io/stackloklabs/gofetch/server:1.0.1
+  transport: streamable-http
+  proxyPort: 8080
+  mcpPort: 8080
+  permissionProfile: {type: builtin, name: network}
+  resources: {limits: {cpu: 100m, memory: 128Mi}, requests: {cpu: 50m, memory: 64Mi}}
+---
+apiVersion: toolhive.stacklok.dev/v1beta1
+kind: MCPServerEntry
+metadata: {name: docs}
+spec: {groupRef: {name: engineering}, remoteUrl: 'https://docs.example.com/mcp', transport: streamable-http}
+---
+apiVersion: toolhive.stacklok.dev/v1beta1
+kind: VirtualMCPServer
+metadata: {name: x}
+spec:
+  groupRef: {name: engineering}
+  incomingAuth: {type: anonymous}
+  config:
+    aggregation: {conflictResolution: prefix, conflictResolutionConfig: {prefixFormat: '{workload}_'}}
+    operational: {timeouts: {default: 30s}}
+  optimizer: {enabled: true, embeddings: {provider: tei, tei: {managed: {}}}}";
+
+/// Defines all kinds in ToolHive's group, with the definitions that the operator prints.
+async fn define_toolhive_group(cluster: &Cluster) {
+    let printed = Command::new(binary("vmcp-operator")).args(["crds", "--toolhive-group", "true"]).output();
+    let printed = String::from_utf8(printed.unwrap().stdout).unwrap();
+    cluster.apply(&printed, "").await.unwrap();
+    let wait = ["wait", "--for", "condition=Established", "--timeout", "180s", "crd", "--all"];
+    cluster.kubectl(&wait).await.unwrap();
+}
+
+/// Returns the status of an object of ToolHive's group.
+async fn status(place: &Namespace, plural: &str, name: &str) -> Option<Value> {
+    let object = format!("{plural}.toolhive.stacklok.dev/{name}");
+    Some(place.json(&object).await.get("status")?.clone())
+}
+
+#[tokio::test]
+async fn toolhives_manifests_are_served_in_its_own_group() {
+    let control_plane = ControlPlane::start().await;
+    define_toolhive_group(&control_plane).await;
+    let place = control_plane.namespace("toolhive").await;
+    let variables = [("LEADER_ELECT", "false"), ("SERVE_TOOLHIVE_GROUP", "true")];
+    let operator = Operator::with(&place, "one", &variables).await;
+    place.apply(MANIFESTS).await;
+
+    let backends = place
+        .eventually("both backends in the status", async || {
+            let status = status(&place, "virtualmcpservers", "x").await?;
+            let backends = status["discoveredBackends"].clone();
+            (backends.as_array()?.len() == 2).then_some(backends)
+        })
+        .await;
+    let names: Vec<_> = backends.as_array().unwrap().iter().map(|backend| backend["name"].clone()).collect();
+    assert_eq!(names, ["docs", "fetch"]);
+    // Children belong to the resources of this group, a managed EmbeddingServer among them.
+    for (name, owner) in [("x", "VirtualMCPServer"), ("mcp-fetch", "MCPServer")] {
+        let deployment = place
+            .eventually(&format!("Deployment {name}"), async || place.get::<Deployment>(name).await)
+            .await;
+        let reference = &deployment.owner_references()[0];
+        let found = (reference.api_version.as_str(), reference.kind.as_str());
+        assert_eq!(found, ("toolhive.stacklok.dev/v1beta1", owner));
+    }
+    let embeddings = place
+        .eventually("the managed EmbeddingServer", async || {
+            let arguments =
+                ["get", "embeddingservers.toolhive.stacklok.dev", "-n", &place.name, "-o", "json"];
+            let list: Value = serde_json::from_str(&control_plane.kubectl(&arguments).await.ok()?).ok()?;
+            list["items"].get(0).cloned()
+        })
+        .await;
+    assert_eq!(embeddings["metadata"]["ownerReferences"][0]["apiVersion"], "toolhive.stacklok.dev/v1beta1");
+    place
+        .eventually("its own status", async || {
+            status(&place, "embeddingservers", embeddings["metadata"]["name"].as_str()?).await
+        })
+        .await;
+    operator.at_rest(&place, "VirtualMCPServer", 2).await;
+
+    // The other group is a world of its own: its servers have no backends here, and take nobody's objects.
+    let ours = |name: &str| {
+        let api_version = "toolhive.stacklok.com/v1alpha1";
+        json!({"apiVersion": api_version, "kind": "VirtualMCPServer", "metadata": {"name": name}, "spec": {}})
+            .to_string()
+    };
+    place.apply(&ours("y")).await;
+    place.apply(&ours("x")).await;
+    place
+        .eventually("a server without backends", async || {
+            let server = place.json("virtualmcpservers.toolhive.stacklok.com/y").await;
+            let status = server.get("status")?;
+            status["discoveredBackends"].as_array().is_none_or(Vec::is_empty).then_some(())
+        })
+        .await;
+    place
+        .eventually("a name that is taken", async || {
+            let server = place.json("virtualmcpservers.toolhive.stacklok.com/x").await;
+            server["status"].to_string().contains("belongs to the VirtualMCPServer x").then_some(())
+        })
+        .await;
+    let deployment = place.get::<Deployment>("x").await.unwrap();
+    assert_eq!(deployment.owner_references()[0].api_version, "toolhive.stacklok.dev/v1beta1");
+    // Events name the object of the right group.
+    let arguments =
+        ["get", "events.events.k8s.io", "-n", &place.name, "-o", "jsonpath={..regarding.apiVersion}"];
+    let regarding = control_plane.kubectl(&arguments).await.unwrap();
+    assert!(regarding.contains("toolhive.stacklok.dev/v1beta1"), "{regarding}");
+}
+
+#[tokio::test]
+async fn the_chart_defines_what_the_operator_prints() {
+    let cluster = ControlPlane::shared().await;
+    let chart = chart();
+    let show = [
+        "template",
+        "vmcp",
+        &chart,
+        "--kube-version",
+        "1.34",
+        "--show-only",
+        "templates/crds.yaml",
+        "--set",
+        "crds.keep=false",
+    ];
+    let Ok(rendered) = cluster.helm(&[&show[..], &["--set", "toolhiveGroup.enabled=true"]].concat()).await
+    else {
+        return vmcp_integration::skipped("there is no helm to render the chart with");
+    };
+    let mut rendered: Vec<Value> = serde_saphyr::from_multiple(&rendered).unwrap();
+    rendered.retain(|definition| definition["spec"]["group"] == "toolhive.stacklok.dev");
+    let printed = Command::new(binary("vmcp-operator")).args(["crds", "--toolhive-group", "true"]).output();
+    let printed = String::from_utf8(printed.unwrap().stdout).unwrap();
+    let mut printed: Vec<Value> = serde_saphyr::from_multiple(&printed).unwrap();
+    for definitions in [&mut rendered, &mut printed] {
+        definitions.sort_by_key(|definition| definition["metadata"]["name"].to_string());
+    }
+    assert!(printed.len() > 7, "{} definitions", printed.len());
+    for (rendered, printed) in rendered.iter().zip(&printed) {
+        assert!(rendered == printed, "{} differs", printed["metadata"]["name"]);
+    }
+    assert_eq!(rendered.len(), printed.len());
+}
