@@ -22,6 +22,7 @@ use crate::mcp_group::MCPGroup;
 use crate::mcp_server::MCPServer;
 use crate::mcp_server_entry::MCPServerEntry;
 use crate::shared_settings::mcp_authz_config::MCPAuthzConfig;
+use crate::shared_settings::mcp_external_auth_config::MCPExternalAuthConfig;
 use crate::shared_settings::mcp_oidc_config::MCPOIDCConfig;
 use crate::shared_settings::mcp_telemetry_config::MCPTelemetryConfig;
 use crate::virtual_mcp_server::VirtualMCPServer;
@@ -82,6 +83,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         definition::<MCPTelemetryConfig>(&[]),
         definition::<MCPAuthzConfig>(&[]),
         definition::<MCPOIDCConfig>(&[]),
+        definition::<MCPExternalAuthConfig>(&[]),
     ]
 }
 

@@ -35,6 +35,9 @@ pub use self::mcp_server_entry::{MCPServerEntry, MCPServerEntrySpec, MCPServerEn
 pub use self::problem::{Invalid, Problem};
 pub use self::reference::reference_markdown;
 pub use self::shared_settings::mcp_authz_config::{MCPAuthzConfig, MCPAuthzConfigSpec, MCPAuthzConfigStatus};
+pub use self::shared_settings::mcp_external_auth_config::{
+    MCPExternalAuthConfig, MCPExternalAuthConfigSpec, MCPExternalAuthConfigStatus,
+};
 pub use self::shared_settings::mcp_oidc_config::{MCPOIDCConfig, MCPOIDCConfigSpec, MCPOIDCConfigStatus};
 pub use self::shared_settings::mcp_telemetry_config::{
     MCPTelemetryConfig, MCPTelemetryConfigSpec, MCPTelemetryConfigStatus,

@@ -126,6 +126,9 @@ pub struct MCPServerSpec {
     #[serde(default, skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "pod_template_schema")]
     pub pod_template_spec: Block,
+    /// MCPExternalAuthConfig with the credentials for the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_auth_config_ref: Option<LocalReference>,
     /// Fields that are accepted and not followed yet, as written.
     #[serde(flatten)]
     #[schemars(skip)]

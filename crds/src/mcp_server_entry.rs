@@ -55,6 +55,9 @@ pub struct MCPServerEntrySpec {
     /// Headers sent with every request.
     #[serde(default)]
     pub header_forward: HeaderForward,
+    /// MCPExternalAuthConfig with the credentials for the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_auth_config_ref: Option<LocalReference>,
     /// Fields that are accepted and not followed yet, as written.
     #[serde(flatten)]
     #[schemars(skip)]

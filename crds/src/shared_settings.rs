@@ -1,5 +1,6 @@
 //! Kinds without children: settings that VirtualMCPServers share.
 
 pub mod mcp_authz_config;
+pub mod mcp_external_auth_config;
 pub mod mcp_oidc_config;
 pub mod mcp_telemetry_config;

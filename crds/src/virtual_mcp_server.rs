@@ -6,6 +6,7 @@ mod embeddings;
 mod exposure;
 mod incoming_auth;
 mod optimizer;
+mod outgoing_auth;
 mod status;
 mod validated;
 
@@ -23,6 +24,7 @@ pub use self::exposure::{
 };
 pub use self::incoming_auth::{ApiKey, IncomingAuth, IncomingAuthType, OidcConfigReference};
 pub use self::optimizer::{Optimizer, Storage};
+pub use self::outgoing_auth::{BackendAuth, BackendAuthType, OutgoingAuth, OutgoingAuthSource};
 pub use self::status::{BackendState, CircuitBreakerState, DiscoveredBackend, Phase, VirtualMCPServerStatus};
 pub(crate) use self::validated::WrittenAs;
 pub use self::validated::{
@@ -98,6 +100,14 @@ pub struct VirtualMCPServerSpec {
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(schema_with = "authz::incoming_auth_schema")]
     pub incoming_auth: Block,
+    /// Credentials for backends, besides those that the backends name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outgoing_auth: Option<OutgoingAuth>,
+    /// Names of headers of a client's request that every backend gets unchanged; `Authorization`, cookies and
+    /// headers of the protocol are not among them. Win over those of `config`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub passthrough_headers: Vec<String>,
     /// Number of pods. Without it, one at first; then whatever an autoscaler or `kubectl scale` sets.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]

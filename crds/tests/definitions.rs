@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use vmcp_crds::definitions;
 use vmcp_crds::lower::{EmbeddingService, ReferencedObjects};
 use vmcp_crds::{
-    EmbeddingServer, GROUP, MCPAuthzConfig, MCPGroup, MCPOIDCConfig, MCPServer, MCPServerEntry,
-    MCPTelemetryConfig, VERSION, VirtualMCPServer, reference_markdown,
+    EmbeddingServer, GROUP, MCPAuthzConfig, MCPExternalAuthConfig, MCPGroup, MCPOIDCConfig, MCPServer,
+    MCPServerEntry, MCPTelemetryConfig, VERSION, VirtualMCPServer, reference_markdown,
 };
 
 const ACCEPTED: &str = include_str!("resources/accepted.yaml");
@@ -248,6 +248,7 @@ fn round_trip(manifest: &Value) -> Value {
         "MCPTelemetryConfig" => through::<MCPTelemetryConfig>(manifest),
         "MCPAuthzConfig" => through::<MCPAuthzConfig>(manifest),
         "MCPOIDCConfig" => through::<MCPOIDCConfig>(manifest),
+        "MCPExternalAuthConfig" => through::<MCPExternalAuthConfig>(manifest),
         other => panic!("{other}"),
     }
 }

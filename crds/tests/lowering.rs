@@ -33,6 +33,7 @@ fn backend(name: &str) -> Backend {
         url: format!("http://mcp-{name}.ns.svc.cluster.local:8080/mcp"),
         transport: RemoteTransport::StreamableHttp,
         headers: BTreeMap::new(),
+        auth: None,
         enabled: true,
     }
 }
@@ -70,6 +71,14 @@ fn settings_arrive_and_text_is_the_same_each_time() {
     let mut gone = backend("gone");
     gone.enabled = false;
     gone.headers.insert("Authorization".to_owned(), HeaderValue::Secret(secret("gone", "token")));
+    let mut time = backend("time");
+    time.auth = Some(
+        serde_json::from_value(json!({ "type": "tokenExchange", "tokenExchange": {
+            "tokenUrl": "https://login.example.com/oauth/token", "audience": "https://time.example.com",
+            "clientId": "vmcp", "clientSecretRef": { "name": "idp", "key": "secret" }, "scopes": ["now"],
+        } }))
+        .unwrap(),
+    );
     let telemetry: MCPTelemetryConfigSpec = serde_json::from_value(json!({
         "openTelemetry": {
             "enabled": true, "endpoint": "collector:4318", "insecure": true, "tracing": { "enabled": true },
@@ -81,7 +90,9 @@ fn settings_arrive_and_text_is_the_same_each_time() {
     let spec = json!({
         "telemetryConfigRef": { "name": "otel" },
         "incomingAuth": { "type": "anonymous" },
+        "passthroughHeaders": ["X-Tenant"],
         "config": {
+            "passthroughHeaders": ["X-Unused"],
             "aggregation": { "conflictResolution": "priority", "conflictResolutionConfig": { "priorityOrder": ["time", "github"] } },
             "proxy": { "toolTimeout": "20s" },
             "operational": { "logLevel": "debug", "timeouts": { "perWorkload": { "github": "45s" } } },
@@ -95,7 +106,7 @@ fn settings_arrive_and_text_is_the_same_each_time() {
             } },
         },
     });
-    let backends = [backend("time"), gone, github];
+    let backends = [time, gone, github];
     let referenced = ReferencedObjects {
         backends: &backends,
         telemetry: Some(&telemetry),
@@ -107,7 +118,7 @@ fn settings_arrive_and_text_is_the_same_each_time() {
     let names: Vec<_> = lowered.config.backends.iter().map(|backend| &*backend.name).collect();
     assert_eq!(names, ["github", "gone", "time"]);
     let files: Vec<_> = lowered.secrets.keys().map(String::as_str).collect();
-    assert_eq!(files, ["github_token", "openai_api-key", "otel_token"]);
+    assert_eq!(files, ["github_token", "idp_secret", "openai_api-key", "otel_token"]);
     assert_eq!(lowered.text, lower(&spec, &referenced).unwrap().text);
     assert_snapshot("full", &lowered.text);
 }

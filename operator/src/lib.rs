@@ -23,7 +23,7 @@ mod virtual_mcp_server;
 mod workload;
 
 use runtime::Context;
-use shared_settings::{mcp_authz_config, mcp_oidc_config, mcp_telemetry_config};
+use shared_settings::{mcp_authz_config, mcp_external_auth_config, mcp_oidc_config, mcp_telemetry_config};
 
 /// Returns all controllers. Each registers its triggers at once, before any watch starts, and works when it
 /// is polled.
@@ -31,6 +31,7 @@ pub(crate) fn controllers(context: &Arc<Context>) -> Vec<BoxFuture<'static, ()>>
     vec![
         embedding_server::controller(context),
         mcp_group::controller(context),
+        mcp_external_auth_config::controller(context),
         mcp_oidc_config::controller(context),
         mcp_server::controller(context),
         mcp_server_entry::controller(context),

@@ -2,5 +2,6 @@
 //! can be used.
 
 pub(crate) mod mcp_authz_config;
+pub(crate) mod mcp_external_auth_config;
 pub(crate) mod mcp_oidc_config;
 pub(crate) mod mcp_telemetry_config;

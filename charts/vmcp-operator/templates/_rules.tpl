@@ -2,7 +2,7 @@
 {{- define "vmcp-operator.rules" -}}
 # Resources that people write are read, and never written but for their status. `get` tells where the mistake of a malformed one is.
 - apiGroups: [toolhive.stacklok.com]
-  resources: [virtualmcpservers, mcpgroups, mcpservers, mcpserverentries, mcptelemetryconfigs, mcpauthzconfigs, mcpoidcconfigs]
+  resources: [virtualmcpservers, mcpgroups, mcpservers, mcpserverentries, mcptelemetryconfigs, mcpauthzconfigs, mcpoidcconfigs, mcpexternalauthconfigs]
   verbs: [get, list, watch]
 - apiGroups: [toolhive.stacklok.com]
   resources:
@@ -11,6 +11,7 @@
     - mcpservers/status
     - mcpserverentries/status
     - embeddingservers/status
+    - mcpexternalauthconfigs/status
     - mcptelemetryconfigs/status
     - mcpauthzconfigs/status
     - mcpoidcconfigs/status

@@ -13,7 +13,8 @@ pub enum ApiGroup {
     /// `toolhive.stacklok.com`, the group of RFC-0022.
     #[default]
     Vmcp,
-    /// `toolhive.stacklok.dev`, ToolHive's own: its manifests work unchanged, where its operator does not run.
+    /// `toolhive.stacklok.dev`, ToolHive's own: its manifests work unchanged, where its operator does not
+    /// run.
     ToolHive,
 }
 

@@ -21,8 +21,6 @@ const fn pending(path: &'static str, capability: &'static str) -> PendingField {
 
 /// Fields of a VirtualMCPServer.
 const VIRTUAL_MCP_SERVER: &[PendingField] = &[
-    pending("outgoingAuth", "credentials by backend; until then headers of MCPServerEntries"),
-    pending("passthroughHeaders", "headers of clients for backends"),
     pending("authServerConfig", "an authorization server"),
     pending("sessionStorage", "nothing: session ids are sealed, and need no store"),
     pending(
@@ -53,8 +51,7 @@ const VIRTUAL_MCP_SERVER: &[PendingField] = &[
         "config.operational.failureHandling.unhealthyThreshold",
         "nothing: circuitBreaker.failureThreshold beside it",
     ),
-    pending("config.outgoingAuth", "credentials by backend"),
-    pending("config.passthroughHeaders", "headers of clients for backends"),
+    pending("config.outgoingAuth", "nothing: spec.outgoingAuth, or externalAuthConfigRef of the backends"),
     pending("config.sessionStorage", "nothing: session ids are sealed, and need no store"),
     pending("config.telemetry", "nothing: spec.telemetryConfigRef"),
 ];
@@ -73,7 +70,6 @@ const MCP_SERVER: &[PendingField] = &[
     ),
     pending("backendReplicas", "nothing: spec.replicas"),
     pending("endpointPrefix", "a path before the endpoint"),
-    pending("externalAuthConfigRef", "credentials by backend"),
     pending(
         "oidcConfigRef",
         "authentication; until then the NetworkPolicy admits the group's VirtualMCPServers only",
@@ -91,10 +87,7 @@ const MCP_SERVER: &[PendingField] = &[
 ];
 
 /// Fields of an MCPServerEntry.
-const MCP_SERVER_ENTRY: &[PendingField] = &[
-    pending("caBundleRef", "certificates of a private authority"),
-    pending("externalAuthConfigRef", "credentials by backend; until then spec.headerForward"),
-];
+const MCP_SERVER_ENTRY: &[PendingField] = &[pending("caBundleRef", "certificates of a private authority")];
 
 /// Fields of an EmbeddingServer.
 const EMBEDDING_SERVER: &[PendingField] =
@@ -188,9 +181,10 @@ mod tests {
 
     #[test]
     fn pending_fields_are_found_at_any_depth() {
-        let spec = json!({ "outgoingAuth": {}, "config": { "audit": { "enabled": true }, "name": null } });
+        let spec =
+            json!({ "authServerConfig": {}, "config": { "audit": { "enabled": true }, "name": null } });
         let paths: Vec<_> = given("VirtualMCPServer", &spec).iter().map(|field| field.path).collect();
-        assert_eq!(paths, ["outgoingAuth", "config.audit"]);
+        assert_eq!(paths, ["authServerConfig", "config.audit"]);
         assert!(given("MCPGroup", &spec).is_empty());
         let spec = json!({ "config": { "aggregation": { "tools": [{ "workload": "a" }, { "toolConfigRef": {} }] } } });
         let paths: Vec<_> = given("VirtualMCPServer", &spec).iter().map(|field| field.path).collect();

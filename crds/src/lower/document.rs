@@ -56,6 +56,8 @@ impl Document<'_> {
                     self.secrets,
                 ),
             ),
+            ("outgoingAuth", self.outgoing_auth()),
+            ("passthroughHeaders", self.server.passthrough_headers.clone().into()),
             ("server", server(settings.server)),
         ] {
             if value.as_object().is_none_or(|block| !block.is_empty()) {
@@ -72,7 +74,7 @@ impl Document<'_> {
     }
 
     fn backend(&mut self, backend: &Backend) -> Value {
-        let Backend { name, url, transport, headers, enabled } = backend;
+        let Backend { name, url, transport, headers, auth: _, enabled } = backend;
         let mut entry = Block::new();
         entry.insert("name".to_owned(), name.as_str().into());
         entry.insert("url".to_owned(), secret_files::escape(url.as_str().into()));
@@ -93,6 +95,18 @@ impl Document<'_> {
             entry.insert("enabled".to_owned(), false.into());
         }
         entry.into()
+    }
+
+    fn outgoing_auth(&mut self) -> Value {
+        let enabled = self.referenced.backends.iter().filter(|backend| backend.enabled);
+        let mut backends = Block::new();
+        for Backend { name, auth, .. } in enabled {
+            if let Some(auth) = auth {
+                backends.insert(name.clone(), auth.lower(&mut |secret| self.secrets.refer(secret)));
+            }
+        }
+        backends.sort_keys();
+        if backends.is_empty() { Block::new().into() } else { json!({ "backends": backends }) }
     }
 
     fn optimizer(&mut self) -> Value {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::fields::references::SecretKeyReference;
 use crate::mcp_server_entry::RemoteTransport;
 use crate::shared_settings::mcp_authz_config::MCPAuthzConfigSpec;
+use crate::shared_settings::mcp_external_auth_config::MCPExternalAuthConfigSpec;
 use crate::shared_settings::mcp_oidc_config::MCPOIDCConfigSpec;
 use crate::shared_settings::mcp_telemetry_config::MCPTelemetryConfigSpec;
 
@@ -19,8 +20,10 @@ pub struct Backend {
     pub transport: RemoteTransport,
     /// Headers sent with every request.
     pub headers: BTreeMap<String, HeaderValue>,
+    /// Credentials that are fetched, or kept in an object of their own.
+    pub auth: Option<MCPExternalAuthConfigSpec>,
     /// `false`: the backend is listed, but neither connected nor searched nor called, and its secret headers
-    /// are left out. Used for a backend whose Secret does not exist.
+    /// and credentials are left out. Used for a backend whose Secret does not exist.
     pub enabled: bool,
 }
 

@@ -51,7 +51,7 @@ pub(super) fn placeholder(path: &str) -> Result<Option<String>, String> {
 }
 
 /// Escapes `${` and `$$`, which would be references in `vmcp.yaml`, so that values arrive as written.
-pub(super) fn escape(value: Value) -> Value {
+pub(crate) fn escape(value: Value) -> Value {
     match value {
         Value::String(text) if text.contains("${") || text.contains("$$") => text.replace('$', "$$").into(),
         Value::Object(entries) => {

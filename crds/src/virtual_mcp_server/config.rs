@@ -33,6 +33,11 @@ pub struct Config {
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "RawRateLimiting")]
     pub rate_limiting: Block,
+    /// Names of headers of a client's request that every backend gets unchanged, as in
+    /// `spec.passthroughHeaders`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub passthrough_headers: Vec<String>,
     /// Connections of clients: allowed hosts and origins, limits, draining.
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "ServerSettingsSchema")]

@@ -40,6 +40,8 @@ pub struct Validated {
     pub telemetry: Option<TelemetryConfigReference>,
     /// Blocks that go into `vmcp.yaml` as written.
     pub settings: YamlBlocks,
+    /// Names of the client's headers that backends get.
+    pub passthrough_headers: Vec<String>,
     /// Fields of the pods.
     pub pods: Pods,
     /// Number of pods.
@@ -150,6 +152,9 @@ impl VirtualMCPServer {
     pub fn validate(&self) -> Result<Validated, Invalid> {
         let mut problems = Vec::new();
         let spec = &self.spec;
+        if let Some(outgoing) = &spec.outgoing_auth {
+            outgoing.check(&mut problems);
+        }
         let name = self.name_any();
         if name.len() > MAX_NAME {
             problems.push(Problem::new(
@@ -185,6 +190,10 @@ impl VirtualMCPServer {
                 rate_limiting: config.rate_limiting,
                 server: config.server,
                 incoming_auth: spec.incoming_auth.clone(),
+            },
+            passthrough_headers: match spec.passthrough_headers.as_slice() {
+                [] => config.passthrough_headers,
+                names => names.to_vec(),
             },
             pods: pods(spec),
             disruption: match &spec.pod_disruption_budget {

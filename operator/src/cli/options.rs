@@ -27,7 +27,7 @@ pub(crate) struct Options {
     /// DNS domain of the cluster, for addresses of Services.
     #[arg(long, env = "CLUSTER_DOMAIN", default_value = "cluster.local", global = true)]
     pub(crate) cluster_domain: String,
-    /// Look after ToolHive's own group, `toolhive.stacklok.dev`, too; only where ToolHive's operator does not run.
+    /// Look after ToolHive's own group, `toolhive.stacklok.dev`, too; only where its operator does not run.
     #[arg(long, env = "SERVE_TOOLHIVE_GROUP", default_value_t = false, action = clap::ArgAction::Set, global = true)]
     pub(crate) toolhive_group: bool,
     /// Make HTTPRoutes for `spec.httpRoute`; takes the right to write them.

@@ -42,6 +42,7 @@ pub(crate) fn validate(entry: &MCPServerEntry, secrets: &ReferencedSecrets) -> V
             url: spec.remote_url.clone(),
             transport: spec.transport,
             headers: BTreeMap::new(),
+            auth: None,
             enabled: true,
         },
         address_problems: Vec::new(),

@@ -110,6 +110,10 @@ fn triggers(context: &Arc<Context>) -> Triggers<VirtualMCPServer> {
                 authz::reference(&server.spec.incoming_auth) == Some(name)
             })
         })
+        .on(&all.external_auth_configs, |change, context| {
+            // Which backends name it takes the stores: a reconcile without a change costs less.
+            servers(change, context, |_, _| true)
+        })
         .on(&all.telemetry_configs, |change, context| {
             servers(change, context, |server, name| {
                 server.spec.telemetry_config_ref.as_ref().is_some_and(|reference| reference.name == name)

@@ -1,7 +1,7 @@
 //! Step 1 of a reconcile, dereference: everything that the resource refers to: members of its group, Secrets,
 //! telemetry settings, the embedding server, and the configuration that is mounted so far.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -10,8 +10,8 @@ use vmcp_crds::fields::references::{LocalReference, SecretKeyReference};
 use vmcp_crds::lower::{ADMIN_TOKEN, SESSION_KEY};
 use vmcp_crds::virtual_mcp_server::{IncomingAuth, authz};
 use vmcp_crds::{
-    EmbeddingServer, MCPAuthzConfig, MCPOIDCConfig, MCPServer, MCPServerEntry, MCPTelemetryConfig,
-    VirtualMCPServer,
+    EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPOIDCConfig, MCPServer, MCPServerEntry,
+    MCPTelemetryConfig, VirtualMCPServer,
 };
 
 use super::last_good::{LastGood, MountedConfiguration};
@@ -31,6 +31,8 @@ pub(super) struct References {
     pub entries: Vec<Arc<MCPServerEntry>>,
     /// The named MCPAuthzConfig, if it exists.
     pub authz: Option<Arc<MCPAuthzConfig>>,
+    /// The MCPExternalAuthConfigs of the namespace, by name.
+    pub auth_configs: BTreeMap<String, Arc<MCPExternalAuthConfig>>,
     /// The named MCPTelemetryConfig, if it exists.
     pub telemetry: Option<Arc<MCPTelemetryConfig>>,
     /// The named MCPOIDCConfig, if it exists.
@@ -117,6 +119,12 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
         entries: all.mcp_server_entries.list(&namespace),
         authz: authz::reference(&server.spec.incoming_auth)
             .and_then(|name| all.authz_configs.get(&namespace, name)),
+        auth_configs: all
+            .external_auth_configs
+            .list(&namespace)
+            .into_iter()
+            .map(|config| (config.name_any(), config))
+            .collect(),
         telemetry: server
             .spec
             .telemetry_config_ref
@@ -128,7 +136,28 @@ fn from_stores(server: &VirtualMCPServer, context: &Context) -> References {
     };
     references.servers.retain(|backend| member(backend.spec.group_ref.as_ref(), backend.labels()));
     references.entries.retain(|backend| member(backend.spec.group_ref.as_ref(), backend.labels()));
+    let used: BTreeSet<String> = auth_configs_of(server, &references).into_values().collect();
+    references.auth_configs.retain(|name, _| used.contains(name));
     references
+}
+
+/// Returns the name of the MCPExternalAuthConfig of each backend that has one, by name of the backend.
+pub(super) fn auth_configs_of(
+    server: &VirtualMCPServer,
+    references: &References,
+) -> BTreeMap<String, String> {
+    let outgoing = server.spec.outgoing_auth.clone().unwrap_or_default();
+    let own = |reference: Option<&LocalReference>| reference.map(|reference| reference.name.clone());
+    let servers = references.servers.iter();
+    let servers =
+        servers.map(|server| (server.name_any(), own(server.spec.external_auth_config_ref.as_ref())));
+    let entries = references.entries.iter();
+    let entries = entries.map(|entry| (entry.name_any(), own(entry.spec.external_auth_config_ref.as_ref())));
+    let resolve = |(name, own): (String, Option<String>)| {
+        let config = outgoing.resolve(&name, own.as_deref())?.to_owned();
+        Some((name, config))
+    };
+    servers.chain(entries).filter_map(resolve).collect()
 }
 
 /// Returns the resources of the mounted configuration that are malformed now. Their group cannot be read, so
@@ -207,7 +236,8 @@ fn secrets_of(server: &VirtualMCPServer, references: &References) -> Vec<SecretK
     let of_entries = references.entries.iter().flat_map(|entry| mcp_server_entry::secret_references(entry));
     let keys = IncomingAuth::of(&server.spec.incoming_auth).unwrap_or_default().api_keys;
     let of_clients = keys.into_iter().map(|key| key.secret_key_ref);
-    of_headers.chain(key).chain(of_entries).chain(of_clients).collect()
+    let of_auth = references.auth_configs.values().flat_map(|config| config.spec.secret_references());
+    of_headers.chain(key).chain(of_entries).chain(of_clients).chain(of_auth).collect()
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 //! pod template (then the Deployment stays as it is), the configuration (then the last good one stays mounted
 //! and serves). A backend that is wrong is left out and spoils only itself.
 
+mod credentials;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
@@ -77,7 +79,8 @@ pub(super) struct ConfigurationRefusal {
 /// Checks the resource with everything that it refers to.
 pub(super) fn validate(server: &VirtualMCPServer, references: &References, settings: &BuildSettings) -> Plan {
     let (checked, template) = check(server);
-    let (backends, unusable, duplicates) = backends(references, settings);
+    let (mut backends, mut unusable, duplicates) = backends(references, settings);
+    credentials::add(server, references, &mut backends, &mut unusable);
     let mut left_out = LeftOut::default();
     let configuration = match &checked {
         Err(invalid) => Err(ConfigurationRefusal { reason: "InvalidSpec", message: invalid.to_string() }),
@@ -333,6 +336,32 @@ mod tests {
         let configuration = plan.configuration.expect("valid all the same");
         assert_eq!(configuration.backends.iter().filter(|backend| backend.enabled).count(), 1);
         assert!(plan.unusable["b"].contains("no Secret s"), "{:?}", plan.unusable);
+    }
+
+    #[test]
+    fn credentials_come_from_the_server_then_the_backend_then_the_default() {
+        let config = |name: &str, kind: &str| {
+            let yaml = format!("metadata: {{name: {name}, namespace: ns}}\nspec: {kind}");
+            (name.to_owned(), Arc::new(serde_saphyr::from_str(&yaml).expect("a configuration")))
+        };
+        let secret = "{type: bearerToken, bearerToken: {tokenSecretRef: {name: s, key: k}}}";
+        let references = References {
+            auth_configs: [config("own", secret), config("bad", &secret.replace("s,", "none,"))].into(),
+            ..with_secret(with_server(with_server(with_server(references(), "a"), "b"), "c"))
+        };
+        let plan = plan(
+            "{outgoingAuth: {backends: {a: {type: externalAuthConfigRef, externalAuthConfigRef: {name: own}}, \
+             b: {type: externalAuthConfigRef, externalAuthConfigRef: {name: bad}}, \
+             c: {type: externalAuthConfigRef, externalAuthConfigRef: {name: missing}}}}}",
+            &references,
+        );
+        let configuration = plan.configuration.expect("valid all the same");
+        let enabled: Vec<_> = configuration.backends.iter().map(|backend| backend.enabled).collect();
+        assert_eq!(enabled, [true, false, false]);
+        let text = &configuration.lowered.text;
+        assert!(text.contains("Bearer ${file:") && !text.contains("Bearer secret"), "{text}");
+        assert!(plan.unusable["b"].contains("no Secret none"), "{:?}", plan.unusable);
+        assert!(plan.unusable["c"].contains("no MCPExternalAuthConfig missing"), "{:?}", plan.unusable);
     }
 
     #[test]

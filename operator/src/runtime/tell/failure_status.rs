@@ -95,22 +95,25 @@ pub(crate) async fn report_malformed<K: CustomResource>(
 /// Returns the condition that sums an object up: `Valid` for kinds without pods, `Ready` for all others.
 fn summary_condition(kind: &str) -> &'static str {
     match kind {
-        "MCPServerEntry" | "MCPTelemetryConfig" | "MCPAuthzConfig" | "MCPOIDCConfig" => "Valid",
+        "MCPServerEntry" => "Valid",
+        kind if is_shared_settings(kind) => "Valid",
         _ => "Ready",
     }
+}
+
+/// Returns true for kinds whose status is conditions alone.
+fn is_shared_settings(kind: &str) -> bool {
+    matches!(kind, "MCPTelemetryConfig" | "MCPAuthzConfig" | "MCPOIDCConfig" | "MCPExternalAuthConfig")
 }
 
 /// Returns the status fields that tell of a failure, as far as the kind has them.
 fn failed_status(kind: &str, conditions: &[Condition], message: &str) -> Map<String, Value> {
     let mut status = Map::new();
     status.insert("conditions".to_owned(), json!(conditions));
-    if !matches!(kind, "MCPTelemetryConfig" | "MCPAuthzConfig" | "MCPOIDCConfig") {
+    if !is_shared_settings(kind) {
         status.insert("phase".to_owned(), "Failed".into());
     }
-    if !matches!(
-        kind,
-        "MCPTelemetryConfig" | "MCPAuthzConfig" | "MCPOIDCConfig" | "MCPServerEntry" | "MCPGroup"
-    ) {
+    if !is_shared_settings(kind) && !matches!(kind, "MCPServerEntry" | "MCPGroup") {
         status.insert("message".to_owned(), message.into());
     }
     status

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Secret};
 use kube::api::ApiResource;
 use kube::core::PartialObjectMeta;
 use vmcp_crds::{
-    EmbeddingServer, MCPAuthzConfig, MCPGroup, MCPOIDCConfig, MCPServer, MCPServerEntry, MCPTelemetryConfig,
-    VirtualMCPServer,
+    EmbeddingServer, MCPAuthzConfig, MCPExternalAuthConfig, MCPGroup, MCPOIDCConfig, MCPServer,
+    MCPServerEntry, MCPTelemetryConfig, VirtualMCPServer,
 };
 
 use super::resource_store::AnyResourceStore;
@@ -32,6 +32,8 @@ pub struct ResourceStores {
     pub telemetry_configs: ResourceStore<MCPTelemetryConfig>,
     /// Every MCPOIDCConfig.
     pub oidc_configs: ResourceStore<MCPOIDCConfig>,
+    /// Every MCPExternalAuthConfig.
+    pub external_auth_configs: ResourceStore<MCPExternalAuthConfig>,
     /// Pods that the operator's workloads made. Of their spec, only names, images and ports of containers are
     /// kept.
     pub pods: ResourceStore<Pod>,
@@ -51,6 +53,7 @@ impl Default for ResourceStores {
             authz_configs: ResourceStore::default(),
             telemetry_configs: ResourceStore::default(),
             oidc_configs: ResourceStore::default(),
+            external_auth_configs: ResourceStore::default(),
             pods: ResourceStore::new(Some(ours), trim_pod),
             secrets: ResourceStore::new(None, secret_cache::trim),
         }
@@ -59,7 +62,7 @@ impl Default for ResourceStores {
 
 impl ResourceStores {
     /// Lists every store; a new field that is missing here does not compile.
-    fn all(&self) -> [&dyn AnyResourceStore; 10] {
+    fn all(&self) -> [&dyn AnyResourceStore; 11] {
         let Self {
             virtual_mcp_servers,
             mcp_groups,
@@ -69,6 +72,7 @@ impl ResourceStores {
             authz_configs,
             telemetry_configs,
             oidc_configs,
+            external_auth_configs,
             pods,
             secrets,
         } = self;
@@ -81,6 +85,7 @@ impl ResourceStores {
             authz_configs,
             telemetry_configs,
             oidc_configs,
+            external_auth_configs,
             pods,
             secrets,
         ]

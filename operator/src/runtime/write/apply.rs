@@ -313,8 +313,8 @@ impl ChildOwner {
         }
     }
 
-    /// Adds `apiVersion`, namespace, owner reference, labels, and the digest of the result; returns the object and the
-    /// digest.
+    /// Adds `apiVersion`, namespace, owner reference, labels, and the digest of the result; returns the
+    /// object and the digest.
     fn complete(&self, mut object: DynamicObject, resource: ApiResource) -> (Value, String) {
         object.types = Some(TypeMeta { api_version: resource.api_version, kind: resource.kind });
         let meta = &mut object.metadata;

@@ -109,8 +109,14 @@ pub(super) fn verbs_of(kind: &str) -> &'static [Verb] {
         "Pod" => &[Verb::Patch],
         EVENT => &[Verb::List],
         // Read once when it is malformed, to say where the mistake is.
-        "VirtualMCPServer" | "MCPGroup" | "MCPServer" | "MCPServerEntry" | "MCPTelemetryConfig"
-        | "MCPAuthzConfig" | "MCPOIDCConfig" => &[Verb::Get, Verb::Patch],
+        "VirtualMCPServer"
+        | "MCPGroup"
+        | "MCPServer"
+        | "MCPServerEntry"
+        | "MCPTelemetryConfig"
+        | "MCPAuthzConfig"
+        | "MCPOIDCConfig"
+        | "MCPExternalAuthConfig" => &[Verb::Get, Verb::Patch],
         child if ChildKind::ALL.iter().any(|kind| kind.as_str() == child) => {
             &[Verb::Get, Verb::Apply, Verb::Patch, Verb::Delete]
         }

@@ -80,10 +80,17 @@ async fn a_tenant_has_nothing_made_that_the_tenant_may_not_make() {
     let secret = json!({ "remoteUrl": "https://a.example/mcp", "headerForward": { "addHeadersFromSecret": [
         { "headerName": "A", "valueSecretRef": { "name": "s", "key": "k" } },
     ] } });
+    let key = json!({ "name": "s", "key": "k" });
+    let token = json!({ "type": "bearerToken", "bearerToken": { "tokenSecretRef": key } });
+    let collector = json!({ "openTelemetry": {
+        "enabled": true, "endpoint": "a.example:4318", "sensitiveHeaders": [{ "name": "A", "secretKeyRef": key }],
+    } });
     for (kind, spec, right) in [
         ("VirtualMCPServer", json!({ "serviceMonitor": { "interval": "30s" } }), "create ServiceMonitors"),
         ("EmbeddingServer", json!({}), "create StatefulSets"),
         ("MCPServerEntry", secret, "get Secrets"),
+        ("MCPExternalAuthConfig", token, "get Secrets"),
+        ("MCPTelemetryConfig", collector, "get Secrets"),
     ] {
         let refused = refusal(&tenant, &place, kind, "x", &spec).await.unwrap_or_default();
         assert!(refused.contains(right), "{kind}: {refused}");

@@ -1,0 +1,26 @@
+//! Step 3 of a reconcile, status: the status of an MCPExternalAuthConfig, which is one condition, `Valid`.
+
+use vmcp_crds::{MCPExternalAuthConfig, MCPExternalAuthConfigStatus};
+
+use super::validate::InvalidAuth;
+use crate::runtime::Conditions;
+
+/// Computes the status from the result of the validation.
+pub(super) fn of(
+    config: &MCPExternalAuthConfig,
+    validated: Result<(), InvalidAuth>,
+) -> MCPExternalAuthConfigStatus {
+    let before = config.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let generation = config.metadata.generation.unwrap_or_default();
+    let mut conditions = Conditions::new(before, generation);
+    match validated {
+        Ok(()) => conditions.set(
+            "Valid",
+            true,
+            "ConfigValid",
+            "the credentials are valid as written and their Secrets exist",
+        ),
+        Err(InvalidAuth { reason, message }) => conditions.set("Valid", false, reason, message),
+    }
+    MCPExternalAuthConfigStatus { observed_generation: Some(generation), conditions: conditions.finish() }
+}
