@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use vmcp_integration::{Client, Fixture, Messages, Vmcp, VmcpBuilder, eventually};
+use vmcp_integration::{Client, Fixture, Messages, Vmcp, VmcpBuilder, eventually, free_port};
 
 const UPDATED: &str = "notifications/resources/updated";
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
@@ -52,6 +52,16 @@ async fn next_message(messages: &mut Messages, method: &str) -> Value {
     let message = messages.next().await.expect("an open stream");
     assert_eq!(message["method"], method, "{message}");
     message["params"].clone()
+}
+
+/// Returns the parameters of the next update of a resource; lists may change meanwhile.
+async fn next_update(messages: &mut Messages) -> Value {
+    loop {
+        let message = messages.next().await.expect("an open stream");
+        if message["method"] == UPDATED {
+            return message["params"].clone();
+        }
+    }
 }
 
 /// Opens a session that the legacy `backend` knows, and its GET stream.
@@ -287,6 +297,8 @@ async fn subscriptions_follow_a_backend_that_is_configured_anew() {
             (backend.received(method).await > before).then_some(())
         })
         .await;
+        // Nobody was told what changed in between.
+        assert_eq!(next_update(messages).await, greeting(backend));
         eventually("an update", async || {
             send(backend, UPDATED, &greeting(backend)).await;
             let heard = timeout(Duration::from_millis(100), messages.next()).await.ok().flatten()?;
@@ -294,6 +306,30 @@ async fn subscriptions_follow_a_backend_that_is_configured_anew() {
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn a_subscription_survives_a_reload_whose_backend_is_down() {
+    let backend = old().await;
+    let mut vmcp = start_with_backends(std::slice::from_ref(&backend)).await;
+    let client = vmcp.legacy().await;
+    let mut messages = Messages::of(client.listen().await);
+    client.request("resources/subscribe", greeting(&backend)).await.result();
+    let mut down = backend.backend.clone();
+    down["url"] = format!("http://127.0.0.1:{}/mcp", free_port()).into();
+    vmcp.reconfigure(json!({"backends": [down]}));
+    eventually("the backend to be down", async || {
+        let status = vmcp.status().await;
+        (status["backends"][0]["state"] != "connected").then_some(())
+    })
+    .await;
+    // The renewal fails meanwhile.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    vmcp.reconfigure(json!({"backends": [backend.backend]}));
+    assert_eq!(next_update(&mut messages).await, greeting(&backend));
+    // A backend that is taken away is told too: the client reads, and sees.
+    vmcp.reconfigure(json!({"backends": []}));
+    assert_eq!(next_update(&mut messages).await, greeting(&backend));
 }
 
 #[tokio::test]

@@ -150,6 +150,15 @@ impl DownstreamRouter {
         }
     }
 
+    /// Tells one client that a resource may have changed.
+    pub(crate) fn announce_update(&self, mailbox: &Arc<Mailbox>, uri: &str) {
+        let params = serde_json::json!({ "uri": uri }).to_string();
+        let message = rpc::notification(methods::RESOURCE_UPDATED, Some(params.into()));
+        if let Ok(Message::Notification(notification)) = Message::parse(&message) {
+            self.publish([Arc::clone(mailbox)], Some(uri), &notification);
+        }
+    }
+
     /// Encodes a notification and posts it to mailboxes; `replaces` is the key of [`Mailbox::post`].
     fn publish(
         &self,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream;
+use tokio::time::timeout;
 use vmcp_backend::{Backend, RpcOutcome};
 
 use super::server_push::ServerPush;
@@ -14,46 +15,65 @@ use crate::access::policy::Item;
 use crate::edge::session::random;
 use crate::route::{CallContext, Caller, subscriptions};
 
-/// Interval at which expired sessions are removed.
+/// Interval at which expired sessions are removed, and subscriptions renewed whose backend did not answer.
 const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 /// Subscriptions that are renewed concurrently.
 const MAX_CONCURRENT_RENEWALS: usize = 16;
 
 /// Runs until the [`ServerPush`] is dropped or the engine stops.
 pub(crate) async fn run(push: Weak<ServerPush>) {
-    let Some(mut configurations) = push.upgrade().map(|push| push.engine.configurations()) else { return };
-    let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
+    // A renewal may wait for a backend; sessions expire meanwhile.
+    tokio::join!(sweep(&push), follow_configurations(&push));
+}
+
+/// Removes expired sessions.
+async fn sweep(push: &Weak<ServerPush>) {
+    let mut interval = tokio::time::interval(SWEEP_INTERVAL);
     loop {
-        let reconfigured = tokio::select! {
-            _ = sweep.tick() => false,
-            changed = configurations.changed() => match changed {
-                Ok(()) => true,
-                Err(_) => return,
-            },
-        };
+        interval.tick().await;
         // Upgraded for one round only: the task must not keep the state alive.
         let Some(push) = push.upgrade() else { return };
-        if reconfigured {
-            withdraw_denied(&push).await;
-            renew(&push).await;
-        }
         for expired in push.router.sessions.expired(random::now()) {
             push.end_session(expired);
         }
     }
 }
 
-/// Moves subscriptions, and the registrations of sessions, to the backends of the present configuration. A
-/// subscription whose new backend refuses it is removed.
-async fn renew(push: &ServerPush) {
-    let snapshot = push.engine.snapshot();
-    let backends = Arc::clone(&snapshot.backends);
+/// Moves what clients asked for to the backends of each configuration.
+async fn follow_configurations(push: &Weak<ServerPush>) {
+    let Some(mut configurations) = push.upgrade().map(|push| push.engine.configurations()) else { return };
+    loop {
+        let reconfigured = match timeout(SWEEP_INTERVAL, configurations.changed()).await {
+            Ok(Ok(())) => true,
+            Ok(Err(_)) => return,
+            Err(_) => false,
+        };
+        let Some(push) = push.upgrade() else { return };
+        if reconfigured {
+            withdraw_denied(&push).await;
+            move_sessions(&push);
+        }
+        renew(&push).await;
+    }
+}
+
+/// Registers the sessions of this process with the backends of the present configuration.
+fn move_sessions(push: &ServerPush) {
+    let backends = Arc::clone(&push.engine.snapshot().backends);
     for registered in push.router.sessions.all() {
         registered.announce_listening(&backends);
         if let Some(level) = registered.level() {
             backends.values().for_each(|backend| backend.set_log_level(registered.session, level));
         }
     }
+}
+
+/// Moves subscriptions to the backends of the present configuration, and tells each subscriber to look: what
+/// changed in between was announced to nobody. One whose new backend does not answer is tried again in the
+/// next round; one that it refuses, or that has no backend any more, is removed.
+async fn renew(push: &ServerPush) {
+    let snapshot = push.engine.snapshot();
+    let backends = Arc::clone(&snapshot.backends);
     let topics = &push.router.topics;
     let outdated = topics.outdated(|topic, old| backends.get(&topic.backend).is_some_and(|new| new.is(old)));
     stream::iter(outdated)
@@ -63,11 +83,18 @@ async fn renew(push: &ServerPush) {
             let view = snapshot.view(&caller.principal.identity);
             let context =
                 CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
-            let renewed =
-                if backends.contains_key(&topic.backend) { subscribe(context, &topic).await } else { None };
-            match renewed {
-                Some(new) => topics.recount(&topic, &subscriber, new),
-                None => topics.remove(subscriber.mailbox.number, &topic),
+            let renewal = if backends.contains_key(&topic.backend) {
+                subscribe(context, &topic).await
+            } else {
+                Renewal::Refused
+            };
+            match renewal {
+                Renewal::Renewed(new) => topics.recount(&topic, &subscriber, new),
+                Renewal::Unanswered => return,
+                Renewal::Refused => topics.remove(subscriber.mailbox.number, &topic),
+            }
+            if topic.kind == TopicKind::Resource {
+                push.router.announce_update(&subscriber.mailbox, &topic.name);
             }
         })
         .await;
@@ -94,18 +121,31 @@ async fn withdraw_denied(push: &ServerPush) {
     }
 }
 
-/// Subscribes to a topic at the present backend of its name; `None` if there is none, or it or a policy
-/// refuses.
-async fn subscribe(context: CallContext<'_>, topic: &Topic) -> Option<Backend> {
+/// The outcome of subscribing to a topic at another backend.
+enum Renewal {
+    Renewed(Backend),
+    /// The backend is not connected, or did not answer.
+    Unanswered,
+    /// The backend or a policy refuses.
+    Refused,
+}
+
+/// Subscribes to a topic at the present backend of its name.
+async fn subscribe(context: CallContext<'_>, topic: &Topic) -> Renewal {
     match topic.kind {
         TopicKind::Resource => {
-            let call = subscriptions::resource_of(context, &topic.backend, &topic.name)?;
-            let (backend, outcome) = call.subscribe().await.ok()?;
-            matches!(outcome, RpcOutcome::Result(_)).then(|| backend.clone())
+            let Some(call) = subscriptions::resource_of(context, &topic.backend, &topic.name) else {
+                return Renewal::Refused;
+            };
+            match call.subscribe().await {
+                Ok((backend, RpcOutcome::Result(_))) => Renewal::Renewed(backend.clone()),
+                Ok(_) => Renewal::Refused,
+                Err(_) => Renewal::Unanswered,
+            }
         }
         TopicKind::Task => {
-            let call = subscriptions::task(context, &topic.backend, &topic.name)?;
-            call.watch_task().ok().cloned()
+            let call = subscriptions::task(context, &topic.backend, &topic.name);
+            call.and_then(|call| call.watch_task().ok().cloned()).map_or(Renewal::Refused, Renewal::Renewed)
         }
     }
 }
