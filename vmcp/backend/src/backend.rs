@@ -151,6 +151,19 @@ impl Backend {
         }
     }
 
+    /// Takes over another configuration without a new connection: values of headers, limits and intervals.
+    /// The caller makes sure that nothing else differs.
+    pub fn reconfigure(&self, spec: &vmcp_config::Backend, settings: BackendSettings) {
+        let core = &self.0.shared;
+        core.breaker.lock().reconfigure(settings.breaker);
+        let is_sooner = settings.refresh_interval < core.facts.settings().refresh_interval;
+        let has_headers = core.facts.reconfigure(spec, settings);
+        if has_headers || (is_sooner && core.current.load().is_some()) {
+            // Another token may show other tools, or be what a failed backend waits for.
+            self.refresh();
+        }
+    }
+
     /// Closes the connection and makes another. Calls under way fail; a program is ended and started anew.
     pub fn restart(&self) {
         let shared = &self.0.shared;
@@ -218,7 +231,7 @@ impl Backend {
     pub async fn stop(self) {
         let shared = &self.0.shared;
         shared.calls.close();
-        let _ = tokio::time::timeout(shared.facts.settings.drain_timeout, shared.calls.wait()).await;
+        let _ = tokio::time::timeout(shared.facts.settings().drain_timeout, shared.calls.wait()).await;
         shared.facts.stop.cancel();
         let mut connector = self.0.connector.lock().await;
         if !connector.is_finished() {

@@ -99,8 +99,8 @@ impl Inbound {
     pub(crate) fn new(facts: &Facts, owner: Owner) -> Self {
         Self {
             backend: Arc::clone(&facts.spec.name),
-            downstream: Arc::clone(&facts.settings.downstream),
-            answer_timeout: facts.settings.max_call,
+            downstream: Arc::clone(&facts.settings().downstream),
+            answer_timeout: facts.settings().max_call,
             changed: Arc::clone(&facts.changed),
             owner: owner.is_one().then_some(owner).map_or_else(OnceLock::new, OnceLock::from),
             level: ChosenLevel::default(),

@@ -16,6 +16,7 @@ mod sse;
 mod stdio;
 
 pub(crate) use channel::Channel;
+pub(crate) use credentials::ConfiguredHeaders;
 pub(crate) use link::Link;
 pub(crate) use link_error::LinkError;
 pub(crate) use open::{open, sibling};

@@ -1,8 +1,10 @@
 //! Hot reload: edits of the configuration file take effect while the server runs; an edit that is not valid
 //! is refused, logged and counted, and the configuration before it stays in force.
 
+use std::time::Duration;
+
 use serde_json::json;
-use vmcp_integration::{Client, Fixture, Vmcp, eventually};
+use vmcp_integration::{Client, Fixture, Messages, Vmcp, eventually};
 
 #[tokio::test]
 async fn backends_come_and_go_without_dropping_a_session_or_a_call() {
@@ -89,6 +91,51 @@ async fn rules_change_names_at_once() {
         vmcp.with_tool("echo_add").await.call_tool("echo_sleep", json!({"ms": 0})).await.error()["code"],
         -32602
     );
+}
+
+#[tokio::test]
+async fn a_rotated_token_and_other_limits_restart_nothing() {
+    let old = Fixture::http("old", "echo").args(["--era", "legacy"]).start().await;
+    let mut spec = old.backend.clone();
+    spec["headers"] = json!({"authorization": "Bearer one"});
+    let mut vmcp = Vmcp::new().backend_entry(spec.clone()).start().await;
+    vmcp.with_tool("old_echo").await;
+    let client = vmcp.legacy().await;
+    client.call_tool("old_echo", json!({"message": "hi"})).await.result();
+    let before = old.received("initialize").await;
+    spec["headers"]["authorization"] = "Bearer two".into();
+    spec["connectionTimeout"] = "7s".into();
+    vmcp.reconfigure(json!({"backends": [spec], "proxy": {"refreshInterval": "10m"},
+        "operational": {"failureHandling": {"circuitBreaker": {"failureThreshold": 9}}}}));
+    eventually("the new token to be sent", async || {
+        client.call_tool("old_echo", json!({"message": "hi"})).await.result();
+        (old.stats().await["last_headers"]["authorization"] == "Bearer two").then_some(())
+    })
+    .await;
+    assert_eq!(old.received("initialize").await, before, "the connections live on");
+}
+
+#[tokio::test]
+async fn a_question_is_answered_after_a_reload_that_replaced_its_backend() {
+    let new = Fixture::rmcp("new", "modern").await;
+    let mut vmcp = Vmcp::new().backend(&new).start().await;
+    vmcp.with_tool("new_test_elicitation").await;
+    let client = Client::legacy_with(&vmcp.url, "2025-11-25", "raw", json!({"elicitation": {}})).await;
+    let ask = json!({"name": "new_test_elicitation", "arguments": {"message": "Who?"}});
+    let mut messages = Messages::of(client.open("tools/call", ask).await);
+    let question = messages.next().await.expect("a question");
+    let mut spec = new.backend.clone();
+    spec["headers"] = json!({"x-other": "1"});
+    vmcp.reconfigure(json!({"backends": [spec]}));
+    eventually("the new backend", async || {
+        (vmcp.metric(r#"vmcp_config_reloads_total{outcome="applied"}"#).await == 1).then_some(())
+    })
+    .await;
+    // The old one takes no more requests then.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    client.reply(&question["id"], &json!({"action": "decline"})).await;
+    let answer = messages.next().await.expect("an answer").to_string();
+    assert!(answer.contains("decline"), "{answer}");
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ where
                 let error = CallError::Cancelled { transmission: in_doubt.transmission() };
                 Err(Failure { error, verdict: Verdict::Unknown })
             }
-            (after, asked) = listener.clock.expiry(request.deadline, core.facts.settings.max_call) => {
+            (after, asked) = listener.clock.expiry(request.deadline, core.facts.settings().max_call) => {
                 let error = CallError::Timeout { after, transmission: in_doubt.transmission() };
                 core.remember_error(format!("{}: {error}", request.method));
                 // A hasty caller says nothing about the backend, nor does one who has a question to answer.
@@ -43,7 +43,7 @@ where
         };
         result.map(|mut response| {
             if let RpcOutcome::Arriving(arriving) = &mut response.outcome {
-                let max_call = core.facts.settings.max_call.max(request.deadline);
+                let max_call = core.facts.settings().max_call.max(request.deadline);
                 let limits = PieceLimits {
                     listener: Arc::clone(listener),
                     cancel: request.cancel.clone(),

@@ -199,7 +199,7 @@ pub(crate) fn announce(shared: &BackendCore) {
         if topic.told.try_lock().is_ok_and(|told| *told)
             && let Some(message) = session_subscriptions::updated(&topic.uri)
         {
-            shared.facts.settings.downstream.deliver(
+            shared.facts.settings().downstream.deliver(
                 &shared.facts.spec.name,
                 None,
                 Event::Notification(message),

@@ -52,8 +52,8 @@ pub(crate) async fn connect(facts: &Facts, hint: EraHint) -> Result<Connection, 
 
 async fn negotiate(facts: &Facts, channel: Channel) -> Result<(Channel, ServerProfile), LinkError> {
     let patience = match facts.spec.transport {
-        Transport::Stdio { .. } => facts.settings.stdio_probe_timeout,
-        _ => facts.settings.http_probe_timeout,
+        Transport::Stdio { .. } => facts.settings().stdio_probe_timeout,
+        _ => facts.settings().http_probe_timeout,
     };
     let probed = probe(&channel, patience).await?;
     if facts.spec.protocol_era == ProtocolEra::Modern && !matches!(probed, Probe::Modern(_) | Probe::Again) {

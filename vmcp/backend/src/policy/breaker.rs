@@ -86,6 +86,21 @@ impl Breaker {
         Self { settings, circuit: Circuit::Closed { failures: 0 } }
     }
 
+    /// Takes other limits. A circuit that is open stays so for the time that it had; without a threshold it
+    /// closes.
+    pub fn reconfigure(&mut self, settings: BreakerSettings) {
+        self.settings = settings;
+        let is_due = |failures| settings.failure_threshold > 0 && failures >= settings.failure_threshold;
+        match self.circuit {
+            _ if settings.failure_threshold == 0 => self.circuit = Circuit::Closed { failures: 0 },
+            // The next failure opens it: equality counts.
+            Circuit::Closed { failures } if is_due(failures) => {
+                self.circuit = Circuit::Closed { failures: settings.failure_threshold - 1 };
+            }
+            Circuit::Closed { .. } | Circuit::Open { .. } | Circuit::HalfOpen { .. } => {}
+        }
+    }
+
     /// Admits a call, whose end must be reported with [`Breaker::record`].
     ///
     /// # Errors
@@ -155,6 +170,22 @@ impl Breaker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_change_in_place() {
+        let now = Instant::now();
+        let limits = |failure_threshold| BreakerSettings { failure_threshold, ..BreakerSettings::default() };
+        let mut breaker = Breaker::new(limits(5));
+        for _ in 0..4 {
+            breaker.record(Verdict::Failed, now);
+        }
+        breaker.reconfigure(limits(2));
+        assert_eq!(breaker.admit(now), Ok(()), "still closed");
+        breaker.record(Verdict::Failed, now);
+        assert!(breaker.admit(now).is_err(), "and open at the next failure");
+        breaker.reconfigure(limits(0));
+        assert_eq!(breaker.admit(now), Ok(()), "switched off");
+    }
 
     const SECOND: Duration = Duration::from_secs(1);
 

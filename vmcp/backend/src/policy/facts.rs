@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use vmcp_config::Transport;
 
 use crate::policy::settings::BackendSettings;
+use crate::transport::ConfiguredHeaders;
 
 /// Configuration of a backend and its signals. The lower rooms take these instead of the whole
 /// [`BackendCore`](crate::sharing::core::BackendCore), so that no room knows the ones above it.
@@ -16,7 +18,9 @@ pub(crate) struct Facts {
     /// The backend's configuration.
     pub(crate) spec: vmcp_config::Backend,
     /// Limits and intervals; a `connection_timeout` in `spec` has replaced the common one.
-    pub(crate) settings: BackendSettings,
+    settings: ArcSwap<BackendSettings>,
+    /// The headers of `spec`, or those of a reload.
+    pub(crate) headers: Arc<ConfiguredHeaders>,
     /// Wakes the refresher: the definitions may have changed.
     pub(crate) changed: Arc<Notify>,
     /// Cancelled when the backend is stopped.
@@ -24,15 +28,32 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    pub(crate) fn new(spec: vmcp_config::Backend, mut settings: BackendSettings) -> Self {
-        settings.connection_timeout = spec.connection_timeout.unwrap_or(settings.connection_timeout);
-        Self { spec, settings, changed: Arc::default(), stop: CancellationToken::new() }
+    pub(crate) fn new(spec: vmcp_config::Backend, settings: BackendSettings) -> Self {
+        let headers = Arc::new(ConfiguredHeaders::new(spec.transport.headers()));
+        let settings = ArcSwap::from_pointee(of_backend(&spec, settings));
+        Self { spec, settings, headers, changed: Arc::default(), stop: CancellationToken::new() }
+    }
+
+    /// Returns the limits and intervals in force.
+    pub(crate) fn settings(&self) -> Arc<BackendSettings> {
+        self.settings.load_full()
+    }
+
+    /// Replaces the settings and the values of headers; returns true if the headers differ.
+    pub(crate) fn reconfigure(&self, spec: &vmcp_config::Backend, settings: BackendSettings) -> bool {
+        self.settings.store(Arc::new(of_backend(spec, settings)));
+        self.headers.replace(spec.transport.headers())
     }
 
     /// Returns the time without a call after which the program is stopped; `None` for a remote server and
     /// for a program that is never stopped.
     pub(crate) fn idle_timeout(&self) -> Option<Duration> {
         let Transport::Stdio { idle_timeout, .. } = &self.spec.transport else { return None };
-        Some(idle_timeout.unwrap_or(self.settings.idle_timeout)).filter(|timeout| !timeout.is_zero())
+        Some(idle_timeout.unwrap_or(self.settings.load().idle_timeout)).filter(|timeout| !timeout.is_zero())
     }
+}
+
+fn of_backend(spec: &vmcp_config::Backend, settings: BackendSettings) -> BackendSettings {
+    let connection_timeout = spec.connection_timeout.unwrap_or(settings.connection_timeout);
+    BackendSettings { connection_timeout, ..settings }
 }

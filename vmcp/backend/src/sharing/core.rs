@@ -70,7 +70,7 @@ impl BackendCore {
     pub(crate) fn new(facts: Facts, cached: Option<Arc<Discovered>>) -> Self {
         let facts = Arc::new(facts);
         Self {
-            breaker: Mutex::new(Breaker::new(facts.settings.breaker)),
+            breaker: Mutex::new(Breaker::new(facts.settings().breaker)),
             current: ArcSwapOption::empty(),
             rounds: watch::Sender::default(),
             wanted: watch::Sender::default(),
@@ -95,7 +95,7 @@ impl BackendCore {
             }
             let seen = rounds.borrow_and_update().ended;
             self.want(seen + 1);
-            if self.facts.settings.fail_fast && self.has_failed() {
+            if self.facts.settings().fail_fast && self.has_failed() {
                 return Err(LinkError::Down);
             }
             tokio::select! {

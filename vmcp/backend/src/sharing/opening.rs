@@ -35,7 +35,11 @@ pub(crate) async fn open(
     warm: &WarmProcesses,
 ) -> Result<(Connection, RouteGuard), LinkError> {
     // A start beyond the slots waits; nothing closes the semaphore.
-    let _slot = if facts.spec.starts_process() { facts.settings.starts.acquire().await.ok() } else { None };
+    let _slot = if facts.spec.starts_process() {
+        Arc::clone(&facts.settings().starts).acquire_owned().await.ok()
+    } else {
+        None
+    };
     let after = patience(facts, main, placement);
     let connection = timeout(after, connect(facts, main, placement, opener, warm)).await;
     connection.unwrap_or(Err(LinkError::ConnectTimeout { after }))
@@ -44,13 +48,13 @@ pub(crate) async fn open(
 /// Starts a process that a client will own.
 pub(crate) async fn start_warm(facts: &Facts) -> Option<Channel> {
     // A start beyond the slots waits; nothing closes the semaphore.
-    let _slot = facts.settings.starts.acquire().await.ok();
+    let _slot = Arc::clone(&facts.settings().starts).acquire_owned().await.ok();
     transport::open(facts, Owner::Everyone, None).await.ok()
 }
 
 /// Time for the connection to be made. A server that may not know the other era answers soon or never.
 fn patience(facts: &Facts, main: &Connection, placement: Placement) -> Duration {
-    let settings = &facts.settings;
+    let settings = &facts.settings();
     if main.server.era() == placement.era || facts.spec.starts_process() {
         settings.connection_timeout
     } else {

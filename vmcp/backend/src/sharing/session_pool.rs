@@ -124,8 +124,12 @@ impl SessionPool {
                 tracing::info!("a subscription of a client's session could not be renewed");
             }
             if let Some(message) = session_subscriptions::updated(&uri) {
-                let downstream = &self.facts.settings.downstream;
-                downstream.deliver(&self.facts.spec.name, Some(session), Event::Notification(message));
+                let settings = self.facts.settings();
+                settings.downstream.deliver(
+                    &self.facts.spec.name,
+                    Some(session),
+                    Event::Notification(message),
+                );
             }
         }
     }
@@ -244,7 +248,7 @@ impl SessionPool {
         let of = |session: &UpstreamSession| session.placement.principal == principal;
         let is_full = sessions.len() >= limit;
         // The only client of a process has all of it; the clients of a bridge come through one vmcp.
-        let is_only = principal == Principal::Anonymous || self.facts.settings.in_our_place;
+        let is_only = principal == Principal::Anonymous || self.facts.settings().in_our_place;
         let share = if is_only { limit } else { limit.div_ceil(2) };
         let is_over =
             sessions.len() >= share && sessions.values().filter(|session| of(session)).count() >= share;
@@ -265,7 +269,7 @@ impl SessionPool {
     }
 
     fn limit(&self) -> usize {
-        let Facts { spec, settings, .. } = &*self.facts;
+        let (spec, settings) = (&self.facts.spec, self.facts.settings());
         let by_transport = match spec.transport {
             Transport::Http { .. } => settings.max_sessions,
             Transport::Sse { .. } => settings.max_sessions.min(MAX_EVENT_STREAMS),
@@ -278,7 +282,7 @@ impl SessionPool {
         if self.reaping.swap(true, Ordering::Relaxed) {
             return;
         }
-        let idle = self.facts.settings.session_idle;
+        let idle = self.facts.settings().session_idle;
         let (stop, pool) = (self.facts.stop.clone(), Arc::clone(self));
         let reap = async move {
             loop {

@@ -50,7 +50,7 @@ impl Drop for Channel {
 impl Channel {
     /// A channel over a link that was just opened, until `closed`.
     pub(super) fn new(link: Link, inbound: Arc<Inbound>, facts: &Facts, closed: CancellationToken) -> Self {
-        let version = text::quoted(&facts.settings.client_version);
+        let version = text::quoted(&facts.settings().client_version);
         let client_info = format!(r#"{{"name":"vmcp","version":{version}}}"#);
         Self { link, inbound, client_info, closed, is_listening: AtomicBool::new(false) }
     }

@@ -2,40 +2,63 @@
 //! [`CredentialSource`](crate::CredentialSource), which expire.
 
 use std::fmt;
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use vmcp_config::Headers;
+use vmcp_config::{Headers, Secret};
 
 use crate::transport::link_error::LinkError;
 
-/// The headers that every request of every client carries.
-pub(super) struct ConstantHeaders(HeaderMap);
+/// The configured headers, which every request of every client carries. A reload replaces their values while
+/// connections live on.
+pub(crate) struct ConfiguredHeaders(ArcSwap<HeaderMap>);
 
-impl ConstantHeaders {
-    /// The configured headers on top of `base`.
-    pub(super) fn new(base: HeaderMap, configured: &Headers) -> Result<Self, LinkError> {
-        let unusable =
-            |name: &str| LinkError::Connect { detail: format!("the configured {name} is unusable") };
-        let mut headers = base;
-        for (name, value) in configured {
-            let mut value = HeaderValue::from_str(value.expose()).map_err(|_| unusable(name))?;
-            value.set_sensitive(true);
-            headers.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| unusable(name))?, value);
-        }
-        Ok(Self(headers))
+impl ConfiguredHeaders {
+    /// The headers of a configuration. Unusable ones are left out; [`check`] names them.
+    pub(crate) fn new(configured: Option<&Headers>) -> Self {
+        Self(ArcSwap::from_pointee(parsed(configured)))
     }
 
-    /// The headers.
-    pub(super) fn headers(&self) -> &HeaderMap {
-        &self.0
+    /// Takes those of another configuration; returns true if they differ.
+    pub(crate) fn replace(&self, configured: Option<&Headers>) -> bool {
+        let next = parsed(configured);
+        let differ = **self.0.load() != next;
+        self.0.store(Arc::new(next));
+        differ
+    }
+
+    /// Adds them to the headers of a request.
+    pub(super) fn add_to(&self, headers: &mut HeaderMap) {
+        for (name, value) in self.0.load().iter() {
+            headers.insert(name.clone(), value.clone());
+        }
     }
 }
 
 /// Values may be secret.
-impl fmt::Debug for ConstantHeaders {
+impl fmt::Debug for ConfiguredHeaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConstantHeaders").finish_non_exhaustive()
+        f.debug_struct("ConfiguredHeaders").finish_non_exhaustive()
     }
+}
+
+/// Returns an error that names the first header that cannot be sent.
+pub(super) fn check(configured: &Headers) -> Result<(), LinkError> {
+    let unusable = configured.iter().find(|(name, value)| pair(name, value).is_none());
+    unusable.map_or(Ok(()), |(name, _)| {
+        Err(LinkError::Connect { detail: format!("the configured {name} is unusable") })
+    })
+}
+
+fn parsed(configured: Option<&Headers>) -> HeaderMap {
+    configured.into_iter().flatten().filter_map(|(name, value)| pair(name, value)).collect()
+}
+
+fn pair(name: &str, value: &Secret) -> Option<(HeaderName, HeaderValue)> {
+    let mut value = HeaderValue::from_str(value.expose()).ok()?;
+    value.set_sensitive(true);
+    Some((HeaderName::from_bytes(name.as_bytes()).ok()?, value))
 }
 
 /// Returns the headers of a request with those of its credentials, which replace others of their names.

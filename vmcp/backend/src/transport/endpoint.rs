@@ -8,12 +8,11 @@ use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGEN
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use url::Url;
-use vmcp_config::Headers;
 
 use crate::http_client::{HttpClient, Origin, Purpose, ResponseBody, SendError};
 use crate::request::SharedCredentials;
 use crate::transport::body;
-use crate::transport::credentials::{self, ConstantHeaders};
+use crate::transport::credentials::{self, ConfiguredHeaders};
 use crate::transport::link_error::LinkError;
 
 const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -26,8 +25,10 @@ pub(crate) struct Endpoint {
     origin: Origin,
     /// The request target.
     target: Uri,
-    constant: Arc<ConstantHeaders>,
-    /// Credentials of the owner of the connection; `None`: the constant headers are all.
+    /// The headers of vmcp itself.
+    base: Arc<HeaderMap>,
+    configured: Arc<ConfiguredHeaders>,
+    /// Credentials of the owner of the connection; `None`: the configured headers are all.
     credentials: Option<SharedCredentials>,
 }
 
@@ -35,10 +36,10 @@ impl Endpoint {
     pub(super) fn new(
         client: HttpClient,
         url: &Url,
-        configured: &Headers,
+        configured: Arc<ConfiguredHeaders>,
         credentials: Option<SharedCredentials>,
     ) -> Result<Self, LinkError> {
-        let mut headers = HeaderMap::with_capacity(configured.len() + 8);
+        let mut headers = HeaderMap::with_capacity(16);
         let agent = concat!("vmcp/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
         let origin = client.origin(&uri(url)?);
@@ -47,8 +48,7 @@ impl Endpoint {
             // A configured `Host` replaces this one.
             headers.insert(HOST, host);
         }
-        let constant = Arc::new(ConstantHeaders::new(headers, configured)?);
-        Ok(Self { client, origin, target, constant, credentials })
+        Ok(Self { client, origin, target, base: Arc::new(headers), configured, credentials })
     }
 
     /// This backend at another of its URLs of the same origin.
@@ -63,12 +63,12 @@ impl Endpoint {
         Self { credentials: credentials.or_else(|| self.credentials.clone()), ..self.clone() }
     }
 
-    /// The constant headers, to which a request adds its own.
+    /// The headers of vmcp itself, to which a request adds its own.
     pub(super) fn headers(&self) -> HeaderMap {
-        self.constant.headers().clone()
+        HeaderMap::clone(&self.base)
     }
 
-    /// The constant headers of messages.
+    /// The headers of messages.
     pub(super) fn post_headers(&self) -> HeaderMap {
         let mut headers = self.headers();
         headers.insert(ACCEPT, JSON_OR_EVENTS);
@@ -113,13 +113,14 @@ impl Endpoint {
         self.send(None, OutgoingMessage { method, headers, body: Bytes::new(), purpose }).await
     }
 
-    /// Sends a message with the client's credentials, else those of the connection's owner. Refused with HTTP
+    /// Sends a message with the configured headers and with the client's credentials, else those of the connection's owner. Refused with HTTP
     /// 401, it was not executed: it is sent once more if there are other credentials then.
     async fn send(
         &self,
         of_client: Option<&SharedCredentials>,
-        message: OutgoingMessage,
+        mut message: OutgoingMessage,
     ) -> Result<Response<ResponseBody>, LinkError> {
+        self.configured.add_to(&mut message.headers);
         let Some(source) = of_client.or(self.credentials.as_ref()) else {
             return self.send_as_is(message).await;
         };

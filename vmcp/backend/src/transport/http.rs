@@ -47,8 +47,7 @@ struct Inner {
     /// state give a session.
     session: OnceLock<HeaderValue>,
     revision: OnceLock<HeaderValue>,
-    /// The constant headers of messages, written anew when one of the two above becomes
-    /// known.
+    /// The headers of messages, written anew when one of the two above becomes known.
     prepared: ArcSwap<HeaderMap>,
 }
 

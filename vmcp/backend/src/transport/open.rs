@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use vmcp_config::Transport;
+use url::Url;
+use vmcp_config::{Headers, Transport};
 
 use crate::inbound::Inbound;
 use crate::inbound::owner::Owner;
@@ -14,7 +15,7 @@ use crate::transport::channel::Channel;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::link::{Duplex, Link};
 use crate::transport::link_error::LinkError;
-use crate::transport::{http, mux, sse, stdio};
+use crate::transport::{credentials, http, mux, sse, stdio};
 
 /// Opens a link for calls of `owner`, without any handshake. `credentials` are those of its owner; `None`:
 /// vmcp's own.
@@ -23,18 +24,22 @@ pub(crate) async fn open(
     owner: Owner,
     credentials: Option<SharedCredentials>,
 ) -> Result<Channel, LinkError> {
-    let settings = &facts.settings;
+    let settings = &facts.settings();
     let closed = CancellationToken::new();
     let inbound = Arc::new(Inbound::new(facts, owner));
     let limits = AnswerLimits { bytes: settings.max_message_bytes, budget: settings.byte_budget.clone() };
-    let credentials = credentials.or_else(|| settings.credentials.clone());
+    let of_owner = credentials.or_else(|| settings.credentials.clone());
+    let endpoint = |url: &Url, headers: &Headers| {
+        credentials::check(headers)?;
+        Endpoint::new(settings.http.clone(), url, Arc::clone(&facts.headers), of_owner)
+    };
     let link = match &facts.spec.transport {
         Transport::Http { url, headers } => {
-            let endpoint = Endpoint::new(settings.http.clone(), url, headers, credentials)?;
+            let endpoint = endpoint(url, headers)?;
             Link::Http(http::Http::new(endpoint, Arc::clone(&inbound), limits, closed.clone()))
         }
         Transport::Sse { url, headers } => {
-            let endpoint = Endpoint::new(settings.http.clone(), url, headers, credentials)?;
+            let endpoint = endpoint(url, headers)?;
             let (mux, to_write) = mux::Mux::new(Arc::clone(&inbound), closed.clone(), limits.budget);
             let task =
                 sse::start(endpoint, url, limits.bytes, Arc::clone(&mux), to_write, closed.clone()).await?;

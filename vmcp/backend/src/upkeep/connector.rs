@@ -58,7 +58,7 @@ impl Connector {
     }
 
     async fn keep_connected(&mut self) {
-        let retries = self.shared.facts.settings.max_connection_retries;
+        let retries = self.shared.facts.settings().max_connection_retries;
         // Rounds in a row that failed.
         let mut given_up = 0;
         loop {
@@ -108,7 +108,7 @@ impl Connector {
             let facts = &self.shared.facts;
             // Trying a remote server costs little; starting a broken program again and again does not.
             let failures = if facts.spec.starts_process() { given_up } else { 1 };
-            let pause = backoff::delay(facts.settings.retry_failed_every, failures);
+            let pause = backoff::delay(facts.settings().retry_failed_every, failures);
             let _ = timeout(pause, demand).await;
         } else {
             let _ = demand.await;
@@ -132,7 +132,7 @@ impl Connector {
             if failures > retries || !worth_retrying(&error) {
                 break Err(error);
             }
-            sleep(backoff::delay(self.shared.facts.settings.first_pause, failures)).await;
+            sleep(backoff::delay(self.shared.facts.settings().first_pause, failures)).await;
         };
         let error = result.as_ref().err().cloned();
         match &result {
@@ -146,9 +146,12 @@ impl Connector {
     async fn attempt(&self) -> Result<Arc<Connection>, LinkError> {
         let facts = &self.shared.facts;
         // A closed semaphore is no reason not to start; nothing closes it.
-        let slot =
-            if facts.spec.starts_process() { facts.settings.starts.acquire().await.ok() } else { None };
-        let after = facts.settings.connection_timeout * self.first_run_factor();
+        let slot = if facts.spec.starts_process() {
+            Arc::clone(&facts.settings().starts).acquire_owned().await.ok()
+        } else {
+            None
+        };
+        let after = facts.settings().connection_timeout * self.first_run_factor();
         let mut connect = pin!(timeout(after, era::connect(facts, self.hint)));
         let connected = tokio::select! {
             connected = connect.as_mut() => connected,
@@ -194,7 +197,7 @@ impl Connector {
         self.crashes = if lived < MIN_STABLE_LIFETIME { self.crashes + 1 } else { 0 };
         // A single crash may be an unannounced restart: the first reconnect comes without a pause.
         if self.crashes > 1 {
-            sleep(backoff::delay(self.shared.facts.settings.first_pause, self.crashes - 1)).await;
+            sleep(backoff::delay(self.shared.facts.settings().first_pause, self.crashes - 1)).await;
         }
     }
 

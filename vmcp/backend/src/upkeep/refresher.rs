@@ -25,10 +25,11 @@ pub(crate) async fn run(shared: Arc<BackendCore>) {
 }
 
 async fn keep_fresh(shared: &BackendCore) {
-    let settings = &shared.facts.settings;
     let mut relisting = Relisting::new(shared.discovered.borrow().is_some());
     let mut listed: Weak<Connection> = Weak::new();
     loop {
+        // Read in each round: a reload may have changed them.
+        let settings = &shared.facts.settings();
         // The timer does not connect a backend that no call has needed.
         let pause = relisting.pause(settings);
         let until_look = pause.min(settings.unheard_refresh_interval);

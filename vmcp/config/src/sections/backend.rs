@@ -103,6 +103,22 @@ impl Transport {
             Self::Stdio { .. } => "stdio",
         }
     }
+
+    /// Returns the headers of every request; `None` for a program.
+    pub fn headers(&self) -> Option<&Headers> {
+        match self {
+            Self::Http { headers, .. } | Self::Sse { headers, .. } => Some(headers),
+            Self::Stdio { .. } => None,
+        }
+    }
+
+    /// Like [`Self::headers`], to be changed.
+    pub fn headers_mut(&mut self) -> Option<&mut Headers> {
+        match self {
+            Self::Http { headers, .. } | Self::Sse { headers, .. } => Some(headers),
+            Self::Stdio { .. } => None,
+        }
+    }
 }
 
 impl Backend {

@@ -105,14 +105,18 @@ impl Fleet {
     /// Removes the backends that another configuration does not keep as they are, and plans their
     /// replacement.
     pub(super) fn change(&mut self, before: &Config, after: &Config) -> FleetPlan {
-        let keeps_settings = same_settings(before, after);
+        let same_idle_timeout = before.proxy.idle_timeout == after.proxy.idle_timeout;
         let mut plan = FleetPlan::default();
         let enabled = after.backends.iter().filter(|spec| spec.enabled);
         let mut wanted: BTreeMap<_, _> = enabled.map(|spec| (Arc::clone(&spec.name), spec.clone())).collect();
         for (name, old) in std::mem::take(&mut self.running) {
             match wanted.remove(&name) {
-                Some(new) if same_connection(&new, &old.spec) && keeps_settings => {
+                Some(new)
+                    if same_connection(&new, &old.spec) && (same_idle_timeout || !new.starts_process()) =>
+                {
                     plan.applied.unchanged += 1;
+                    let credentials = old.tokens.as_ref().map(outgoing::of_vmcp);
+                    old.backend.reconfigure(&new, BackendSettings { credentials, ..self.settings(after) });
                     self.running.insert(name, RunningBackend { spec: new, ..old });
                     continue;
                 }
@@ -251,21 +255,21 @@ pub(super) fn retire(backends: Vec<Backend>) {
     });
 }
 
-/// True if backends can keep running under the other configuration. The deadline of a call is passed with
-/// each call, so it may differ.
-fn same_settings(one: &Config, other: &Config) -> bool {
-    let proxy = |config: &Config| vmcp_config::Proxy {
-        tool_timeout: Duration::ZERO,
-        first_list_wait: Duration::ZERO,
-        ..config.proxy.clone()
-    };
-    proxy(one) == proxy(other) && one.operational.circuit_breaker == other.operational.circuit_breaker
-}
-
-/// True if a backend can keep running under the other entry. The time limit of its calls is passed with each
-/// call, so it may differ.
+/// True if a backend can keep running under the other entry: limits of time are passed with each call or
+/// follow a reload, as the values of headers do.
 fn same_connection(one: &vmcp_config::Backend, other: &vmcp_config::Backend) -> bool {
-    one == &vmcp_config::Backend { timeout: one.timeout, preconnect: one.preconnect, ..other.clone() }
+    let mut same = vmcp_config::Backend {
+        timeout: one.timeout,
+        connection_timeout: one.connection_timeout,
+        preconnect: one.preconnect,
+        ..other.clone()
+    };
+    if let (Some(of_one), Some(of_other)) = (one.transport.headers(), same.transport.headers_mut())
+        && of_one.keys().eq(of_other.keys())
+    {
+        of_other.clone_from(of_one);
+    }
+    *one == same
 }
 
 #[cfg(test)]

@@ -212,7 +212,7 @@ impl<'a> Authorized<'a> {
     /// Subscribes to the resource at its backend.
     pub(crate) async fn subscribe(mut self) -> Result<(&'a Backend, RpcOutcome), CallError> {
         let answer = async {
-            let backend = send::backend(self.context, &self.target)?;
+            let backend = send::backend(self.context.snapshot, &self.target)?;
             let uri = self.target.subject().unwrap_or_default();
             self.recorder.asks(uri.len());
             let caller = self.context.caller;
@@ -235,7 +235,7 @@ impl<'a> Authorized<'a> {
 
     /// Subscribes to the notifications of the task at its backend.
     pub(crate) fn watch_task(self) -> Result<&'a Backend, CallError> {
-        let watched = send::backend(self.context, &self.target).and_then(|backend| {
+        let watched = send::backend(self.context.snapshot, &self.target).and_then(|backend| {
             backend.watch_task(self.target.subject().unwrap_or_default())?;
             Ok(backend)
         });

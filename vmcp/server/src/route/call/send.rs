@@ -17,6 +17,7 @@ use super::outgoing::Outgoing;
 use super::task_calls;
 use crate::access::outgoing::ClientAtBackend;
 use crate::access::policy::Item;
+use crate::engine::Snapshot;
 use crate::route::caller::CallContext;
 use crate::route::router::BackendTarget;
 use crate::telemetry::calls::CallRecorder;
@@ -49,14 +50,18 @@ pub(super) async fn run(
     }
     let outgoing = Outgoing::new(context, target, params)?;
     let mut exchange = Exchange { way, outgoing: &outgoing, recorder };
-    let mut response = exchange.send(&outgoing.params).await?;
+    let mut response = exchange.send(context.snapshot, &outgoing.params).await?;
     match context.caller.era {
         Era::Legacy => {
             let answer_timeout = context.snapshot.config.proxy.max_tool_timeout;
             let mut rounds = InputRounds::new(context.caller, &outgoing.params, answer_timeout);
             loop {
                 match rounds.next(&response).await? {
-                    Next::Repeat(params) => response = exchange.send(&params).await?,
+                    Next::Repeat(params) => {
+                        // A user takes time to answer, and a reload may have replaced the backend meanwhile.
+                        let newest = context.engine.snapshot();
+                        response = exchange.send(&newest, &params).await?;
+                    }
                     Next::Complete => break,
                     Next::Error(error) => {
                         response = Response { outcome: RpcOutcome::error(&error), era: Era::Legacy };
@@ -82,12 +87,12 @@ fn rate_limit(context: CallContext<'_>, tool: &str) -> Result<(), CallError> {
     })
 }
 
-/// Returns the handle of the target's backend; an error if it was removed after this snapshot was loaded.
+/// Returns the handle of the target's backend in a snapshot; an error if there is none any more.
 pub(super) fn backend<'a>(
-    context: CallContext<'a>,
+    snapshot: &'a Snapshot,
     target: &BackendTarget<'_>,
 ) -> Result<&'a Backend, CallError> {
-    let backend = context.snapshot.backends.get(target.backend);
+    let backend = snapshot.backends.get(target.backend);
     backend.ok_or_else(|| CallError::unsent("it is being removed"))
 }
 
@@ -99,9 +104,10 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    async fn send(&mut self, params: &OwnedParams) -> Result<Response, CallError> {
+    /// Sends the request with these parameters to the backend of a snapshot.
+    async fn send(&mut self, snapshot: &Snapshot, params: &OwnedParams) -> Result<Response, CallError> {
         let Way { context, target, span, stream } = self.way;
-        let backend = backend(context, target)?;
+        let backend = backend(snapshot, target)?;
         let caller = context.caller;
         let ClientAtBackend { principal, credentials } = context.at_backend(backend);
         let request = Request {
