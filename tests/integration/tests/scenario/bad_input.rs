@@ -138,3 +138,18 @@ async fn a_configuration_with_every_kind_of_mistake_is_explained() {
     let missing = Cli::run(&["serve", "--config", "nowhere.yaml"], folder.path()).await;
     assert!(!missing.success && missing.stderr.contains("nowhere.yaml"), "{missing:?}");
 }
+
+#[tokio::test]
+async fn a_client_with_large_icons_is_served_under_its_name() {
+    let vmcp = Vmcp::new().start().await;
+    let icon =
+        json!({"src": format!("data:image/png;base64,{}", "A".repeat(20_000)), "mimeType": "image/png"});
+    let info = json!({"name": "ann", "version": "1", "icons": [icon]});
+    let client = vmcp.modern().as_legacy();
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+    let opened = client.request("initialize", params).await;
+    opened.result();
+    let session = opened.headers["mcp-session-id"].to_str().expect("a plain id");
+    assert!(session.len() < 1024, "{session}");
+    client.with_session(session).request("tools/list", json!({})).await.result();
+}

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::masked;
 use crate::problems;
 use crate::raw::RawConfig;
 use crate::values::secret::MASK;
@@ -13,6 +14,7 @@ use crate::values::secret::MASK;
 /// by path.
 pub(crate) fn render(raw: &RawConfig, references: &BTreeMap<String, String>) -> String {
     let mut value = serde_json::to_value(raw).unwrap_or_default();
+    masked::mask(&mut value);
     restore(&mut value, "", references);
     // Neither step can fail: the types hold nothing but strings, numbers, lists and maps with string keys.
     serde_saphyr::to_string(&value).unwrap_or_default()

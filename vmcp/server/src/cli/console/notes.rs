@@ -14,7 +14,12 @@ pub(in crate::cli) fn is_terminal() -> bool {
 
 /// Removes control characters except line ends and tabs, so that text of a backend cannot move the cursor.
 pub(super) fn without_controls(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+    text.chars().filter(|c| matches!(c, '\n' | '\t') || !(c.is_control() || is_bidirectional(*c))).collect()
+}
+
+/// True for characters that reorder the text around them, so that it reads as another.
+fn is_bidirectional(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -24,5 +29,6 @@ mod tests {
     #[test]
     fn escape_sequences_do_not_reach_a_terminal() {
         assert_eq!(without_controls("a\u{1b}[2Jb\u{7}\n\tc"), "a[2Jb\n\tc");
+        assert_eq!(without_controls("txt\u{202e}gpj.exe\u{2066}"), "txtgpj.exe");
     }
 }

@@ -62,7 +62,8 @@ pub(in crate::cli) fn table<const COLUMNS: usize>(
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_header(header);
     for row in rows {
-        let mut row = Row::from(row);
+        // Cells show names and errors of backends, and a pipe may end at a terminal.
+        let mut row = Row::from(row.map(|cell| without_controls(&cell)));
         row.max_height(1);
         table.add_row(row);
     }
@@ -95,12 +96,13 @@ mod tests {
 
     #[test]
     fn tables_have_a_line_a_row_and_no_spaces_at_the_end() {
-        let rows = [["time_now".to_owned(), "The\ntime".to_owned()], ["x".to_owned(), String::new()]];
+        let rows =
+            [["time_now".to_owned(), "\u{1b}[2JThe\ntime".to_owned()], ["x".to_owned(), String::new()]];
         let text = table(["NAME", "DESCRIPTION"], rows);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
         assert!(lines[0].starts_with("NAME      DESCRIPTION"), "{text}");
-        assert!(lines[1].starts_with("time_now  The"), "{text}");
+        assert!(lines[1].starts_with("time_now  [2JThe"), "{text}");
         assert_eq!(lines[2], "x");
     }
 

@@ -1,5 +1,8 @@
 //! Introduction of this server: `initialize` for legacy clients, `server/discover` for modern ones.
 
+use serde_json::value::RawValue;
+use vmcp_json::object::Object;
+use vmcp_json::text;
 use vmcp_wire::codes;
 use vmcp_wire::era::Revision;
 use vmcp_wire::handshake::client_capabilities::without_tasks_extension;
@@ -7,7 +10,7 @@ use vmcp_wire::handshake::{ClientHello, OwnIntroduction};
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::params::Params;
 use vmcp_wire::rpc::RpcError;
-use vmcp_wire::sealed::session::Session;
+use vmcp_wire::sealed::session::{MAX_TEXT, Session};
 use vmcp_wire::translate::{Hints, Scope};
 
 use super::edge::Edge;
@@ -30,15 +33,16 @@ pub(crate) fn initialize(
     let raw = raw.map_err(|error| invalid(error.to_string()))?;
     let params = &Params::parse(raw).map_err(|error| invalid(error.to_string()))?;
     let hello = ClientHello::parse(params).map_err(|error| invalid(error.to_string()))?;
+    let client_capabilities =
+        without_tasks_extension(hello.capabilities).unwrap_or_else(|| hello.capabilities.get().to_owned());
     let session = Session {
         id: [0; 16],
         identity: identity.digest(),
         revision: Revision::negotiate(&hello.protocol_version),
         issued: 0,
         expires: 0,
-        client_info: hello.client_info.get().to_owned(),
-        client_capabilities: without_tasks_extension(hello.capabilities)
-            .unwrap_or_else(|| hello.capabilities.get().to_owned()),
+        client_info: info_that_fits(hello.client_info, MAX_TEXT.saturating_sub(client_capabilities.len())),
+        client_capabilities,
     };
     let (session, id) = sessions::begin(&edge.ring(), session).map_err(|error| invalid(error.to_string()))?;
     let snapshot = edge.engine.snapshot();
@@ -48,6 +52,20 @@ pub(crate) fn initialize(
     let result = introduction(&snapshot, &capabilities, instructions.as_deref());
     let result = result.initialize_result(session.revision);
     Ok((session, id, result))
+}
+
+/// Returns the client's info in at most `room` bytes, if that can be had by leaving out what is for display:
+/// icons may be pictures in `data:` URLs, and the info travels in the session id.
+fn info_that_fits(info: &RawValue, room: usize) -> String {
+    let whole = info.get();
+    let Some(members) = (whole.len() > room).then(|| Object::parse(info).ok()).flatten() else {
+        return whole.to_owned();
+    };
+    let kept = ["name", "title", "version"].into_iter().filter_map(|key| {
+        let value = members.get(key)?;
+        Some(format!("{}:{}", text::quoted(key), value.get()))
+    });
+    format!("{{{}}}", kept.collect::<Vec<_>>().join(","))
 }
 
 /// Returns the result of `server/discover`.
@@ -65,4 +83,17 @@ fn introduction<'a>(
     instructions: Option<&'a str>,
 ) -> OwnIntroduction<'a> {
     OwnIntroduction { capabilities, server_info: snapshot.server_info(), instructions }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_for_display_gives_way() {
+        let info = r#"{"version":"1","icons":[{"src":"data:image/png;base64,AAAA"}],"name":"größer"}"#;
+        let raw: &RawValue = serde_json::from_str(info).unwrap();
+        assert_eq!(info_that_fits(raw, info.len()), info);
+        assert_eq!(info_that_fits(raw, info.len() - 1), r#"{"name":"größer","version":"1"}"#);
+    }
 }

@@ -1,0 +1,91 @@
+//! Masks of secrets in values that are none as a whole: a token in the query of a URL or in an argument.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::values::secret::MASK;
+
+/// Parts of the names of arguments whose values are secrets.
+const SECRET_NAMES: [&str; 6] = ["token", "secret", "password", "passwd", "api-key", "apikey"];
+
+/// Masks the queries of URLs, and the secrets in `command` and `args`, at any depth.
+pub(super) fn mask(value: &mut Value) {
+    match value {
+        Value::Object(entries) => {
+            for (key, entry) in entries {
+                if let ("command" | "args", Value::Array(arguments)) = (key.as_str(), &mut *entry) {
+                    mask_arguments(arguments);
+                }
+                mask(entry);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(mask),
+        Value::String(text) => {
+            if let Cow::Owned(masked) = without_query_values(text) {
+                *text = masked;
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Masks `--token=VALUE` and the argument behind `--token`.
+fn mask_arguments(arguments: &mut [Value]) {
+    let mut is_secret = false;
+    for argument in arguments {
+        let Value::String(text) = argument else { continue };
+        if std::mem::take(&mut is_secret) && !text.starts_with('-') {
+            MASK.clone_into(text);
+            continue;
+        }
+        let (name, value) = text.split_once('=').map_or((&**text, None), |(name, value)| (name, Some(value)));
+        if has_secret_name(name) {
+            match value {
+                Some(_) => *text = format!("{name}={MASK}"),
+                None => is_secret = name.starts_with('-'),
+            }
+        }
+    }
+}
+
+fn has_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    SECRET_NAMES.iter().any(|part| name.contains(part))
+}
+
+/// Masks the value of each parameter in a URL's query. Any may be a key.
+fn without_query_values(text: &str) -> Cow<'_, str> {
+    let is_url = text.starts_with("http://") || text.starts_with("https://");
+    let Some((address, query)) = text.split_once('?').filter(|_| is_url) else { return text.into() };
+    let masked = query.split('&').map(|parameter| match parameter.split_once('=') {
+        Some((name, value)) if !value.is_empty() => format!("{name}={MASK}"),
+        _ => parameter.to_owned(),
+    });
+    format!("{address}?{}", masked.collect::<Vec<_>>().join("&")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tokens_in_urls_and_arguments_are_masked_and_nothing_else_is() {
+        let mut value = json!({"backends": [
+            {"url": "https://example.com/mcp?api_key=t0p&debug&empty="},
+            {"url": "https://example.com/mcp", "note": "why? a=b"},
+            {"command": ["npx", "server", "--api-key", "t0p", "--access-token=t0p", "--root", "/srv"]},
+            {"command": "server", "args": ["--password", "--verbose", "API_TOKEN=t0p", "a=b", "token"]},
+        ]});
+        mask(&mut value);
+        let expected = json!({"backends": [
+            {"url": "https://example.com/mcp?api_key=***&debug&empty="},
+            {"url": "https://example.com/mcp", "note": "why? a=b"},
+            {"command": ["npx", "server", "--api-key", "***", "--access-token=***", "--root", "/srv"]},
+            {"command": "server", "args": ["--password", "--verbose", "API_TOKEN=***", "a=b", "token"]},
+        ]});
+        assert_eq!(value, expected);
+    }
+}
