@@ -297,7 +297,7 @@ async fn subscriptions_follow_a_backend_that_is_configured_anew() {
             (backend.received(method).await > before).then_some(())
         })
         .await;
-        // Nobody was told what changed in between.
+        // Changes in between were announced to no client.
         assert_eq!(next_update(messages).await, greeting(backend));
         eventually("an update", async || {
             send(backend, UPDATED, &greeting(backend)).await;
