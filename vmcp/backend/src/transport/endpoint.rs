@@ -114,8 +114,8 @@ impl Endpoint {
     }
 
     /// Sends a message with the configured headers and with the client's credentials, else those of the
-    /// connection's owner. Refused with HTTP 401, it was not executed: it is sent once more if there are other
-    /// credentials then.
+    /// connection's owner. Refused with HTTP 401, it was not executed: it is sent once more if there are
+    /// other credentials then.
     async fn send(
         &self,
         of_client: Option<&SharedCredentials>,
