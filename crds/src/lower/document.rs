@@ -46,6 +46,7 @@ impl Document<'_> {
             ("optimizer", self.optimizer()),
             ("proxy", secret_files::escape(settings.proxy.into())),
             ("operational", secret_files::escape(settings.operational.into())),
+            ("profiles", secret_files::escape(settings.profiles.into())),
             ("rateLimiting", secret_files::escape(settings.rate_limiting.into())),
             ("telemetry", self.telemetry()),
             (

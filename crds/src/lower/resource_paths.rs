@@ -26,7 +26,9 @@ fn path_in_resource(server: &Validated, referenced: &ReferencedObjects<'_>, path
     let block = path.split(['.', '[']).next().unwrap_or_default();
     match block {
         "optimizer" => optimizer(server, path),
-        "aggregation" | "operational" | "proxy" | "rateLimiting" | "server" => format!("spec.config.{path}"),
+        "aggregation" | "operational" | "profiles" | "proxy" | "rateLimiting" | "server" => {
+            format!("spec.config.{path}")
+        }
         "telemetry" => "spec.telemetryConfigRef".to_owned(),
         "backends" => backend(referenced, path),
         "incomingAuth" => incoming_auth(server, path),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use vmcp_config::raw::{RawAggregation, RawOperational, RawProxy, RawRateLimiting, RawServer};
+use vmcp_config::raw::{RawAggregation, RawOperational, RawProfile, RawProxy, RawRateLimiting, RawServer};
 
 use crate::fields::yaml_block::{self, Block};
 
@@ -29,6 +29,10 @@ pub struct Config {
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "RawProxy")]
     pub proxy: Block,
+    /// Parts of the catalog under paths of their own, `/mcp/NAME`; for order, and no protection.
+    #[serde(skip_serializing_if = "Block::is_empty")]
+    #[schemars(with = "std::collections::BTreeMap<String, RawProfile>")]
+    pub profiles: Block,
     /// Limits on calls of tools, by token buckets; each replica has its own.
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "RawRateLimiting")]

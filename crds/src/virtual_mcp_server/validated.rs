@@ -72,6 +72,8 @@ pub struct YamlBlocks {
     pub operational: Block,
     /// Block `proxy`.
     pub proxy: Block,
+    /// Block `profiles`.
+    pub profiles: Block,
     /// Block `rateLimiting`.
     pub rate_limiting: Block,
     /// The part of the block `server` that a resource may set.
@@ -187,6 +189,7 @@ impl VirtualMCPServer {
                 aggregation: config.aggregation,
                 operational: config.operational,
                 proxy: config.proxy,
+                profiles: config.profiles,
                 rate_limiting: config.rate_limiting,
                 server: config.server,
                 incoming_auth: spec.incoming_auth.clone(),

@@ -41,6 +41,7 @@ pub use paths::{binary, free_port, installed, node, python};
 pub use process::{Process, children, last_lines};
 pub use raw_connection::RawConnection;
 pub use round_robin::RoundRobin;
+pub use script::console_page::{PageCommand, page_commands};
 pub use script::run_script;
 pub use skip::skipped;
 pub use vmcp::{Cli, Vmcp, VmcpBuilder, vmcp_command};

@@ -1,5 +1,7 @@
 //! Scripts in Python and JavaScript that drive the real clients.
 
+pub(crate) mod console_page;
+
 use std::path::Path;
 use std::process::Stdio;
 

@@ -14,6 +14,7 @@ mod scenario {
     mod client_port;
     mod clients;
     mod command_line;
+    mod confirmation;
     mod connect;
     mod credentials;
     mod edge;
@@ -34,8 +35,10 @@ mod scenario {
     mod listeners;
     mod lists_and_calls;
     mod log_output;
+    mod newcomer;
     mod notifications;
     mod policies;
+    mod profiles;
     mod questions;
     mod real_servers;
     mod replicas;

@@ -58,6 +58,11 @@ impl Identity {
         }
     }
 
+    /// Returns the value for sealed tokens that are of use within one part of the catalog only.
+    pub fn digest_within(&self, part: &str) -> [u8; 32] {
+        Sha256::new().chain_update(self.digest()).chain_update(part).finalize().into()
+    }
+
     /// Returns the name for audit lines.
     pub fn subject(&self) -> &str {
         match self {

@@ -57,6 +57,7 @@ pub use self::sections::optimizer::limits::Limits;
 pub use self::sections::optimizer::optim_tool::OptimTool;
 pub use self::sections::optimizer::search::Search;
 pub use self::sections::optimizer::{AutoRetryFallback, Exposure, Optimizer, ToolNameStyle};
+pub use self::sections::profiles::Profile;
 pub use self::sections::proxy::Proxy;
 pub use self::sections::rate_limiting::{RateLimit, RateLimiting, TokenBucket};
 pub use self::sections::server::Server;

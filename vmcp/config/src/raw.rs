@@ -1,7 +1,7 @@
 //! The file as a whole, as written: the root of the generated JSON schema. Nothing after
 //! [`load`](crate::load) sees these types.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -31,6 +31,8 @@ pub use crate::sections::operational::{
 pub use crate::sections::optimizer::embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei};
 pub use crate::sections::optimizer::search::RawSearch;
 pub use crate::sections::optimizer::{RawOptimizer, RawStorage, StorageType};
+use crate::sections::profiles;
+pub use crate::sections::profiles::RawProfile;
 pub use crate::sections::proxy::RawProxy;
 pub use crate::sections::rate_limiting::RawRateLimiting;
 pub use crate::sections::server::RawServer;
@@ -65,6 +67,9 @@ pub struct RawConfig {
     pub passthrough_headers: Vec<String>,
     /// Logging, time limits of single backends, failure handling.
     pub operational: RawOperational,
+    /// Parts of the catalog under paths of their own, `/mcp/NAME`, for clients that need no more than that.
+    /// At most 64. They are for order and short lists, and no protection: `/mcp` leads to all.
+    pub profiles: BTreeMap<String, RawProfile>,
     /// Limits on calls of tools, by token buckets. None by default.
     pub rate_limiting: RawRateLimiting,
     /// Listening addresses, limits on clients, graceful shutdown.
@@ -126,6 +131,7 @@ impl RawConfig {
             authz: self.incoming_auth.authz.validate(report).map(Arc::new),
             passthrough_headers,
             operational: self.operational.validate(report),
+            profiles: profiles::validate(&self.profiles, &names, report),
             rate_limiting: self.rate_limiting.validate(report),
             server,
             effective_yaml,

@@ -21,8 +21,28 @@ pub struct Aggregation {
     pub per_backend: BTreeMap<Arc<str>, ToolRules>,
     /// Backends of which only tools are listed that declare to change nothing (`backends[].readOnly`).
     pub read_only: BTreeSet<Arc<str>>,
+    /// Tools whose calls the user has to confirm.
+    pub confirm: Confirm,
     /// Consequence of a changed definition, where a backend's rules set no other.
     pub on_tool_change: OnToolChange,
+}
+
+/// Tools whose calls the user has to confirm.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Confirm {
+    /// Patterns of listed names.
+    pub tools: Vec<NamePattern>,
+    /// True for all tools that declare to destroy something.
+    pub destructive: bool,
+}
+
+impl Confirm {
+    /// Returns true if a call of the tool waits for the user. `destructive` is its `destructiveHint`: one
+    /// that declares nothing is not held back, since most tools do not.
+    pub fn holds_back(&self, name: &str, destructive: Option<bool>) -> bool {
+        self.tools.iter().any(|pattern| pattern.matches(name))
+            || (self.destructive && destructive == Some(true))
+    }
 }
 
 /// Consequence of a tool whose definition is another one than the one seen first.

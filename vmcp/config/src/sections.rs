@@ -12,6 +12,7 @@ pub(crate) mod config;
 pub(crate) mod incoming_auth;
 pub(crate) mod operational;
 pub(crate) mod optimizer;
+pub(crate) mod profiles;
 pub(crate) mod proxy;
 pub(crate) mod rate_limiting;
 pub(crate) mod server;

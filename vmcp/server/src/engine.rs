@@ -44,7 +44,7 @@ pub use snapshot::task_owners::TaskOwners;
 pub use snapshot::view::View;
 pub use tool_drift::ChangedTool;
 
-use crate::access::identity::Identity;
+use crate::access::identity::Principal;
 use crate::access::policy;
 use crate::search::{QueryVectors, Searcher};
 use crate::telemetry::calls::CallObservers;
@@ -129,13 +129,13 @@ impl Engine {
 
     /// Makes the view of a client, unless it is there: on a thread that may be kept busy, since a policy is
     /// asked about each item of the catalog.
-    pub(crate) async fn prepare(&self, snapshot: &Arc<Snapshot>, identity: &Identity) {
-        if snapshot.has_view(identity) {
+    pub(crate) async fn prepare(&self, snapshot: &Arc<Snapshot>, principal: &Principal) {
+        if snapshot.has_view(principal) {
             return;
         }
-        let (snapshot, identity) = (Arc::clone(snapshot), identity.clone());
+        let (snapshot, principal) = (Arc::clone(snapshot), principal.clone());
         // Without the thread, the request makes its view itself.
-        let _ = tokio::task::spawn_blocking(move || snapshot.view(&identity)).await;
+        let _ = tokio::task::spawn_blocking(move || snapshot.view(&principal)).await;
     }
 
     /// Watches the [`Generation`], which changes with the lists that clients see.

@@ -74,7 +74,7 @@ pub(crate) async fn call(engine: &Engine, tool: &str, arguments: Value) -> Resul
 pub(crate) async fn call_with(engine: &Engine, caller: &Caller, params: Value) -> Result<Value, Value> {
     let value = |raw: &RawValue| serde_json::from_str(raw.get()).unwrap();
     let snapshot = engine.snapshot();
-    let view = snapshot.view(&caller.principal.identity);
+    let view = snapshot.view(&caller.principal);
     let context = CallContext { engine, snapshot: &snapshot, view: &view, caller };
     let answer = route::call_tool(context, &OwnedParams::from_text(params.to_string()).unwrap()).await;
     answer.content.settled().map(|raw| value(&raw)).map_err(|raw| value(&raw))

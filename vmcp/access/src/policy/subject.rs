@@ -6,6 +6,7 @@ use cedar_policy::{
     ActionConstraint, Entities, Entity, EntityId, EntityUid, Policy, PolicySet, PrincipalConstraint,
     RestrictedExpression,
 };
+use sha2::{Digest as _, Sha256};
 use vmcp_config::Authz;
 
 use super::question::Kind;
@@ -16,6 +17,14 @@ use crate::identity::Identity;
 /// Key of a client's rights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ClaimsKey(pub(super) [u8; 32]);
+
+impl ClaimsKey {
+    /// Returns the key of these rights within a part of the catalog.
+    #[must_use]
+    pub fn within(self, part: &str) -> ClaimsKey {
+        ClaimsKey(Sha256::new().chain_update(self.0).chain_update(part).finalize().into())
+    }
+}
 
 /// A client, prepared for questions.
 #[derive(Debug)]

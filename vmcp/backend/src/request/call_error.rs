@@ -33,6 +33,12 @@ pub enum CallError {
         /// Time until such a call will be let through again.
         retry_after: Duration,
     },
+    /// The call needs the user's confirmation and did not get it: nothing was sent.
+    #[error("not called, for it needs the user's confirmation: {reason}")]
+    NotConfirmed {
+        /// Short reason.
+        reason: String,
+    },
     /// The backend cannot be reached, refused the connection, or went away under the call.
     #[error("backend unavailable: {reason}")]
     Unavailable {
@@ -87,12 +93,13 @@ impl CallError {
         Self::Unavailable { reason: reason.into(), transmission: Transmission::NotSent }
     }
 
-    /// The variant's name for metrics and error envelopes; one of nine values.
+    /// The variant's name for metrics and error envelopes; one of ten values.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Timeout { .. } => "timeout",
             Self::CircuitOpen { .. } => "circuit_open",
             Self::RateLimited { .. } => "rate_limited",
+            Self::NotConfirmed { .. } => "not_confirmed",
             Self::Unavailable { .. } => "unavailable",
             Self::Protocol { .. } => "protocol",
             Self::InvalidRequest { .. } => "invalid_request",
@@ -118,9 +125,10 @@ impl CallError {
             Self::Timeout { transmission, .. }
             | Self::Unavailable { transmission, .. }
             | Self::Cancelled { transmission } => *transmission,
-            Self::CircuitOpen { .. } | Self::RateLimited { .. } | Self::InvalidRequest { .. } => {
-                Transmission::NotSent
-            }
+            Self::CircuitOpen { .. }
+            | Self::RateLimited { .. }
+            | Self::NotConfirmed { .. }
+            | Self::InvalidRequest { .. } => Transmission::NotSent,
             Self::Protocol { .. } | Self::TooLarge { .. } | Self::Overloaded { .. } => Transmission::Sent,
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use vmcp::access::identity::Identity;
+use vmcp::access::identity::Principal;
 use vmcp::engine::Engine;
 use vmcp::route::{self, CallContext, Caller};
 use vmcp_search::{Clause, Query, split_clauses};
@@ -54,7 +54,7 @@ pub(crate) async fn measure(testbed: &mut SearchTestbed, report: &mut Report) ->
         vector: vectors.get(run % vectors.len()).map(Vec::as_slice),
         ..Query::default()
     };
-    let view = snapshot.view(&Identity::Anonymous);
+    let view = snapshot.view(&Principal::default());
     let visible = Some(&**view.visible());
     let (search, theirs) = interleaved(
         runs,
@@ -129,7 +129,7 @@ pub(super) async fn find_tool(
 ) -> Result<Payload> {
     let nothing = OwnedParams::default();
     let snapshot = engine.snapshot();
-    let view = snapshot.view(&caller.principal.identity);
+    let view = snapshot.view(&caller.principal);
     let context = CallContext { engine, snapshot: &snapshot, view: &view, caller };
     let answer = route::call_tool(context, call.unwrap_or(&nothing)).await;
     answer.content.settled().map_err(|error| anyhow::anyhow!("find_tool: {}", error.get()))

@@ -29,7 +29,7 @@ pub(crate) async fn measure(testbed: &SearchTestbed, report: &mut Report) -> Res
     let principal = Principal::from(Identity::known("https://idp.example", "alice", claims, None));
     let caller = Caller { principal, ..Caller::default() };
     let started = Instant::now();
-    let visible = engine.snapshot().view(&caller.principal.identity).visible_tools;
+    let visible = engine.snapshot().view(&caller.principal).visible_tools;
     let took = started.elapsed();
     ensure!((1..size).contains(&visible), "{visible} of {size} tools are visible");
     let (calls, anonymous) = (find_calls()?, Caller::default());

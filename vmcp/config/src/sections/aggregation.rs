@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::problems::nearest;
 use crate::problems::{self, Report};
 use crate::rules::{
-    Aggregation, Annotations, NamePattern, OnToolChange, PrefixFormat, Strategy, ToolOverride, ToolRules,
-    Visibility,
+    Aggregation, Annotations, Confirm, NamePattern, OnToolChange, PrefixFormat, Strategy, ToolOverride,
+    ToolRules, Visibility,
 };
 
 /// Most characters in a tool's name.
@@ -30,6 +30,8 @@ pub struct RawAggregation {
     pub exclude_all_tools: bool,
     /// Visibility of the tools of a backend without an entry in `tools`.
     pub default_tool_visibility: RawVisibility,
+    /// Tools whose calls the user has to confirm.
+    pub confirm: RawConfirm,
     /// Consequence of a tool whose definition changes after it was first seen.
     pub on_tool_change: OnToolChange,
     /// Filters and overrides, one entry a backend.
@@ -43,10 +45,23 @@ impl Default for RawAggregation {
             conflict_resolution_config: RawStrategyConfig::default(),
             exclude_all_tools: false,
             default_tool_visibility: RawVisibility::Allow,
+            confirm: RawConfirm::default(),
             on_tool_change: OnToolChange::default(),
             tools: Vec::new(),
         }
     }
+}
+
+/// Tools whose calls the user has to confirm: the client is asked (elicitation) before anything is sent to
+/// the backend. The call of a client that cannot ask its user is refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Confirm")]
+pub struct RawConfirm {
+    /// Patterns of listed names; `*` stands for any characters.
+    pub tools: Vec<String>,
+    /// All tools that their server declares to destroy something (`destructiveHint: true`).
+    pub destructive: bool,
 }
 
 /// Strategies for tools of the same name.
@@ -185,6 +200,10 @@ impl RawAggregation {
             exclude_all_tools: self.exclude_all_tools,
             per_backend,
             read_only: BTreeSet::new(),
+            confirm: Confirm {
+                tools: self.confirm.tools.iter().map(|pattern| NamePattern::new(pattern.as_str())).collect(),
+                destructive: self.confirm.destructive,
+            },
             on_tool_change: self.on_tool_change,
         }
     }

@@ -8,6 +8,7 @@ use super::backend::Backend;
 use super::incoming_auth::IncomingAuth;
 use super::operational::Operational;
 use super::optimizer::Optimizer;
+use super::profiles::Profile;
 use super::proxy::Proxy;
 use super::rate_limiting::RateLimiting;
 use super::server::Server;
@@ -53,6 +54,8 @@ pub struct Config {
     pub passthrough_headers: BTreeSet<String>,
     /// Log level and circuit breaker.
     pub operational: Operational,
+    /// Parts of the catalog under paths of their own, by name.
+    pub profiles: BTreeMap<Arc<str>, Profile>,
     /// Limits on calls of tools.
     pub rate_limiting: RateLimiting,
     /// Listening addresses and limits on clients.

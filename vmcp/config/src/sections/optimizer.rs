@@ -53,7 +53,7 @@ pub struct Optimizer {
 }
 
 /// Tools that `tools/list` shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Exposure {
     /// All tools while they cost no more than `autoTokenBudget`, else as MetaOnly.
     Auto,

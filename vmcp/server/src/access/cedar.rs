@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vmcp_access::policy::{Attribute, CedarPolicy, ClaimsKey, Kind, Question, Subject};
 use vmcp_model::definition::Annotations;
 
-use super::identity::Identity;
+use super::identity::Principal;
 use super::policy::{AccessRequest, Decision, Explanation, Item, ListedRights, Policy, PolicyId};
 
 /// Id of the decision about a task, or a list of tasks: whoever may use something of the backend may.
@@ -37,16 +37,16 @@ impl Policy for CedarPolicy {
         Explanation { allowed: verdict.allowed, policy: verdict.policy, could_allow, errors: verdict.errors }
     }
 
-    fn restricts(&self) -> bool {
+    fn restricts_some(&self) -> bool {
         true
     }
 
-    fn key(&self, identity: &Identity) -> ClaimsKey {
-        CedarPolicy::key(self, identity)
+    fn key(&self, principal: &Principal) -> ClaimsKey {
+        CedarPolicy::key(self, &principal.identity)
     }
 
-    fn listed_rights<'a>(&'a self, identity: &Identity) -> Box<dyn ListedRights + 'a> {
-        Box::new(ListedByCedar { policy: self, subject: self.subject(identity) })
+    fn listed_rights<'a>(&'a self, principal: &Principal) -> Box<dyn ListedRights + 'a> {
+        Box::new(ListedByCedar { policy: self, subject: self.subject(&principal.identity) })
     }
 }
 

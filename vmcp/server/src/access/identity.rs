@@ -1,6 +1,7 @@
 //! Principals: callers, by identity and network address.
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 
 pub use vmcp_access::identity::Identity;
 
@@ -12,11 +13,13 @@ pub struct Principal {
     /// The client's address, where a network is between; stands for the identity in limits until there is
     /// one.
     pub address: Option<IpAddr>,
+    /// The profile whose path the client calls: it may reach that part of the catalog only.
+    pub profile: Option<Arc<str>>,
 }
 
 impl From<Identity> for Principal {
     fn from(identity: Identity) -> Principal {
-        Principal { identity, address: None }
+        Principal { identity, ..Principal::default() }
     }
 }
 
@@ -45,6 +48,15 @@ impl Principal {
                 IpAddr::V4(address) => address.into(),
                 IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & IPV6_NETWORK).into(),
             }),
+        }
+    }
+
+    /// Returns the value that sealed tokens are bound to: a session or a state is of use only to the
+    /// identity, and under the profile, that it was made for.
+    pub(crate) fn binding(&self) -> [u8; 32] {
+        match &self.profile {
+            None => self.identity.digest(),
+            Some(profile) => self.identity.digest_within(profile),
         }
     }
 

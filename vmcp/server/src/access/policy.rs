@@ -9,7 +9,8 @@ use vmcp_access::policy::{CedarPolicy, ClaimsKey};
 use vmcp_config::Config;
 use vmcp_model::catalog::{CatalogPrompt, CatalogTool};
 
-use super::identity::{Identity, Principal};
+use super::identity::Principal;
+use super::profiles::ProfilePolicy;
 
 /// One question to a policy: principal, action, resource, context.
 #[derive(Debug, Clone, Copy)]
@@ -119,23 +120,28 @@ pub trait Policy: fmt::Debug + Send + Sync {
             Decision::Allow { policy } => (true, policy),
             Decision::Deny { policy } => (false, policy),
         };
-        let rights = self.listed_rights(&request.principal.identity);
+        let rights = self.listed_rights(request.principal);
         let could_allow = rights.could_allow(request.item, request.backend);
         Explanation { allowed, policy: policy.as_str().to_owned(), could_allow, errors: Vec::new() }
     }
 
-    /// True if clients may have different rights; else all share one view.
-    fn restricts(&self) -> bool {
+    /// True if clients may have different rights.
+    fn restricts_some(&self) -> bool {
         false
     }
 
-    /// Returns the key of an identity's rights: identities with the same key have the same.
-    fn key(&self, _: &Identity) -> ClaimsKey {
+    /// True if something may be denied to this client; all others share one view.
+    fn restricts(&self, _: &Principal) -> bool {
+        self.restricts_some()
+    }
+
+    /// Returns the key of a client's rights: clients with the same key have the same.
+    fn key(&self, _: &Principal) -> ClaimsKey {
         ClaimsKey::default()
     }
 
     /// Returns the rights that lists show.
-    fn listed_rights<'a>(&'a self, _: &Identity) -> Box<dyn ListedRights + 'a> {
+    fn listed_rights<'a>(&'a self, _: &Principal) -> Box<dyn ListedRights + 'a> {
         Box::new(Everything)
     }
 }
@@ -157,10 +163,11 @@ impl ListedRights for Everything {
 
 /// Returns the policy that a configuration asks for.
 pub(crate) fn configured(config: &Config) -> Arc<dyn Policy> {
-    match &config.authz {
+    let policy: Arc<dyn Policy> = match &config.authz {
         Some(authz) => Arc::new(CedarPolicy::new(authz)),
         None => Arc::new(AllowAll::default()),
-    }
+    };
+    if config.profiles.is_empty() { policy } else { Arc::new(ProfilePolicy::new(&config.profiles, policy)) }
 }
 
 /// Allows every call: the policy while no other is configured.

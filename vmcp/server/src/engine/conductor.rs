@@ -188,7 +188,7 @@ impl Conductor {
         let config = config.map_or_else(|| Arc::clone(&before.config), Arc::new);
         let policy = match &self.options.policy {
             Some(policy) => Arc::clone(policy),
-            None if config.authz == before.config.authz => Arc::clone(&before.policy),
+            None if same_policy(&config, &before.config) => Arc::clone(&before.policy),
             None => policy::configured(&config),
         };
         let build = {
@@ -304,6 +304,11 @@ impl Conductor {
     }
 }
 
+/// True if both configurations give clients the same rights.
+fn same_policy(one: &Config, other: &Config) -> bool {
+    one.authz == other.authz && one.profiles == other.profiles
+}
+
 /// Returns which lists may have changed for some client: tools, resources, prompts.
 fn lists_changed(before: &Snapshot, after: &Snapshot) -> [bool; 3] {
     if !Arc::ptr_eq(&before.policy, &after.policy) {
@@ -311,7 +316,7 @@ fn lists_changed(before: &Snapshot, after: &Snapshot) -> [bool; 3] {
     }
     let [tools, resources, prompts] = after.whole_view().changed_since(before.whole_view());
     // A client that may use few tools has them listed, where the whole list shows the own tools only.
-    let restricted = after.policy.restricts();
+    let restricted = after.policy.restricts_some();
     [tools || (restricted && after.catalog_differs(before)), resources, prompts]
 }
 

@@ -32,7 +32,7 @@ use vmcp_wire::era::Revision;
 use vmcp_wire::handshake::server_capabilities::ServerCapabilities;
 
 use super::tool_drift::Quarantine;
-use crate::access::identity::{Identity, PrincipalKey};
+use crate::access::identity::{Principal, PrincipalKey};
 use crate::access::policy::Policy;
 use crate::access::rate_limits::rate_limiter;
 use crate::schema::ArgumentCheck;
@@ -117,17 +117,17 @@ impl Snapshot {
         }
     }
 
-    /// Returns the part of the catalog that an identity may list, find and call.
+    /// Returns the part of the catalog that a client may list, find and call.
     ///
     /// Under a policy, the first request of a client makes its view;
     /// [`Engine::prepare`](super::Engine::prepare) does that on a thread that may be kept busy.
-    pub fn view(&self, identity: &Identity) -> Arc<View> {
-        self.views.get(identity)
+    pub fn view(&self, principal: &Principal) -> Arc<View> {
+        self.views.get(principal)
     }
 
     /// True if [`Snapshot::view`] returns at once.
-    pub(super) fn has_view(&self, identity: &Identity) -> bool {
-        self.views.is_ready(identity)
+    pub(super) fn has_view(&self, principal: &Principal) -> bool {
+        self.views.is_ready(principal)
     }
 
     /// Returns the view without a restriction: what operators count.

@@ -11,13 +11,13 @@ use vmcp_embed::testing::FakeService;
 use vmcp_wire::lists::pages::List;
 
 use super::*;
-use crate::access::identity::Identity;
+use crate::access::identity::Principal;
 use crate::optim::names::NameStyle;
 use crate::testing::{KEYWORDS, Scripted, backends, call, config, engine, eventually};
 
 fn listed(engine: &Engine) -> Vec<String> {
     let snapshot = engine.snapshot();
-    let view = snapshot.view(&Identity::Anonymous);
+    let view = snapshot.view(&Principal::default());
     view.list(List::Tools, NameStyle::Dotted).entries().iter().map(|entry| entry.key.clone()).collect()
 }
 
@@ -45,7 +45,7 @@ async fn above_the_budget_only_our_tools_and_the_pinned_are_listed() {
     let auto = "optimizer: { autoTokenBudget: 100, pinnedTools: [s_beta], embeddings: { provider: none } }\n";
     let engine = engine(&backends(&[("s", &server.url)], auto)).await;
     assert_eq!(listed(&engine), ["optim.call_tool", "optim.find_tool", "s_beta"]);
-    assert_eq!(engine.snapshot().view(&Identity::Anonymous).visible_tools, 2);
+    assert_eq!(engine.snapshot().view(&Principal::default()).visible_tools, 2);
     call(&engine, "s_alpha", json!({})).await.expect("what is not listed can still be called");
     let off = backends(&[("s", &server.url)], "optimizer: { enabled: false }\n");
     engine.apply(config(&off)).await;

@@ -35,6 +35,8 @@ pub struct Caller {
     pub events: Option<mpsc::Sender<Event>>,
     /// True if the client can take a large result while it arrives.
     pub takes_arriving: bool,
+    /// True if whoever makes the call has confirmed it already: a person on the command line.
+    pub confirmed: bool,
     /// Cancels the request.
     pub cancel: CancellationToken,
     /// The backend whose sealed state this request carries; the request may go to no other one.

@@ -145,8 +145,12 @@ impl InProcessEngine {
     pub(super) async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
         let params = OwnedParams::from_text(json!({ "name": tool, "arguments": arguments }).to_string())?;
         let snapshot = self.engine.snapshot();
-        let caller = Caller { principal: Principal::from(self.identity.clone()), ..Caller::default() };
-        let view = snapshot.view(&caller.principal.identity);
+        let caller = Caller {
+            principal: Principal::from(self.identity.clone()),
+            confirmed: true,
+            ..Caller::default()
+        };
+        let view = snapshot.view(&caller.principal);
         let context = CallContext { engine: &self.engine, snapshot: &snapshot, view: &view, caller: &caller };
         match route::call_tool(context, &params).await.content.settled() {
             Ok(result) => Ok(serde_json::from_str(result.get())?),

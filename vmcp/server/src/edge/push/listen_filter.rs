@@ -99,8 +99,8 @@ pub(crate) async fn accept(
     wanted: ListenFilter,
 ) -> ListenFilter {
     let snapshot = push.engine.snapshot();
-    push.engine.prepare(&snapshot, &caller.principal.identity).await;
-    let view = snapshot.view(&caller.principal.identity);
+    push.engine.prepare(&snapshot, &caller.principal).await;
+    let view = snapshot.view(&caller.principal);
     let context = CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
     let topics = &push.router.topics;
     let reserve = |kind, backend: &Arc<str>, name: &str| {

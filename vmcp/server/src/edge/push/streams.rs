@@ -65,7 +65,7 @@ pub(crate) fn listen_stream(
     let mut wanted = ListenFilter::parse(params);
     stream.lists = wanted.lists;
     let caller = Caller {
-        principal: peer.principal(),
+        principal: peer.principal.clone(),
         forwarded: peer.forwarded.clone(),
         era: peer.era,
         client: peer.client.clone(),

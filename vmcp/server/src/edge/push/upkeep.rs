@@ -79,8 +79,8 @@ async fn renew(push: &ServerPush) {
     stream::iter(outdated)
         .for_each_concurrent(MAX_CONCURRENT_RENEWALS, async |(topic, subscriber)| {
             let caller = Caller { principal: subscriber.principal.clone(), ..Caller::default() };
-            push.engine.prepare(&snapshot, &caller.principal.identity).await;
-            let view = snapshot.view(&caller.principal.identity);
+            push.engine.prepare(&snapshot, &caller.principal).await;
+            let view = snapshot.view(&caller.principal);
             let context =
                 CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
             let renewal = if backends.contains_key(&topic.backend) {
@@ -103,13 +103,13 @@ async fn renew(push: &ServerPush) {
 /// Ends the subscriptions that the policies in force do not permit.
 async fn withdraw_denied(push: &ServerPush) {
     let snapshot = push.engine.snapshot();
-    if !snapshot.policy.restricts() {
+    if !snapshot.policy.restricts_some() {
         return;
     }
     for (topic, subscriber) in push.router.topics.outdated(|_, _| false) {
         let caller = Caller { principal: subscriber.principal.clone(), ..Caller::default() };
-        push.engine.prepare(&snapshot, &caller.principal.identity).await;
-        let view = snapshot.view(&caller.principal.identity);
+        push.engine.prepare(&snapshot, &caller.principal).await;
+        let view = snapshot.view(&caller.principal);
         let context = CallContext { engine: &push.engine, snapshot: &snapshot, view: &view, caller: &caller };
         let item = match topic.kind {
             TopicKind::Resource => Item::Resource(&topic.name),

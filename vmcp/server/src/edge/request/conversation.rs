@@ -86,8 +86,7 @@ impl Conversation {
     ) -> Self {
         let client = Client {
             edge: Arc::clone(edge),
-            identity: peer.identity.clone(),
-            principal: peer.principal().key(),
+            principal: peer.principal.clone(),
             era: peer.era,
             session: peer.session,
             capabilities: peer.client.capabilities.clone(),
@@ -121,7 +120,7 @@ impl Conversation {
             facts.capabilities = None;
         }
         let caller = Caller {
-            principal: peer.principal(),
+            principal: peer.principal.clone(),
             forwarded: peer.forwarded.clone(),
             era: peer.era,
             client: facts,
@@ -131,6 +130,7 @@ impl Conversation {
             session: peer.session.filter(|_| peer.era == Era::Legacy),
             events: takes.messages.then_some(sender),
             takes_arriving: takes.arriving,
+            confirmed: false,
             cancel: cancel.clone(),
             continues: continues.as_ref().map(|relayed| Arc::clone(&relayed.backend)),
         };
@@ -173,7 +173,7 @@ impl Conversation {
         let result = self.call.input_requests.result();
         let call = std::mem::replace(&mut self.call, RunningCall::answered(None));
         let home = self.client.edge.home_address();
-        let parked = self.client.edge.parked.park(self.client.principal, call, home);
+        let parked = self.client.edge.parked.park(self.client.principal.key(), call, home);
         let sealed = parked.map_err(|_| None).and_then(|continuation| {
             let until = now().saturating_add(parked::PARKED_CALL_TIMEOUT.as_secs());
             self.client.seal(&continuation, until).map_err(Some)
@@ -212,7 +212,8 @@ impl Conversation {
                 None
             }
             Event::Question(question) => {
-                let asked = self.client.edge.questions.ask(self.client.principal, self.client.session?)?;
+                let asked =
+                    self.client.edge.questions.ask(self.client.principal.key(), self.client.session?)?;
                 let params = question.params.as_deref().map(JsonRope::from);
                 let message = rpc::question(asked.id(), &question.method, params);
                 self.open.push(OpenQuestion { asked, answer: question.answer });

@@ -24,7 +24,7 @@ use super::edge::Edge;
 use super::encoded_response::EncodedResponse;
 use super::in_flight::TooManyRequests;
 use super::{handshake, lists, log_level};
-use crate::access::identity::Identity;
+use crate::access::identity::Principal;
 use crate::edge::push::subscriptions;
 use crate::edge::session::peer::Peer;
 use crate::edge::session::random::{now, random};
@@ -42,10 +42,10 @@ pub(crate) struct RelayedState {
     pub(crate) state: String,
 }
 
-/// Returns the identity and request that a state is bound to: it opens for the same caller and call only.
-pub(crate) fn binding(identity: &Identity, request: &OwnedRequest) -> Binding {
+/// Returns the principal and request that a state is bound to: it opens for the same caller and call only.
+pub(crate) fn binding(principal: &Principal, request: &OwnedRequest) -> Binding {
     let request = request_state::digest(request.method(), request.params());
-    Binding { identity: identity.digest(), request }
+    Binding { identity: principal.binding(), request }
 }
 
 /// Runs one request to its end, by one snapshot, in a span of its own and cancellable by
@@ -100,7 +100,7 @@ async fn handle(
         let fresh =
             if edge.engine.wait_for_first_listings().await { Some(edge.engine.snapshot()) } else { None };
         if let Some(fresh) = &fresh {
-            edge.engine.prepare(fresh, &peer.identity).await;
+            edge.engine.prepare(fresh, &peer.principal).await;
         }
         let snapshot = fresh.as_deref().unwrap_or(snapshot);
         return match lists::page(snapshot, peer, list, params) {
@@ -113,7 +113,7 @@ async fn handle(
     let carried = state.and_then(|state| params.with(&[(REQUEST_STATE, Some(&state))]).ok());
     let raw = carried.as_ref().unwrap_or(params);
     let has_tasks = peer.revision >= Revision::V2025_11_25;
-    let view = snapshot.view(&caller.principal.identity);
+    let view = snapshot.view(&caller.principal);
     let context = CallContext { engine: &edge.engine, snapshot, view: &view, caller };
     let answer = match method {
         methods::PING => return EncodedResponse::ok(rpc::response(request.id(), "{}")),
@@ -213,7 +213,7 @@ fn sealed_state(
             let Some(state) = object.get_str(REQUEST_STATE) else { return Ok(None) };
             let continuation =
                 Continuation::Relayed { backend: backend.to_owned(), state: state.into_owned() };
-            let binding = binding(&peer.identity, request);
+            let binding = binding(&peer.principal, request);
             let until = now().saturating_add(STATE_LIFETIME_SECS);
             let sealed = continuation.seal(&edge.ring(), &random(), &binding, until);
             sealed.map(Some).map_err(|error| RpcError::new(codes::INTERNAL_ERROR, error.to_string()))

@@ -15,7 +15,7 @@ use vmcp_wire::sealed::{KeyError, KeyRing};
 use super::dispatch;
 use super::in_flight::InFlightRequests;
 use super::parked::{self, ParkedCalls};
-use crate::access::identity::Identity;
+use crate::access::identity::Principal;
 use crate::edge::push::downstream_router::DownstreamRouter;
 use crate::edge::push::server_push::ServerPush;
 use crate::edge::push::upkeep;
@@ -88,9 +88,13 @@ impl Edge {
     }
 
     /// Returns the address of the process in which the call waits that `request` resumes, if it is another.
-    pub(crate) fn parked_elsewhere(&self, identity: &Identity, request: &OwnedRequest) -> Option<SocketAddr> {
+    pub(crate) fn parked_elsewhere(
+        &self,
+        principal: &Principal,
+        request: &OwnedRequest,
+    ) -> Option<SocketAddr> {
         let state = text::unquoted(request.params().get(REQUEST_STATE)?)?;
-        let binding = dispatch::binding(identity, request);
+        let binding = dispatch::binding(principal, request);
         match Continuation::open(&self.ring(), &state, &binding, now()).ok()? {
             Continuation::Parked { process, home, .. } if self.parked.is_elsewhere(process) => {
                 home.parse().ok()

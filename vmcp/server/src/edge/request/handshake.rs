@@ -14,7 +14,7 @@ use vmcp_wire::sealed::session::{MAX_TEXT, Session};
 use vmcp_wire::translate::{Hints, Scope};
 
 use super::edge::Edge;
-use crate::access::identity::Identity;
+use crate::access::identity::Principal;
 use crate::edge::session::sessions;
 use crate::engine::{Snapshot, View};
 
@@ -25,7 +25,7 @@ const DISCOVER_HINTS: Hints = Hints { ttl_ms: 10_000, scope: Scope::Public };
 /// Opens a session: returns it with the result of `initialize` and the sealed id for `Mcp-Session-Id`.
 pub(crate) fn initialize(
     edge: &Edge,
-    identity: &Identity,
+    principal: &Principal,
     params: &OwnedParams,
 ) -> Result<(Session, String, String), RpcError> {
     let invalid = |error: String| RpcError::new(codes::INVALID_PARAMS, error);
@@ -37,7 +37,7 @@ pub(crate) fn initialize(
         without_tasks_extension(hello.capabilities).unwrap_or_else(|| hello.capabilities.get().to_owned());
     let session = Session {
         id: [0; 16],
-        identity: identity.digest(),
+        identity: principal.binding(),
         revision: Revision::negotiate(&hello.protocol_version),
         issued: 0,
         expires: 0,
@@ -46,7 +46,7 @@ pub(crate) fn initialize(
     };
     let (session, id) = sessions::begin(&edge.ring(), session).map_err(|error| invalid(error.to_string()))?;
     let snapshot = edge.engine.snapshot();
-    let view = snapshot.view(identity);
+    let view = snapshot.view(principal);
     let instructions = snapshot.instructions(&view);
     let capabilities = snapshot.declaration(&view, session.revision);
     let result = introduction(&snapshot, &capabilities, instructions.as_deref());

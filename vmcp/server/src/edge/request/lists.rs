@@ -18,7 +18,7 @@ pub(super) fn page(
     params: &OwnedParams,
 ) -> Result<ByteRope, RpcError> {
     let after = after(list, params)?;
-    let view = snapshot.view(&peer.identity);
+    let view = snapshot.view(&peer.principal);
     let list = view.list(list, peer.style);
     Ok(list.page(after.as_deref(), peer.era, snapshot.server_info()).into_iter().collect())
 }

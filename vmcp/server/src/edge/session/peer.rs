@@ -1,6 +1,5 @@
 //! [`Peer`]: the sender of one message, with its era, revision, session and declared capabilities.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -12,7 +11,7 @@ use vmcp_wire::level::Level;
 use vmcp_wire::owned::OwnedParams;
 
 use super::sessions::OpenedSession;
-use crate::access::identity::{Identity, Principal};
+use crate::access::identity::Principal;
 use crate::optim::names::NameStyle;
 
 /// Names of clients that take dotted names: the Inspector and our own command line, which send no name to a
@@ -24,9 +23,8 @@ const DOT_TAKING_CLIENTS: [&str; 6] =
 /// The sender of one message.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
-    pub(crate) identity: Identity,
-    /// Address at the other end of the connection; none on stdio.
-    pub(crate) address: Option<IpAddr>,
+    /// The principal that policies, limits and records see.
+    pub(crate) principal: Principal,
     /// Headers of the request that backends may get.
     pub(crate) forwarded: Option<Arc<HeaderMap>>,
     pub(crate) era: Era,
@@ -42,18 +40,12 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Returns the principal that policies, limits and records see.
-    pub(crate) fn principal(&self) -> Principal {
-        Principal { identity: self.identity.clone(), address: self.address }
-    }
-
     /// Creates the sender of a modern message from the message's own `_meta`.
     pub(crate) fn modern(revision: Revision, params: &OwnedParams, style: ToolNameStyle) -> Self {
         let meta = params.meta();
         let raw = |text: &str| RawValue::from_string(text.to_owned()).ok().map(Arc::from);
         Self {
-            identity: Identity::Anonymous,
-            address: None,
+            principal: Principal::default(),
             forwarded: None,
             era: Era::Modern,
             revision,
@@ -72,8 +64,7 @@ impl Peer {
     pub(crate) fn legacy(known: &OpenedSession, style: ToolNameStyle, level: Option<Level>) -> Self {
         let log_level = level.map(|level| Arc::from(level.as_str()));
         Self {
-            identity: Identity::Anonymous,
-            address: None,
+            principal: Principal::default(),
             forwarded: None,
             era: Era::Legacy,
             revision: known.session.revision,

@@ -15,7 +15,7 @@ use vmcp_wire::sealed::KeyRing;
 use vmcp_wire::sealed::{session::Session, session::SessionError};
 
 use super::random::{now, random};
-use crate::access::identity::Identity;
+use crate::access::identity::Principal;
 
 /// Lifetime of a session, in seconds. A client whose session expired opens another without its user noticing.
 pub(crate) const LIFETIME_SECS: u64 = 24 * 60 * 60;
@@ -111,12 +111,12 @@ impl Sessions {
     pub(crate) fn get(
         &self,
         ring: &Arc<KeyRing>,
-        identity: &Identity,
+        principal: &Principal,
         id: &str,
     ) -> Result<Arc<OpenedSession>, SessionNotFound> {
         let known = match self.cached(ring, id) {
-            Some(known) if known.session.identity == identity.digest() => known,
-            _ => self.unseal(ring, identity, id)?,
+            Some(known) if known.session.identity == principal.binding() => known,
+            _ => self.unseal(ring, principal, id)?,
         };
         if self.has_ended(known.session.id) { Err(SessionNotFound::Ended) } else { Ok(known) }
     }
@@ -134,10 +134,10 @@ impl Sessions {
     fn unseal(
         &self,
         ring: &Arc<KeyRing>,
-        identity: &Identity,
+        principal: &Principal,
         id: &str,
     ) -> Result<Arc<OpenedSession>, SessionNotFound> {
-        let session = Session::open(ring, id, &identity.digest(), now()).map_err(|error| match error {
+        let session = Session::open(ring, id, &principal.binding(), now()).map_err(|error| match error {
             SessionError::Identity => SessionNotFound::OfAnotherIdentity,
             error => SessionNotFound::Unknown(error),
         })?;
@@ -171,6 +171,7 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::identity::Identity;
     use vmcp_wire::era::Revision;
 
     fn session() -> Session {
@@ -192,32 +193,33 @@ mod tests {
         let (first, id) = begin(&ring, session()).unwrap();
         let (_, other) = begin(&ring, session()).unwrap();
         for _ in 0..2 {
-            assert_eq!(sessions.get(&ring, &Identity::Anonymous, &id).unwrap().session, first);
+            assert_eq!(sessions.get(&ring, &Principal::default(), &id).unwrap().session, first);
         }
         sessions.end(&first);
-        assert!(matches!(sessions.get(&ring, &Identity::Anonymous, &id), Err(SessionNotFound::Ended)));
-        assert!(sessions.get(&ring, &Identity::Anonymous, &other).is_ok());
+        assert!(matches!(sessions.get(&ring, &Principal::default(), &id), Err(SessionNotFound::Ended)));
+        assert!(sessions.get(&ring, &Principal::default(), &other).is_ok());
         assert!(matches!(
-            sessions.get(&ring, &Identity::Anonymous, "made-up"),
+            sessions.get(&ring, &Principal::default(), "made-up"),
             Err(SessionNotFound::Unknown(_))
         ));
         let others = Arc::new(KeyRing::from_secrets([b"another secret, as long"]).unwrap());
         assert!(
-            matches!(sessions.get(&others, &Identity::Anonymous, &other), Err(SessionNotFound::Unknown(_))),
+            matches!(sessions.get(&others, &Principal::default(), &other), Err(SessionNotFound::Unknown(_))),
             "a cached session does not outlive its key"
         );
-        assert!(sessions.get(&ring, &Identity::Anonymous, &other).is_ok());
+        assert!(sessions.get(&ring, &Principal::default(), &other).is_ok());
     }
 
     #[test]
-    fn a_session_is_of_use_to_its_identity_alone() {
+    fn a_session_is_of_use_to_its_principal_alone() {
         let ring = Arc::new(KeyRing::from_secrets([b"a secret of enough bytes"]).unwrap());
         let identity = |subject| Identity::known("https://idp", subject, serde_json::Map::new(), None);
-        let (sessions, alice) = (Sessions::default(), identity("alice"));
-        let (_, id) = begin(&ring, Session { identity: alice.digest(), ..session() }).unwrap();
+        let (sessions, alice) = (Sessions::default(), Principal::from(identity("alice")));
+        let (_, id) = begin(&ring, Session { identity: alice.binding(), ..session() }).unwrap();
+        let under_profile = Principal { profile: Some("work".into()), ..alice.clone() };
         for _ in 0..2 {
             assert!(sessions.get(&ring, &alice, &id).is_ok());
-            for other in [identity("mallory"), Identity::Anonymous] {
+            for other in [identity("mallory").into(), Principal::default(), under_profile.clone()] {
                 let refused = sessions.get(&ring, &other, &id);
                 assert_eq!(refused.unwrap_err(), SessionNotFound::OfAnotherIdentity);
             }

@@ -35,7 +35,7 @@ use vmcp_wire::sealed::session::Session;
 use vmcp_wire::{codes, methods};
 
 use super::trace;
-use crate::access::identity::{Identity, Principal};
+use crate::access::identity::Principal;
 use crate::access::outgoing;
 use crate::edge::push::streams;
 use crate::edge::request::conversation::{Conversation, ConversationItem, Takes};
@@ -122,8 +122,8 @@ async fn receive(service: &McpService, request: Received) -> Response {
             if let OwnedMessage::Request(request) = message
                 && request.method() == methods::INITIALIZE
             {
-                edge.engine.prepare(&edge.engine.snapshot(), &principal.identity).await;
-                return initialize(edge, &principal.identity, request);
+                edge.engine.prepare(&edge.engine.snapshot(), &principal).await;
+                return initialize(edge, &principal, request);
             }
             match session(edge, &principal, &head.headers) {
                 Ok(known) => Peer::legacy(&known, style, edge.push.router.level(known.session.id)),
@@ -131,10 +131,10 @@ async fn receive(service: &McpService, request: Received) -> Response {
             }
         }
     };
-    (peer.identity, peer.address) = (principal.identity.clone(), principal.address);
+    peer.principal = principal;
     if forwarded.is_none()
         && let Some(home) = forward::home_of(edge, &peer, &message)
-        && let Some(response) = forward::send(edge, home, &head, body, &principal).await
+        && let Some(response) = forward::send(edge, home, &head, body, &peer.principal).await
     {
         return response;
     }
@@ -157,8 +157,8 @@ async fn receive(service: &McpService, request: Received) -> Response {
 }
 
 /// Handles `initialize`, which opens a session; its id goes into a response header.
-fn initialize(edge: &Edge, identity: &Identity, request: &OwnedRequest) -> Response {
-    match handshake::initialize(edge, identity, request.params()) {
+fn initialize(edge: &Edge, principal: &Principal, request: &OwnedRequest) -> Response {
+    match handshake::initialize(edge, principal, request.params()) {
         Ok((_, id, result)) => {
             let mut response =
                 respond::json(EncodedResponse::ok(rpc::response(request.id(), JsonRope::from(result))));
@@ -192,10 +192,10 @@ async fn answer(
     headers: &HeaderMap,
 ) -> Response {
     let edge = &service.edge;
-    edge.engine.prepare(&snapshot, &peer.identity).await;
+    edge.engine.prepare(&snapshot, &peer.principal).await;
     if peer.era == Era::Modern {
         if request.method() == methods::TOOLS_CALL
-            && let Err(refusal) = check_param_headers(&snapshot, &peer.identity, headers, request.params())
+            && let Err(refusal) = check_param_headers(&snapshot, &peer.principal, headers, request.params())
         {
             return refuse::protocol(Some(request.id()), &refusal);
         }
@@ -205,13 +205,13 @@ async fn answer(
             }
             let cancel = CancellationToken::new();
             let stream = streams::listen_stream(&edge.push, &peer, request.params(), request.id(), cancel);
-            return respond::stream(while_credentials_last(stream, &peer.identity));
+            return respond::stream(while_credentials_last(stream, &peer.principal.identity));
         }
     }
     let trace = trace::of_http(request.params().meta(), headers);
     let takes = Takes { messages: refuse::accepts_streams(headers), arriving: true };
     let resumes = peer.session.filter(|_| peer.era == Era::Legacy && takes.messages);
-    let (principal, revision, id) = (peer.principal().key(), peer.revision, request.id().to_owned());
+    let (principal, revision, id) = (peer.principal.key(), peer.revision, request.id().to_owned());
     let mut conversation = Conversation::begin(edge, snapshot, peer, trace, request, takes).await;
     let Some(session) = resumes else { return respond::json_or_stream(conversation).await };
     // A client that loses its connection resumes by the id of an event, so that a long call needs one soon.
@@ -237,11 +237,11 @@ async fn answer(
 /// client was given.
 fn check_param_headers(
     snapshot: &Snapshot,
-    identity: &Identity,
+    principal: &Principal,
     headers: &HeaderMap,
     params: &OwnedParams,
 ) -> Result<(), rpc::Refusal> {
-    let view = snapshot.view(identity);
+    let view = snapshot.view(principal);
     let Some(tool) = params.get_str("name").and_then(|name| view.tool(&name)) else {
         return Ok(());
     };
@@ -311,7 +311,7 @@ fn session(
     let Field::One(id) = headers.field(headers::SESSION_ID) else {
         return Err(Box::new(refuse::session_required()));
     };
-    edge.sessions.get(&edge.ring(), &principal.identity, id).map_err(|error| {
+    edge.sessions.get(&edge.ring(), principal, id).map_err(|error| {
         if error == SessionNotFound::OfAnotherIdentity {
             // The session goes on: ending it would let whoever has seen its id end the victim's work.
             let (subject, address) = (principal.identity.subject(), principal.address);

@@ -25,7 +25,7 @@ use vmcp_wire::{codes, methods};
 
 use super::line_reader::{Line, LineReader};
 use super::trace;
-use crate::access::identity::{Identity, Principal};
+use crate::access::identity::Principal;
 use crate::edge::push::streams;
 use crate::edge::request::conversation::{Conversation, ConversationItem, Takes};
 use crate::edge::request::edge::Edge;
@@ -140,7 +140,7 @@ impl Connection {
     /// Begins a request; a task writes its messages and its answer.
     async fn request(&mut self, request: OwnedRequest, era: RequestEra) {
         let snapshot = self.edge.engine.snapshot();
-        self.edge.engine.prepare(&snapshot, &Identity::Anonymous).await;
+        self.edge.engine.prepare(&snapshot, &Principal::default()).await;
         let style = snapshot.config.optimizer.tool_name_style;
         let mut peer = match era {
             RequestEra::Modern(revision) => Peer::modern(revision, request.params(), style),
@@ -184,7 +184,7 @@ impl Connection {
 
     /// Handles `initialize`. The first one also opens the push stream.
     async fn initialize(&mut self, request: &OwnedRequest) {
-        match handshake::initialize(&self.edge, &Identity::Anonymous, request.params()) {
+        match handshake::initialize(&self.edge, &Principal::default(), request.params()) {
             Ok((session, _, result)) => {
                 let first = self.session.replace(OpenedSession::from(session)).is_none();
                 let _ = self.sender.send(rpc::response(request.id(), JsonRope::from(result))).await;

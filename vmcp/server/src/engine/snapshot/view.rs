@@ -50,6 +50,7 @@ impl View {
     /// with it; `scope` says if caches may share them too.
     pub(super) fn new(
         permissions: &Arc<Permissions>,
+        exposure: Exposure,
         scope: Scope,
         catalog: &Arc<Catalog>,
         config: &Config,
@@ -69,7 +70,7 @@ impl View {
         let sizes = |own: &[Definition]| own.iter().map(|definition| definition.size).collect::<Vec<_>>();
         let all = usable().map(|tool| tool.size);
         let lists_everything = !optimizer.enabled
-            || match optimizer.exposure {
+            || match exposure {
                 Exposure::All => true,
                 Exposure::MetaOnly => false,
                 Exposure::Auto => {

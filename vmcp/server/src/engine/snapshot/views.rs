@@ -11,13 +11,13 @@ use std::sync::{Arc, OnceLock};
 use lru::LruCache;
 use parking_lot::Mutex;
 use vmcp_access::policy::ClaimsKey;
-use vmcp_config::Config;
+use vmcp_config::{Config, Exposure};
 use vmcp_model::catalog::Catalog;
 use vmcp_wire::translate::Scope;
 
 use super::permissions::Permissions;
 use super::view::View;
-use crate::access::identity::Identity;
+use crate::access::identity::{Identity, Principal};
 use crate::access::policy::Policy;
 
 /// Clients whose permissions are kept: two kilobytes each with 15,000 tools.
@@ -44,9 +44,12 @@ struct Cache {
     before: HashMap<ClaimsKey, Arc<View>>,
 }
 
-/// Key of a view: the permissions, and whether its lists are the same for everyone.
+/// Key of a view: all that its lists depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct ViewKey(Arc<Permissions>, bool);
+struct ViewKey {
+    permissions: Arc<Permissions>,
+    exposure: Exposure,
+}
 
 /// A view that is being made, or was.
 type ViewSlot = Arc<OnceLock<Arc<View>>>;
@@ -61,6 +64,7 @@ impl Views {
     ) -> Views {
         let whole = View::new(
             &Arc::new(Permissions::all(catalog)),
+            config.optimizer.exposure,
             Scope::Public,
             catalog,
             config,
@@ -87,51 +91,66 @@ impl Views {
 
     /// Returns the view of a client; makes it if need be, which may take as long as a question to the policy
     /// for each item of the catalog.
-    pub(super) fn get(&self, identity: &Identity) -> Arc<View> {
-        if self.is_whole(identity) {
+    pub(super) fn get(&self, principal: &Principal) -> Arc<View> {
+        if self.is_whole(principal) {
             return Arc::clone(&self.whole);
         }
-        let (key, slot) = self.slot(identity);
-        let permissions = slot.get_or_init(|| self.permissions(identity));
-        let slot = self.view_slot(permissions, identity);
+        let (key, slot) = self.slot(principal);
+        let permissions = slot.get_or_init(|| self.permissions(principal));
+        let exposure = self.exposure(principal);
+        let slot = self.view_slot(permissions, exposure);
         let made = slot.get_or_init(|| {
             let before = self.cache.lock().before.get(&key).cloned();
-            let view = View::new(permissions, Scope::Private, &self.catalog, &self.config, before.as_deref());
+            let view = View::new(
+                permissions,
+                exposure,
+                Scope::Private,
+                &self.catalog,
+                &self.config,
+                before.as_deref(),
+            );
             Arc::new(view)
         });
         Arc::clone(made)
     }
 
     /// True if [`Views::get`] returns at once.
-    pub(super) fn is_ready(&self, identity: &Identity) -> bool {
-        if self.is_whole(identity) {
+    pub(super) fn is_ready(&self, principal: &Principal) -> bool {
+        if self.is_whole(principal) {
             return true;
         }
-        let (_, slot) = self.slot(identity);
-        slot.get().is_some_and(|permissions| self.view_slot(permissions, identity).get().is_some())
+        let (_, slot) = self.slot(principal);
+        let is_made = |permissions| self.view_slot(permissions, self.exposure(principal)).get().is_some();
+        slot.get().is_some_and(is_made)
     }
 
     /// True for clients without a name while nothing is denied to anyone: their lists are public.
-    fn is_whole(&self, identity: &Identity) -> bool {
-        !self.policy.restricts() && *identity == Identity::Anonymous
+    fn is_whole(&self, principal: &Principal) -> bool {
+        !self.policy.restricts(principal) && principal.identity == Identity::Anonymous
     }
 
-    fn slot(&self, identity: &Identity) -> (ClaimsKey, Arc<OnceLock<Arc<Permissions>>>) {
-        let key = self.policy.key(identity);
+    /// The exposure that the client's profile has, or all clients.
+    fn exposure(&self, principal: &Principal) -> Exposure {
+        let profile = principal.profile.as_ref().and_then(|profile| self.config.profiles.get(profile));
+        profile.and_then(|profile| profile.exposure).unwrap_or(self.config.optimizer.exposure)
+    }
+
+    fn slot(&self, principal: &Principal) -> (ClaimsKey, Arc<OnceLock<Arc<Permissions>>>) {
+        let key = self.policy.key(principal);
         let mut cache = self.cache.lock();
         (key, Arc::clone(cache.permissions.get_or_insert(key, Arc::default)))
     }
 
-    fn view_slot(&self, permissions: &Arc<Permissions>, identity: &Identity) -> ViewSlot {
-        let key = ViewKey(Arc::clone(permissions), *identity == Identity::Anonymous);
+    fn view_slot(&self, permissions: &Arc<Permissions>, exposure: Exposure) -> ViewSlot {
+        let key = ViewKey { permissions: Arc::clone(permissions), exposure };
         Arc::clone(self.cache.lock().views.get_or_insert(key, Arc::default))
     }
 
-    fn permissions(&self, identity: &Identity) -> Arc<Permissions> {
-        if !self.policy.restricts() {
+    fn permissions(&self, principal: &Principal) -> Arc<Permissions> {
+        if !self.policy.restricts(principal) {
             return Arc::clone(self.whole.permissions());
         }
-        let rights = self.policy.listed_rights(identity);
+        let rights = self.policy.listed_rights(principal);
         Arc::new(Permissions::ask(&*rights, &self.catalog, &self.config))
     }
 
@@ -139,8 +158,8 @@ impl Views {
     fn by_client(&self) -> HashMap<ClaimsKey, Arc<View>> {
         let cache = self.cache.lock();
         let views = |permissions: &Arc<Permissions>| {
-            let keys = [true, false].map(|anonymous| ViewKey(Arc::clone(permissions), anonymous));
-            keys.iter().find_map(|key| cache.views.peek(key)?.get().cloned())
+            let mut made = cache.views.iter();
+            made.find_map(|(key, slot)| slot.get().filter(|_| key.permissions == *permissions).cloned())
         };
         let clients = cache.permissions.iter();
         clients.filter_map(|(client, slot)| Some((*client, views(slot.get()?)?))).collect()

@@ -11,11 +11,10 @@ use futures::future::try_join_all;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
-use vmcp_backend::{CallError, Event, Question, Response, RpcOutcome, Transmission};
+use vmcp_backend::{CallError, Response, RpcOutcome, Transmission};
 use vmcp_json::object::Object;
 use vmcp_json::text;
 use vmcp_wire::era::Era;
-use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::keys::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
@@ -23,6 +22,7 @@ use vmcp_wire::rpc::RpcError;
 use vmcp_wire::translate::{ResultType, payload_type};
 use vmcp_wire::{codes, methods};
 
+use super::ask_client;
 use crate::route::caller::Caller;
 
 /// Most repetitions of a request; then the request fails.
@@ -140,18 +140,11 @@ async fn ask(caller: &Caller, request: &RawValue) -> Result<oneshot::Receiver<Rp
     let request = Object::parse(request).unwrap_or_default();
     let method = request.get_str("method").unwrap_or_default();
     let params = request.get("params");
-    let may = AnswerableQuestions::read(caller.client.capabilities.as_deref()).allow(&method, params);
-    let Some(events) = caller.events.as_ref().filter(|_| may) else {
-        let shown: String = method.chars().take(64).collect();
-        let why = if may { "takes no stream of events" } else { "did not declare that it answers that" };
-        return Err(refused(format!("the backend needs an answer to {shown}, and the client {why}")));
-    };
-    let (answer, answered) = oneshot::channel();
     let params = params.map(|params| with_elicitation_id(&method, params));
-    let question = Question { method: (*method).into(), params, answer };
-    let sent = events.send(Event::Question(question)).await;
-    sent.map_err(|_| refused("the backend needs input, and the client is gone".to_owned()))?;
-    Ok(answered)
+    ask_client::ask(caller, &method, params).await.map_err(|why| {
+        let shown: String = method.chars().take(64).collect();
+        refused(format!("the backend needs an answer to {shown}, and the client {why}"))
+    })
 }
 
 /// Adds the `elicitationId` that clients of 2025-11-25 require when they are asked to visit a URL; the modern
@@ -182,7 +175,7 @@ mod tests {
 
     use super::*;
     use tokio::sync::mpsc;
-    use vmcp_backend::ClientFacts;
+    use vmcp_backend::{ClientFacts, Event};
 
     fn raw(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.to_owned()).unwrap()

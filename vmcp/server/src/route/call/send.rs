@@ -12,6 +12,7 @@ use vmcp_wire::handshake::client_capabilities::AnswerableQuestions;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::{methods, translate};
 
+use super::confirmation;
 use super::input_rounds::{InputRounds, Next};
 use super::outgoing::Outgoing;
 use super::task_calls;
@@ -47,6 +48,7 @@ pub(super) async fn run(
     }
     if let Item::Tool(tool) = target.item {
         rate_limit(context, &tool.name)?;
+        confirmation::obtain(context, tool, params).await?;
     }
     let outgoing = Outgoing::new(context, target, params)?;
     let mut exchange = Exchange { way, outgoing: &outgoing, recorder };

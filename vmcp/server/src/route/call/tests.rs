@@ -1,6 +1,7 @@
 //! Tests of the call seam: no way around the policy, and one record a call.
 
 mod policies;
+mod profiles;
 mod rates;
 
 use std::sync::Arc;
@@ -94,7 +95,7 @@ async fn go(engine: &Engine, way: &str, params: &Value) -> String {
 async fn go_as(engine: &Engine, caller: Caller, way: &str, params: &Value) -> String {
     let snapshot = engine.snapshot();
     let params = OwnedParams::from_text(params.to_string()).unwrap();
-    let view = snapshot.view(&caller.principal.identity);
+    let view = snapshot.view(&caller.principal);
     let context = CallContext { engine, snapshot: &snapshot, view: &view, caller: &caller };
     let text = |key: &str| params.get_str(key).unwrap_or_default().into_owned();
     let answer = match way {

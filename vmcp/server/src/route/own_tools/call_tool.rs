@@ -127,7 +127,8 @@ async fn call(
 /// Returns the text of a failed or empty answer, and the part of its way that the call made.
 fn failure_of(answer: &Result<Answer, CallError>) -> Option<(String, Transmission)> {
     match answer {
-        Err(CallError::Cancelled { .. }) => None,
+        // A user who declined wants no similar tool either.
+        Err(CallError::Cancelled { .. } | CallError::NotConfirmed { .. }) => None,
         Err(error) => Some((error.to_string(), error.transmission())),
         Ok(answer) if answer.pending.is_some() => None,
         Ok(answer) => match &answer.content {

@@ -73,6 +73,8 @@ pub(super) enum ErrorType {
     CircuitOpen,
     /// A rate limit is reached, and nothing was sent.
     RateLimited,
+    /// The user did not confirm the call, and nothing was sent.
+    NotConfirmed,
 }
 
 /// A failed call: it did not reach its tool, or its answer did not come back.
@@ -128,6 +130,7 @@ impl<'a> CallFailure<'a> {
             }
             CallError::CircuitOpen { .. } => (ErrorType::CircuitOpen, error.to_string()),
             CallError::RateLimited { .. } => (ErrorType::RateLimited, error.to_string()),
+            CallError::NotConfirmed { .. } => (ErrorType::NotConfirmed, error.to_string()),
             _ => (ErrorType::BackendError, error.to_string()),
         };
         let failure = CallFailure::new(Some(server), tool, kind, text);
@@ -148,7 +151,9 @@ pub(in crate::route) fn failed_call(
     tool: &Arc<CatalogTool>,
     error: &CallError,
 ) -> Box<RawValue> {
-    let alternatives = fallback::alternatives(context, tool);
+    // A user who declined wants no similar tool either.
+    let declined = matches!(error, CallError::NotConfirmed { .. });
+    let alternatives = if declined { Vec::new() } else { fallback::alternatives(context, tool) };
     if !alternatives.is_empty() {
         context.engine.metrics().fallback_suggestions.inc();
     }

@@ -79,8 +79,8 @@ impl Tools {
     /// object; they are checked against the tool's input schema before the backend sees them.
     pub async fn call(&self, caller: &Caller, tool: &str, arguments: &RawValue) -> ToolResult {
         let snapshot = self.engine.snapshot();
-        self.engine.prepare(&snapshot, &caller.principal.identity).await;
-        let view = snapshot.view(&caller.principal.identity);
+        self.engine.prepare(&snapshot, &caller.principal).await;
+        let view = snapshot.view(&caller.principal);
         let context = CallContext { engine: &self.engine, snapshot: &snapshot, view: &view, caller };
         let params = format!(r#"{{"name":{},"arguments":{}}}"#, text::quoted(tool), arguments.get());
         let params = match OwnedParams::from_text(params) {

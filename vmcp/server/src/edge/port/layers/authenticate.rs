@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use http::request::Parts;
 use vmcp_access::authentication::Authentication;
 
+use super::endpoint;
 use super::read_body::refuse_unread;
 use crate::access::identity::{Identity, Principal};
 use crate::edge::transport::http::exchange::{Arrival, Authenticated, Response, Service};
@@ -42,7 +43,8 @@ impl<A: Authenticator, S: Service<Authenticated>> Service<Arrival> for Authentic
         match self.authenticator.identify(&arrival.head, arrival.from, &arrival.snapshot.authentication).await
         {
             Ok(identity) => {
-                let principal = Principal { identity, address: Some(arrival.from) };
+                let profile = endpoint::profile(&arrival);
+                let principal = Principal { identity, address: Some(arrival.from), profile };
                 self.inner.call(Authenticated { arrival, principal }).await
             }
             Err(response) => refuse_unread(arrival, *response),

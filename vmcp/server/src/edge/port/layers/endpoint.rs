@@ -1,5 +1,7 @@
-//! [`Endpoint`]: serves `/mcp` to the methods that MCP knows, once there is something to serve, and tells
-//! clients without a token where to get one.
+//! [`Endpoint`]: serves `/mcp`, and `/mcp/NAME` of each profile, to the methods that MCP knows, once there is
+//! something to serve, and tells clients without a token where to get one.
+
+use std::sync::Arc;
 
 use http::{Method, StatusCode};
 
@@ -10,6 +12,16 @@ use crate::edge::transport::http::{refuse, respond};
 
 /// The path of MCP.
 pub(super) const PATH: &str = "/mcp";
+
+/// Returns the profile whose path a request names.
+pub(super) fn profile(arrival: &Arrival) -> Option<Arc<str>> {
+    let name = profile_name(arrival.head.uri.path())?;
+    arrival.snapshot.config.profiles.get_key_value(name).map(|(name, _)| Arc::clone(name))
+}
+
+fn profile_name(path: &str) -> Option<&str> {
+    path.strip_prefix(PATH)?.strip_prefix('/')
+}
 
 /// The layer that answers 404, 405, and 503 while a bridge's program is not up.
 pub(crate) struct Endpoint<S>(S);
@@ -23,7 +35,11 @@ impl<S> Endpoint<S> {
 
 impl<S: Service<Arrival>> Service<Arrival> for Endpoint<S> {
     async fn call(&self, arrival: Arrival) -> Response {
-        if arrival.head.uri.path() != PATH {
+        let path = arrival.head.uri.path();
+        if profile_name(path).is_some() && profile(&arrival).is_none() {
+            return refuse_unread(arrival, refuse::no_profile());
+        }
+        if path != PATH && profile_name(path).is_none() {
             if let Some(response) = resource_metadata::answer(&arrival.head, &arrival.snapshot.authentication)
             {
                 return refuse_unread(arrival, response);

@@ -17,7 +17,7 @@ use vmcp_wire::sealed::{request_state::Continuation, request_state::StateError};
 use vmcp_wire::translate::{self, NotificationPlan, ResultPlan, Translated};
 use vmcp_wire::{codes, methods};
 
-use crate::access::identity::{Identity, PrincipalKey};
+use crate::access::identity::Principal;
 use crate::edge::request::dispatch;
 use crate::edge::request::edge::Edge;
 use crate::edge::request::encoded_response::EncodedResponse;
@@ -27,9 +27,7 @@ use crate::edge::session::random::{now, random};
 /// The facts about a client that a conversation needs after its request began.
 pub(super) struct Client {
     pub(super) edge: Arc<Edge>,
-    pub(super) identity: Identity,
-    /// The principal that limits count.
-    pub(super) principal: PrincipalKey,
+    pub(super) principal: Principal,
     pub(super) era: Era,
     pub(super) session: Option<SessionId>,
     pub(super) capabilities: Option<Arc<RawValue>>,
@@ -58,13 +56,13 @@ impl Client {
         let Some(state) = request.params().get(REQUEST_STATE) else { return Ok(None) };
         // A state that is no string is not one of vmcp's either.
         let state = text::unquoted(state).unwrap_or_default();
-        let binding = dispatch::binding(&self.identity, request);
+        let binding = dispatch::binding(&self.principal, request);
         Continuation::open(&self.edge.ring(), &state, &binding, now()).map(Some)
     }
 
     /// Seals a continuation, bound to this client and request, valid until `until` (seconds since 1970).
     pub(super) fn seal(&self, continuation: &Continuation, until: u64) -> Result<String, StateError> {
-        let binding = dispatch::binding(&self.identity, &self.request);
+        let binding = dispatch::binding(&self.principal, &self.request);
         continuation.seal(&self.edge.ring(), &random(), &binding, until)
     }
 

@@ -53,7 +53,7 @@ pub(super) fn home_of(edge: &Edge, peer: &Peer, message: &OwnedMessage) -> Optio
     let id = match message {
         OwnedMessage::Request(request) => {
             let resumes = peer.era == Era::Modern && methods::may_require_input(request.method());
-            return resumes.then(|| edge.parked_elsewhere(&peer.identity, request)).flatten();
+            return resumes.then(|| edge.parked_elsewhere(&peer.principal, request)).flatten();
         }
         OwnedMessage::Response(response) => response.id(),
         OwnedMessage::Error(error) => error.id()?,

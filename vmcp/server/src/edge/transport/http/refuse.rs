@@ -113,6 +113,14 @@ pub(crate) fn not_up_yet() -> Response {
     )
 }
 
+/// 404: a path below `/mcp` that names no profile.
+pub(crate) fn no_profile() -> Response {
+    respond::text(
+        StatusCode::NOT_FOUND,
+        "there is no profile of this name: `/mcp` serves everything, `profiles` of the configuration names parts\n",
+    )
+}
+
 /// 405: GET or DELETE without a session.
 pub(crate) fn post_only() -> Response {
     let mut response =

@@ -1,0 +1,205 @@
+//! A newcomer: a fresh home, the pages word for word, and servers that no other test uses.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+use vmcp_integration::{binary, free_port, page_commands, python, skipped};
+
+/// Time for the first start of ten servers, whose packages may have to be downloaded first.
+const FIRST_START: Duration = Duration::from_mins(8);
+/// Commands that the machine of a test cannot follow: they install, or need what tests have no right to.
+const NOT_FOLLOWED: [&str; 5] = ["tar ", "make ", "docker ", "claude ", "vmcp model pull"];
+
+/// A home with nothing in it, and a shell as a person has it.
+struct Newcomer {
+    home: tempfile::TempDir,
+    folder: PathBuf,
+    ports: [String; 2],
+}
+
+impl Newcomer {
+    fn new() -> Newcomer {
+        let home = tempfile::tempdir().expect("a folder");
+        // Downloads are kept between runs of the tests; everything else is new.
+        for (kept, link) in [("npm", ".npm"), ("uv", ".cache/uv")] {
+            let (kept, link) = (cache().join("newcomer").join(kept), home.path().join(link));
+            for folder in [Some(&*kept), link.parent()].into_iter().flatten() {
+                std::fs::create_dir_all(folder).expect("a folder");
+            }
+            std::os::unix::fs::symlink(kept, link).expect("a link");
+        }
+        let folder = home.path().to_owned();
+        let ports = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+        Newcomer { home, folder, ports }
+    }
+
+    /// Runs a command as typed; returns its exit code and all that it printed.
+    async fn types(&mut self, command: &str, environment: &[(&str, &str)]) -> (Option<i32>, String) {
+        let tools = [binary("vmcp"), python("uvx")];
+        let mut path: Vec<PathBuf> =
+            tools.iter().filter_map(|tool| tool.parent().map(Path::to_owned)).collect();
+        path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &format!("{command}\nrc=$?; pwd > \"$HOME/.folder\"; exit $rc")]);
+        shell.current_dir(&self.folder).env("HOME", self.home.path()).kill_on_drop(true);
+        shell.env("PATH", std::env::join_paths(path).expect("a path"));
+        shell.env("VMCP_LISTEN", &self.ports[0]).env("VMCP_ADMIN_LISTEN", &self.ports[1]);
+        for name in ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "VMCP_MODEL_DIR"] {
+            shell.env_remove(name);
+        }
+        let output = shell.envs(environment.iter().copied()).output().await.expect("bash");
+        if let Ok(folder) = std::fs::read_to_string(self.home.path().join(".folder")) {
+            self.folder = folder.trim_end().into();
+        }
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        (output.status.code(), text.concat())
+    }
+
+    /// Runs a command that must succeed.
+    async fn follows(&mut self, command: &str) -> String {
+        let (code, output) = self.types(command, &[]).await;
+        assert_eq!(code, Some(0), "$ {command}\n{output}");
+        output
+    }
+
+    /// The states of the backends, by name.
+    async fn states(&mut self) -> Vec<(String, String, String)> {
+        let (_, report) = self.types("vmcp backends -o json 2>/dev/null", &[]).await;
+        let report: Value = serde_json::from_str(&report).unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let backends = report["backends"].as_array().cloned().unwrap_or_default();
+        let state = |it: &Value| (text(&it["name"]), text(&it["state"]), text(&it["lastError"]));
+        backends.iter().map(state).collect()
+    }
+
+    /// Waits until these backends are connected.
+    async fn waits_for(&mut self, wanted: &[&str]) {
+        let begin = Instant::now();
+        loop {
+            let states = self.states().await;
+            let missing: Vec<_> = wanted
+                .iter()
+                .filter(|name| !states.iter().any(|(known, state, _)| known == *name && state == "connected"))
+                .collect();
+            if missing.is_empty() {
+                return;
+            }
+            assert!(begin.elapsed() < FIRST_START, "not connected: {missing:?}\n{states:#?}");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+fn cache() -> PathBuf {
+    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let base =
+        base.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").expect("a home")).join(".cache"));
+    base.join("vmcp")
+}
+
+/// True if every line that a page shows is in the output, but for numbers and blanks.
+fn has_shown(output: &str, shown: &[String]) -> bool {
+    let words = |text: &str| {
+        let kept: String = text.chars().filter(|c| !c.is_ascii_digit()).collect();
+        kept.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let output = words(output);
+    shown.iter().filter(|line| !line.contains('…')).all(|line| output.contains(&words(line)))
+}
+
+#[tokio::test]
+async fn the_tutorial_works_word_for_word() {
+    let mut newcomer = Newcomer::new();
+    let mut followed = 0;
+    for command in page_commands("docs/user/tutorial.md") {
+        let typed = command.text.as_str();
+        if NOT_FOLLOWED.iter().any(|it| typed.starts_with(it)) {
+            continue;
+        }
+        followed += 1;
+        if typed == "vmcp serve" {
+            newcomer.follows("vmcp serve --detach").await;
+            newcomer.waits_for(&["time", "everything"]).await;
+            continue;
+        }
+        let output = newcomer.follows(typed).await;
+        assert!(
+            has_shown(&output, &command.shown),
+            "$ {typed}\n{output}\nbut the page shows {:?}",
+            command.shown
+        );
+        if typed.starts_with("vmcp find") {
+            let first = output.lines().nth(1).unwrap_or_default();
+            assert!(first.contains("time_get_current_time") || typed.contains("clock"), "{output}");
+        }
+    }
+    newcomer.follows("vmcp stop").await;
+    assert!(followed >= 8, "the page has commands to follow: {followed}");
+}
+
+/// Servers of npm and PyPI, with the variable that some ask for.
+fn servers() -> Value {
+    let npx = |package: &str| json!({"command": "npx", "args": ["-y", package]});
+    let uvx = |package: &str| json!({"command": "uvx", "args": [package]});
+    let mut servers = json!({
+        "thinking": npx("@modelcontextprotocol/server-sequential-thinking@2026.8.31"),
+        "context7": npx("@upstash/context7-mcp@4.1.1"),
+        "notion": npx("@notionhq/notion-mcp-server@2.5.2"),
+        "tavily": npx("tavily-mcp@0.2.22"),
+        "brave": npx("@brave/brave-search-mcp-server@2.1.4"),
+        "memory": npx("@modelcontextprotocol/server-memory@2026.8.31"),
+        "calculator": uvx("mcp-server-calculator@0.2.1"),
+        "arxiv": uvx("arxiv-mcp-server@0.8.2"),
+        "duckduckgo": uvx("duckduckgo-mcp-server@0.7.0"),
+        "wikipedia": uvx("wikipedia-mcp@2.0.1"),
+    });
+    servers["notion"]["env"] = json!({"NOTION_TOKEN": "${NOTION_TOKEN}"});
+    servers["tavily"]["env"] = json!({"TAVILY_API_KEY": "tvly-dev-0123456789abcdef"});
+    servers["brave"]["env"] = json!({"BRAVE_API_KEY": "${BRAVE_API_KEY}"});
+    servers
+}
+
+#[tokio::test]
+async fn ten_servers_are_brought_from_claude_with_and_without_their_tokens() {
+    if std::env::var_os("VMCP_NO_NETWORK").is_some() {
+        return skipped("VMCP_NO_NETWORK is set");
+    }
+    let mut newcomer = Newcomer::new();
+    let claude = json!({"mcpServers": servers()});
+    std::fs::write(newcomer.home.path().join(".claude.json"), claude.to_string()).expect("writing");
+    newcomer.follows("mkdir tools && cd tools").await;
+    let imported = newcomer.follows("vmcp init --from claude").await;
+    assert!(!imported.contains("0123456789abcdef"), "{imported}");
+    let yaml = std::fs::read_to_string(newcomer.folder.join("vmcp.yaml")).expect("the file");
+    assert!(!yaml.contains("0123456789abcdef"), "a token went to .env: {yaml}");
+    let valid = newcomer.follows("vmcp validate").await;
+    for name in ["NOTION_TOKEN", "BRAVE_API_KEY"] {
+        assert!(valid.contains(name), "the missing variable is named: {valid}");
+    }
+
+    // Without two of their tokens: eight serve, two say what they need.
+    newcomer.follows("vmcp serve --detach").await;
+    let sound =
+        ["thinking", "context7", "tavily", "memory", "calculator", "arxiv", "duckduckgo", "wikipedia"];
+    newcomer.waits_for(&sound).await;
+    for (name, variable) in [("notion", "NOTION_TOKEN"), ("brave", "BRAVE_API_KEY")] {
+        let states = newcomer.states().await;
+        let (_, state, error) = states.iter().find(|(known, ..)| known == name).expect("the backend").clone();
+        assert!(state == "failed" && error.contains(variable), "{name}: {state}: {error}");
+    }
+    let called = newcomer.follows("vmcp call calculator_calculate expression='6*7'").await;
+    assert!(called.contains("42"), "{called}");
+    let found = newcomer.follows("vmcp find 'do some arithmetic for me' -l 3").await;
+    assert!(found.contains("calculator_calculate"), "{found}");
+    let (_, doctor) = newcomer.types("vmcp doctor", &[]).await;
+    assert!(doctor.contains("NOTION_TOKEN") && doctor.contains(".env"), "{doctor}");
+
+    // With tokens in `.env`, which the running server follows.
+    newcomer.follows("printf 'NOTION_TOKEN=ntn_x\\nBRAVE_API_KEY=x\\n' >> .env").await;
+    newcomer.waits_for(&["notion", "brave"]).await;
+    let tools = newcomer.follows("vmcp tools -b notion").await;
+    assert!(tools.contains("notion_API-post-search"), "{tools}");
+    newcomer.follows("vmcp stop").await;
+}
