@@ -49,9 +49,8 @@ mistakes! {
              f:1: optimizer.exposre: unknown key; known keys here are `enabled`, `tools`, `exposure`, `autoTokenBudget`, `pinnedTools`, `toolNameStyle`, `legacyAliases`, `maxToolResponseTokens`, `maxFallbacks`, `autoRetryFallback`, `search`, `storage`, `embeddings`, `limits`",
         "sessionStorage: {}" =>
             "f:1: sessionStorage: unknown key; not supported yet: remove it",
-        "operational:\n  failureHandling:\n    healthCheckInterval: 1s\n    partialFailureMode: fail" =>
-            "f:3: operational.failureHandling.healthCheckInterval: unknown key; remove it: each call and each listing (every `proxy.refreshInterval`) shows whether a backend is alive\n\
-             f:4: operational.failureHandling.partialFailureMode: must be one of `best_effort`, not `fail`; write `best_effort`: a backend that is down never stops the others; watch the metric `vmcp_backend_up`",
+        "operational:\n  failureHandling:\n    healthCheckInterval: 1s" =>
+            "f:3: operational.failureHandling.healthCheckInterval: unknown key; remove it: each call and each listing (every `proxy.refreshInterval`) shows whether a backend is alive",
         "mcpServers: {}" =>
             "f:1: mcpServers: unknown key; this is another client's format: convert its file by `vmcp init --from FILE`",
         "server:\n  listen: 127.0.0.1:1\n  listen: 127.0.0.1:2" =>

@@ -47,9 +47,6 @@ pub(crate) fn for_value(path: &str, value: &str) -> Option<&'static str> {
         ("optimizer.exposure", "Contextual" | "contextual") => {
             "`Contextual` comes later: use `Auto` or `MetaOnly`"
         }
-        ("operational.failureHandling.partialFailureMode", _) => {
-            "write `best_effort`: a backend that is down never stops the others; watch the metric `vmcp_backend_up`"
-        }
         ("optimizer.storage.type", _) => "other kinds may come later: use `sqlite`",
         ("backends.transport", "websocket" | "ws") => "use the server's streamable HTTP endpoint",
         _ => return None,

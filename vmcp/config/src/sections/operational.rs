@@ -21,6 +21,8 @@ pub struct Operational {
     /// Least severe level of log lines that are written, unless the command line or the environment sets
     /// another.
     pub log_level: LogLevel,
+    /// True: the server is ready only while all its backends are.
+    pub needs_all_backends: bool,
     /// Circuit breaker of each backend.
     pub circuit_breaker: CircuitBreaker,
 }
@@ -66,13 +68,16 @@ impl LogLevel {
     }
 }
 
-/// Effect of an unreachable backend on the others; that there is none is the only choice.
+/// Effect of an unreachable backend on the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "PartialFailureMode")]
 pub enum RawPartialFailureMode {
     /// Serve the backends that are reachable.
     BestEffort,
+    /// Not ready while a backend is not: `GET /readyz` answers 503 and names it, so that Kubernetes sends no
+    /// client here.
+    Fail,
 }
 
 /// Logging, time-outs of single backends, failure handling.
@@ -117,8 +122,7 @@ pub struct RawTimeouts {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "FailureHandling")]
 pub struct RawFailureHandling {
-    /// Effect of an unreachable backend on the others. `best_effort`, which is none, is the only choice so
-    /// far.
+    /// Effect of an unreachable backend on the others.
     pub partial_failure_mode: RawPartialFailureMode,
     /// Circuit breaker: fail calls at once while a backend is known to be broken.
     pub circuit_breaker: RawCircuitBreaker,
@@ -158,11 +162,11 @@ impl Default for RawCircuitBreaker {
 
 impl RawOperational {
     pub(crate) fn validate(&self, report: &mut Report) -> Operational {
-        let RawFailureHandling { partial_failure_mode: RawPartialFailureMode::BestEffort, circuit_breaker } =
-            &self.failure_handling;
+        let RawFailureHandling { partial_failure_mode, circuit_breaker } = &self.failure_handling;
         let path = "operational.failureHandling.circuitBreaker.timeout";
         Operational {
             log_level: self.log_level,
+            needs_all_backends: *partial_failure_mode == RawPartialFailureMode::Fail,
             circuit_breaker: CircuitBreaker {
                 enabled: circuit_breaker.enabled,
                 failure_threshold: circuit_breaker.failure_threshold,

@@ -22,7 +22,7 @@ use subtle::{Choice, ConstantTimeEq as _};
 use vmcp_access::oidc::issuer::IssuerStatus;
 use vmcp_backend::Backend;
 use vmcp_config::Secret;
-use vmcp_config::status::{self, BackendState, IdentityProviderStatus, StatusReport};
+use vmcp_config::status::{self, BackendState, BackendStatus, IdentityProviderStatus, StatusReport};
 use vmcp_wire::lists::pages::List;
 
 use super::layers::host_rules::{GuardRefusal, HostGuard};
@@ -171,8 +171,8 @@ fn is_one_of(token: &[u8], tokens: &[Secret]) -> bool {
 }
 
 /// Answers `/readyz`: ready as soon as the configuration is in force. A dead backend, model or disk degrades
-/// what depends on it, and nothing else. A bridge is as ready as its program, whose last words are shown to
-/// operators only: they may hold secrets.
+/// what depends on it, and nothing else, unless `partialFailureMode: fail` says so. A bridge is as ready as
+/// its program, whose last words are shown to operators only: they may hold secrets.
 async fn ready(State(guard): State<AdminGuard>, headers: HeaderMap) -> impl IntoResponse {
     let inner = &guard.admin.0;
     if inner.draining.load(Ordering::Relaxed) {
@@ -189,8 +189,22 @@ async fn ready(State(guard): State<AdminGuard>, headers: HeaderMap) -> impl Into
             };
             (StatusCode::SERVICE_UNAVAILABLE, format!("{} is not up: {reason}\n", status.name))
         }
+        _ if snapshot.config.operational.needs_all_backends => {
+            let statuses = snapshot.backends.values().map(Backend::status);
+            let down: Vec<_> = statuses.filter(is_down).map(|status| status.name).collect();
+            if down.is_empty() {
+                (StatusCode::OK, "ready\n".to_owned())
+            } else {
+                (StatusCode::SERVICE_UNAVAILABLE, format!("not connected: {}\n", down.join(", ")))
+            }
+        }
         _ => (StatusCode::OK, "ready\n".to_owned()),
     }
+}
+
+/// Returns true if a backend cannot be called now; one that nobody has needed yet can.
+fn is_down(status: &BackendStatus) -> bool {
+    !matches!(status.state, BackendState::Connected | BackendState::Configured)
 }
 
 /// Answers `/metrics` in the OpenMetrics text format.
@@ -352,6 +366,32 @@ mod tests {
         }
         engine.apply(with(NEW)).await;
         assert_eq!(ask("/admin/status", Some(&bearer(OLD))).await, 401);
+    }
+
+    #[tokio::test]
+    async fn a_backend_that_is_down_takes_readiness_away_where_the_configuration_says_so() {
+        const GONE: &str = "backends: [{ name: gone, url: \"http://127.0.0.1:1/mcp\" }]";
+        let with = |mode: &str| {
+            let operational = format!("operational: {{ failureHandling: {{ partialFailureMode: {mode} }} }}");
+            format!("{operational}\n{GONE}\n{KEYWORDS}")
+        };
+        let engine = engine(&with("fail")).await;
+        let router = router(Admin::new(engine.clone(), None), ([127, 0, 0, 1], 0).into());
+        let ask = async || {
+            let request = Request::get("/readyz").header(header::HOST, "localhost:9090");
+            let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+            let status = response.status().as_u16();
+            let body = axum::body::to_bytes(response.into_body(), 1024).await.unwrap();
+            (status, String::from_utf8(body.to_vec()).unwrap())
+        };
+        let deadline = Instant::now() + std::time::Duration::from_secs(20);
+        while ask().await.0 == 200 {
+            assert!(Instant::now() < deadline, "ready, and a backend is down");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        assert_eq!(ask().await, (503, "not connected: gone\n".to_owned()));
+        engine.apply(config(&with("best_effort"))).await;
+        assert_eq!(ask().await.0, 200);
     }
 
     #[tokio::test]
