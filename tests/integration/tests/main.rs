@@ -16,6 +16,7 @@ mod scenario {
     mod command_line;
     mod confirmation;
     mod connect;
+    mod contexts;
     mod credentials;
     mod edge;
     mod embeddings;

@@ -28,7 +28,9 @@ pub use crate::sections::incoming_auth::{RawIncomingAuth, RawIncomingAuthType};
 pub use crate::sections::operational::{
     RawCircuitBreaker, RawFailureHandling, RawOperational, RawPartialFailureMode, RawTimeouts,
 };
+pub use crate::sections::optimizer::contextual::RawContextual;
 pub use crate::sections::optimizer::embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei};
+pub use crate::sections::optimizer::learning::RawLearning;
 pub use crate::sections::optimizer::search::RawSearch;
 pub use crate::sections::optimizer::{RawOptimizer, RawStorage, StorageType};
 use crate::sections::profiles;

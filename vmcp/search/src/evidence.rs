@@ -56,6 +56,7 @@ impl Evidence {
             best_clause,
             reliability: None,
             reliability_penalty: 0.0,
+            learned_bonus: 0.0,
             fused,
         }
     }

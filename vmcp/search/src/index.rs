@@ -7,8 +7,8 @@ use crate::bm25f::Bm25f;
 use crate::document::Document;
 use crate::evidence::Evidence;
 use crate::fusion;
+use crate::learning::{self, Reliability};
 use crate::query::{Clause, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Query, Ranking, SearchMode};
-use crate::reliability::Reliability;
 use crate::text::MAX_CLAUSES;
 use crate::vectors::Vectors;
 use crate::visible::Visible;
@@ -96,6 +96,22 @@ impl Index {
         }
     }
 
+    /// Returns the visible documents whose vectors are nearest to a vector, with their cosines, best first;
+    /// ties in document order. Documents without a vector are left out.
+    pub fn nearest(&self, vector: &[f32], visible: Option<&Visible>, limit: usize) -> Vec<(usize, f32)> {
+        let is_visible = |document: &usize| visible.is_none_or(|visible| visible.contains(*document));
+        let documents: Vec<usize> = (0..self.len()).filter(is_visible).collect();
+        let cosines = self.vectors.scan(&[self.vectors.query(vector)], &documents).pop().unwrap_or_default();
+        let mut near: Vec<_> = documents
+            .into_iter()
+            .zip(cosines)
+            .filter_map(|(document, cosine)| Some((document, cosine?)))
+            .collect();
+        near.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+        near.truncate(limit);
+        near
+    }
+
     /// Gathers the evidence. The query and its clauses share one pass over the vectors.
     fn rank(
         &self,
@@ -163,9 +179,10 @@ impl QueryEvidence {
 
     fn hits(&self, query: &Query<'_>, mode: SearchMode, documents: &[usize]) -> Vec<Hit> {
         let penalty = |position: usize| penalty(query, documents, position);
+        let gained = |position: usize| gained(query, documents, position);
         let mut ranked: Vec<(f32, usize)> = (0..documents.len())
             .filter(|position| self.qualifies(*position, mode, query.distance_threshold))
-            .map(|position| (self.fused(position) - penalty(position).1, position))
+            .map(|position| (self.fused(position) - penalty(position).1 + gained(position), position))
             .collect();
         let by_value_then_position =
             |left: &(f32, usize), right: &(f32, usize)| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1));
@@ -180,7 +197,8 @@ impl QueryEvidence {
             let explain = || {
                 let (reliability, reliability_penalty) = penalty(position);
                 let explanation = self.whole.explain(position, self.best_clause(position), fused);
-                Explanation { reliability, reliability_penalty, ..explanation }
+                let learned_bonus = gained(position);
+                Explanation { reliability, reliability_penalty, learned_bonus, ..explanation }
             };
             Some(Hit {
                 document,
@@ -190,6 +208,15 @@ impl QueryEvidence {
         };
         ranked.into_iter().filter_map(hit).collect()
     }
+}
+
+/// Returns the value that the document at a position gains by what was learned.
+fn gained(query: &Query<'_>, documents: &[usize], position: usize) -> f32 {
+    let learned = query.learned;
+    let of = |document: &usize| learned.binary_search_by_key(document, |(number, _)| *number).ok();
+    let at = if learned.is_empty() { None } else { documents.get(position).and_then(of) };
+    let strength = at.and_then(|at| learned.get(at)).map_or(0.0, |(_, strength)| *strength);
+    learning::bonus(strength, query.learned_weight, documents.len())
 }
 
 /// Returns the reliability of the document at a position, and the value that it loses by it.

@@ -24,9 +24,9 @@ mod document;
 mod evidence;
 mod fusion;
 mod index;
+pub mod learning;
 pub mod measures;
 mod query;
-mod reliability;
 mod text;
 mod vectors;
 mod visible;
@@ -35,10 +35,10 @@ pub use alternatives::Candidate;
 pub use document::{Document, TEXT_VERSION, vector_text};
 pub use fusion::SMALL_SET;
 pub use index::Index;
+pub use learning::{DEFAULT_RELIABILITY_WEIGHT, Reliability};
 pub use query::{
     Clause, DEFAULT_LIMIT, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Query, QueryTerm, Ranking, SearchMode,
 };
-pub use reliability::{DEFAULT_RELIABILITY_WEIGHT, Reliability};
 pub use text::{MAX_CLAUSES, first_sentence, split_clauses};
 pub use vectors::Vectors;
 pub use visible::Visible;

@@ -69,6 +69,19 @@ pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
+/// Returns the bounds of the 95 % confidence interval of the mean of paired differences, by the normal
+/// approximation; both are the mean for fewer than two.
+pub fn paired_interval(differences: &[f64]) -> (f64, f64) {
+    let mean = mean(differences);
+    if differences.len() < 2 {
+        return (mean, mean);
+    }
+    let squares: f64 = differences.iter().map(|difference| (difference - mean).powi(2)).sum();
+    let count = differences.len() as f64;
+    let half = 1.96 * (squares / (count - 1.0) / count).sqrt();
+    (mean - half, mean + half)
+}
+
 /// Returns the value that `percent` of all values do not exceed (nearest rank); `None` of nothing.
 pub fn percentile(values: &[f64], percent: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -132,5 +145,14 @@ mod tests {
         assert_eq!(percentile(&values, 0.0), Some(1.0));
         assert_eq!(percentile(&[], 50.0), None);
         assert!(close(mean(&values), 2.5) && close(mean(&[]), 0.0));
+    }
+
+    #[test]
+    fn the_interval_narrows_with_the_number_of_differences() {
+        let (low, high) = paired_interval(&[0.0, 1.0, 0.0, 1.0]);
+        assert!((low + high - 1.0).abs() < 1e-9 && low < 0.0 && high > 1.0 - 1e-9, "{low} {high}");
+        let (narrow, _) = paired_interval(&[0.0, 1.0].repeat(50));
+        assert!(narrow > 0.4);
+        assert_eq!((paired_interval(&[]), paired_interval(&[0.5])), ((0.0, 0.0), (0.5, 0.5)));
     }
 }

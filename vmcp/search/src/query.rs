@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::reliability::{DEFAULT_RELIABILITY_WEIGHT, Reliability};
+use crate::learning::{DEFAULT_LEARNED_WEIGHT, DEFAULT_RELIABILITY_WEIGHT, Reliability};
 
 /// Hits returned when the caller names no limit.
 pub const DEFAULT_LIMIT: usize = 8;
@@ -32,6 +32,11 @@ pub struct Query<'a> {
     pub reliability: &'a [(usize, Reliability)],
     /// Weight of reliability, 0 (none) to 1.
     pub reliability_weight: f32,
+    /// Strength, 0 to 1, with which learned pairs speak for a document, by document number in ascending
+    /// order.
+    pub learned: &'a [(usize, f32)],
+    /// Weight of learned pairs, 0 (none) to 1.
+    pub learned_weight: f32,
     /// Adds an [`Explanation`] to each hit.
     pub explain: bool,
 }
@@ -47,6 +52,8 @@ impl Default for Query<'_> {
             distance_threshold: None,
             reliability: &[],
             reliability_weight: DEFAULT_RELIABILITY_WEIGHT,
+            learned: &[],
+            learned_weight: DEFAULT_LEARNED_WEIGHT,
             explain: false,
         }
     }
@@ -136,6 +143,8 @@ pub struct Explanation {
     pub reliability: Option<Reliability>,
     /// The value that the tool lost by its failures.
     pub reliability_penalty: f32,
-    /// The value that orders the hits: the fused one without the penalty.
+    /// The value that the tool gained by what was learned.
+    pub learned_bonus: f32,
+    /// The value that orders the hits: the fused one without the penalty and with the bonus.
     pub fused: f32,
 }

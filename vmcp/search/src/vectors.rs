@@ -79,13 +79,14 @@ impl Vectors {
 }
 
 /// Returns the vector at unit length, if it has the width `dims` and a direction.
-fn normalized(vector: &[f32], dims: usize) -> Option<Vec<f32>> {
+pub(crate) fn normalized(vector: &[f32], dims: usize) -> Option<Vec<f32>> {
     let norm = vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
     let fit = vector.len() == dims && norm.is_finite() && norm > 0.0;
     fit.then(|| vector.iter().map(|value| (f64::from(*value) / norm) as f32).collect())
 }
 
-fn dot(left: &[f32], right: &[f32]) -> f32 {
+/// Returns the dot product, which of unit vectors is their cosine.
+pub(crate) fn dot(left: &[f32], right: &[f32]) -> f32 {
     let (left, left_rest) = left.as_chunks::<LANES>();
     let (right, right_rest) = right.as_chunks::<LANES>();
     let mut sums = [0.0; LANES];

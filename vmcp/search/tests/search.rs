@@ -205,3 +205,19 @@ fn of_two_tools_that_fit_equally_the_one_that_works_comes_first() {
         assert_eq!(order(&search(&fresh, false))[..2], [0, 1], "few calls say nothing");
     }
 }
+
+#[test]
+fn a_tool_that_was_used_for_such_queries_comes_earlier() {
+    for others in [7, 37] {
+        let mut tools = vec![tool("read_page", "Reads a page"), tool("read_page", "Reads a page")];
+        tools.extend((0..others).map(|number| tool(&format!("other{number}"), "Unrelated work with a page")));
+        let index = Index::new(&tools);
+        let query = |learned| Query { text: "read a page", learned, explain: true, ..Query::default() };
+        let ranking = index.search(&query(&[(1, 0.5), (5, 1.0)]), None);
+        assert_eq!(ranking.hits[0].document, 1, "of two that fit equally, the one that was used");
+        assert_eq!(ranking.hits[1].document, 0, "a bonus is bounded: the text goes before what was learned");
+        assert!(ranking.hits[0].explanation.unwrap().learned_bonus > 0.0);
+        let without = Query { learned_weight: 0.0, ..query(&[(1, 1.0)]) };
+        assert_eq!(index.search(&without, None).hits[0].document, 0);
+    }
+}

@@ -31,6 +31,7 @@ use vmcp_config::{Backend, Config};
 use vmcp_model::catalog::Catalog;
 use vmcp_model::discovered::Discovered;
 use vmcp_search::Reliability;
+use vmcp_search::learning::BONUS_MIN_SIMILARITY;
 use vmcp_store::{StoreError, ToolMetrics};
 
 pub use fleet::BackendChanges;
@@ -46,7 +47,8 @@ pub use tool_drift::ChangedTool;
 
 use crate::access::identity::Principal;
 use crate::access::policy;
-use crate::search::{QueryVectors, Searcher};
+use crate::search::context::{Contexts, Learner};
+use crate::search::{LearnedTools, QueryVectors, Searcher};
 use crate::telemetry::calls::CallObservers;
 use crate::telemetry::logs;
 use crate::telemetry::metrics::{BackendLabels, IssuerLabels, Metrics};
@@ -86,11 +88,20 @@ impl Engine {
         };
         let store = shared::open(dir.as_deref())?;
         let drift = DriftGuard::open(dir.as_deref())?;
-        let tool_metrics = ToolMetricsRecorder::start(dir, &options.metrics);
+        let tool_metrics = ToolMetricsRecorder::start(dir.clone(), &options.metrics);
+        let contexts = Arc::<Contexts>::default();
+        let learner = Learner::new(Arc::clone(&contexts), dir);
         let policy = options.policy.clone().unwrap_or_else(|| policy::configured(&config));
         let nothing = Snapshot::empty(&config, policy, options.bridge);
-        let shared =
-            Arc::new(Shared::new(nothing, store, drift, options.metrics, tool_metrics, options.observers));
+        let shared = Arc::new(Shared::new(
+            nothing,
+            store,
+            drift,
+            options.metrics,
+            tool_metrics,
+            (contexts, learner),
+            options.observers,
+        ));
         let stop = CancellationToken::new();
         let behavior = ConductorOptions {
             embed: options.embed,
@@ -306,6 +317,7 @@ impl Engine {
     pub async fn shutdown(&self, grace: Duration) {
         self.0.conductor.shutdown(grace).await;
         self.tool_metrics().flush().await;
+        self.learner().flush().await;
     }
 
     /// Returns a searcher of a snapshot that embeds queries with the provider, unless the provider is down.
@@ -321,8 +333,20 @@ impl Engine {
             index: Arc::clone(&snapshot.index),
             vectors,
             reliability: reliability(&self.tool_metrics().book(), snapshot.unfiltered()),
+            learned: self.learned_tools(snapshot),
             settings: (&snapshot.config.optimizer.search).into(),
         }
+    }
+
+    /// Returns what was learned, for a search; `None` if that is off or nothing was learned.
+    fn learned_tools(&self, snapshot: &Snapshot) -> Option<LearnedTools> {
+        let learning = &snapshot.config.optimizer.learning;
+        let learned = self.learner().learned();
+        (learning.enabled && !learned.is_empty()).then(|| LearnedTools {
+            learned,
+            catalog: Arc::clone(&snapshot.catalog),
+            min_similarity: learning.min_similarity.max(BONUS_MIN_SIMILARITY),
+        })
     }
 
     /// Reports that a query was embedded in time.

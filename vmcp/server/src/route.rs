@@ -19,6 +19,7 @@ pub(crate) mod subscriptions;
 pub mod tasks;
 mod tools;
 
+pub use crate::search::context::ContextKey;
 pub use answer::{Answer, ArrivingAnswer, Content};
 pub use caller::{CallContext, Caller};
 pub use completion::complete;

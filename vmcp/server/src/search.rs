@@ -4,6 +4,8 @@
 //! A missing or slow embedding provider never fails a search: keywords answer alone, and
 //! [`SearchResult::degraded`] gives the reason.
 
+pub(crate) mod context;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,10 @@ use tokio::time::timeout;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 use vmcp_embed::{EmbedError, Embedder};
+use vmcp_model::catalog::Catalog;
 use vmcp_search::{Clause, Index, Query, Ranking, Reliability, SearchMode, Visible, split_clauses};
+
+use context::{Learned, QueryEmbedding, ToolKey};
 
 /// Time that a search waits for the embedding of its query; then keywords answer alone.
 const QUERY_EMBEDDING_TIMEOUT: Duration = Duration::from_secs(2);
@@ -28,8 +33,36 @@ pub(crate) struct Searcher {
     pub(crate) vectors: QueryVectors,
     /// Success of tools' calls by document number, in ascending order.
     pub(crate) reliability: Arc<[(usize, Reliability)]>,
+    /// Learned pairs; `None`: there are none, or they are off.
+    pub(crate) learned: Option<LearnedTools>,
     /// Ranking.
     pub(crate) settings: SearchSettings,
+}
+
+/// Learned pairs, and the catalog that says which documents their tools are.
+#[derive(Clone)]
+pub(crate) struct LearnedTools {
+    /// The pairs.
+    pub(crate) learned: Arc<Learned>,
+    /// The catalog of the index.
+    pub(crate) catalog: Arc<Catalog>,
+    /// Similarity below which a pair says nothing about the query.
+    pub(crate) min_similarity: f32,
+}
+
+impl LearnedTools {
+    /// Returns how strongly the pairs speak for documents, in ascending order of these.
+    fn strengths(&self, model: &str, query: &[f32]) -> Vec<(usize, f32)> {
+        let strengths = self.learned.strengths(model, query, self.min_similarity).into_iter();
+        let document = |((backend, name), strength): (ToolKey, f32)| {
+            let found = self.catalog.tool_of(&backend, &name).into_iter();
+            let tool = found.into_iter().find(|tool| *tool.definition.name == *name)?;
+            Some((self.catalog.position(&tool.name)?, strength))
+        };
+        let mut strengths: Vec<_> = strengths.filter_map(document).collect();
+        strengths.sort_by_key(|(document, _)| *document);
+        strengths
+    }
 }
 
 /// Source of a query's vector.
@@ -54,6 +87,8 @@ pub(crate) struct SearchSettings {
     pub(crate) distance_threshold: Option<f32>,
     /// Weight of tools' success rates, 0 (none) to 1.
     pub(crate) reliability_weight: f32,
+    /// Weight of what was learned, 0 (none) to 1.
+    pub(crate) learned_weight: f32,
     /// Time to wait for the embedding of the query.
     pub(crate) query_deadline: Duration,
 }
@@ -65,6 +100,7 @@ impl From<&vmcp_config::Search> for SearchSettings {
             semantic_ratio: search.hybrid_semantic_ratio,
             distance_threshold: search.semantic_distance_threshold,
             reliability_weight: search.reliability_weight,
+            learned_weight: search.learned_weight,
             query_deadline: QUERY_EMBEDDING_TIMEOUT,
         }
     }
@@ -124,10 +160,7 @@ pub(crate) enum Degraded {
 /// Searches. Never fails: if one arm has no input, the other answers, and the result says so.
 pub(crate) async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> SearchResult {
     let description = request.description.trim();
-    let whole = match request.keywords.trim() {
-        "" => description.to_owned(),
-        keywords => format!("{description} {keywords}"),
-    };
+    let whole = whole_query(description, request.keywords);
     // One batch for the whole query and its clauses: a provider takes little longer for it than for one text.
     let texts: Vec<String> = std::iter::once(whole).chain(split_clauses(description)).collect();
     let asked = searcher.asks_provider().then(Instant::now);
@@ -136,12 +169,14 @@ pub(crate) async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> S
         Err(reason) => (Vec::new(), Some(reason)),
     };
     let embedding_took = asked.map(|asked| asked.elapsed());
+    let learned = learned(searcher, vectors.first()).await;
     let scan = Arc::new(Scan {
         index: Arc::clone(&searcher.index),
         visible: request.visible.map(Arc::clone),
         texts,
         vectors,
         reliability: Arc::clone(&searcher.reliability),
+        learned,
         limit: request.limit.unwrap_or(searcher.settings.limit),
         settings: searcher.settings.clone(),
         explain: request.explain,
@@ -164,6 +199,41 @@ pub(crate) async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> S
         None => None,
     };
     SearchResult { ranking, degraded, embedding_took }
+}
+
+/// Returns the text of a query for both arms: description and keywords.
+pub(crate) fn whole_query(description: &str, keywords: &str) -> String {
+    [description.trim(), keywords.trim()].join(" ").trim().to_owned()
+}
+
+/// Embeds one text as searches embed queries, and names the model.
+pub(crate) async fn embed_query(searcher: &Searcher, text: &str) -> Result<QueryEmbedding, Degraded> {
+    let embedder = match &searcher.vectors {
+        QueryVectors::Off => return Err(Degraded::NoVectors),
+        QueryVectors::Down(error) => return Err(Degraded::Provider(error.clone())),
+        QueryVectors::From(embedder) => embedder,
+    };
+    let deadline = searcher.settings.query_deadline;
+    let texts = [text.to_owned()];
+    let asked = async { Ok((embedder.embed(&texts).await?, embedder.model_id().await?)) };
+    let answered = timeout(deadline, asked).await.map_err(|_| Degraded::Slow(deadline))?;
+    let (vectors, model) = answered.map_err(Degraded::Provider)?;
+    let vector = vectors.into_iter().next().ok_or(Degraded::NoVectors)?;
+    Ok(QueryEmbedding { model: model.into(), vector: vector.into() })
+}
+
+/// Returns what was learned about a query, by document.
+async fn learned(searcher: &Searcher, query: Option<&Vec<f32>>) -> Vec<(usize, f32)> {
+    let (Some(learned), Some(query), QueryVectors::From(embedder)) =
+        (&searcher.learned, query, &searcher.vectors)
+    else {
+        return Vec::new();
+    };
+    // The provider has just embedded the query, so that it knows its model.
+    match embedder.model_id().await {
+        Ok(model) => learned.strengths(&model, query),
+        Err(_) => Vec::new(),
+    }
 }
 
 impl Searcher {
@@ -207,6 +277,8 @@ struct Scan {
     /// One for each text, or none.
     vectors: Vec<Vec<f32>>,
     reliability: Arc<[(usize, Reliability)]>,
+    /// Strength of learned pairs by document, in ascending order.
+    learned: Vec<(usize, f32)>,
     limit: usize,
     settings: SearchSettings,
     explain: bool,
@@ -234,6 +306,8 @@ impl Scan {
                 distance_threshold: self.settings.distance_threshold,
                 reliability: &self.reliability,
                 reliability_weight: self.settings.reliability_weight,
+                learned: &self.learned,
+                learned_weight: self.settings.learned_weight,
                 explain: self.explain,
             },
             self.visible.as_deref(),

@@ -48,6 +48,7 @@ pub use hashes::{ChangeKind, RecordedChange, StoredToolHash};
 pub use state::StateStore;
 pub use state::call_log::{CallLog, DayMetrics};
 pub use state::drift::{DriftState, ListedTool, ToolDrift};
+pub use state::learned::StoredPair;
 pub use state::reliability::{failing_tools, top_tools};
 pub use state::tool_metrics::{CallFact, ToolMetrics};
 pub use vectors::{ContentKey, ToolVector};

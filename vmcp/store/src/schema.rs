@@ -132,6 +132,17 @@ pub(crate) const STATE: Layout = Layout {
        state TEXT NOT NULL,
        UNIQUE (server_name, tool_name)
      );",
+        "CREATE TABLE dynamic_entries (
+       id TEXT PRIMARY KEY,
+       server_name TEXT NOT NULL,
+       tool_name TEXT NOT NULL,
+       model_id TEXT NOT NULL,
+       vector BLOB NOT NULL,
+       query TEXT,
+       confidence REAL NOT NULL,
+       created_at INTEGER NOT NULL,
+       last_used_at INTEGER NOT NULL
+     );",
     ],
     tables: &[
         "server_name, tool_name, call_count, success_count, failure_count, avg_latency_ms, recent_latency_ms,
@@ -143,6 +154,8 @@ pub(crate) const STATE: Layout = Layout {
         "server_name, tool_name, hash, definition, trusted_at FROM tool_baselines",
         "server_name, tool_name, before_definition, after_definition, after_hash, changed_at, state
          FROM tool_drift",
+        "id, server_name, tool_name, model_id, vector, query, confidence, created_at, last_used_at
+         FROM dynamic_entries",
     ],
 };
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod call_log;
 pub(crate) mod drift;
+pub(crate) mod learned;
 pub(crate) mod reliability;
 pub(crate) mod tool_metrics;
 

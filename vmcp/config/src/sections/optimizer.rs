@@ -1,7 +1,9 @@
 //! `optimizer`: find_tool, call_tool and the other tools of vmcp's own, in place of hundreds of definitions,
 //! and the exposure of tools in `tools/list`.
 
+pub(crate) mod contextual;
 pub(crate) mod embeddings;
+pub(crate) mod learning;
 pub(crate) mod limits;
 pub(crate) mod optim_tool;
 pub(crate) mod search;
@@ -12,7 +14,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::problems::{self, Report};
+use contextual::{Contextual, RawContextual};
 use embeddings::{Embeddings, RawEmbeddings};
+use learning::{Learning, RawLearning};
 use limits::Limits;
 use optim_tool::OptimTool;
 use search::{RawSearch, Search};
@@ -48,6 +52,10 @@ pub struct Optimizer {
     pub storage_dir: Option<PathBuf>,
     /// Embedding provider.
     pub embeddings: Embeddings,
+    /// The list under [`Exposure::Contextual`].
+    pub contextual: Contextual,
+    /// Learning from the use of tools.
+    pub learning: Learning,
     /// Upper bounds on the input of clients.
     pub limits: Limits,
 }
@@ -61,6 +69,9 @@ pub enum Exposure {
     All,
     /// The optimizer's tools and `pinnedTools`.
     MetaOnly,
+    /// All tools, until a client says with `set_context` what it is busy with; then, when enough was learned
+    /// about such tasks, those that fit.
+    Contextual,
 }
 
 /// Calls of the first alternative in place of a call of call_tool that failed.
@@ -94,7 +105,8 @@ pub struct RawOptimizer {
     /// Offer the optimizer's tools. `false`: no `optim.*` tools, no embeddings, no database.
     pub enabled: bool,
     /// Tools of vmcp's own that clients get: listed, and callable. Each costs tokens in every conversation:
-    /// the default two about 700, each further one about 100.
+    /// the default two about 700, each further one about 100. `exposure: Contextual` adds `set_context` and
+    /// `search_available_tools`.
     pub tools: Vec<OptimTool>,
     /// Tools that `tools/list` shows.
     pub exposure: Exposure,
@@ -122,6 +134,10 @@ pub struct RawOptimizer {
     pub storage: RawStorage,
     /// Embedding provider: source of the vectors for search by meaning.
     pub embeddings: RawEmbeddings,
+    /// The list under `exposure: Contextual`.
+    pub contextual: RawContextual,
+    /// Learning from the use of tools.
+    pub learning: RawLearning,
     /// Upper bounds on the input of clients.
     pub limits: Limits,
 }
@@ -142,6 +158,8 @@ impl Default for RawOptimizer {
             search: RawSearch::default(),
             storage: RawStorage::default(),
             embeddings: RawEmbeddings::default(),
+            contextual: RawContextual::default(),
+            learning: RawLearning::default(),
             limits: Limits::default(),
         }
     }
@@ -187,7 +205,7 @@ impl RawOptimizer {
         }
         Optimizer {
             enabled: self.enabled,
-            tools: optim_tool::validate(&self.tools, report),
+            tools: optim_tool::validate(&self.tools, self.exposure, report),
             exposure: self.exposure,
             auto_token_budget: self.auto_token_budget,
             pinned_tools: self.pinned_tools.clone(),
@@ -199,6 +217,8 @@ impl RawOptimizer {
             search: self.search.validate(report),
             storage_dir,
             embeddings: self.embeddings.validate(report),
+            contextual: self.contextual.validate(report),
+            learning: self.learning.validate(self.exposure, report),
             limits: self.limits.clone(),
         }
     }

@@ -3,6 +3,7 @@
 mod corpus;
 mod embedding;
 mod files;
+mod replay;
 mod report;
 
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use serde_json::json;
 use url::Url;
 use vmcp_config::Config;
 use vmcp_model::tokens;
+use vmcp_search::learning::BONUS_MIN_SIMILARITY;
 use vmcp_search::measures::Judgment;
 
 use super::console::failure::{CommandFailure, Exit};
@@ -50,6 +52,7 @@ Examples:
   vmcp eval --tools tools.jsonl.gz --queries queries.jsonl.gz
   vmcp eval --tools tools.jsonl --queries queries.jsonl --provider none --explain-misses 5
   vmcp eval --tools tools.jsonl --queries queries.jsonl --keywords meta.server_hint -o json
+  vmcp eval --tools tools.jsonl --queries queries.jsonl --learned
   vmcp eval --tools t.jsonl --queries q.jsonl --provider tei --endpoint http://localhost:8081")]
 pub(super) struct Arguments {
     /// Tools of the catalog, as JSON lines
@@ -80,6 +83,15 @@ pub(super) struct Arguments {
     /// Show this many queries with an unmet need, and the place at which the needed tool came
     #[arg(long, value_name = "N", default_value_t = 0)]
     explain_misses: usize,
+    /// Learn from every second query, and show what that changes for the others
+    ///
+    /// The log of a server in use shows whether learning helps: a line for each query, with the tool that was
+    /// used.
+    #[arg(long)]
+    learned: bool,
+    /// Learn from the queries of this file instead, and measure all others
+    #[arg(long, value_name = "FILE", requires = "learned")]
+    log: Option<PathBuf>,
     /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
@@ -124,6 +136,8 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         limit,
         keywords,
         explain_misses,
+        learned,
+        log,
         output: format,
     } = arguments;
     global.start_logs()?;
@@ -133,7 +147,16 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
     if let Some(unknown) = queries.iter().find_map(|query| corpus.unknown(query)) {
         notes::note(&format!("warning: a query needs {unknown:?}, which the catalog does not have"));
     }
-    let report = block_on(async {
+    let min_similarity = config.optimizer.learning.min_similarity.max(BONUS_MIN_SIMILARITY);
+    let (log, queries) = match (learned, log) {
+        (false, _) => (None, queries),
+        (true, Some(log)) => (Some(files::queries(&log, &keywords)?), queries),
+        (true, None) => {
+            let (log, held_out) = replay::split(queries);
+            (Some(log), held_out)
+        }
+    };
+    let (report, replay) = block_on(async {
         let embedder = configured::embedder(&config)?;
         let index = embedding::index(&corpus, embedder.as_ref()).await?;
         let timed = embedder.map(|embedder| Arc::new(TimedEmbedder::new(embedder)));
@@ -141,6 +164,7 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
             index: Arc::new(index),
             vectors: timed.clone().map_or(QueryVectors::Off, |timed| QueryVectors::From(timed)),
             reliability: [].into(),
+            learned: None,
             settings: SearchSettings {
                 limit,
                 semantic_ratio: semantic_ratio.unwrap_or(config.optimizer.search.hybrid_semantic_ratio),
@@ -148,8 +172,17 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
                 ..SearchSettings::from(&config.optimizer.search)
             },
         };
-        evaluate(&corpus, &queries, &searcher, timed.as_deref(), explain_misses > 0).await
+        if let Some(log) = &log {
+            let replay = replay::replay(&corpus, log, &queries, &searcher, min_similarity).await?;
+            return Ok((Report::default(), Some(replay)));
+        }
+        let report = evaluate(&corpus, &queries, &searcher, timed.as_deref(), explain_misses > 0).await?;
+        Ok((report, None))
     })?;
+    if let Some(replay) = replay {
+        output::print(format, &replay.measures(), || replay.human_text())?;
+        return Ok(Exit::Done);
+    }
     output::print(format, &report.measures(corpus.len()), || report.human_text(corpus.len(), limit))?;
     for miss in report.misses.iter().take(explain_misses) {
         notes::note(&format!("\n{miss}"));

@@ -12,6 +12,7 @@
 //! `subscriptions` and `listen_filter` enter subscriptions into the registry, `upkeep` renews them after a
 //! reload and removes expired sessions.
 
+pub(super) mod context_changes;
 pub(super) mod downstream_router;
 mod listen_filter;
 mod mailbox;

@@ -142,6 +142,9 @@ impl Conductor {
             // The recorder ends only with this task.
             let _ = self.recorder.send(RecorderEntry::Configuration(names)).await;
         }
+        if now.config.optimizer.enabled && now.config.optimizer.learning.enabled {
+            self.shared.learner.enable();
+        }
         self.shared.byte_budget.set_limit(now.config.server.max_buffered_bytes);
         self.shared.configured.send_replace(());
         // No debounce: the first listing after a new configuration is shown at once.

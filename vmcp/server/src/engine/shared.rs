@@ -15,6 +15,7 @@ use super::embedding::provider::MonitoredProvider;
 use super::snapshot::Snapshot;
 use super::snapshot::generation::Generation;
 use super::tool_drift::DriftGuard;
+use crate::search::context::{Contexts, Learner};
 use crate::telemetry::calls::{CallObserver, CallObservers};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::tool_metrics::ToolMetricsRecorder;
@@ -32,6 +33,10 @@ pub(super) struct Shared {
     pub(super) call_observers: Arc<CallObservers>,
     /// Counts the calls of each tool.
     pub(super) tool_metrics: Arc<ToolMetricsRecorder>,
+    /// The contexts of clients.
+    pub(super) contexts: Arc<Contexts>,
+    /// Learns from calls within contexts.
+    pub(super) learner: Arc<Learner>,
     /// Compares definitions with the trusted ones; blocks.
     pub(super) drift: DriftGuard,
     store: ArcSwap<Store>,
@@ -44,9 +49,12 @@ impl Shared {
         drift: DriftGuard,
         metrics: Arc<Metrics>,
         tool_metrics: Arc<ToolMetricsRecorder>,
+        learner: (Arc<Contexts>, Arc<Learner>),
         mut observers: Vec<Arc<dyn CallObserver>>,
     ) -> Shared {
+        let (contexts, learner) = learner;
         observers.push(Arc::clone(&tool_metrics) as Arc<dyn CallObserver>);
+        observers.push(Arc::clone(&learner) as Arc<dyn CallObserver>);
         Shared {
             snapshot: ArcSwap::from_pointee(snapshot),
             generation: watch::Sender::default(),
@@ -56,6 +64,8 @@ impl Shared {
             call_observers: Arc::new(CallObservers::new(&metrics, observers)),
             metrics,
             tool_metrics,
+            contexts,
+            learner,
             drift,
             byte_budget: ByteBudget::default(),
             store: ArcSwap::from_pointee(store),

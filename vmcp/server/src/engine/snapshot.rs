@@ -2,6 +2,7 @@
 //! request never sees a catalog of one moment and an index of another.
 
 pub(crate) mod build;
+pub(crate) mod contextual;
 pub(super) mod declarations;
 pub(super) mod generation;
 pub mod index_document;

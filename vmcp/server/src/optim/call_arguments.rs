@@ -26,6 +26,8 @@ pub struct CallArguments {
     pub timeout: Option<Duration>,
     /// The shape of the answer.
     pub format: ResponseFormat,
+    /// The context within which the tool is called.
+    pub context: Option<String>,
     /// True if the answer to a failed call names similar tools.
     pub include_fallbacks: bool,
 }
@@ -73,6 +75,8 @@ struct Fields<'a> {
     response_format: Option<&'a RawValue>,
     #[serde(borrow)]
     include_fallbacks: Option<&'a RawValue>,
+    #[serde(borrow)]
+    context_id: Option<&'a RawValue>,
 }
 
 impl CallArguments {
@@ -128,6 +132,7 @@ impl CallArguments {
             parameters,
             timeout: fields.timeout.map(|value| timeout(value, max_timeout)).transpose()?,
             format,
+            context: fields.context_id.map(|value| string("context_id", value)).transpose()?,
             include_fallbacks,
         })
     }

@@ -10,6 +10,8 @@ mod list_mcp_servers;
 mod list_tools;
 mod read_mcp_resource;
 mod reset_tool_metrics;
+mod search_available_tools;
+mod set_context;
 
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -44,6 +46,17 @@ impl Names<'_> {
         self.style.listed(tool)
     }
 
+    /// Adds the parameter `context_id`, if set_context is on offer, which gives it out.
+    fn with_context(&self, mut definition: Value) -> Value {
+        let properties = definition.pointer_mut("/inputSchema/properties").and_then(Value::as_object_mut);
+        if let Some(properties) = properties.filter(|_| self.offered.contains(&OptimTool::SetContext)) {
+            let description =
+                format!("Optional: the context_id that {} gave.", self.of(OptimTool::SetContext));
+            properties.insert("context_id".to_owned(), json!({"type": "string", "description": description}));
+        }
+        definition
+    }
+
     /// Returns a sentence that ends with the name of a tool, if that tool is on offer, else nothing.
     fn if_offered(&self, tool: OptimTool, sentence: &str) -> String {
         if self.offered.contains(&tool) { format!("{sentence}{}", self.of(tool)) } else { String::new() }
@@ -61,14 +74,16 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
     let mark = own_mark::of(config);
     let define = |tool: &OptimTool| {
         let value = match tool {
-            OptimTool::FindTool => find_tool::definition(&names, config),
-            OptimTool::CallTool => call_tool::definition(&names, config),
+            OptimTool::FindTool => names.with_context(find_tool::definition(&names, config)),
+            OptimTool::CallTool => names.with_context(call_tool::definition(&names, config)),
             OptimTool::ListTools => list_tools::definition(&names),
             OptimTool::GetToolSchema => get_tool_schema::definition(&names),
             OptimTool::ListMcpServers => list_mcp_servers::definition(&names),
             OptimTool::ReadMcpResource => read_mcp_resource::definition(&names),
             OptimTool::GetToolAlternatives => get_tool_alternatives::definition(&names),
             OptimTool::GetToolMetrics => get_tool_metrics::definition(&names),
+            OptimTool::SetContext => set_context::definition(&names, config),
+            OptimTool::SearchAvailableTools => search_available_tools::definition(&names, config),
             OptimTool::ResetToolMetrics => reset_tool_metrics::definition(&names),
         };
         definition(&names.of(*tool), value, &mark)

@@ -35,6 +35,8 @@ pub struct FindArguments {
     pub explain: bool,
     /// Length of each tool in the answer.
     pub detail: Detail,
+    /// The context of the search.
+    pub context: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -52,6 +54,8 @@ struct Fields<'a> {
     explain: Option<&'a RawValue>,
     #[serde(borrow)]
     detail: Option<&'a RawValue>,
+    #[serde(borrow)]
+    context_id: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -98,7 +102,8 @@ impl FindArguments {
             Some(value) => serde_json::from_str(value.get())
                 .map_err(|_| InputError::invalid("detail", "names, summary or full"))?,
         };
-        Ok(FindArguments { description, keywords, limit, explain, detail })
+        let context = fields.context_id.map(|value| string("context_id", value)).transpose()?;
+        Ok(FindArguments { description, keywords, limit, explain, detail, context })
     }
 }
 

@@ -12,6 +12,7 @@ use crate::access::identity::Principal;
 use crate::access::outgoing::ClientAtBackend;
 use crate::engine::linked_uris::LinkOwner;
 use crate::engine::{Engine, Snapshot, View};
+use crate::search::context::ContextKey;
 use crate::telemetry::calls::{CallRecord, CallRecorder, Origin};
 use crate::telemetry::traces::{self, TraceContext};
 
@@ -31,6 +32,8 @@ pub struct Caller {
     pub trace: TraceContext,
     /// The session, in the legacy era.
     pub session: Option<SessionId>,
+    /// The context that a client without a session names in `_meta`.
+    pub context: Option<ContextKey>,
     /// Receives a backend's messages before its answer; `None`: the client cannot take any.
     pub events: Option<mpsc::Sender<Event>>,
     /// True if the client can take a large result while it arrives.
@@ -74,7 +77,14 @@ impl CallContext<'_> {
     /// Starts the record of a call that came by `origin`; its clock runs from here.
     pub(super) fn start_record(self, origin: Origin) -> CallRecorder {
         let mut record = CallRecord::begin(self.caller.principal.clone(), self.caller.session, origin);
+        record.context = self.caller.context;
         record.trace = traces::trace_id(&self.caller.trace);
         CallRecorder::start(self.engine.call_observers(), record)
+    }
+
+    /// Returns the key of the caller's context: by the handle that it passed, or its session's.
+    pub(super) fn context_key(self, handle: Option<&str>) -> Option<ContextKey> {
+        let named = handle.and_then(ContextKey::of_handle).or(self.caller.context);
+        named.or(self.caller.session.map(ContextKey::Session))
     }
 }

@@ -1,7 +1,6 @@
 //! Handlers of vmcp's own tools: find_tool searches all other tools, call_tool calls any of them, the others
 //! report. Each call leaves one record: call_tool's is that of the tool that it called.
 
-mod alternatives;
 mod call_tool;
 mod fallback;
 mod find_tool;
@@ -9,6 +8,7 @@ mod listings;
 mod read_mcp_resource;
 mod resolve;
 mod response_limit;
+mod set_context;
 mod tool_lookup;
 mod tool_metrics;
 mod tool_result;
@@ -36,6 +36,8 @@ pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &Owne
         OptimTool::GetToolAlternatives => listings::get_tool_alternatives::run(context, arguments),
         OptimTool::ReadMcpResource => read_mcp_resource::run(context, arguments).await,
         OptimTool::GetToolMetrics => tool_metrics::get(context, arguments).await,
+        OptimTool::SetContext => set_context::run(context, arguments).await,
+        OptimTool::SearchAvailableTools => listings::search_available_tools::run(context, arguments).await,
         OptimTool::ResetToolMetrics => tool_metrics::reset(context, arguments).await,
     }
 }

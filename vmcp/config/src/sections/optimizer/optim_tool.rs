@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::problems::{self, Report};
+use crate::sections::optimizer::Exposure;
 
 /// A tool of vmcp's own, listed as `optim_NAME`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -25,13 +26,17 @@ pub enum OptimTool {
     GetToolAlternatives,
     /// Returns calls, success rate and latency of tools.
     GetToolMetrics,
+    /// Says what the client is busy with, so that the list and the searches fit it.
+    SetContext,
+    /// Lists the tools whose names or descriptions contain a text.
+    SearchAvailableTools,
     /// Forgets the metrics of tools. For operators' clients: any client that sees it may call it.
     ResetToolMetrics,
 }
 
 impl OptimTool {
     /// All of them.
-    pub const ALL: [OptimTool; 9] = [
+    pub const ALL: [OptimTool; 11] = [
         OptimTool::FindTool,
         OptimTool::CallTool,
         OptimTool::ListTools,
@@ -40,6 +45,8 @@ impl OptimTool {
         OptimTool::ReadMcpResource,
         OptimTool::GetToolAlternatives,
         OptimTool::GetToolMetrics,
+        OptimTool::SetContext,
+        OptimTool::SearchAvailableTools,
         OptimTool::ResetToolMetrics,
     ];
 
@@ -54,6 +61,8 @@ impl OptimTool {
             OptimTool::ReadMcpResource => "read_mcp_resource",
             OptimTool::GetToolAlternatives => "get_tool_alternatives",
             OptimTool::GetToolMetrics => "get_tool_metrics",
+            OptimTool::SetContext => "set_context",
+            OptimTool::SearchAvailableTools => "search_available_tools",
             OptimTool::ResetToolMetrics => "reset_tool_metrics",
         }
     }
@@ -69,6 +78,8 @@ impl OptimTool {
             OptimTool::ReadMcpResource => "optim.read_mcp_resource",
             OptimTool::GetToolAlternatives => "optim.get_tool_alternatives",
             OptimTool::GetToolMetrics => "optim.get_tool_metrics",
+            OptimTool::SetContext => "optim.set_context",
+            OptimTool::SearchAvailableTools => "optim.search_available_tools",
             OptimTool::ResetToolMetrics => "optim.reset_tool_metrics",
         }
     }
@@ -79,8 +90,8 @@ pub(crate) fn default_tools() -> Vec<OptimTool> {
     vec![OptimTool::FindTool, OptimTool::CallTool]
 }
 
-/// Checks the list of tools.
-pub(crate) fn validate(tools: &[OptimTool], report: &mut Report) -> Vec<OptimTool> {
+/// Checks the list of tools, and adds those that an exposure needs.
+pub(crate) fn validate(tools: &[OptimTool], exposure: Exposure, report: &mut Report) -> Vec<OptimTool> {
     if tools.is_empty() {
         let remedy = "name at least one tool, or set `optimizer.enabled: false`";
         report.problem("optimizer.tools", "empty", remedy);
@@ -91,7 +102,12 @@ pub(crate) fn validate(tools: &[OptimTool], report: &mut Report) -> Vec<OptimToo
             report.problem(&path, format!("{} is named twice", tool.bare()), "remove one of them");
         }
     }
-    tools.to_vec()
+    let needed: &[OptimTool] = match exposure {
+        Exposure::Contextual => &[OptimTool::SetContext, OptimTool::SearchAvailableTools],
+        Exposure::Auto | Exposure::All | Exposure::MetaOnly => &[],
+    };
+    let missing = needed.iter().filter(|tool| !tools.contains(tool));
+    tools.iter().chain(missing).copied().collect()
 }
 
 #[cfg(test)]

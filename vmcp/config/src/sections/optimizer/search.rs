@@ -18,6 +18,8 @@ pub struct Search {
     pub semantic_distance_threshold: Option<f32>,
     /// Weight of tools' success rates, from 0 (none) to 1.
     pub reliability_weight: f32,
+    /// Weight of what was learned, from 0 (none) to 1.
+    pub learned_weight: f32,
 }
 
 /// Ranking of tools in a search.
@@ -39,6 +41,10 @@ pub struct RawSearch {
     /// calls succeed comes first. A tool with fewer than 3 calls counts as one that works.
     #[schemars(extend("x-range" = "0 to 1"))]
     pub reliability_weight: RawDecimal,
+    /// Weight of what was learned, from "0" (none) to "1", while `learning` is on: of two tools that fit equally
+    /// well, the one that was used for such queries comes first.
+    #[schemars(extend("x-range" = "0 to 1"))]
+    pub learned_weight: RawDecimal,
 }
 
 impl Default for RawSearch {
@@ -48,6 +54,7 @@ impl Default for RawSearch {
             hybrid_semantic_ratio: "0.6".into(),
             semantic_distance_threshold: None,
             reliability_weight: "0.5".into(),
+            learned_weight: "0.5".into(),
         }
     }
 }
@@ -67,6 +74,11 @@ impl RawSearch {
             }),
             reliability_weight: self.reliability_weight.validate(
                 &format!("{path}.reliabilityWeight"),
+                &(0.0..=1.0),
+                report,
+            ),
+            learned_weight: self.learned_weight.validate(
+                &format!("{path}.learnedWeight"),
                 &(0.0..=1.0),
                 report,
             ),

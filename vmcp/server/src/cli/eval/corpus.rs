@@ -16,7 +16,7 @@ use crate::engine::snapshot::index_document;
 
 /// Tools of the file, and their documents for the index.
 pub(super) struct Corpus {
-    catalog: Catalog,
+    catalog: Arc<Catalog>,
 }
 
 /// A definition as a backend would list it.
@@ -51,7 +51,12 @@ impl Corpus {
         for issue in &catalog.issues {
             notes::note(&format!("warning: {issue}"));
         }
-        Corpus { catalog }
+        Corpus { catalog: Arc::new(catalog) }
+    }
+
+    /// The catalog.
+    pub(super) fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
     }
 
     /// Returns the number of tools.

@@ -22,6 +22,7 @@ impl ServerPush {
     /// Frees all that an ended session holds, in this process and at the backends.
     pub(crate) fn end_session(&self, session: SessionId) {
         self.router.end_session(session);
+        self.engine.contexts().forget(session);
         for backend in self.engine.snapshot().backends.values() {
             backend.end_session(session);
         }

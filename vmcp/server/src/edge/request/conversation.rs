@@ -29,6 +29,7 @@ use vmcp_wire::sealed::request_state::Continuation;
 use super::dispatch::{self, RelayedState};
 use super::edge::Edge;
 use super::encoded_response::EncodedResponse;
+use super::lists;
 use super::parked;
 use super::running_call::RunningCall;
 use crate::edge::session::peer::Peer;
@@ -128,6 +129,7 @@ impl Conversation {
             // On stdio a modern client has a session too, for cancellation; to backends a session would mean
             // state.
             session: peer.session.filter(|_| peer.era == Era::Legacy),
+            context: lists::context_handle(request.params()),
             events: takes.messages.then_some(sender),
             takes_arriving: takes.arriving,
             confirmed: false,

@@ -103,7 +103,7 @@ async fn handle(
             edge.engine.prepare(fresh, &peer.principal).await;
         }
         let snapshot = fresh.as_deref().unwrap_or(snapshot);
-        return match lists::page(snapshot, peer, list, params) {
+        return match lists::page(&edge.engine, snapshot, peer, list, params) {
             Ok(page) => EncodedResponse::ok(rpc::response_around(request.id(), page)),
             Err(error) => refuse(error),
         };

@@ -16,6 +16,7 @@ use super::dispatch;
 use super::in_flight::InFlightRequests;
 use super::parked::{self, ParkedCalls};
 use crate::access::identity::Principal;
+use crate::edge::push::context_changes;
 use crate::edge::push::downstream_router::DownstreamRouter;
 use crate::edge::push::server_push::ServerPush;
 use crate::edge::push::upkeep;
@@ -51,6 +52,7 @@ impl Edge {
             closing: closing.clone(),
         });
         let metrics = Arc::clone(engine.metrics());
+        tokio::spawn(context_changes::run(Arc::downgrade(&push)));
         tokio::spawn(upkeep::run(Arc::downgrade(&push)));
         let edge = Arc::new(Edge {
             engine,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use vmcp_config::{Config, Exposure};
+use vmcp_config::{Config, Exposure, NoContext};
 use vmcp_model::catalog::{Catalog, CatalogPrompt, CatalogTool, ResourceTarget};
 use vmcp_model::tokens;
 use vmcp_search::Visible;
@@ -58,14 +58,7 @@ impl View {
     ) -> View {
         let usable = || chosen(&catalog.tools, &permissions.tools);
         let optimizer = &config.optimizer;
-        let own = |style| {
-            let own = if optimizer.enabled { definitions(style, config) } else { Vec::new() };
-            let permitted = |own: &Definition| match own_name(&own.name) {
-                Some(OwnName::Reserved(tool) | OwnName::Bare(tool)) => permissions.has_own(tool),
-                Some(OwnName::Unknown) | None => false,
-            };
-            own.into_iter().filter(permitted).collect::<Vec<_>>()
-        };
+        let own = |style| own_definitions(style, config, permissions);
         let (dotted, underscore) = (own(NameStyle::Dotted), own(NameStyle::Underscore));
         let sizes = |own: &[Definition]| own.iter().map(|definition| definition.size).collect::<Vec<_>>();
         let all = usable().map(|tool| tool.size);
@@ -73,6 +66,7 @@ impl View {
             || match exposure {
                 Exposure::All => true,
                 Exposure::MetaOnly => false,
+                Exposure::Contextual => optimizer.contextual.no_context == NoContext::All,
                 Exposure::Auto => {
                     tokens::estimate(all.chain(sizes(&dotted))) <= u64::from(optimizer.auto_token_budget)
                 }
@@ -132,6 +126,29 @@ impl View {
             (pages::List::Resources, _) => &self.resources,
             (pages::List::ResourceTemplates, _) => &self.templates,
         }
+    }
+
+    /// Makes a list of tools for one client: vmcp's own, the pinned ones, and those of these documents.
+    pub(in crate::engine) fn chosen_list(
+        &self,
+        style: NameStyle,
+        config: &Config,
+        documents: &[usize],
+    ) -> PagedList {
+        let own = own_definitions(style, config, &self.permissions);
+        let own = own.into_iter().map(|own| ListEntry::new(&own.name, own.raw.into()));
+        let pinned = self.tools().filter(|tool| config.optimizer.pinned_tools.contains(&tool.name));
+        let mut tools: Vec<_> = documents.iter().filter_map(|at| self.document(*at)).chain(pinned).collect();
+        tools.sort_by(|one, other| one.name.cmp(&other.name));
+        tools.dedup_by(|one, other| one.name == other.name);
+        let tools = tools.into_iter().map(|tool| ListEntry::tool(&tool.name, Arc::clone(&tool.raw)));
+        let hints = Hints { ttl_ms: LIST_TTL_MS, scope: Scope::Private };
+        PagedList::new(pages::List::Tools, own.chain(tools).collect(), hints)
+    }
+
+    /// Returns the documents of all tools of this view.
+    pub(in crate::engine) fn documents(&self) -> Vec<usize> {
+        (0..self.catalog.tools.len()).filter(|at| self.permissions.tools.contains(*at)).collect()
     }
 
     /// The permissions that this view shows.
@@ -227,4 +244,14 @@ impl View {
         let is_new = |list: fn(&View) -> &Arc<PagedList>| !Arc::ptr_eq(list(self), list(before));
         [is_new(|v| &v.dotted), is_new(|v| &v.resources) || is_new(|v| &v.templates), is_new(|v| &v.prompts)]
     }
+}
+
+/// Returns the definitions of the own tools that the permissions include.
+fn own_definitions(style: NameStyle, config: &Config, permissions: &Permissions) -> Vec<Definition> {
+    let own = if config.optimizer.enabled { definitions(style, config) } else { Vec::new() };
+    let permitted = |own: &Definition| match own_name(&own.name) {
+        Some(OwnName::Reserved(tool) | OwnName::Bare(tool)) => permissions.has_own(tool),
+        Some(OwnName::Unknown) | None => false,
+    };
+    own.into_iter().filter(permitted).collect()
 }

@@ -15,7 +15,7 @@ use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 
-use super::alternatives::Alternative;
+use super::fallback::alternatives::Alternative;
 use super::fallback::{self, FailedCall};
 use super::response_limit;
 use super::tool_lookup;
@@ -64,6 +64,8 @@ async fn call(
             return Answer::own(failure.to_result());
         }
     };
+    let mut recorder = recorder;
+    recorder.record().context = context.context_key(call.context.as_deref());
     let view = context.view;
     let refuse = |mut failure: CallFailure<'_>, call: &CallArguments| {
         if failure.error_type == ErrorType::NotFound {

@@ -5,6 +5,8 @@
 //! have changed anything: its tool only reads or is idempotent too, or was never asked. It passes the call
 //! seam like every other call, so that the policy decides about the tool that really runs.
 
+pub(super) mod alternatives;
+
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -16,13 +18,13 @@ use vmcp_model::catalog::CatalogTool;
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 
-use super::alternatives::{self, Alternative, Suggestion};
 use super::tool_result::TextBlock;
 use crate::route::answer::{Answer, Content};
 use crate::route::call;
 use crate::route::caller::CallContext;
 use crate::route::router::BackendTarget;
 use crate::telemetry::calls::Origin;
+use alternatives::{Alternative, Suggestion};
 
 /// Key of the alternatives, or of the original failure, in `_meta` of a result.
 const META_KEY: &str = "vmcp/fallback";

@@ -17,7 +17,8 @@ use vmcp_search::{Explanation, QueryTerm, Ranking, SearchMode, first_sentence};
 
 use super::tool_result;
 use super::unavailable::{self, UnavailableServer};
-use crate::engine::{Engine, Snapshot, View};
+use crate::engine::snapshot::contextual::tool_key;
+use crate::engine::{Engine, View};
 use crate::optim::find_arguments::{Detail, FindArguments};
 use crate::optim::short_schema::short_schema;
 use crate::route::answer::Answer;
@@ -38,7 +39,7 @@ pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answe
         otel.status_code = tracing::field::Empty
     );
     recorder.record().span = span.clone();
-    let found = find(context.engine, context.snapshot, context.view, arguments).instrument(span).await;
+    let found = find(context, arguments).instrument(span).await;
     let (result, outcome) = match found {
         Ok(json) => (tool_result::structured(&json), Outcome::Ok),
         Err(message) => (tool_result::error(&message), Outcome::ToolError),
@@ -47,12 +48,8 @@ pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answe
     Answer::own(result)
 }
 
-async fn find(
-    engine: &Engine,
-    snapshot: &Snapshot,
-    view: &View,
-    arguments: &RawValue,
-) -> Result<Box<RawValue>, String> {
+async fn find(context: CallContext<'_>, arguments: &RawValue) -> Result<Box<RawValue>, String> {
+    let CallContext { engine, snapshot, view, caller } = context;
     let config = &snapshot.config.optimizer;
     let arguments = FindArguments::parse(arguments, &config.limits).map_err(|error| error.to_string())?;
     let searcher = engine.searcher(snapshot);
@@ -78,6 +75,10 @@ async fn find(
         if config.embeddings.on_unavailable == OnUnavailable::Fail {
             return Err(format!("the search is not available: {degraded}"));
         }
+    }
+    if let Some(key) = context.context_key(arguments.context.as_deref()) {
+        let hits = found.ranking.hits.iter().filter_map(|hit| tool_key(view, hit.document));
+        engine.contexts().with(key, caller.principal.key(), |context| context.finds(hits));
     }
     let unavailable = unavailable::servers(snapshot, view);
     answer(&config.search, view, &found, &arguments, unavailable, metrics).map_err(|error| error.to_string())

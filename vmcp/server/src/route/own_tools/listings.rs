@@ -6,6 +6,7 @@ pub(super) mod get_tool_schema;
 pub(super) mod list_mcp_servers;
 pub(super) mod list_tools;
 pub(super) mod own_answer;
+pub(super) mod search_available_tools;
 
 #[cfg(test)]
 mod tests;

@@ -9,8 +9,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use vmcp_backend::CallError;
 use vmcp_model::catalog::CatalogTool;
 
-use super::alternatives::{Alternative, Suggestion};
 use super::fallback;
+use super::fallback::alternatives::{Alternative, Suggestion};
 use crate::route::caller::CallContext;
 
 /// A content block of text.
@@ -46,6 +46,11 @@ fn result(content: &[TextBlock<'_>], structured_content: Option<&RawValue>, is_e
 /// Makes a success: the JSON as `structuredContent`, and as a text block for clients that do not read that.
 pub(super) fn structured(json: &RawValue) -> Box<RawValue> {
     result(&[TextBlock::new(json.get())], Some(json), false)
+}
+
+/// Makes a success with a text of its own for the model.
+pub(super) fn told(text: &str, json: &RawValue) -> Box<RawValue> {
+    result(&[TextBlock::new(text)], Some(json), false)
 }
 
 /// Makes the result for a mistake in the arguments of an own tool.

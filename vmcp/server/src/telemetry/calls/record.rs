@@ -11,6 +11,7 @@ use vmcp_wire::methods;
 
 use crate::access::identity::Principal;
 use crate::access::policy::PolicyId;
+use crate::search::context::ContextKey;
 
 /// The facts of one call of an own tool, or of one authorized or denied way to a backend. Neither arguments
 /// nor results are part of it, except the first words of an error.
@@ -20,6 +21,8 @@ pub struct CallRecord {
     pub principal: Principal,
     /// The caller's session, in the legacy era.
     pub session: Option<SessionId>,
+    /// The context within which the client called, if it named one; else that of its session.
+    pub(crate) context: Option<ContextKey>,
     /// The way that the call came.
     pub origin: Origin,
     /// The MCP method.
@@ -63,6 +66,7 @@ impl CallRecord {
         CallRecord {
             principal,
             session,
+            context: None,
             origin,
             method: Cow::Borrowed(methods::TOOLS_CALL),
             backend: None,

@@ -9,7 +9,7 @@ use crate::optim::input::InputError;
 use crate::optim::own_arguments::{SERVER, TOOL};
 use crate::route::answer::Answer;
 use crate::route::caller::CallContext;
-use crate::route::own_tools::alternatives::{self, Suggestion};
+use crate::route::own_tools::fallback::alternatives::{self, Suggestion};
 use crate::route::own_tools::resolve::resolve;
 use crate::telemetry::calls::Origin;
 

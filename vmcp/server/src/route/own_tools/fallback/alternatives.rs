@@ -23,14 +23,14 @@ const SEARCHED: usize = 24;
 const MIN_SIMILARITY: f32 = 0.35;
 
 /// A tool that may take the place of another.
-pub(super) struct Alternative<'a> {
-    pub(super) tool: &'a Arc<CatalogTool>,
+pub(in crate::route::own_tools) struct Alternative<'a> {
+    pub(in crate::route::own_tools) tool: &'a Arc<CatalogTool>,
     candidate: Candidate,
 }
 
 /// An alternative as an answer names it.
 #[derive(Debug, Serialize)]
-pub(super) struct Suggestion<'a> {
+pub(in crate::route::own_tools) struct Suggestion<'a> {
     /// The server that has it.
     server: &'a str,
     /// Its name, as call_tool takes it.
@@ -42,7 +42,7 @@ pub(super) struct Suggestion<'a> {
 }
 
 /// Returns the alternatives to `failed`, best first, at most `limit`.
-pub(super) fn find<'a>(
+pub(in crate::route::own_tools) fn find<'a>(
     context: CallContext<'a>,
     failed: &Arc<CatalogTool>,
     limit: usize,
@@ -97,7 +97,7 @@ fn answers(context: CallContext<'_>, backend: &str) -> bool {
 
 impl<'a> Alternative<'a> {
     /// Returns the alternative as an answer names it.
-    pub(super) fn suggestion(&self) -> Suggestion<'a> {
+    pub(in crate::route::own_tools) fn suggestion(&self) -> Suggestion<'a> {
         let Candidate { similarity, same_server, .. } = self.candidate;
         let rate = self.candidate.known_rate();
         let place = if same_server { "the same server" } else { "another server" };

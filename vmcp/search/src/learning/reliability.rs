@@ -48,11 +48,15 @@ impl Reliability {
         if !self.counts() || weight.is_nan() {
             return 0.0;
         }
-        let spread = if visible < SMALL_SET { SMALL_SPREAD } else { SPREAD };
         let calls = self.calls as f32;
         let confidence = calls / (calls + HALF_CONFIDENCE_CALLS);
-        weight.clamp(0.0, 1.0) * spread * (1.0 - self.success_rate.clamp(MIN_RATE, 1.0)) * confidence
+        weight.clamp(0.0, 1.0) * spread(visible) * (1.0 - self.success_rate.clamp(MIN_RATE, 1.0)) * confidence
     }
+}
+
+/// Returns the largest value, at weight 1, by which experience moves a tool among `visible` tools.
+pub(crate) fn spread(visible: usize) -> f32 {
+    if visible < SMALL_SET { SMALL_SPREAD } else { SPREAD }
 }
 
 #[cfg(test)]

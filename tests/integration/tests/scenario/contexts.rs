@@ -1,0 +1,111 @@
+//! Contexts: a client says what it is busy with, and gets the tools that fit, once such tasks are known.
+
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+use vmcp_embed::testing::FakeService;
+use vmcp_integration::{Client, Fixture, HttpAnswer, MODERN, Vmcp, WAIT_TIMEOUT, eventually};
+
+const TASK: &str = "see who follows the tickets of my team";
+/// Tools of vmcp's own under `exposure: Contextual`.
+const OWN: usize = 4;
+
+async fn jira(service: &FakeService) -> (Fixture, Vmcp) {
+    let jira = Fixture::http("jira", "jira").start().await;
+    let settings = json!({"optimizer": {"exposure": "Contextual", "contextual": {"topK": 3},
+        "embeddings": {"provider": "tei", "tei": {"endpoint": service.url(), "timeout": "2s"}}}});
+    let vmcp = Vmcp::new().backend(&jira).config(settings).start().await;
+    vmcp.with_tool("jira_create_note").await;
+    eventually("every tool to be embedded", async || {
+        (vmcp.status().await["embeddings"]["embedded"] == 9).then_some(())
+    })
+    .await;
+    (jira, vmcp)
+}
+
+async fn set_context(client: &Client, query: &str) -> HttpAnswer {
+    client.call_tool("optim_set_context", json!({"query": query})).await
+}
+
+/// Waits until so much is known about the task that tools are chosen for it.
+async fn known(client: &Client) -> Value {
+    eventually("the task to be known", async || {
+        let set = set_context(client, TASK).await;
+        (set.structured()["confidence"] == 0.3).then(|| set.structured().clone())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_session_is_told_when_its_list_changes_and_gets_the_tools_that_fit() {
+    let service = FakeService::start().await.expect("a port");
+    let (_jira, mut vmcp) = jira(&service).await;
+    let (client, other) = (vmcp.legacy().await, vmcp.legacy().await);
+    let mut stream = client.listen().await.bytes_stream();
+    assert_eq!(client.tools().await.len(), 9 + OWN);
+
+    let set = set_context(&client, TASK).await;
+    assert!(set.content_text().starts_with("Context updated."), "{}", set.text);
+    assert!(set.structured().get("context_id").is_none(), "a session needs no handle: {}", set.text);
+    let told = async {
+        let mut seen = String::new();
+        while !seen.contains("notifications/tools/list_changed") {
+            seen.push_str(&String::from_utf8_lossy(
+                &stream.next().await.expect("an open stream").expect("a chunk"),
+            ));
+        }
+    };
+    assert!(tokio::time::timeout(WAIT_TIMEOUT, told).await.is_ok(), "the session is told");
+    assert_eq!(client.tools().await.len(), 9 + OWN, "a cold start hides nothing");
+
+    let issue = json!({"issueKey": "PROJ-123"});
+    for tool in ["get_jira_issue_watchers", "get_jira_issue", "get_jira_issue_comments"] {
+        let called = client.call_tool(&format!("jira_{tool}"), issue.clone()).await;
+        assert!(!called.is_failure(), "{}", called.text);
+    }
+    let set = known(&client).await;
+    assert_eq!(set["listed_tools"], 3, "{set}");
+    let listed = client.tools().await;
+    assert_eq!(listed.len(), 3 + OWN, "{:?}", listed.keys());
+    assert!(listed.contains_key("jira_get_jira_issue_watchers"), "{:?}", listed.keys());
+    assert_eq!(other.tools().await.len(), 9 + OWN, "another session has its own context");
+    let unlisted = client.call_tool("jira_create_note", json!({"title": "a", "content": "b"})).await;
+    assert!(!unlisted.is_failure(), "{}", unlisted.text);
+
+    let missing = client.call_tool("optim_search_available_tools", json!({"query": "sprints"})).await;
+    assert!(missing.content_text().contains("- **jira_get_jira_issue_sprints**: "), "{}", missing.text);
+    let missing =
+        client.call_tool("optim_search_available_tools", json!({"query": "xyznonexistent99"})).await;
+    assert_eq!(missing.content_text(), "No tools found matching \"xyznonexistent99\"");
+
+    // Learned pairs outlive the process; the context does not.
+    vmcp.restart().await;
+    vmcp.with_tool("jira_create_note").await;
+    let client = vmcp.legacy().await;
+    assert_eq!(client.tools().await.len(), 9 + OWN);
+    let confidence = eventually("the pairs to be loaded", async || {
+        set_context(&client, TASK).await.structured()["confidence"].as_f64().filter(|known| *known >= 0.3)
+    })
+    .await;
+    assert!(confidence <= 0.4, "three tools, and the one that was not listed: {confidence}");
+}
+
+#[tokio::test]
+async fn a_client_without_a_session_carries_its_context_by_a_handle() {
+    let service = FakeService::start().await.expect("a port");
+    let (_jira, vmcp) = jira(&service).await;
+    let client = vmcp.client(MODERN).await;
+    let set = set_context(&client, TASK).await;
+    let id = set.structured()["context_id"].as_str().expect("a handle").to_owned();
+    for tool in ["get_jira_issue_watchers", "get_jira_issue", "get_jira_issue_comments"] {
+        let call = json!({"tool_name": format!("jira_{tool}"), "parameters": {"issueKey": "PROJ-123"},
+            "context_id": id});
+        let called = client.call_tool("optim_call_tool", call).await;
+        assert!(!called.is_tool_error(), "{}", called.text);
+    }
+    let known = known(&client).await;
+    let list = json!({"_meta": {"vmcp/context_id": known["context_id"]}});
+    let listed = client.request("tools/list", list).await;
+    assert_eq!(listed.result()["tools"].as_array().map(Vec::len), Some(3 + OWN), "{}", listed.text);
+    assert_eq!(listed.result()["cacheScope"], "private", "{}", listed.text);
+    assert_eq!(client.tools().await.len(), 9 + OWN, "without the handle, everything");
+}

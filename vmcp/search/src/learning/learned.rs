@@ -1,0 +1,167 @@
+//! [`Learned`]: the pairs of queries and tools, searched by a linear scan.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use super::reliability;
+use crate::vectors::{dot, normalized};
+
+/// Similarity of two queries below which one does not change the ranking of the other in a search. At .6,
+/// recall@1 of toollinkos, whose queries are alike and need different tools, falls by .036; at .8 it stays
+/// (−.015 to +.005 at 95 %).
+pub const BONUS_MIN_SIMILARITY: f32 = 0.8;
+/// Weight of learned pairs in a search when nothing else is configured: an often confirmed tool gains one
+/// standard deviation for the very query that taught it.
+pub const DEFAULT_LEARNED_WEIGHT: f32 = 0.5;
+/// Nearest pairs that decide about the confidence in a query.
+const CONFIDENCE_PAIRS: usize = 10;
+/// Confidence of a pair at which its bonus is whole: that of one use after a search.
+const FULL_CONFIDENCE: f64 = 1.5;
+/// Share of [`Pruning::threshold`] that stays when there are more pairs.
+const KEPT_SHARE: f64 = 0.9;
+
+/// A query, and a tool that was used for it.
+#[derive(Clone, Debug)]
+pub struct LearnedPair<T> {
+    /// Identity of query and tool: the same pair replaces itself.
+    pub id: String,
+    /// The embedding model; vectors of different models say nothing about each other.
+    pub model: Arc<str>,
+    /// Embedding of the query.
+    pub vector: Arc<[f32]>,
+    /// The tool.
+    pub tool: T,
+    /// Confidence, by [`confidence_after`](super::confidence_after).
+    pub confidence: f64,
+    /// Time of the last use, in milliseconds.
+    pub last_used: i64,
+}
+
+/// Bounds on the pairs that are kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pruning {
+    /// Most pairs; of more, the best nine tenths of this number stay.
+    pub threshold: usize,
+    /// Confidence below which a pair goes.
+    pub min_confidence: f64,
+    /// Milliseconds without a use after which a pair goes.
+    pub unused_ms: i64,
+}
+
+/// All learned pairs. A clone shares them.
+#[derive(Clone, Debug)]
+pub struct Learned<T>(BTreeMap<String, Arc<LearnedPair<T>>>);
+
+impl<T> Default for Learned<T> {
+    fn default() -> Self {
+        Learned(BTreeMap::new())
+    }
+}
+
+impl<T: Clone + Eq + Hash> Learned<T> {
+    /// Number of pairs.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if nothing was learned.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns a pair.
+    pub fn get(&self, id: &str) -> Option<&Arc<LearnedPair<T>>> {
+        self.0.get(id)
+    }
+
+    /// All pairs, ordered by their ids.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<LearnedPair<T>>> {
+        self.0.values()
+    }
+
+    /// Adds a pair, or replaces the one with its id. The vector is brought to unit length; a pair whose
+    /// vector has no direction is refused.
+    pub fn upsert(&mut self, pair: LearnedPair<T>) -> bool {
+        let Some(unit) = normalized(&pair.vector, pair.vector.len()) else { return false };
+        self.0.insert(pair.id.clone(), Arc::new(LearnedPair { vector: unit.into(), ..pair }));
+        true
+    }
+
+    /// Removes a pair.
+    pub fn remove(&mut self, id: &str) -> bool {
+        self.0.remove(id).is_some()
+    }
+
+    /// Removes all pairs.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Returns the pairs nearest to a query, with their cosines, best first; ties in the order of the ids.
+    pub fn nearest(&self, model: &str, query: &[f32], limit: usize) -> Vec<(f32, &Arc<LearnedPair<T>>)> {
+        let Some(query) = normalized(query, query.len()) else { return Vec::new() };
+        let fits = |pair: &&Arc<LearnedPair<T>>| *pair.model == *model && pair.vector.len() == query.len();
+        let mut near: Vec<_> =
+            self.0.values().filter(fits).map(|pair| (dot(&pair.vector, &query), pair)).collect();
+        near.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        near.truncate(limit);
+        near
+    }
+
+    /// Returns how well a query is known, 0 to 1: the mean similarity of the nearest pairs times their number
+    /// out of ten. Pairs below `min_similarity` count for neither, so that a new subject stays unknown,
+    /// however much was learned about others.
+    pub fn confidence(&self, model: &str, query: &[f32], min_similarity: f32) -> f32 {
+        let near = self.nearest(model, query, CONFIDENCE_PAIRS);
+        let near: Vec<f32> =
+            near.into_iter().map(|(cosine, _)| cosine).filter(|cosine| *cosine >= min_similarity).collect();
+        // Mean times density: the number of pairs cancels out.
+        near.iter().sum::<f32>() / CONFIDENCE_PAIRS as f32
+    }
+
+    /// Returns for each tool how strongly pairs near to a query speak for it, 0 to 1.
+    pub fn strengths(&self, model: &str, query: &[f32], min_similarity: f32) -> HashMap<T, f32> {
+        let mut strengths = HashMap::new();
+        for (cosine, pair) in self.nearest(model, query, usize::MAX) {
+            let near = (cosine - min_similarity) / (1.0 - min_similarity).max(f32::EPSILON);
+            if near <= 0.0 {
+                break;
+            }
+            let strength = near.min(1.0) * (pair.confidence / FULL_CONFIDENCE).clamp(0.0, 1.0) as f32;
+            let best = strengths.entry(pair.tool.clone()).or_insert(0.0_f32);
+            *best = best.max(strength);
+        }
+        strengths
+    }
+
+    /// Removes the pairs that are out of bounds, and returns their ids.
+    pub fn prune(&mut self, bounds: Pruning, now: i64) -> Vec<String> {
+        let before: HashSet<String> = self.0.keys().cloned().collect();
+        self.0.retain(|_, pair| {
+            pair.confidence >= bounds.min_confidence && now.saturating_sub(pair.last_used) <= bounds.unused_ms
+        });
+        if self.len() > bounds.threshold {
+            let kept = (bounds.threshold as f64 * KEPT_SHARE) as usize;
+            let mut best: Vec<_> = self.0.values().cloned().collect();
+            best.sort_by(|one, other| {
+                other.confidence.total_cmp(&one.confidence).then(other.last_used.cmp(&one.last_used))
+            });
+            for pair in best.iter().skip(kept) {
+                self.0.remove(&pair.id);
+            }
+        }
+        before.into_iter().filter(|id| !self.0.contains_key(id)).collect()
+    }
+}
+
+/// Returns the value that a tool of this strength gains among `visible` tools.
+pub(crate) fn bonus(strength: f32, weight: f32, visible: usize) -> f32 {
+    if strength.is_nan() || weight.is_nan() {
+        return 0.0;
+    }
+    weight.clamp(0.0, 1.0) * reliability::spread(visible) * strength.clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! Learned pairs on disk.
+
+use vmcp_store::{StateStore, StoredPair};
+
+fn pair(id: &str, confidence: f64) -> StoredPair {
+    StoredPair {
+        id: id.to_owned(),
+        backend: "files".to_owned(),
+        tool: "read".to_owned(),
+        model_id: "model".to_owned(),
+        vector: vec![0.6, -0.8],
+        query: Some("open the notes".to_owned()),
+        confidence,
+        last_used_at: 7,
+    }
+}
+
+#[test]
+fn pairs_survive_a_restart_and_replace_themselves() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = StateStore::open(dir.path()).unwrap();
+    store.put_learned(&[pair("a", 1.5), StoredPair { query: None, ..pair("b", 0.5) }]).unwrap();
+    store.put_learned(&[StoredPair { last_used_at: 9, ..pair("a", 1.3) }]).unwrap();
+    drop(store);
+    let store = StateStore::open(dir.path()).unwrap();
+    let all = store.all_learned().unwrap();
+    assert_eq!(all.len(), 2);
+    assert_eq!(all[0], StoredPair { last_used_at: 9, ..pair("a", 1.3) });
+    assert_eq!(all[1].query, None);
+    store.delete_learned(&["a".to_owned(), "unknown".to_owned()]).unwrap();
+    assert_eq!(store.all_learned().unwrap().len(), 1);
+}
+
+#[test]
+fn the_same_query_has_one_identity_and_another_has_another() {
+    let id = StoredPair::id_of("Open  the notes", "files", "read");
+    assert_eq!(id, StoredPair::id_of("open the Notes ", "files", "read"));
+    assert_ne!(id, StoredPair::id_of("open the note", "files", "read"));
+    assert_ne!(id, StoredPair::id_of("open the notes", "files", "write"));
+    assert!(!id.contains("notes"), "{id}");
+}
