@@ -1,15 +1,20 @@
 //! A real identity provider: `oidc-provider`, a certified implementation of OpenID Connect.
 
+use std::collections::BTreeMap;
+
+use reqwest::Url;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::{Process, free_port, http_client, installed, node};
 
+/// Redirects between the start of a login and its end: five, as it is.
+const MAX_REDIRECTS: usize = 10;
 const SCRIPT: &str = include_str!("identity_provider/provider.mjs");
 /// The audience of tokens for vmcp, and the URL that clients are told.
 const AUDIENCE: &str = "https://tools.example.com/mcp";
 
-/// A running identity provider with the clients `alice`, `bob` and `brief`, whose tokens last for a second.
+/// A running identity provider with a person, `carol`, and with the clients `alice`, `bob` and `brief`, whose tokens last for a second.
 pub struct IdentityProvider {
     /// The issuer.
     pub issuer: String,
@@ -78,6 +83,29 @@ impl IdentityProvider {
         let ask = http_client().get(format!("{}/control/{action}", self.issuer));
         ask.send().await.expect("the provider").text().await.expect("text")
     }
+}
+
+/// Opens an address as a browser does: with cookies, and on along redirects to other addresses. Returns the
+/// page at which it ends.
+pub async fn browse(address: &str) -> String {
+    let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().build();
+    let (http, mut cookies) = (http.expect("an HTTP client"), BTreeMap::new());
+    let mut address = Url::parse(address).expect("an address");
+    for _ in 0..MAX_REDIRECTS {
+        let sent: Vec<_> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let answer = http.get(address.clone()).header("cookie", sent.join("; ")).send().await;
+        let answer = answer.expect("an answer");
+        for cookie in answer.headers().get_all("set-cookie") {
+            let cookie = cookie.to_str().expect("a plain cookie");
+            let pair = cookie.split(';').next().unwrap_or_default().split_once('=').expect("a cookie");
+            cookies.insert(pair.0.to_owned(), pair.1.to_owned());
+        }
+        let Some(location) = answer.headers().get("location") else {
+            return answer.text().await.expect("a page");
+        };
+        address = address.join(location.to_str().expect("a plain address")).expect("an address");
+    }
+    panic!("more than {MAX_REDIRECTS} redirects, the last to {address}");
 }
 
 async fn run(port: u16) -> Process {

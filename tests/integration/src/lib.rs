@@ -35,7 +35,7 @@ mod vmcp;
 pub use bridge::Bridge;
 pub use client::{Client, HttpAnswer, MODERN, Messages, User, http_client};
 pub use fixture::{Fixture, FixtureBuilder};
-pub use identity_provider::IdentityProvider;
+pub use identity_provider::{IdentityProvider, browse};
 pub use otlp::{Collector, Span};
 pub use paths::{binary, free_port, installed, node, python};
 pub use process::{Process, children, last_lines};

@@ -36,6 +36,7 @@ mod scenario {
     mod listeners;
     mod lists_and_calls;
     mod log_output;
+    mod login;
     mod newcomer;
     mod notifications;
     mod policies;

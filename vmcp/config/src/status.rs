@@ -133,6 +133,14 @@ pub struct BackendStatus {
     pub server_name: Option<String>,
     /// `serverInfo.version`, self-reported.
     pub server_version: Option<String>,
+    /// Kind of the credentials that are fetched for it, such as `clientCredentials`, or `oauth` for a login;
+    /// absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<String>,
+    /// Time at which the person signed in whose login it uses.
+    #[serde(with = "rfc3339", default)]
+    #[schemars(with = "Option<String>")]
+    pub signed_in_at: Option<SystemTime>,
     /// Time at which the present connection was made.
     #[serde(with = "rfc3339")]
     #[schemars(with = "Option<String>")]

@@ -13,6 +13,7 @@
 //! | `connection` | a running server, or an engine in this process |
 //! | `console` | results on standard output, notes on standard error, exit codes |
 //! | `process` | runtime, signals, the reaper for PID 1 |
+//! | `login` | a person signs in to a remote server, and out |
 //! | `known_clients`, `server_arguments` | files of other clients; a server on the command line |
 //! | `options` | options of every command, the configuration file |
 //! | `running_server` | the state file by which commands find a server |
@@ -33,6 +34,7 @@ mod find;
 mod follow;
 mod init;
 mod known_clients;
+mod login;
 mod metrics;
 mod model;
 mod options;
@@ -113,6 +115,9 @@ enum Command {
     Model(model::Arguments),
     Eval(eval::Arguments),
     Secret(secret::Arguments),
+    Login(login::Arguments),
+    /// Remove the tokens of a login
+    Logout(login::LogoutArguments),
     Schema(schema::Arguments),
     Completions(completions::Arguments),
     /// Helper process of a server: ends what it started if it is killed
@@ -152,6 +157,8 @@ pub fn main() -> ExitCode {
         Command::Model(arguments) => model::run(arguments, &global),
         Command::Eval(arguments) => eval::run(arguments, &global),
         Command::Secret(arguments) => secret::run(arguments),
+        Command::Login(arguments) => login::login(arguments, &global),
+        Command::Logout(arguments) => login::logout(&arguments),
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments, &mut Cli::command()),
         Command::EndOrphans => Ok(process::orphan_reaper::run()),

@@ -1,5 +1,6 @@
 // A certified OpenID Connect provider (`oidc-provider`) with clients that get tokens by client credentials, and
-// controls of its own below /control: new signing keys, and forgeries of a token.
+// controls of its own below /control: new signing keys, and forgeries of a token. Apps register themselves, and
+// the person `carol` signs in to them and agrees without being asked.
 import { createHmac, createPublicKey, generateKeyPairSync, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { Provider } from 'oidc-provider';
@@ -9,6 +10,7 @@ const issuer = `http://127.0.0.1:${port}`;
 const AUDIENCE = 'https://tools.example.com/mcp';
 let keys;
 let handler;
+let provider;
 
 // Each client has its id as a part of its secret; `brief` gets tokens of one second.
 const clients = ['alice', 'bob', 'brief'].map((client_id) => ({
@@ -22,11 +24,16 @@ const clients = ['alice', 'bob', 'brief'].map((client_id) => ({
 function begin() {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   keys = [{ ...privateKey.export({ format: 'jwk' }), kid: randomUUID(), use: 'sig', alg: 'RS256' }];
-  const provider = new Provider(issuer, {
+  provider = new Provider(issuer, {
     clients,
     jwks: { keys },
     scopes: ['tools:read', 'tools:write'],
+    findAccount: (_, accountId) => ({ accountId, claims: () => ({ sub: accountId }) }),
+    interactions: { url: (_, { uid }) => `/control/sign-in/${uid}` },
+    issueRefreshToken: async () => true,
+    loadExistingGrant,
     features: {
+      registration: { enabled: true },
       devInteractions: { enabled: false },
       clientCredentials: { enabled: true },
       resourceIndicators: {
@@ -42,6 +49,16 @@ function begin() {
     },
   });
   handler = provider.callback();
+}
+
+// Agrees to whatever an app asks for.
+async function loadExistingGrant({ oidc }) {
+  const { clientId } = oidc.client;
+  const grant = new provider.Grant({ clientId, accountId: oidc.session.accountId });
+  grant.addOIDCScope('openid offline_access tools:read tools:write');
+  if (oidc.params.resource) grant.addResourceScope(oidc.params.resource, 'tools:read tools:write');
+  await grant.save();
+  return grant;
 }
 
 const encode = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
@@ -62,6 +79,8 @@ createServer((request, response) => {
   if (url.pathname === '/control/rotate') {
     begin();
     response.end('rotated');
+  } else if (url.pathname.startsWith('/control/sign-in/')) {
+    provider.interactionFinished(request, response, { login: { accountId: 'carol' }, consent: {} });
   } else if (url.pathname === '/control/forge') {
     response.end(forge(url.searchParams.get('kind'), url.searchParams.get('token')));
   } else {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::{Value, json};
-use vmcp_integration::{Client, Fixture, HttpAnswer, Vmcp};
+use vmcp_integration::{Client, Fixture, HttpAnswer, Vmcp, eventually};
 
 /// Starts a token endpoint that gives `token`; returns its URL and the number of its answers.
 async fn token_endpoint(token: &'static str) -> (String, Arc<AtomicU64>) {
@@ -86,7 +86,7 @@ async fn a_provider_that_is_down_is_named_and_other_backends_go_on() {
     let vmcp = Vmcp::new().backend(&good).backend(&bad).config(json!({"outgoingAuth": auth})).start().await;
     let client = vmcp.with_tool("good_echo").await;
     assert_eq!(client.call_tool("good_echo", json!({"message": "hi"})).await.content_text(), "hi");
-    vmcp_integration::eventually("the reason", async || {
+    eventually("the reason", async || {
         let status = vmcp.status().await;
         let backends = status["backends"].as_array()?;
         let error =
@@ -121,4 +121,25 @@ async fn a_listed_header_of_a_client_reaches_the_backend_it_is_listed_for_only()
     let arguments = json!({"tool_name": "a_inspect", "parameters": {}});
     let found = call_with(&client, "optim.call_tool", arguments, mine).await;
     assert!(found.text.contains("Bearer mine"), "{}", found.text);
+}
+
+#[tokio::test]
+async fn a_replaced_key_takes_effect_without_a_restart() {
+    let echo = Fixture::http("echo", "echo").args(["--require-header", "X-Api-Key: new-value"]).start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = folder.path().join("key");
+    std::fs::write(&key, "old-value").expect("a key");
+    let injection = json!({"headerName": "X-Api-Key", "headerValue": format!("${{file:{}}}", key.display())});
+    let auth = json!({"backends": {"echo": {"type": "headerInjection", "headerInjection": injection}}});
+    let mut vmcp = Vmcp::new().backend(&echo).config(json!({"outgoingAuth": auth})).start().await;
+    eventually("the refusal", async || {
+        let status = vmcp.status().await;
+        status["backends"][0]["lastError"].as_str()?.contains("HTTP 401").then_some(())
+    })
+    .await;
+    std::fs::write(&key, "new-value").expect("a key");
+    let client = vmcp.with_tool("echo_echo").await;
+    assert_eq!(client.call_tool("echo_echo", json!({"message": "in"})).await.content_text(), "in");
+    vmcp.process.assert_running();
+    assert!(!vmcp.process.output().contains("-value"), "{}", vmcp.process.output());
 }

@@ -165,6 +165,8 @@ impl BackendCore {
             revision: revision.map(|revision| revision.as_str().to_owned()),
             server_name: server.name,
             server_version: server.version,
+            credentials: self.facts.spec.credentials.fetched_kind().map(str::to_owned),
+            signed_in_at: self.facts.spec.credentials.signed_in_at(),
             connected_at: live.connected_at,
             last_error: live.last_error.clone(),
             breaker: self.breaker.lock().position(std::time::Instant::now()),

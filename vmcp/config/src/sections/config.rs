@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::authz::Authz;
-use super::backend::Backend;
+use url::Url;
+
+use super::backend::outgoing_auth::{Credentials, OAuthClient};
+use super::backend::{Backend, Transport};
 use super::incoming_auth::IncomingAuth;
 use super::operational::Operational;
 use super::optimizer::Optimizer;
@@ -68,5 +71,35 @@ impl Config {
     /// Returns the configuration in force as YAML of the file's shape: defaults filled in, secrets masked.
     pub fn effective_yaml(&self) -> &str {
         &self.effective_yaml
+    }
+
+    /// Returns true if a backend uses a login when there is one.
+    pub fn uses_logins(&self) -> bool {
+        self.backends.iter().any(|backend| login_url(backend).is_some())
+    }
+
+    /// Notes the logins: `login` returns when a person signed in to the backend of that name at that URL.
+    /// Backends with a login are equal to others no more, so that a login takes effect like any other change.
+    pub fn sign_in(&mut self, login: impl Fn(&str, &Url) -> Option<u64>) {
+        for backend in &mut self.backends {
+            let Some(url) = login_url(backend) else { continue };
+            let Some(at) = login(&backend.name, url) else { continue };
+            let client = match &backend.credentials {
+                Credentials::OAuth(client) => client.clone(),
+                _ => OAuthClient::default(),
+            };
+            backend.credentials = Credentials::OAuth(OAuthClient { signed_in_at: Some(at), ..client });
+        }
+    }
+}
+
+/// Returns the URL to which a person may sign in.
+fn login_url(backend: &Backend) -> Option<&Url> {
+    if !matches!(backend.credentials, Credentials::Automatic | Credentials::OAuth(_)) {
+        return None;
+    }
+    match &backend.transport {
+        Transport::Http { url, .. } | Transport::Sse { url, .. } => Some(url),
+        Transport::Stdio { .. } => None,
     }
 }

@@ -54,6 +54,14 @@ fn human_text(status: &StatusReport, verbose: bool) -> String {
     if !errors.is_empty() {
         parts.push(format!("LAST ERROR\n{}", errors.join("\n")));
     }
+    let signed_in = |backend: &BackendStatus| {
+        let at = humantime::format_rfc3339_seconds(backend.signed_in_at?);
+        Some(format!("{}: since {at}; `vmcp logout {}` ends it", backend.name, backend.name))
+    };
+    let signed_in: Vec<_> = backends.iter().filter_map(signed_in).collect();
+    if !signed_in.is_empty() {
+        parts.push(format!("SIGNED IN\n{}", signed_in.join("\n")));
+    }
     if verbose && !issues.is_empty() {
         parts.push(issues.join("\n"));
     } else if !issues.is_empty() {

@@ -8,6 +8,7 @@ use vmcp_config::{Config, Loaded, Problem};
 
 use super::console::failure::CommandFailure;
 use super::console::notes;
+use crate::access::outgoing;
 use crate::config_file::reference_lookup::ReferenceLookup;
 use crate::config_file::secret_store;
 use crate::config_file::source::{self, ConfigInputs, LoadError};
@@ -82,6 +83,7 @@ impl GlobalOptions {
         ReferenceLookup::new(environment)
             .with_env_files(self.env_file.clone())
             .with_secrets(secret_store::path())
+            .with_logins(outgoing::logins_folder())
     }
 
     /// Reads the configuration file; `None` if none was named and none exists.

@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use vmcp_access::outgoing::logins::Logins;
+use vmcp_config::Config;
+
 use super::env_file;
 use super::secret_store;
 use super::source::FileContent;
@@ -17,12 +20,14 @@ pub struct ReferenceLookup {
     env_files: Vec<PathBuf>,
     /// File of stored secrets.
     secrets: Option<PathBuf>,
+    /// Logins of `vmcp login`.
+    logins: Option<Logins>,
 }
 
 impl ReferenceLookup {
     /// Looks variables up in the process only, and in `.env` beside the configuration file.
     pub fn new(environment: fn(&str) -> Option<String>) -> ReferenceLookup {
-        ReferenceLookup { environment, env_files: Vec::new(), secrets: None }
+        ReferenceLookup { environment, env_files: Vec::new(), secrets: None, logins: None }
     }
 
     /// Adds files of variables, such as `--env-file` names.
@@ -35,6 +40,21 @@ impl ReferenceLookup {
     #[must_use]
     pub fn with_secrets(self, secrets: Option<PathBuf>) -> ReferenceLookup {
         ReferenceLookup { secrets, ..self }
+    }
+
+    /// Adds the logins in a folder.
+    #[must_use]
+    pub fn with_logins(self, folder: Option<PathBuf>) -> ReferenceLookup {
+        ReferenceLookup { logins: folder.map(Logins::in_folder), ..self }
+    }
+
+    /// Notes in `config` who is signed in to which backend.
+    pub(crate) fn sign_in(&self, config: &mut Config, read: impl Fn(&Path) -> FileContent) {
+        let Some(logins) = self.logins.as_ref().filter(|_| config.uses_logins()) else { return };
+        let index = read(&logins.index_path()).ok().flatten().unwrap_or_default();
+        let index = Logins::parse_index(&index);
+        // The tokens go to the URL that the person signed in to, and to no other of that name.
+        config.sign_in(|name, url| index.get(name).filter(|login| login.url == *url).map(|login| login.at));
     }
 
     /// Reads the files of variables, and of secrets if `text` refers to one, for the configuration at

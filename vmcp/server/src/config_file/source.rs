@@ -70,6 +70,7 @@ impl ConfigInputs {
         };
         let mut loaded = vmcp_config::load_from(&text, &path.display().to_string(), sources);
         if let Ok(loaded) = &mut loaded {
+            lookup.sign_in(&mut loaded.config, read);
             let warning = |(file, reason): &(PathBuf, String)| {
                 let message = format!("{}: {reason}", file.display());
                 Problem::new("", message, "its variables are not set; mend it, or remove it")

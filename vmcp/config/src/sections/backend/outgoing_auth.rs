@@ -4,6 +4,8 @@
 mod raw;
 mod validation;
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use url::Url;
 
 pub use self::raw::{
@@ -48,6 +50,17 @@ impl Credentials {
         }
     }
 
+    /// Returns [`Self::kind`], or `None` if nothing is fetched.
+    pub fn fetched_kind(&self) -> Option<&'static str> {
+        (!matches!(self, Self::Automatic | Self::None)).then(|| self.kind())
+    }
+
+    /// Returns when the person signed in whose login is used.
+    pub fn signed_in_at(&self) -> Option<SystemTime> {
+        let Self::OAuth(client) = self else { return None };
+        client.signed_in_at.map(|at| UNIX_EPOCH + Duration::from_secs(at))
+    }
+
     /// Returns true if each client gets credentials of its own.
     pub fn is_per_client(&self) -> bool {
         matches!(self, Self::TokenExchange(_) | Self::Xaa(_) | Self::OnBehalfOf(_))
@@ -74,6 +87,9 @@ pub struct OAuthClient {
     pub client_secret: Option<Secret>,
     /// Scopes to ask for; empty: those that the backend names.
     pub scopes: Vec<String>,
+    /// Time of the login, in seconds since 1970; `None`: nobody is signed in. See
+    /// [`Config::sign_in`](crate::Config::sign_in).
+    pub signed_in_at: Option<u64>,
 }
 
 /// Client credentials.

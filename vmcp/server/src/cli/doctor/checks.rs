@@ -161,7 +161,7 @@ pub(super) fn of_backend(
             Finding::degraded(
                 &subject,
                 finding,
-                remedies::of(error, spec.map(|spec| &spec.transport)).as_str(),
+                remedies::of(&backend.name, error, spec.map(|spec| &spec.transport)).as_str(),
             )
         }
         (BackendState::Configured, None) => {
@@ -170,7 +170,11 @@ pub(super) fn of_backend(
         (state, error) => {
             let error = error.as_deref().unwrap_or("it does not answer");
             let finding = format!("{}{took} ({transport}): {error}", state.as_str());
-            Finding::broken(&subject, finding, remedies::of(error, spec.map(|spec| &spec.transport)).as_str())
+            Finding::broken(
+                &subject,
+                finding,
+                remedies::of(&backend.name, error, spec.map(|spec| &spec.transport)).as_str(),
+            )
         }
     }
 }

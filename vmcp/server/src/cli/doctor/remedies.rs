@@ -11,7 +11,7 @@ const REMEDIES: [(&[&str], &str); 10] = [
     ),
     (
         &["(HTTP 401)", "(HTTP 403)"],
-        "check the credentials in `headers`; are the environment variables set that it refers to?",
+        "if people sign in there: `vmcp login NAME`; else check the credentials in `headers` or `outgoingAuth`: are the variables set that they refer to?",
     ),
     (
         &["HTTP status 404", "HTTP status 405"],
@@ -28,14 +28,15 @@ const REMEDIES: [(&[&str], &str); 10] = [
     (&["listing failed"], "the server connects but does not list what it offers; its own log may say why"),
 ];
 
-/// Returns the remedy for an error.
-pub(in crate::cli) fn of(error: &str, transport: Option<&Transport>) -> String {
+/// Returns the remedy for an error of a backend.
+pub(in crate::cli) fn of(backend: &str, error: &str, transport: Option<&Transport>) -> String {
     let fits = |signs: &[&str]| signs.iter().any(|sign| error.contains(sign));
     let known = REMEDIES.iter().find(|(signs, _)| fits(signs)).map(|(_, remedy)| *remedy);
     let remedy = known.unwrap_or("run this again with --local --log-level debug to see what is said");
+    let remedy = remedy.replace("NAME", backend);
     match transport {
         Some(transport) => format!("{remedy}; by hand: {}", by_hand(transport)),
-        None => remedy.to_owned(),
+        None => remedy,
     }
 }
 
@@ -63,7 +64,7 @@ mod tests {
     fn errors_as_backends_have_them_lead_to_their_remedy() {
         for (error, expected) in [
             ("cannot connect: cannot start `x`: No such file or directory (os error 2)", "installed"),
-            ("credentials were refused (HTTP 401)", "credentials"),
+            ("credentials were refused (HTTP 401)", "`vmcp login x`"),
             ("HTTP status 404", "transport: sse"),
             (
                 "cannot connect: client error (Connect): tcp connect error: Connection refused (os error 111)",
@@ -72,7 +73,7 @@ mod tests {
             ("connection timeout after 30s", "connectionTimeout"),
             ("something new", "--log-level debug"),
         ] {
-            assert!(of(error, None).contains(expected), "{error}: {}", of(error, None));
+            assert!(of("x", error, None).contains(expected), "{error}: {}", of("x", error, None));
         }
     }
 
@@ -91,7 +92,7 @@ mod tests {
             (stdio, "`uvx …`"),
             (Transport::Http { url, headers: Headers::default() }, "`curl -i https://example.com/mcp`"),
         ] {
-            let text = of("?", Some(&transport));
+            let text = of("x", "?", Some(&transport));
             assert!(text.contains(expected) && !text.contains("secret"), "{text}");
         }
     }

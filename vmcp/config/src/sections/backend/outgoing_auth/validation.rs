@@ -271,6 +271,7 @@ fn oauth(raw: Option<&RawOAuth>) -> OAuthClient {
         client_id: raw.client_id.clone(),
         client_secret: raw.client_secret.clone(),
         scopes: raw.scopes.clone(),
+        signed_in_at: None,
     }
 }
 

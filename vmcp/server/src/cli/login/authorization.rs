@@ -1,0 +1,166 @@
+//! OAuth as the MCP specification wants it: the server's metadata (RFC 9728, RFC 8414), a client registered
+//! on the spot (RFC 7591), the authorization code with PKCE to a loopback address.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::header::{ACCEPT, WWW_AUTHENTICATE};
+use reqwest::redirect::Policy;
+use rmcp::transport::auth::{AuthError, AuthorizationManager, OAuthClientConfig};
+use serde::Deserialize;
+use serde_json::json;
+use url::Url;
+use vmcp_access::outgoing::logins::Login;
+use vmcp_config::{OAuthClient, Secret};
+use vmcp_error_chain::error_chain;
+
+use super::callback::{Callback, CallbackListener};
+use crate::cli::console::failure::{CommandFailure, Exit};
+use crate::cli::console::notes;
+
+/// Name under which the client is registered; servers show it to the person.
+const CLIENT_NAME: &str = "vmcp";
+/// Time for the server's answer to a request without a token.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A login to make.
+pub(super) struct Plan {
+    /// URL of the backend.
+    pub(super) url: Url,
+    /// The client that is configured, if it is.
+    pub(super) client: OAuthClient,
+    /// Loopback port; 0: any.
+    pub(super) port: u16,
+    /// Time to sign in.
+    pub(super) timeout: Duration,
+    pub(super) open_browser: bool,
+}
+
+/// The answer of the token endpoint.
+#[derive(Deserialize)]
+struct TokenAnswer {
+    access_token: String,
+    #[serde(default)]
+    refresh_token: Option<String>,
+    #[serde(default)]
+    expires_in: Option<u64>,
+}
+
+/// Signs in; returns the tokens.
+pub(super) async fn run(plan: Plan) -> Result<Login, CommandFailure> {
+    let Plan { url, client, port, timeout, open_browser } = plan;
+    // The person has chosen this server: its authorization server may be at a private address, but neither a
+    // link-local one nor, unless the server itself is, a loopback one.
+    let mut manager =
+        AuthorizationManager::new_allowing_private_addresses(url.clone()).await.map_err(failed)?;
+    let challenge = challenge(&url).await?;
+    let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await.map_err(failed)?;
+    if !found.source.is_discovered() {
+        return Err(CommandFailure::new(format!("{} does not say where to sign in", origin(&url)))
+            .remedy("it may want no credentials, or a key: `headers` of the backend hold that"));
+    }
+    let token_url = found.metadata.token_endpoint.parse()?;
+    manager.set_metadata(found.metadata);
+    let listener = CallbackListener::bind(port).await?;
+    let scopes = if client.scopes.is_empty() {
+        manager.select_initial_scopes(&[]).await
+    } else {
+        client.scopes.clone()
+    };
+    let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+    let registered = registered(&mut manager, &client, listener.url(), &scopes).await?;
+    let address = manager.get_authorization_url(&scopes).await.map_err(failed)?;
+    let resource = resource(&address).unwrap_or_else(|| url.to_string());
+    show(&address, open_browser);
+    let Callback { code, state, issuer } = listener.wait(timeout).await?;
+    let exchanged = manager.exchange_code_for_token_with_issuer(&code, &state, issuer.as_deref()).await;
+    let answer: TokenAnswer = serde_json::to_value(exchanged.map_err(failed)?)
+        .and_then(serde_json::from_value)
+        .map_err(|_| CommandFailure::new("the answer of the authorization server holds no token"))?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    Ok(Login {
+        token_url,
+        client_id: registered.client_id,
+        client_secret: registered.client_secret,
+        resource,
+        access_token: answer.access_token,
+        refresh_token: answer.refresh_token,
+        expires_at: answer.expires_in.map(|seconds| now.saturating_add(seconds)),
+    })
+}
+
+/// Returns the challenge by which the server answers a request without a token; it may say where metadata is,
+/// and which scopes are wanted. `None`: it gives none.
+async fn challenge(url: &Url) -> Result<Option<String>, CommandFailure> {
+    let http = reqwest::Client::builder().redirect(Policy::none()).timeout(PROBE_TIMEOUT).build()?;
+    let request = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": CLIENT_NAME, "version": env!("CARGO_PKG_VERSION")},
+        },
+    });
+    let ask = http.post(url.clone()).header(ACCEPT, "application/json, text/event-stream").json(&request);
+    let answer = ask.send().await.map_err(|error| {
+        CommandFailure::new(format!("{} does not answer: {}", origin(url), error_chain(&error.without_url())))
+            .exit(Exit::Unreachable)
+    })?;
+    let challenges = answer.headers().get_all(WWW_AUTHENTICATE).iter();
+    let challenges: Vec<_> = challenges.filter_map(|challenge| challenge.to_str().ok()).collect();
+    Ok(Some(challenges.join(", ")).filter(|challenges| !challenges.is_empty()))
+}
+
+/// Returns the configured client, or registers one.
+async fn registered(
+    manager: &mut AuthorizationManager,
+    client: &OAuthClient,
+    redirect: &str,
+    scopes: &[&str],
+) -> Result<OAuthClientConfig, CommandFailure> {
+    let Some(id) = &client.client_id else {
+        return manager.register_client(CLIENT_NAME, redirect, scopes).await.map_err(|error| {
+            failed(error).remedy(
+                "register a client at the server by hand, and name it: `type: oauth, oauth: { clientId: … }` in `outgoingAuth`",
+            )
+        });
+    };
+    let mut config = OAuthClientConfig::new(id, redirect);
+    if let Some(secret) = &client.client_secret {
+        config = config.with_client_secret(Secret::expose(secret));
+    }
+    manager.configure_client(config.clone()).map_err(failed)?;
+    Ok(config)
+}
+
+/// The `resource` parameter of the authorization request, which renewals repeat.
+fn resource(address: &str) -> Option<String> {
+    let pairs: HashMap<_, _> = Url::parse(address).ok()?.query_pairs().into_owned().collect();
+    pairs.get("resource").cloned()
+}
+
+fn show(address: &str, open_browser: bool) {
+    let opened = open_browser && has_display() && open::that_detached(address).is_ok();
+    let what = if opened { "a browser opens; if it does not, open" } else { "open" };
+    notes::note(&format!("{what} this address to sign in:\n\n  {address}\n"));
+    notes::note("then come back here; or paste the address at which the browser ends:");
+}
+
+/// True if a browser has somewhere to appear: over ssh it would take the terminal.
+fn has_display() -> bool {
+    !cfg!(target_os = "linux")
+        || ["DISPLAY", "WAYLAND_DISPLAY"]
+            .iter()
+            .any(|name| std::env::var_os(name).is_some_and(|v| !v.is_empty()))
+}
+
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+fn failed(error: AuthError) -> CommandFailure {
+    let exit = if matches!(error, AuthError::DiscoveryRequestFailed { .. } | AuthError::HttpError(_)) {
+        Exit::Unreachable
+    } else {
+        Exit::Failed
+    };
+    CommandFailure::new(format!("cannot sign in: {}", error_chain(&error))).exit(exit)
+}
