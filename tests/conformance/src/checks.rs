@@ -67,6 +67,14 @@ impl SuiteReport {
         Ok(report)
     }
 
+    /// Names the scenarios as those of a group; an empty group has no name.
+    pub(crate) fn in_group(self, group: &str) -> Self {
+        if group.is_empty() {
+            return self;
+        }
+        Self(self.0.into_iter().map(|(name, checks)| (format!("{group}/{name}"), checks)).collect())
+    }
+
     /// Returns the scenarios whose name is `wanted`.
     pub(crate) fn of_scenarios(&self, wanted: impl Fn(&str) -> bool) -> Self {
         let found = self.0.iter().filter(|(name, _)| wanted(name));

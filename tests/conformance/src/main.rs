@@ -48,7 +48,7 @@ enum Command {
 async fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     if let Some(Command::Drive { url }) = args.command {
-        driver::drive(&url).await;
+        driver::drive(&url).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let scratch = tempfile::tempdir()?;

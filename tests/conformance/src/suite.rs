@@ -62,7 +62,9 @@ pub(crate) async fn client(
     args.extend(selection);
     let output = run(&args).await?;
     let failed = (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned());
-    let report = SuiteReport::read(folder, "")?;
+    // A scenario `auth/name` has its report in a folder `auth`.
+    let group = scenario.rsplit_once('/').map_or("", |(group, _)| group);
+    let report = SuiteReport::read(&folder.join(group), "")?.in_group(group);
     ensure!(!report.0.is_empty(), "the suite did not run {scenario}: {}", failed.unwrap_or_default());
     Ok((report, failed))
 }
