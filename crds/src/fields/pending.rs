@@ -27,7 +27,9 @@ const VIRTUAL_MCP_SERVER: &[PendingField] = &[
         "config.aggregation.tools[].toolConfigRef",
         "nothing: filter and overrides in the same entry of spec.config.aggregation.tools",
     ),
-    pending("config.audit", "audit records; until then the log lines `vmcp::audit`"),
+    pending("config.audit.detectApplicationErrors", "nothing: errors of tools have an outcome of their own"),
+    pending("config.audit.includeResponseData", "nothing: events hold no results"),
+    pending("config.audit.maxDelegationDepth", "chains of delegation in audit events"),
     pending("config.backends", "nothing: backends are the members of the group"),
     pending("config.codeMode", "scripts that call tools"),
     pending("config.compositeTools", "composite tools"),
@@ -58,7 +60,7 @@ const VIRTUAL_MCP_SERVER: &[PendingField] = &[
 
 /// Fields of an MCPServer.
 const MCP_SERVER: &[PendingField] = &[
-    pending("audit", "audit records"),
+    pending("audit", "nothing: spec.config.audit of the VirtualMCPServer"),
     pending("authServerRef", "an authorization server"),
     pending(
         "authzConfig",
@@ -182,9 +184,9 @@ mod tests {
     #[test]
     fn pending_fields_are_found_at_any_depth() {
         let spec =
-            json!({ "authServerConfig": {}, "config": { "audit": { "enabled": true }, "name": null } });
+            json!({ "authServerConfig": {}, "config": { "codeMode": { "enabled": true }, "name": null } });
         let paths: Vec<_> = given("VirtualMCPServer", &spec).iter().map(|field| field.path).collect();
-        assert_eq!(paths, ["authServerConfig", "config.audit"]);
+        assert_eq!(paths, ["authServerConfig", "config.codeMode"]);
         assert!(given("MCPGroup", &spec).is_empty());
         let spec = json!({ "config": { "aggregation": { "tools": [{ "workload": "a" }, { "toolConfigRef": {} }] } } });
         let paths: Vec<_> = given("VirtualMCPServer", &spec).iter().map(|field| field.path).collect();

@@ -31,6 +31,7 @@ impl Document<'_> {
     pub(super) fn render(mut self) -> Value {
         let mut settings = self.server.settings.clone();
         pending::remove("config.aggregation", &mut settings.aggregation);
+        pending::remove("config.audit", &mut settings.audit);
         pending::remove("config.operational", &mut settings.operational);
         let mut absent = MissingBackends {
             backends: self.referenced.backends.iter().map(|backend| backend.name.as_str()).collect(),
@@ -47,6 +48,7 @@ impl Document<'_> {
             ("proxy", secret_files::escape(settings.proxy.into())),
             ("operational", secret_files::escape(settings.operational.into())),
             ("profiles", secret_files::escape(settings.profiles.into())),
+            ("audit", secret_files::escape(settings.audit.into())),
             ("rateLimiting", secret_files::escape(settings.rate_limiting.into())),
             ("telemetry", self.telemetry()),
             (

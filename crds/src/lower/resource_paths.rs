@@ -26,7 +26,7 @@ fn path_in_resource(server: &Validated, referenced: &ReferencedObjects<'_>, path
     let block = path.split(['.', '[']).next().unwrap_or_default();
     match block {
         "optimizer" => optimizer(server, path),
-        "aggregation" | "operational" | "profiles" | "proxy" | "rateLimiting" | "server" => {
+        "aggregation" | "audit" | "operational" | "profiles" | "proxy" | "rateLimiting" | "server" => {
             format!("spec.config.{path}")
         }
         "telemetry" => "spec.telemetryConfigRef".to_owned(),

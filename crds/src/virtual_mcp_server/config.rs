@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use vmcp_config::raw::{RawAggregation, RawOperational, RawProfile, RawProxy, RawRateLimiting, RawServer};
+use vmcp_config::raw::{
+    RawAggregation, RawAudit, RawOperational, RawProfile, RawProxy, RawRateLimiting, RawServer,
+};
 
 use crate::fields::yaml_block::{self, Block};
 
@@ -33,6 +35,10 @@ pub struct Config {
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "std::collections::BTreeMap<String, RawProfile>")]
     pub profiles: Block,
+    /// Audit events: a line on standard output for each call and each client that is turned away.
+    #[serde(skip_serializing_if = "Block::is_empty")]
+    #[schemars(with = "RawAudit")]
+    pub audit: Block,
     /// Limits on calls of tools, by token buckets; each replica has its own.
     #[serde(skip_serializing_if = "Block::is_empty")]
     #[schemars(with = "RawRateLimiting")]

@@ -74,6 +74,8 @@ pub struct YamlBlocks {
     pub proxy: Block,
     /// Block `profiles`.
     pub profiles: Block,
+    /// Block `audit`.
+    pub audit: Block,
     /// Block `rateLimiting`.
     pub rate_limiting: Block,
     /// The part of the block `server` that a resource may set.
@@ -190,6 +192,7 @@ impl VirtualMCPServer {
                 operational: config.operational,
                 proxy: config.proxy,
                 profiles: config.profiles,
+                audit: config.audit,
                 rate_limiting: config.rate_limiting,
                 server: config.server,
                 incoming_auth: spec.incoming_auth.clone(),

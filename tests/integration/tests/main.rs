@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod scenario {
     mod agent_frameworks;
+    mod audit;
     mod backend_faults;
     mod bad_answers;
     mod bad_input;

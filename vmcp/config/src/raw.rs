@@ -13,6 +13,7 @@ use crate::sections::aggregation;
 pub use crate::sections::aggregation::{
     RawAggregation, RawAnnotations, RawOverride, RawStrategy, RawStrategyConfig, RawToolRules, RawVisibility,
 };
+pub use crate::sections::audit::RawAudit;
 pub use crate::sections::authz::{RawAuthz, RawAuthzType};
 use crate::sections::backend::outgoing_auth::OutgoingRules;
 pub use crate::sections::backend::outgoing_auth::{
@@ -67,6 +68,8 @@ pub struct RawConfig {
     /// Names of headers of a client's request that every backend with a `url` gets unchanged;
     /// `Authorization`, cookies and headers of the protocol are not among them.
     pub passthrough_headers: Vec<String>,
+    /// Audit events: a line for each call and each client that is turned away.
+    pub audit: RawAudit,
     /// Logging, time limits of single backends, failure handling.
     pub operational: RawOperational,
     /// Parts of the catalog under paths of their own, `/mcp/NAME`, for clients that need no more than that.
@@ -129,6 +132,7 @@ impl RawConfig {
             optimizer: self.optimizer.validate(report),
             proxy,
             telemetry: self.telemetry.validate(report),
+            audit: self.audit.validate(report),
             incoming_auth,
             authz: self.incoming_auth.authz.validate(report).map(Arc::new),
             passthrough_headers,

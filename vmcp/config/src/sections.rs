@@ -6,6 +6,7 @@
 //! only rules.
 
 pub(crate) mod aggregation;
+pub(crate) mod audit;
 pub(crate) mod authz;
 pub(crate) mod backend;
 pub(crate) mod config;

@@ -1,5 +1,6 @@
-//! Telemetry: logs on standard error, traces over OTLP, metrics for Prometheus.
+//! Telemetry: logs on standard error, audit events, traces over OTLP, metrics for Prometheus.
 
+pub mod audit;
 pub mod calls;
 pub mod logs;
 pub mod metrics;

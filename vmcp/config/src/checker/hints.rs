@@ -4,12 +4,14 @@
 /// Returns the remedy for an unknown key, by its path without indices.
 pub(crate) fn for_key(path: &str) -> Option<&'static str> {
     Some(match path {
+        "audit.includeResponseData" => "events hold no results: remove it",
+        "audit.detectApplicationErrors" => "errors of tools always have an outcome of their own: remove it",
         "outgoingAuth.backends.subjectProviderName"
         | "outgoingAuth.backends.upstreamInject"
         | "outgoingAuth.default.upstreamInject" => {
             "vmcp has no authorization server of its own that would keep upstream tokens: the client's own token is exchanged (`type: tokenExchange`) or passed on (`type: passthrough`)"
         }
-        "compositeTools" | "sessionStorage" | "codeMode" | "audit" => "not supported yet: remove it",
+        "compositeTools" | "sessionStorage" | "codeMode" => "not supported yet: remove it",
         "incomingAuth.oidc.clientId" | "incomingAuth.oidc.clientSecret" => {
             "not needed: tokens are verified by their signature, remove it"
         }

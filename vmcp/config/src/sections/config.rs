@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::audit::Audit;
 use super::authz::Authz;
 use url::Url;
 
@@ -49,6 +50,8 @@ pub struct Config {
     pub proxy: Proxy,
     /// Traces and metrics.
     pub telemetry: Telemetry,
+    /// Audit events; `None`: none are written.
+    pub audit: Option<Audit>,
     /// Authentication of clients.
     pub incoming_auth: IncomingAuth,
     /// Policies about calls; `None`: whoever is let in may do everything.

@@ -25,7 +25,9 @@ use crate::edge::port::serve::Ports;
 use crate::edge::transport::stdio;
 use crate::edge::{DownstreamRouter, Edge};
 use crate::engine::{Engine, Options};
+use crate::telemetry::audit::{AuditTrail, ConsoleStream};
 use crate::telemetry::calls::CallObserver;
+use crate::telemetry::metrics::Metrics;
 use crate::telemetry::recent::RecentCalls;
 
 /// Time that backends have to stop after the last request has ended; those still running are killed.
@@ -107,10 +109,16 @@ async fn serve(
     let own_digest = served::digest_of(&path);
     served::refuse_loop(&own_digest, std::env::var(SERVED_VARIABLE).ok().as_deref())?;
     let calls = Arc::new(RecentCalls::default());
+    let metrics = Arc::<Metrics>::default();
+    let console = if stdio { ConsoleStream::Stderr } else { ConsoleStream::Stdout };
+    let audit = Arc::new(AuditTrail::new(console, Arc::clone(&metrics)));
+    audit.apply(config.audit.as_ref());
+    let observers: Vec<Arc<dyn CallObserver>> = vec![Arc::clone(&calls) as _, Arc::clone(&audit) as _];
     let mut options = Options {
         orphan_guard: orphan_reaper::guard(),
         served: Some(own_digest.into()),
-        observers: vec![Arc::clone(&calls) as Arc<dyn CallObserver>],
+        observers,
+        metrics,
         ..Options::default()
     };
     let router = DownstreamRouter::new(&options.metrics);
@@ -119,6 +127,8 @@ async fn serve(
     let edge = Edge::new(engine.clone(), router)?;
     let watch = ConfigWatch::start(path.clone(), source, lookup, engine.clone());
     let admin = Admin::with_calls(engine.clone(), Some(watch), calls);
+    let _audit =
+        AbortOnDropHandle::new(tokio::spawn(follow_audit_settings(engine.clone(), Arc::clone(&audit))));
     let _announcer = AbortOnDropHandle::new(tokio::spawn(announce_backends(engine.clone())));
     let stop = StopSignals::listen()?;
     let outcome = if stdio {
@@ -136,8 +146,19 @@ async fn serve(
         outcome
     };
     engine.shutdown(BACKEND_GRACE).await;
+    audit.apply(None);
     tracing::info!("stopped");
     outcome
+}
+
+/// Keeps the audit trail to the configuration in force.
+async fn follow_audit_settings(engine: Engine, audit: Arc<AuditTrail>) {
+    let mut configurations = engine.configurations();
+    while configurations.changed().await.is_ok() {
+        let (config, audit) = (Arc::clone(&engine.snapshot().config), Arc::clone(&audit));
+        // Waits until the file before is written.
+        let _ = tokio::task::spawn_blocking(move || audit.apply(config.audit.as_ref())).await;
+    }
 }
 
 /// Serves until a signal; then drains: requests in flight have `server.drainTimeout` to end.

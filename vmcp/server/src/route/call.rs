@@ -92,6 +92,7 @@ pub(crate) fn authorize<'a>(
         sees_backend: context.view.has_backend(target.backend),
     };
     let decision = context.snapshot.policy.decide(&request);
+    recorder.keep_arguments(arguments);
     let record = recorder.record();
     record.backend = Some(target.backend.clone());
     record.method.clone_from(&target.method);
@@ -135,6 +136,7 @@ pub(crate) fn authorize_own(
         other => Origin::Own(other),
     };
     let mut recorder = context.start_record(origin);
+    recorder.keep_arguments(arguments);
     recorder.record().policy = Some(policy);
     recorder.settle(Outcome::Denied);
     Err(Denied)

@@ -13,7 +13,7 @@ use crate::access::outgoing::ClientAtBackend;
 use crate::engine::linked_uris::LinkOwner;
 use crate::engine::{Engine, Snapshot, View};
 use crate::search::context::ContextKey;
-use crate::telemetry::calls::{CallRecord, CallRecorder, Origin};
+use crate::telemetry::calls::{CallRecord, CallRecorder, Origin, Refusal};
 use crate::telemetry::traces::{self, TraceContext};
 
 /// The client of a request, and the way to reach it while the request runs.
@@ -72,6 +72,19 @@ impl CallContext<'_> {
         let Caller { principal, forwarded, .. } = self.caller;
         let tokens = self.snapshot.tokens.get(backend.name());
         ClientAtBackend::new(principal, forwarded.as_ref(), backend.spec(), tokens)
+    }
+
+    /// Tells the observers of a request for an item that does not exist.
+    pub(super) fn refuse_unknown(self, method: &str, subject: &str) {
+        self.engine.call_observers().refused(&Refusal {
+            principal: &self.caller.principal,
+            reason: "unknown",
+            method: Some(method),
+            subject: Some(subject),
+            session: self.caller.session,
+            trace: traces::trace_id(&self.caller.trace),
+            left_out: 0,
+        });
     }
 
     /// Starts the record of a call that came by `origin`; its clock runs from here.

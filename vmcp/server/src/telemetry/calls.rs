@@ -6,7 +6,9 @@ mod audit;
 mod observers;
 mod record;
 mod recorder;
+mod refusal;
 
 pub use observers::{CallObserver, CallObservers};
-pub use record::{CallRecord, Origin, Outcome};
+pub use record::{CallRecord, Origin, Outcome, RecordedArguments};
 pub use recorder::CallRecorder;
+pub use refusal::Refusal;

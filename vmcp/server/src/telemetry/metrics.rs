@@ -185,6 +185,8 @@ metrics! {
     requests_forwarded: Counter = "vmcp_requests_forwarded", Counter::default();
     /// Log lines dropped because standard error was not read.
     log_lines_dropped: Counter = "vmcp_log_lines_dropped", Counter::default();
+    /// Audit events that were lost: there were too many at once, or the file could not be written.
+    audit_events_dropped: Counter = "vmcp_audit_events_dropped", Counter::default();
     /// Calls that are missing in the metrics of their tools, because they came faster than they were counted.
     tool_metrics_dropped: Counter = "vmcp_tool_metrics_dropped", Counter::default();
     /// Changes of the configuration file, by how they ended.

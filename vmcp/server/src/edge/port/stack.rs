@@ -48,7 +48,10 @@ pub(super) fn client_stack(
     let mcp = McpService::new(Arc::clone(edge));
     let read_body = ReadBody::new(budget, Arc::clone(&metrics), mcp);
     let limits = PrincipalLimits::new(Arc::clone(&metrics), read_body);
-    let authenticate = Authenticate::new(ConfiguredAuthenticator::new(Arc::clone(&metrics)), limits);
+    let authenticate = Authenticate::new(
+        ConfiguredAuthenticator::new(Arc::clone(&metrics), Arc::clone(edge.engine.call_observers())),
+        limits,
+    );
     let endpoint = Endpoint::new(authenticate);
     let cors = Cors::new(endpoint);
     HostRules::new(guard, metrics, cors)

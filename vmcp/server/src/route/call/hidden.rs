@@ -1,9 +1,10 @@
-//! Records of calls of items that exist and are not in the caller's view: its answer is that for an unknown
-//! item, and operators read who asked.
+//! Records of calls of items that are not in the caller's view: the answer is that for an unknown item, and
+//! operators read who asked, and whether there is one.
 
 use std::sync::Arc;
 
 use vmcp_model::catalog::{CatalogTool, ResourceTarget};
+use vmcp_wire::methods;
 
 use super::authorize;
 use crate::access::policy::Item;
@@ -11,10 +12,11 @@ use crate::route::caller::CallContext;
 use crate::route::router::BackendTarget;
 use crate::telemetry::calls::{CallRecorder, Origin, Outcome};
 
-/// Records a call of a tool, if there is one of this name.
+/// Records a call of a tool.
 pub(crate) fn record_tool(context: CallContext<'_>, name: &str) {
-    if let Some(tool) = context.snapshot.unfiltered().tool(name).filter(|tool| tool.listed) {
-        record_call(context, context.start_record(Origin::Client), tool);
+    match context.snapshot.unfiltered().tool(name).filter(|tool| tool.listed) {
+        Some(tool) => record_call(context, context.start_record(Origin::Client), tool),
+        None => context.refuse_unknown(methods::TOOLS_CALL, name),
     }
 }
 
@@ -23,23 +25,25 @@ pub(crate) fn record_call(context: CallContext<'_>, recorder: CallRecorder, tool
     record(context, recorder, BackendTarget::tool(context.snapshot, tool));
 }
 
-/// Records a request for a prompt, if there is one of this name.
+/// Records a request for a prompt.
 pub(crate) fn record_prompt(context: CallContext<'_>, name: &str, method: &'static str) {
-    if let Some(prompt) = context.snapshot.unfiltered().prompt(name) {
-        let target = BackendTarget::read(context.snapshot, &prompt.backend, method, Item::Prompt(prompt));
-        record(context, context.start_record(Origin::Client), target);
-    }
+    let Some(prompt) = context.snapshot.unfiltered().prompt(name) else {
+        return context.refuse_unknown(method, name);
+    };
+    let target = BackendTarget::read(context.snapshot, &prompt.backend, method, Item::Prompt(prompt));
+    record(context, context.start_record(Origin::Client), target);
 }
 
-/// Records a request for a resource or a template, if a backend lists it.
+/// Records a request for a resource or a template.
 pub(crate) fn record_resource(context: CallContext<'_>, uri: &str, method: &'static str) {
     let catalog = context.snapshot.unfiltered();
     let listed = catalog.resources_for(uri).next().map(ResourceTarget::backend);
     let template = || catalog.templates.iter().find(|template| template.definition.uri_template == uri);
-    if let Some(backend) = listed.or_else(|| template().map(|template| &template.backend)) {
-        let target = BackendTarget::read(context.snapshot, backend, method, Item::Resource(uri));
-        record(context, context.start_record(Origin::Client), target);
-    }
+    let Some(backend) = listed.or_else(|| template().map(|template| &template.backend)) else {
+        return context.refuse_unknown(method, uri);
+    };
+    let target = BackendTarget::read(context.snapshot, backend, method, Item::Resource(uri));
+    record(context, context.start_record(Origin::Client), target);
 }
 
 /// Ends a record as denied; the policy is asked for its reason.

@@ -50,7 +50,7 @@ async fn call(
     context: CallContext<'_>,
     params: &OwnedParams,
     arguments: &RawValue,
-    recorder: CallRecorder,
+    mut recorder: CallRecorder,
 ) -> Answer {
     let snapshot = context.snapshot;
     let config = &snapshot.config;
@@ -79,7 +79,10 @@ async fn call(
         Err(failure) => {
             match hidden_tool(snapshot, &call).filter(|_| failure.error_type == ErrorType::NotFound) {
                 Some(tool) => hidden::record_call(context, recorder, tool),
-                None => recorder.settle(Outcome::ToolError),
+                None => {
+                    recorder.record().subject = Some(call.tool.as_str().into());
+                    recorder.settle(Outcome::ToolError);
+                }
             }
             return refuse(failure, &call);
         }

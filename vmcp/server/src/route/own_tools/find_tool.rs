@@ -33,6 +33,7 @@ const MAX_SENTENCE_CHARS: usize = 200;
 /// Searches, and answers with a `CallToolResult`.
 pub(super) async fn run(context: CallContext<'_>, arguments: &RawValue) -> Answer {
     let mut recorder = context.start_record(Origin::FindTool);
+    recorder.keep_arguments(Some(arguments.get()));
     let span = info_span!(
         "optimizer.find_tool",
         outcome = tracing::field::Empty,

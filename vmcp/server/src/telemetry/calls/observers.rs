@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::audit::AuditLog;
 use super::record::CallRecord;
+use super::refusal::Refusal;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::CallSpans;
 
@@ -13,6 +14,14 @@ use crate::telemetry::traces::CallSpans;
 pub trait CallObserver: fmt::Debug + Send + Sync {
     /// Takes note of one call.
     fn observe(&self, record: &CallRecord);
+
+    /// Takes note of a request that was refused before it was a call.
+    fn refused(&self, _: &Refusal<'_>) {}
+
+    /// Most bytes of arguments that this observer wants to see in a record; 0: none.
+    fn argument_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// All observers of a process, in the order in which they read.
@@ -26,6 +35,18 @@ impl CallObservers {
             vec![Arc::clone(metrics) as Arc<dyn CallObserver>, Arc::new(CallSpans), Arc::new(AuditLog)];
         all.extend(more);
         CallObservers(all)
+    }
+
+    /// Tells every observer of a refusal.
+    pub fn refused(&self, refusal: &Refusal<'_>) {
+        for observer in &self.0 {
+            observer.refused(refusal);
+        }
+    }
+
+    /// Most bytes of arguments that some observer wants.
+    pub(super) fn argument_bytes(&self) -> usize {
+        self.0.iter().map(|observer| observer.argument_bytes()).max().unwrap_or(0)
     }
 
     /// Shows a record to every observer.

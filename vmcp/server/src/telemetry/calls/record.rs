@@ -13,8 +13,8 @@ use crate::access::identity::Principal;
 use crate::access::policy::PolicyId;
 use crate::search::context::ContextKey;
 
-/// The facts of one call of an own tool, or of one authorized or denied way to a backend. Neither arguments
-/// nor results are part of it, except the first words of an error.
+/// The facts of one call of an own tool, or of one authorized or denied way to a backend. Results are no part
+/// of it, except the first words of an error; arguments only if an observer asks for them.
 #[derive(Debug, Clone)]
 pub struct CallRecord {
     /// The caller.
@@ -48,6 +48,8 @@ pub struct CallRecord {
     /// The first words of a failure's text, as the backend wrote it. For metrics of tools only: never logged,
     /// never a label.
     pub error: Option<Box<str>>,
+    /// The arguments, if an observer asks for them. Never logged, never a label.
+    pub arguments: Option<RecordedArguments>,
     /// True if the answer is a question to the client or a task, and no complete result.
     pub pending: bool,
     /// Time from the caller's request to the end of the answer.
@@ -79,12 +81,31 @@ impl CallRecord {
             transmission: Transmission::NotSent,
             outcome: Outcome::Cancelled,
             error: None,
+            arguments: None,
             pending: false,
             took: Duration::ZERO,
             backend_took: Duration::ZERO,
             trace: None,
             span: tracing::Span::current(),
         }
+    }
+}
+
+/// Arguments of a call, or their beginning.
+#[derive(Debug, Clone)]
+pub struct RecordedArguments {
+    /// JSON as the client sent it; if truncated, the beginning of it.
+    pub text: Box<str>,
+    /// True if the arguments were longer.
+    pub truncated: bool,
+}
+
+impl RecordedArguments {
+    /// Keeps at most `limit` bytes, and whole characters.
+    pub fn new(arguments: &str, limit: usize) -> RecordedArguments {
+        let end = arguments.floor_char_boundary(limit);
+        let kept = arguments.get(..end).unwrap_or(arguments);
+        RecordedArguments { text: kept.into(), truncated: kept.len() < arguments.len() }
     }
 }
 

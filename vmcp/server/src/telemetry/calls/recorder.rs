@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use vmcp_backend::Transmission;
 
 use super::observers::CallObservers;
-use super::record::{CallRecord, Outcome};
+use super::record::{CallRecord, Outcome, RecordedArguments};
 
 /// A record under construction. It observes nothing until it is settled or dropped, so it may be moved to
 /// wherever the call ends: into the body of an answer that streams, for one. Dropped unsettled, the call
@@ -35,6 +35,14 @@ impl CallRecorder {
     /// Returns the record so far, to be read.
     pub fn seen(&self) -> &CallRecord {
         &self.record
+    }
+
+    /// Keeps the arguments, as JSON text, for the observers that ask for them.
+    pub fn keep_arguments(&mut self, arguments: Option<&str>) {
+        let limit = self.observers.argument_bytes();
+        if limit > 0 {
+            self.record.arguments = arguments.map(|text| RecordedArguments::new(text, limit));
+        }
     }
 
     /// Records that a request of `bytes` goes to the backend.

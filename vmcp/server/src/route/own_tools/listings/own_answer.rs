@@ -39,7 +39,8 @@ pub(in crate::route::own_tools) fn answer<T: Serialize>(
     arguments: &RawValue,
     work: impl FnOnce(&OwnArguments<'_>) -> Result<T, Refusal>,
 ) -> Answer {
-    let recorder = context.start_record(origin);
+    let mut recorder = context.start_record(origin);
+    recorder.keep_arguments(Some(arguments.get()));
     let done = OwnArguments::parse(arguments).map_err(Refusal::from).and_then(|arguments| work(&arguments));
     let (result, outcome) = match done {
         Ok(answer) => (tool_result::structured(&to_raw_value(&answer).unwrap_or_default()), Outcome::Ok),

@@ -13,26 +13,48 @@ use vmcp_access::authentication::Authentication;
 use vmcp_access::rejection::Rejection;
 
 use super::{Authenticator, challenge};
-use crate::access::identity::Identity;
+use crate::access::identity::{Identity, Principal};
 use crate::edge::transport::http::exchange::Response;
+use crate::telemetry::calls::{CallObservers, Refusal};
 use crate::telemetry::metrics::{Metrics, RefusalLabels};
 
 /// Header of a key, besides `Authorization`.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// Rejections in a second that observers are told of, so that strangers cannot push events of clients out of
+/// an audit file; the next event says how many were left out.
+const MAX_EVENTS: u32 = 100;
 /// Least time between two log lines about rejected clients: strangers must not fill the log.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Asks the [`Authentication`] of the snapshot that serves the request.
 pub(crate) struct ConfiguredAuthenticator {
     metrics: Arc<Metrics>,
+    observers: Arc<CallObservers>,
+    /// The last audit events.
+    told: Mutex<RefusalWindow>,
     /// The last log line about a rejected client, and those left out since.
     logged: Mutex<(Option<Instant>, u64)>,
 }
 
 impl ConfiguredAuthenticator {
-    /// Counts rejections in `metrics`.
-    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { metrics, logged: Mutex::default() }
+    /// Counts rejections in `metrics`, and tells `observers` of them.
+    pub(crate) fn new(metrics: Arc<Metrics>, observers: Arc<CallObservers>) -> Self {
+        Self { metrics, observers, told: Mutex::default(), logged: Mutex::default() }
+    }
+
+    /// Tells the observers, unless there are too many rejections.
+    fn tell(&self, rejection: &Rejection, from: IpAddr) {
+        let Some(left_out) = self.told.lock().enter(Instant::now()) else { return };
+        let principal = Principal { identity: Identity::Anonymous, address: Some(from) };
+        self.observers.refused(&Refusal {
+            principal: &principal,
+            reason: &rejection.to_string(),
+            method: None,
+            subject: None,
+            session: None,
+            trace: None,
+            left_out,
+        });
     }
 
     /// Counts a rejection; logs those of clients that presented something.
@@ -43,6 +65,7 @@ impl ConfiguredAuthenticator {
             _ => "unauthenticated",
         };
         self.metrics.client_requests_refused.get_or_create(&RefusalLabels { reason }).inc();
+        self.tell(rejection, from);
         // The first request of every client: it learns from the challenge where to get a token.
         if *rejection == Rejection::Missing {
             return;
@@ -57,6 +80,29 @@ impl ConfiguredAuthenticator {
         let left_out = std::mem::take(unlogged);
         drop(logged);
         tracing::warn!(address = %from, reason = %rejection, left_out, "client rejected");
+    }
+}
+
+/// Refusals of the present second that observers were told of.
+#[derive(Debug, Default)]
+struct RefusalWindow {
+    since: Option<Instant>,
+    told: u32,
+    left_out: u64,
+}
+
+impl RefusalWindow {
+    /// Returns the number of refusals left out so far, or `None` if this one is left out too.
+    fn enter(&mut self, now: Instant) -> Option<u64> {
+        if self.since.is_none_or(|since| now.duration_since(since) >= LOG_INTERVAL) {
+            (self.since, self.told) = (Some(now), 0);
+        }
+        if self.told == MAX_EVENTS {
+            self.left_out += 1;
+            return None;
+        }
+        self.told += 1;
+        Some(std::mem::take(&mut self.left_out))
     }
 }
 
@@ -108,6 +154,15 @@ mod tests {
             (HeaderName::from_static(name), value.parse().unwrap())
         };
         list.iter().map(entry).collect()
+    }
+
+    #[test]
+    fn a_flood_of_rejections_is_told_in_part_and_the_rest_is_counted() {
+        let (mut window, start) = (RefusalWindow::default(), Instant::now());
+        let told = (0..150).filter(|_| window.enter(start).is_some()).count();
+        assert_eq!(told, MAX_EVENTS as usize);
+        assert_eq!(window.enter(start + LOG_INTERVAL), Some(50));
+        assert_eq!(window.enter(start + LOG_INTERVAL), Some(0));
     }
 
     #[test]

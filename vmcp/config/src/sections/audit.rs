@@ -1,0 +1,120 @@
+//! `audit`: one event for each call and each client that is turned away, as a JSON line.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::problems::{self, Report};
+
+/// Types of events, with ToolHive's names.
+pub const AUDIT_EVENT_TYPES: [&str; 6] =
+    ["mcp_tool_call", "mcp_resource_read", "mcp_prompt_get", "mcp_completion", "mcp_request", "http_request"];
+
+/// Validated settings of audit events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audit {
+    /// Name of this server in events.
+    pub component: String,
+    /// File that gets the events; `None`: standard output.
+    pub log_file: Option<PathBuf>,
+    /// Size beyond which the file is renamed and another one begun.
+    pub max_file_bytes: u64,
+    /// Renamed files that are kept; the oldest one is deleted.
+    pub max_files: u32,
+    /// Types that are written, of [`AUDIT_EVENT_TYPES`].
+    pub event_types: Vec<&'static str>,
+    /// Most bytes of a call's arguments in its event; `None`: events have no arguments.
+    pub argument_bytes: Option<usize>,
+}
+
+/// Audit events: one JSON line for each call and each client that is turned away, with identity, item,
+/// decision and outcome. A change takes effect at once.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Audit")]
+pub struct RawAudit {
+    /// Write events.
+    pub enabled: bool,
+    /// Name of this server in events (`component`).
+    pub component: String,
+    /// File that gets the events; made if it is missing, readable by its owner only. Absent: standard output,
+    /// or standard error where that belongs to a client (`vmcp serve --stdio`).
+    pub log_file: Option<PathBuf>,
+    /// Size of the file at which it is renamed to `NAME.1`, and another one is begun.
+    #[schemars(range(min = 65_536, max = 1_099_511_627_776_u64))]
+    pub max_file_bytes: u64,
+    /// Renamed files that are kept: `NAME.1` is the newest, and the oldest one is deleted.
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_files: u32,
+    /// Types of events to write; empty: all. Types are `mcp_tool_call`, `mcp_resource_read`,
+    /// `mcp_prompt_get`, `mcp_completion`, `mcp_request` (tasks, subscriptions, extensions), and
+    /// `http_request` (a client that is turned away before its request is read).
+    pub event_types: Vec<String>,
+    /// Types of events to leave out; wins over `eventTypes`.
+    pub exclude_event_types: Vec<String>,
+    /// Add the arguments of calls, which may be personal or secret.
+    pub include_request_data: bool,
+    /// Most bytes of arguments in an event; longer ones are cut.
+    #[schemars(range(min = 1, max = 1_048_576))]
+    pub max_data_size: usize,
+}
+
+impl Default for RawAudit {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            component: "vmcp".to_owned(),
+            log_file: None,
+            max_file_bytes: 100 << 20,
+            max_files: 10,
+            event_types: Vec::new(),
+            exclude_event_types: Vec::new(),
+            include_request_data: false,
+            max_data_size: 1024,
+        }
+    }
+}
+
+impl RawAudit {
+    /// Returns the settings, or `None` if no events are written.
+    pub(crate) fn validate(&self, report: &mut Report) -> Option<Audit> {
+        let wanted = known(&self.event_types, "audit.eventTypes", report);
+        let unwanted = known(&self.exclude_event_types, "audit.excludeEventTypes", report);
+        let all = self.event_types.is_empty();
+        let mut event_types = AUDIT_EVENT_TYPES.to_vec();
+        event_types.retain(|name| (all || wanted.contains(name)) && !unwanted.contains(name));
+        if self.enabled && event_types.is_empty() {
+            report.warn("audit", "every type of event is left out", "shorten `excludeEventTypes`");
+        }
+        if self.log_file.as_ref().is_some_and(|file| file.file_name().is_none()) {
+            report.problem(
+                "audit.logFile",
+                "not the path of a file",
+                "write one such as `/var/log/vmcp/audit.jsonl`",
+            );
+        }
+        self.enabled.then(|| Audit {
+            component: self.component.clone(),
+            log_file: self.log_file.clone(),
+            max_file_bytes: self.max_file_bytes,
+            max_files: self.max_files,
+            event_types,
+            argument_bytes: self.include_request_data.then_some(self.max_data_size),
+        })
+    }
+}
+
+/// Returns the known types of a list. Others are warned about only: files of ToolHive name types that do not
+/// occur here.
+fn known<'a>(names: &'a [String], path: &str, report: &mut Report) -> Vec<&'a str> {
+    for (index, name) in names.iter().enumerate() {
+        if !AUDIT_EVENT_TYPES.contains(&name.as_str()) {
+            let path = problems::item(path, index);
+            let shown = report.shown(&path, name);
+            let remedy = format!("types are {}", AUDIT_EVENT_TYPES.join(", "));
+            report.warn(&path, format!("no event is of the type {shown}"), remedy);
+        }
+    }
+    names.iter().map(String::as_str).collect()
+}

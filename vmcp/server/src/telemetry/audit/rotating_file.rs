@@ -1,0 +1,119 @@
+//! [`RotatingFile`]: a file that is renamed when it is full. `tracing_appender` rotates by time only, which
+//! bounds no disk.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Appends to `PATH`; a full one becomes `PATH.1`, that one `PATH.2`, and so on. Every write is one whole
+/// line, and no line is torn between two files. A file that cannot be opened is tried again with each line.
+#[derive(Debug)]
+pub(super) struct RotatingFile {
+    path: PathBuf,
+    max_bytes: u64,
+    max_files: u32,
+    open: Option<(File, u64)>,
+}
+
+impl RotatingFile {
+    /// Prepares the file; the first line opens it.
+    pub(super) fn new(path: PathBuf, max_bytes: u64, max_files: u32) -> RotatingFile {
+        RotatingFile { path, max_bytes, max_files, open: None }
+    }
+
+    fn numbered(&self, number: u32) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(format!(".{number}"));
+        name.into()
+    }
+
+    /// Renames every file by one number; the oldest one is replaced by the one before it.
+    fn rotate(&self) -> io::Result<()> {
+        for number in (1..self.max_files).rev() {
+            rename_if_there(&self.numbered(number), &self.numbered(number + 1))?;
+        }
+        rename_if_there(&self.path, &self.numbered(1))
+    }
+}
+
+impl Write for RotatingFile {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let (mut file, mut size) = match self.open.take() {
+            Some(open) => open,
+            None => open(&self.path)?,
+        };
+        if size > 0 && size + line.len() as u64 > self.max_bytes {
+            drop(file);
+            self.rotate()?;
+            (file, size) = open(&self.path)?;
+        }
+        // With an error the file is opened anew for the next line.
+        file.write_all(line)?;
+        self.open = Some((file, size + line.len() as u64));
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Opens a file to append to it; returns it with its size.
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    let size = file.metadata()?.len();
+    Ok((file, size))
+}
+
+fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
+    match std::fs::rename(from, to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_file_is_renamed_and_the_oldest_one_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("logs/audit.jsonl");
+        let mut file = RotatingFile::new(path.clone(), 10, 2);
+        for line in ["one 56789\n", "two\n", "three\n", "four 6789\n", "five\n"] {
+            file.write_all(line.as_bytes()).unwrap();
+        }
+        let read = |path: PathBuf| std::fs::read_to_string(path).unwrap();
+        assert_eq!(read(file.numbered(1)), "four 6789\n");
+        assert_eq!(read(file.numbered(2)), "two\nthree\n");
+        assert_eq!(read(path.clone()), "five\n");
+        assert!(!file.numbered(3).exists());
+        // Another process goes on where this one ended.
+        drop(file);
+        RotatingFile::new(path.clone(), 10, 2).write_all(b"six\n").unwrap();
+        assert_eq!(read(path), "five\nsix\n");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_reads_the_file_and_it_comes_back_after_a_fault() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/audit.jsonl");
+        std::fs::write(folder.path().join("a"), "a file in place of the folder").unwrap();
+        let mut file = RotatingFile::new(path.clone(), 1000, 2);
+        assert!(file.write_all(b"lost\n").is_err());
+        std::fs::remove_file(folder.path().join("a")).unwrap();
+        file.write_all(b"kept\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "kept\n");
+        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
