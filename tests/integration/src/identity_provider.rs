@@ -14,7 +14,8 @@ const SCRIPT: &str = include_str!("identity_provider/provider.mjs");
 /// The audience of tokens for vmcp, and the URL that clients are told.
 const AUDIENCE: &str = "https://tools.example.com/mcp";
 
-/// A running identity provider with a person, `carol`, and with the clients `alice`, `bob` and `brief`, whose tokens last for a second.
+/// A running identity provider with a person, `carol`, and with the clients `alice`, `bob` and `brief`, whose
+/// tokens last for a second.
 pub struct IdentityProvider {
     /// The issuer.
     pub issuer: String,

@@ -1,5 +1,6 @@
 //! The client of scenarios about authorization: a person signs in by `vmcp login`, with a browser that agrees
 //! to everything.
+#![expect(clippy::indexing_slicing, reason = "a JSON value that is missing is null")]
 
 use std::path::Path;
 use std::process::Stdio;
@@ -16,6 +17,7 @@ const REFUSED: [&str; 6] = [
     "iss-supported-missing",
     "iss-wrong-issuer",
     "iss-unexpected",
+    "iss-normalized",
     "metadata-issuer-mismatch",
 ];
 /// Time for a login.

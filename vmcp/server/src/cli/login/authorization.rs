@@ -156,6 +156,7 @@ fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` takes it")]
 fn failed(error: AuthError) -> CommandFailure {
     let exit = if matches!(error, AuthError::DiscoveryRequestFailed { .. } | AuthError::HttpError(_)) {
         Exit::Unreachable

@@ -18,7 +18,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// Path that the browser is sent to.
 const PATH: &str = "/callback";
 
-/// What the authorization server tells by way of the browser.
+/// Answer of the authorization server, as the browser brings it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Callback {
     pub(super) code: String,

@@ -64,7 +64,6 @@ async fn call(
             return Answer::own(failure.to_result());
         }
     };
-    let mut recorder = recorder;
     recorder.record().context = context.context_key(call.context.as_deref());
     let view = context.view;
     let refuse = |mut failure: CallFailure<'_>, call: &CallArguments| {
@@ -77,12 +76,12 @@ async fn call(
     let tool = match resolve(snapshot, view, &call) {
         Ok(tool) => tool,
         Err(failure) => {
-            match hidden_tool(snapshot, &call).filter(|_| failure.error_type == ErrorType::NotFound) {
-                Some(tool) => hidden::record_call(context, recorder, tool),
-                None => {
-                    recorder.record().subject = Some(call.tool.as_str().into());
-                    recorder.settle(Outcome::ToolError);
-                }
+            let is_unknown = failure.error_type == ErrorType::NotFound;
+            if let Some(tool) = hidden_tool(snapshot, &call).filter(|_| is_unknown) {
+                hidden::record_call(context, recorder, tool);
+            } else {
+                recorder.record().subject = Some(call.tool.as_str().into());
+                recorder.settle(Outcome::ToolError);
             }
             return refuse(failure, &call);
         }

@@ -14,7 +14,7 @@ use crate::access::identity::Principal;
 use crate::access::policy::PolicyId;
 use crate::telemetry::calls::{CallRecord, Outcome, Refusal};
 
-/// What events have in common.
+/// Members that all events have.
 pub(super) struct EventContext<'a> {
     pub(super) kind: &'static str,
     pub(super) component: &'a str,
@@ -125,7 +125,7 @@ pub(super) fn of_call(context: &EventContext<'_>, record: &CallRecord) -> serde_
         decision,
         policy: record.policy.as_ref().map(PolicyId::as_str),
         result: record.outcome.label().into(),
-        session: record.session.map(|session| hex::encode(session)),
+        session: record.session.map(hex::encode),
         trace_id: record.trace.map(hex::encode),
         latency_ms: Some(record.took.as_secs_f64() * 1e3),
         requests: Some(record.requests),
@@ -148,7 +148,7 @@ pub(super) fn of_refusal(context: &EventContext<'_>, refusal: &Refusal<'_>) -> s
     let extra = Extra {
         decision: "refused",
         result: refusal.reason.into(),
-        session: refusal.session.map(|session| hex::encode(session)),
+        session: refusal.session.map(hex::encode),
         trace_id: refusal.trace.map(hex::encode),
         left_out: Some(refusal.left_out).filter(|count| *count > 0),
         ..Extra::default()

@@ -128,7 +128,7 @@ async fn arguments_are_added_only_when_asked_for_and_never_beyond_their_limit() 
     let params =
         OwnedParams::from_text("{\"name\": \"fs_work\", \"arguments\": {\"a\":\n 1}}".to_owned()).unwrap();
     let snapshot = asked.engine.snapshot();
-    let view = snapshot.view(&asked.caller.principal.identity);
+    let view = snapshot.view(&asked.caller.principal);
     let context =
         CallContext { engine: &asked.engine, snapshot: &snapshot, view: &view, caller: &asked.caller };
     route::call_tool(context, &params).await;

@@ -45,7 +45,7 @@ impl ConfiguredAuthenticator {
     /// Tells the observers, unless there are too many rejections.
     fn tell(&self, rejection: &Rejection, from: IpAddr) {
         let Some(left_out) = self.told.lock().enter(Instant::now()) else { return };
-        let principal = Principal { identity: Identity::Anonymous, address: Some(from) };
+        let principal = Principal { address: Some(from), ..Principal::default() };
         self.observers.refused(&Refusal {
             principal: &principal,
             reason: &rejection.to_string(),
