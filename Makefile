@@ -81,9 +81,9 @@ bench: setup ## Measure, and print one table with ratios (QUICK=1: a fifth of th
 	cargo build --release --quiet -p vmcp -p vmcp-fixture -p vmcp-bench
 	cargo run --release --quiet -p vmcp-bench -- $(if $(QUICK),--quick) $(STAGES)
 
-bench-operator: setup ## Measure the operator under 200 servers at once, on a real API server (QUICK=1: 20)
+bench-operator: setup ## Measure the operator under 200 servers at once, on a real API server (QUICK=1: 20; SCALE=1: 1,000 servers and 5,000 backends in 200 namespaces)
 	cargo build --release --quiet -p vmcp-operator
-	cargo bench --profile release -p vmcp-kubernetes-tests --bench operator -- $(if $(QUICK),--quick)
+	cargo bench --profile release -p vmcp-kubernetes-tests --bench operator$(if $(SCALE),_scale) -- $(if $(QUICK),--quick)
 
 fuzz: setup ## Fuzz what reads untrusted input, ten minutes a target (FUZZ_SECONDS, FUZZ_RUNS)
 	@fuzz/run

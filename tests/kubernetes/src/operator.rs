@@ -1,5 +1,7 @@
 //! [`Operator`]: the built `vmcp-operator`, running beside the test and watching the namespace of the test.
 
+mod rights;
+
 use std::time::Duration;
 
 use tokio::process::Command;
@@ -19,8 +21,9 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Defines the resources, and starts one replica that watches `place` alone. It has the rights of an
-    /// administrator, and does not elect a leader: one that a busy machine lets miss its lease would end.
+    /// Defines the resources, and starts one replica that watches `place` alone, with the rights that the
+    /// chart grants in one namespace. It does not elect a leader: one that a busy machine lets miss its lease
+    /// would end.
     pub async fn start(place: &Namespace) -> Self {
         Self::with(place, "one", &[("LEADER_ELECT", "false")]).await
     }
@@ -44,13 +47,22 @@ impl Operator {
         operator
     }
 
-    /// Starts an operator and waits for nothing.
+    /// Starts an operator and waits for nothing. One that watches the whole cluster (`WATCH_NAMESPACE` empty)
+    /// acts as the administrator.
     pub async fn begin(place: &Namespace, identity: &str, variables: &[(&str, &str)]) -> Self {
         place.cluster().define_resources().await;
         let [metrics, health] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
+        let given = |name: &str| variables.iter().find(|(found, _)| *found == name).map(|(_, value)| *value);
+        let namespaces = given("WATCH_NAMESPACE").unwrap_or(&place.name);
+        let kubeconfig = if namespaces.is_empty() {
+            place.cluster().kubeconfig().to_owned()
+        } else {
+            let namespaces: Vec<&str> = namespaces.split(',').map(str::trim).collect();
+            rights::confine(place, &namespaces, |variable| given(variable) == Some("true")).await
+        };
         let mut command = Command::new(binary("vmcp-operator"));
         command
-            .env("KUBECONFIG", place.cluster().kubeconfig())
+            .env("KUBECONFIG", kubeconfig)
             .env("WATCH_NAMESPACE", &place.name)
             .env("POD_NAMESPACE", &place.name)
             .env("POD_NAME", identity)

@@ -1,0 +1,194 @@
+//! Benchmark of the operator in a large cluster: many VirtualMCPServers, each with many MCPServers, in many
+//! namespaces. Time until all is applied, memory, writes at rest, and the work after a change of one backend.
+//!
+//! `-- --servers 1000 --backends 5000 --namespaces 200` are the defaults; `--quick` is a tenth of them.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a benchmark prints, and ends where something fails"
+)]
+
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+use vmcp_crds::{MCPServer, VirtualMCPServer};
+use vmcp_kubernetes_tests::{ControlPlane, Namespace, Operator};
+
+/// Concurrent appliers.
+const AT_ONCE: usize = 16;
+/// Time for which writes at rest are counted.
+const REST: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_mins(20);
+/// Pause between two looks at the whole cluster, whose answers are megabytes.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Sizes of the cluster, each in all namespaces together.
+#[derive(Clone, Copy)]
+struct Size {
+    servers: usize,
+    backends: usize,
+    namespaces: usize,
+}
+
+impl Size {
+    fn from_arguments() -> Self {
+        let arguments: Vec<String> = std::env::args().collect();
+        let quick = arguments.iter().any(|argument| argument == "--quick");
+        let number = |name: &str, default: usize| {
+            let at = arguments.iter().position(|argument| argument == name);
+            let given = at.and_then(|at| arguments.get(at + 1)?.parse().ok());
+            given.unwrap_or(if quick { default / 10 } else { default })
+        };
+        Self {
+            servers: number("--servers", 1000),
+            backends: number("--backends", 5000),
+            namespaces: number("--namespaces", 200),
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let size = Size::from_arguments();
+    let cluster = ControlPlane::start().await;
+    let client = cluster.client().await;
+    let home = cluster.namespace("operator").await;
+    let variables = [("LEADER_ELECT", "false"), ("WATCH_NAMESPACE", "")];
+    let operator = Operator::with(&home, "one", &variables).await;
+    let idle = operator.process.resident_mib();
+    let mut places = Vec::new();
+    for _ in 0..size.namespaces {
+        places.push(cluster.namespace("scale").await);
+    }
+
+    let backends = apply_all(&places, "MCPServer", "backend", size.backends).await;
+    let backends_applied = all_applied::<MCPServer>(&client, size.backends, "mcp-server").await;
+    let servers = apply_all(&places, "VirtualMCPServer", "server", size.servers).await;
+    let servers_applied = all_applied::<VirtualMCPServer>(&client, size.servers, "vmcp").await;
+    at_rest(&operator).await;
+    let full = operator.process.resident_mib();
+
+    let (writes, cpu) = (operator.writes().await, cpu_seconds(&operator));
+    sleep(REST).await;
+    let writes_at_rest = operator.writes().await - writes;
+    let cpu = cpu_seconds(&operator) - cpu;
+
+    // Another port of one backend concerns the VirtualMCPServers of its namespace.
+    let (changed, writes) = (Instant::now(), operator.writes().await);
+    places[0].edit::<MCPServer>("backend-0", json!({"spec": {"proxyPort": 9999}})).await;
+    at_rest(&operator).await;
+    let writes_of_change = operator.writes().await - writes;
+    let to_rest = changed.elapsed();
+
+    let Size { servers: n, backends: m, namespaces } = size;
+    println!("\n{n} VirtualMCPServers and {m} MCPServers in {namespaces} namespaces\n");
+    row("MCPServers applied", &backends_applied.elapsed_since(backends), &format!("{m} of them"));
+    row("VirtualMCPServers applied", &servers_applied.elapsed_since(servers), &format!("{n} of them"));
+    row("resident memory", &format!("{full} MiB"), &format!("{idle} MiB without resources"));
+    row("writes at rest, 30 s", &writes_at_rest.to_string(), &format!("{cpu:.1} s of CPU"));
+    row(
+        "writes after a change of one backend",
+        &writes_of_change.to_string(),
+        &format!(
+            "{} VirtualMCPServers have it; at rest after {:.1} s",
+            n / namespaces,
+            to_rest.as_secs_f64()
+        ),
+    );
+    assert_eq!(writes_at_rest, 0, "MISSED: nothing is written at rest");
+}
+
+/// A moment at which something was complete.
+struct Moment(Instant);
+
+impl Moment {
+    fn elapsed_since(&self, began: Instant) -> String {
+        format!("{:.1} s", self.0.duration_since(began).as_secs_f64())
+    }
+}
+
+fn row(what: &str, figure: &str, beside: &str) {
+    println!("{what:<38} {figure:>12}   {beside}");
+}
+
+/// Applies `count` resources, spread over all namespaces; returns when it began.
+async fn apply_all(places: &[Namespace], kind: &str, name: &str, count: usize) -> Instant {
+    let began = Instant::now();
+    let spec = match kind {
+        "MCPServer" => json!({"image": "none:1", "transport": "streamable-http", "mcpPort": 8080}),
+        _ => json!({"optimizer": {"enabled": true}}),
+    };
+    let applied = stream::iter(0..count).map(async |number| {
+        let place = &places[number % places.len()];
+        let name = format!("{name}-{}", number / places.len());
+        let resource = json!({"apiVersion": "toolhive.stacklok.com/v1alpha1", "kind": kind,
+            "metadata": {"name": name}, "spec": spec});
+        place.apply(&resource.to_string()).await
+    });
+    applied.buffer_unordered(AT_ONCE).for_each(async |_| ()).await;
+    began
+}
+
+/// Waits for the Deployment and the status of each resource.
+async fn all_applied<K>(client: &Client, count: usize, workload: &str) -> Moment
+where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + serde::de::DeserializeOwned
+        + serde::Serialize
+        + std::fmt::Debug,
+{
+    let began = Instant::now();
+    let labels = format!("app.kubernetes.io/managed-by=vmcp-operator,app.kubernetes.io/name={workload}");
+    let deployments: Api<Deployment> = Api::all(client.clone());
+    let resources: Api<K> = Api::all(client.clone());
+    loop {
+        assert!(began.elapsed() < LIMIT, "not applied in time");
+        let there = deployments.list_metadata(&ListParams::default().labels(&labels)).await.expect("a list");
+        if there.items.len() == count {
+            let all = resources.list(&ListParams::default()).await.expect("a list");
+            let told = all.iter().filter(|resource| {
+                let json = serde_json::to_value(resource).unwrap();
+                json.pointer("/status/observedGeneration") == json.pointer("/metadata/generation")
+            });
+            if told.count() == count {
+                return Moment(Instant::now());
+            }
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// Waits until nothing was written for five seconds.
+async fn at_rest(operator: &Operator) {
+    let mut before = (operator.writes().await, Instant::now());
+    while before.1.elapsed() < Duration::from_secs(5) {
+        sleep(Duration::from_millis(200)).await;
+        let now = operator.writes().await;
+        if now != before.0 {
+            before = (now, Instant::now());
+        }
+    }
+}
+
+/// Returns the user and system time of the process in seconds.
+fn cpu_seconds(operator: &Operator) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", operator.process.id())).expect("a process");
+    let fields: Vec<f64> = stat
+        .rsplit(") ")
+        .next()
+        .unwrap_or_default()
+        .split(' ')
+        .filter_map(|field| field.parse().ok())
+        .collect();
+    // The state, a letter, is left out: user and system time are the fields 10 and 11 of the numbers.
+    fields.iter().skip(10).take(2).sum::<f64>() / 100.0
+}
