@@ -4,6 +4,7 @@
 mod scenario {
     mod backends;
     mod control_plane;
+    mod credentials;
     mod crowd;
     mod faults;
     mod images;

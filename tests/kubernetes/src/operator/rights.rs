@@ -10,11 +10,7 @@ use crate::{Namespace, repository};
 /// Gives the user of an operator the chart's rights in `namespaces`, and those of the leader election in its
 /// own; returns a kubeconfig that acts as this user. `is_on` tells which of the chart's optional rights are
 /// granted, by the name of the variable.
-pub(super) async fn confine(
-    place: &Namespace,
-    namespaces: &[&str],
-    is_on: impl Fn(&str) -> bool,
-) -> PathBuf {
+pub(super) async fn confine(place: &Namespace, namespaces: &[&str], is_on: impl Fn(&str) -> bool) -> PathBuf {
     let user = format!("vmcp-operator:{}", place.name);
     let mut rules = chart_rules("rules", is_on("SERVE_TOOLHIVE_GROUP"));
     for (variable, block) in
