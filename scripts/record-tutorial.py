@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 from rich.console import Console
@@ -21,8 +22,8 @@ PICTURES = ROOT / "docs/user/tutorial"
 # Width of the drawn terminal, in columns.
 WIDTH = 100
 # Name of the picture that a command begins; commands up to the next one are on it too.
-CHAPTERS = {"vmcp validate": "validate", "vmcp backends": "backends", 'vmcp find "what': "find", "vmcp call": "call"}
-NOT_TYPED = ("tar ", "make ", "docker ", "claude ", "vmcp serve", "vmcp model pull")
+CHAPTERS = {"vmcp validate": "validate", "vmcp model": "model", "vmcp backends": "backends", 'vmcp find "what': "find", "vmcp call": "call"}
+NOT_TYPED = ("tar ", "make ", "docker ", "claude ", "vmcp serve")
 
 
 def free_port():
@@ -57,16 +58,16 @@ def main():
         "VMCP_LISTEN": f"127.0.0.1:{free_port()}",
         "VMCP_ADMIN_LISTEN": f"127.0.0.1:{free_port()}",
     }
-    if len(sys.argv) > 2:
-        environment["VMCP_MODEL_DIR"] = str(Path(sys.argv[2]).resolve())
+    model = f"--from {Path(sys.argv[2]).resolve()}" if len(sys.argv) > 2 else ""
     folder, server, picture, drawn = home, None, None, {}
     for command in map(typed, commands((ROOT / "docs/user/tutorial.md").read_text())):
         if command == "vmcp serve":
             server = subprocess.Popen([vmcp, "serve"], cwd=folder, env=environment, stderr=subprocess.DEVNULL)
-            wait_for_backends(vmcp, folder, environment)
+            wait_until_up(environment)
         if command.startswith(NOT_TYPED):
             continue
-        script = f"{command}\nstatus=$?; pwd > $HOME/.folder; exit $status"
+        ran_command = f"{command} {model}" if command == "vmcp model pull" else command
+        script = f"{ran_command}\nstatus=$?; pwd > $HOME/.folder; exit $status"
         ran = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, text=True, capture_output=True)
         if ran.returncode:
             sys.exit(f"$ {command}\n{ran.stdout}{ran.stderr}")
@@ -81,13 +82,19 @@ def main():
         draw(PICTURES / f"{name}.svg", steps)
 
 
-def wait_for_backends(vmcp, folder, environment):
+def wait_until_up(environment):
+    """Waits until both servers are connected and their tools are embedded."""
+    status = ""
     for _ in range(240):
-        report = subprocess.run([vmcp, "backends", "-o", "json"], cwd=folder, env=environment, text=True, capture_output=True)
-        if report.stdout.count('"state": "connected"') + report.stdout.count('"state":"connected"') >= 2:
-            return
         time.sleep(1)
-    sys.exit(f"the servers did not connect: {report.stdout}")
+        try:
+            with urllib.request.urlopen(f"http://{environment['VMCP_ADMIN_LISTEN']}/admin/status") as answer:
+                status = answer.read().decode()
+        except OSError:
+            continue
+        if status.count('"state":"connected"') >= 2 and '"state":"ready"' in status:
+            return
+    sys.exit(f"the servers are not up: {status}")
 
 
 def draw(path, steps):
