@@ -45,8 +45,8 @@ mistakes! {
         "backends:\n- nmae: a\n  url: http://a" =>
             "f:2: backends[0].nmae: unknown key; did you mean `name`?",
         "optimizer: { exposre: All, exposure: none }" =>
-            "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, not `none`; choose one of `Auto`, `All`, `MetaOnly`\n\
-             f:1: optimizer.exposre: unknown key; known keys here are `enabled`, `tools`, `exposure`, `autoTokenBudget`, `pinnedTools`, `toolNameStyle`, `legacyAliases`, `maxToolResponseTokens`, `maxFallbacks`, `autoRetryFallback`, `search`, `storage`, `embeddings`, `limits`",
+            "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, `Contextual`, not `none`; choose one of `Auto`, `All`, `MetaOnly`, `Contextual`\n\
+             f:1: optimizer.exposre: unknown key; known keys here are `enabled`, `tools`, `exposure`, `autoTokenBudget`, `pinnedTools`, `toolNameStyle`, `legacyAliases`, `maxToolResponseTokens`, `maxFallbacks`, `autoRetryFallback`, `search`, `storage`, `embeddings`, `contextual`, `learning`, `limits`",
         "sessionStorage: {}" =>
             "f:1: sessionStorage: unknown key; not supported yet: remove it",
         "operational:\n  failureHandling:\n    healthCheckInterval: 1s" =>
@@ -102,9 +102,7 @@ mistakes! {
 
     choices: {
         "optimizer: { exposure: Meta }" =>
-            "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, not `Meta`; did you mean `MetaOnly`?",
-        "optimizer: { exposure: Contextual }" =>
-            "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, not `Contextual`; `Contextual` comes later: use `Auto` or `MetaOnly`",
+            "f:1: optimizer.exposure: must be one of `Auto`, `All`, `MetaOnly`, `Contextual`, not `Meta`; did you mean `MetaOnly`?",
         "incomingAuth: { type: clientCertificate }" =>
             "f:1: incomingAuth.type: must be one of `anonymous`, `oidc`, `apiKeys`, not `clientCertificate`; TLS ends at a proxy in front: let it check certificates, and use `oidc` or `apiKeys` here",
         "optimizer: { storage: { type: postgres } }" =>

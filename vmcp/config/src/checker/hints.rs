@@ -46,9 +46,6 @@ pub(crate) fn for_value(path: &str, value: &str) -> Option<&'static str> {
         ("incomingAuth.type", "clientCertificate") => {
             "TLS ends at a proxy in front: let it check certificates, and use `oidc` or `apiKeys` here"
         }
-        ("optimizer.exposure", "Contextual" | "contextual") => {
-            "`Contextual` comes later: use `Auto` or `MetaOnly`"
-        }
         ("optimizer.storage.type", _) => "other kinds may come later: use `sqlite`",
         ("backends.transport", "websocket" | "ws") => "use the server's streamable HTTP endpoint",
         _ => return None,
