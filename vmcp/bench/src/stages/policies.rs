@@ -31,7 +31,7 @@ pub(crate) async fn measure(testbed: &SearchTestbed, report: &mut Report) -> Res
     let started = Instant::now();
     let visible = engine.snapshot().view(&caller.principal).visible_tools;
     let took = started.elapsed();
-    ensure!((1..size).contains(&visible), "{visible} of {size} tools are visible");
+    ensure!((1..=size).contains(&visible), "{visible} of {size} tools are visible");
     let (calls, anonymous) = (find_calls()?, Caller::default());
     let call = |run: usize| calls.get(run % calls.len());
     let (with, without) = interleaved(
