@@ -198,6 +198,10 @@ async fn a_person_signs_in_to_the_vmcp_of_a_team_at_its_identity_provider() {
     let mut team = Vmcp::new().backend(&echo).start().await;
     // The resource of tokens is the URL that people use.
     team.reconfigure(provider.config(&json!({"resource": team.url, "scopes": ["tools:read"]})));
+    eventually("the team's server to ask who calls", async || {
+        (team.modern().request("ping", json!({})).await.status == 401).then_some(())
+    })
+    .await;
     let home = tempfile::tempdir().expect("a folder");
     let folder = home.path().to_str().expect("a plain path").to_owned();
     let entry = json!({"name": "team", "url": team.url});

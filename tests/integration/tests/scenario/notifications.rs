@@ -137,7 +137,7 @@ async fn a_changed_definition_is_an_event_with_a_before_and_an_after() {
         "{changed}"
     );
     let output = vmcp.process.output();
-    let line = output.lines().find(|line| line.contains("tool changed") && line.contains("create_note"));
+    let line = output.lines().find(|line| line.contains("\"tool changed\"") && line.contains("create_note"));
     let line = line.unwrap_or_else(|| panic!("no event in {output}"));
     let hash = |key: &str| {
         let value = line.split_once(key).map(|(_, rest)| rest.chars().filter(|c| *c != '"' && *c != ':'));
