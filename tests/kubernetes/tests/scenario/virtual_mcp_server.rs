@@ -211,8 +211,13 @@ async fn an_invalid_configuration_leaves_the_last_good_one_alone() {
         })
         .await;
     assert!(!text.contains("very-secret"), "{text}");
-    let secret = place.get::<Secret>("x-vmcp-secrets").await.unwrap().data.unwrap();
-    assert!(secret.values().any(|value| value.0 == b"very-secret"));
+    // Written after the configuration.
+    place
+        .eventually("the value in the Secret", async || {
+            let values = place.get::<Secret>("x-vmcp-secrets").await?.data?;
+            values.values().any(|value| value.0 == b"very-secret").then_some(())
+        })
+        .await;
 
     // The last good configuration comes back, and everything that does not depend on the mistake follows.
     let good = place.get::<ConfigMap>("x-vmcp-config").await.unwrap().data;
