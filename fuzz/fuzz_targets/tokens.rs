@@ -60,7 +60,7 @@ fuzz_target!(|input: ([u8; NONCE_LENGTH], u16, u8, &str)| {
     let binding = Binding { identity: [nonce[0]; 32], request: [bit; 32] };
     assert!(Continuation::open(&ring_now, text, &binding, 0).is_err());
     let continuation = if bit % 2 == 0 {
-        Continuation::Parked { process: [bit; 8], call: [nonce[1]; 16] }
+        Continuation::Parked { process: [bit; 8], call: [nonce[1]; 16], home: text.to_owned() }
     } else {
         Continuation::Relayed { backend: format!("b{at}"), state: text.to_owned() }
     };
