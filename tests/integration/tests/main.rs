@@ -47,6 +47,7 @@ mod scenario {
     mod replicas;
     mod resumed_calls;
     mod running_server;
+    mod same_as_direct;
     mod slow_clients;
     mod stdio_edge;
     mod storms;

@@ -27,7 +27,8 @@ impl HttpAnswer {
         let is_stream = headers
             .get("content-type")
             .is_some_and(|kind| kind.to_str().is_ok_and(|kind| kind.starts_with("text/event-stream")));
-        let mut messages: Vec<String> = if is_stream { events(&body).collect() } else { vec![body] };
+        let mut messages: Vec<String> =
+            if is_stream { events(&body.replace('\r', "")).collect() } else { vec![body] };
         let text = messages.pop().unwrap_or_default();
         let message = serde_json::from_str(&text).unwrap_or_default();
         let notifications = messages.iter().map(|text| serde_json::from_str(text).expect("JSON in an event"));

@@ -48,7 +48,8 @@ impl Messages {
                     }
                 }
                 let chunk = self.response.next().await?;
-                self.read.push_str(&String::from_utf8_lossy(&chunk));
+                // Lines of events end with LF or CRLF; JSON has neither inside.
+                self.read.push_str(&String::from_utf8_lossy(&chunk).replace('\r', ""));
             }
         };
         tokio::time::timeout(WAIT_TIMEOUT, read).await.expect("a message in time")
