@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use vmcp_config::{Isolation, ProtocolEra};
 
 use crate::fields::cel_rules::rules;
 use crate::fields::references::{LocalReference, SecretKeyReference};
@@ -55,6 +56,13 @@ pub struct MCPServerEntrySpec {
     /// Headers sent with every request.
     #[serde(default)]
     pub header_forward: HeaderForward,
+    /// Clients that share a connection to the server: all of them, those of one principal, or
+    /// none. Default: `session` where the server is of the legacy era and may keep state, else `shared`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
+    /// Era in which a server that speaks both is spoken to. Default: `auto`, that of the client that calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol_era: Option<ProtocolEra>,
     /// MCPExternalAuthConfig with the credentials for the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_auth_config_ref: Option<LocalReference>,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use vmcp_config::{EmbeddingProvider, Exposure};
+use vmcp_config::{EmbeddingProvider, Exposure, Isolation, ProtocolEra};
 use vmcp_crds::fields::references::SecretKeyReference;
 use vmcp_crds::lower::{Backend, EmbeddingService, HeaderValue, Lowered, ReferencedObjects};
 use vmcp_crds::mcp_server_entry::RemoteTransport;
@@ -34,6 +34,8 @@ fn backend(name: &str) -> Backend {
         transport: RemoteTransport::StreamableHttp,
         headers: BTreeMap::new(),
         auth: None,
+        isolation: None,
+        protocol_era: None,
         enabled: true,
     }
 }
@@ -61,6 +63,19 @@ fn the_optimizer_is_off_unless_it_is_turned_on() {
         assert!(!lowered.config.optimizer.enabled);
         assert!(!lowered.text.contains("/var/lib/vmcp/cache"), "no database: {}", lowered.text);
     }
+}
+
+#[test]
+fn isolation_and_era_of_a_backend_arrive() {
+    let mut own = backend("own");
+    own.isolation = Some(Isolation::Principal);
+    own.protocol_era = Some(ProtocolEra::Legacy);
+    let backends = [own, backend("usual")];
+    let referenced = ReferencedObjects { backends: &backends, ..ReferencedObjects::default() };
+    let lowered = lower(&json!({}), &referenced).unwrap();
+    let all = lowered.config.backends.iter().map(|backend| (backend.isolation, backend.protocol_era));
+    let all: Vec<_> = all.collect();
+    assert_eq!(all, [(Some(Isolation::Principal), ProtocolEra::Legacy), (None, ProtocolEra::Auto)]);
 }
 
 #[test]

@@ -77,11 +77,17 @@ impl Document<'_> {
     }
 
     fn backend(&mut self, backend: &Backend) -> Value {
-        let Backend { name, url, transport, headers, auth: _, enabled } = backend;
+        let Backend { name, url, transport, headers, auth: _, isolation, protocol_era, enabled } = backend;
         let mut entry = Block::new();
         entry.insert("name".to_owned(), name.as_str().into());
         entry.insert("url".to_owned(), secret_files::escape(url.as_str().into()));
         entry.insert("transport".to_owned(), json!(transport));
+        if let Some(isolation) = isolation {
+            entry.insert("isolation".to_owned(), json!(isolation));
+        }
+        if let Some(era) = protocol_era {
+            entry.insert("protocolEra".to_owned(), json!(era));
+        }
         let mut sent = Block::new();
         for (header, value) in headers {
             let value = match value {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use vmcp_config::{Isolation, ProtocolEra};
+
 use crate::fields::references::SecretKeyReference;
 use crate::mcp_server_entry::RemoteTransport;
 use crate::shared_settings::mcp_authz_config::MCPAuthzConfigSpec;
@@ -22,6 +24,10 @@ pub struct Backend {
     pub headers: BTreeMap<String, HeaderValue>,
     /// Credentials that are fetched, or kept in an object of their own.
     pub auth: Option<MCPExternalAuthConfigSpec>,
+    /// Clients that share a connection; `None`: decided by what the server is.
+    pub isolation: Option<Isolation>,
+    /// Era in which it is spoken to; `None`: that of the client.
+    pub protocol_era: Option<ProtocolEra>,
     /// `false`: the backend is listed, but neither connected nor searched nor called, and its secret headers
     /// and credentials are left out. Used for a backend whose Secret does not exist.
     pub enabled: bool,

@@ -15,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use sha2::{Digest as _, Sha256};
+use vmcp_config::Isolation;
 use vmcp_crds::lower::{ADMIN_PORT, ADMIN_TOKEN};
 
 use super::dereference::References;
@@ -186,7 +187,7 @@ fn template(server: &ValidMCPServer, bridge_image: &str, settings: &BuildSetting
             spec.init_containers = Some(vec![install(bridge_image)]);
             spec.volumes = Some(vec![bridge_volume(), token_volume(server)]);
             spec.termination_grace_period_seconds = Some(GRACE_SECONDS);
-            bridged(container, command)
+            bridged(container, server.isolation, command)
         }
         ProgramStart::ByImage { command, args, port } => Container {
             command: (!command.is_empty()).then(|| command.clone()),
@@ -231,8 +232,9 @@ fn install(bridge_image: &str) -> Container {
     }
 }
 
-/// Starts `command` behind the bridge.
-fn bridged(container: Container, command: &[String]) -> Container {
+/// Starts `command` behind the bridge. Each connection to the bridge is one owner's already: `principal` there
+/// would be the address of the pod that connects.
+fn bridged(container: Container, isolation: Option<Isolation>, command: &[String]) -> Container {
     let mut words: Vec<String> = vec![
         format!("{BRIDGE_DIR}/vmcp"),
         "bridge".to_owned(),
@@ -244,8 +246,12 @@ fn bridged(container: Container, command: &[String]) -> Container {
         format!("{TOKEN_DIR}/{ADMIN_TOKEN}"),
         "--shutdown-delay".to_owned(),
         format!("{SHUTDOWN_DELAY_SECONDS}s"),
-        "--".to_owned(),
     ];
+    if let Some(isolation) = isolation {
+        let shared = if isolation == Isolation::Shared { "shared" } else { "session" };
+        words.extend(["--isolation".to_owned(), shared.to_owned()]);
+    }
+    words.push("--".to_owned());
     words.extend(command.iter().cloned());
     Container {
         command: Some(words),

@@ -32,5 +32,14 @@ pub(crate) fn backend(server: &MCPServer, cluster_domain: &str) -> Backend {
     };
     let (host, path) = (child_name(&name), path.unwrap_or("/mcp"));
     let url = format!("http://{host}.{namespace}.svc.{cluster_domain}:{}{path}", spec.proxy_port);
-    Backend { name, url, transport, headers: BTreeMap::new(), auth: None, enabled: true }
+    Backend {
+        name,
+        url,
+        transport,
+        headers: BTreeMap::new(),
+        auth: None,
+        isolation: spec.isolation,
+        protocol_era: spec.protocol_era,
+        enabled: true,
+    }
 }

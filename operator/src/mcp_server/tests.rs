@@ -95,6 +95,19 @@ fn a_stdio_image_is_started_by_the_bridge() {
 }
 
 #[test]
+fn the_bridge_shares_the_program_as_the_backend_is_shared() {
+    for (isolation, of_bridge) in [("shared", "shared"), ("principal", "session"), ("session", "session")] {
+        let spec = STDIO.replace("args:", &format!("isolation: {isolation}, protocolEra: legacy, args:"));
+        let (deployment, _) = planned(&spec, ReferencedSecrets::default());
+        let command = deployment["spec"]["template"]["spec"]["containers"][0]["command"].to_string();
+        assert!(command.contains(&format!(r#""--isolation","{of_bridge}","--""#)), "{command}");
+        let backend = backend(&server(&spec), "cluster.local");
+        assert_eq!(json!(backend.isolation), json!(isolation));
+        assert_eq!(json!(backend.protocol_era), "legacy");
+    }
+}
+
+#[test]
 fn only_the_bridge_has_a_token_and_it_is_the_one_in_the_secret() {
     let secrets = |spec: &str| {
         let desired = plan(&server(spec), &references(ReferencedSecrets::default()), &settings()).unwrap();

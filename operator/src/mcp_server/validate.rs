@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{EnvVar, LocalObjectReference, ResourceRequirements};
+use vmcp_config::Isolation;
 use vmcp_crds::fields::workload::{ImagePullPolicy, SessionAffinity};
 use vmcp_crds::mcp_server::{MCPServerNetworkPolicy, MCPServerTransport};
 use vmcp_crds::{Block, Invalid, MCPServer, Problem};
@@ -31,6 +32,8 @@ pub(super) struct ValidMCPServer {
     /// The port of the Service.
     pub port: u16,
     pub session_affinity: SessionAffinity,
+    /// Clients that share a process of a stdio server.
+    pub isolation: Option<Isolation>,
     /// The number of pods; `None` leaves it to an autoscaler or a person, beginning with one.
     pub replicas: Option<i32>,
     pub service_account: Option<String>,
@@ -79,6 +82,7 @@ pub(super) fn validate(server: &MCPServer, references: &References) -> Result<Va
         resources: spec.resources.clone(),
         port: spec.proxy_port,
         session_affinity: spec.session_affinity,
+        isolation: spec.isolation,
         replicas: spec.replicas,
         service_account: spec.service_account.clone(),
         group: spec.group_ref.as_ref().map(|group| group.name.clone()),

@@ -43,6 +43,8 @@ pub(crate) fn validate(entry: &MCPServerEntry, secrets: &ReferencedSecrets) -> V
             transport: spec.transport,
             headers: BTreeMap::new(),
             auth: None,
+            isolation: spec.isolation,
+            protocol_era: spec.protocol_era,
             enabled: true,
         },
         address_problems: Vec::new(),

@@ -38,6 +38,8 @@ pub(crate) fn validate(
         transport: RemoteTransport::StreamableHttp,
         headers: BTreeMap::new(),
         auth: Some(config.spec.clone()),
+        isolation: None,
+        protocol_era: None,
         enabled: true,
     };
     let around = ReferencedObjects { backends: &[backend], ..ReferencedObjects::default() };
