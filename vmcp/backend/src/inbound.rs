@@ -1,6 +1,7 @@
 //! Routes messages that a backend sends besides answers: notifications, and requests to its client.
 
 pub(crate) mod call_listener;
+mod late_owners;
 pub(crate) mod log_level;
 mod operator_log;
 pub(crate) mod owner;
@@ -24,11 +25,12 @@ use vmcp_wire::params::Params;
 use vmcp_wire::{methods, rpc};
 
 use crate::inbound::call_listener::CallListener;
+use crate::inbound::late_owners::LateOwners;
 use crate::inbound::log_level::ChosenLevel;
 use crate::inbound::owner::Owner;
 use crate::inbound::questions::{OpenQuestions, PendingAnswer, QuestionRefusal};
 use crate::policy::facts::Facts;
-use crate::request::{Downstream, Event};
+use crate::request::{Downstream, Event, Request as CallRequest, RpcOutcome, SessionId};
 
 /// The id under which a call is routed before it has one; real ids start at 1.
 const OPENING_ID: u64 = 0;
@@ -51,6 +53,8 @@ pub(crate) struct Inbound {
     /// clients may be equal.
     routes: Mutex<HashMap<u64, CallRoute>>,
     questions: Arc<OpenQuestions>,
+    /// Sessions of what ends after the call in which it began.
+    late: LateOwners,
 }
 
 #[derive(Debug)]
@@ -107,6 +111,7 @@ impl Inbound {
             last_id: AtomicU64::default(),
             routes: Mutex::default(),
             questions: Arc::default(),
+            late: LateOwners::default(),
         }
     }
 
@@ -174,6 +179,11 @@ impl Inbound {
         let call = caller.as_ref().map(|(id, listener)| (*id, listener));
         match self.questions.open(request, call, self.answer_timeout) {
             Ok((question, waiting)) => {
+                if let Some(asked) = call.and_then(|(_, listener)| listener.session)
+                    && method == methods::ELICIT
+                {
+                    self.late.learn_question(asked, request.params);
+                }
                 let event = Event::Question(question);
                 let to = caller.and_then(|(_, listener)| listener.events.clone());
                 let Some(to) = to else {
@@ -232,13 +242,20 @@ impl Inbound {
                     of.or_else(|| Params::parse(params).ok()?.meta.get(SUBSCRIPTION_ID)?.get().parse().ok());
                 deliver(&self.caller(Some(of?))?.1, whole)
             }
-            methods::RESOURCE_UPDATED | methods::TASK_CHANGED | methods::TASK_STATUS => {
+            methods::RESOURCE_UPDATED | methods::TASK_CHANGED => {
                 self.deliver_downstream(whole);
+                None
+            }
+            methods::TASK_STATUS => {
+                self.deliver(self.owner().session().or_else(|| self.late.of_task(params)), whole);
                 None
             }
             other => match of.and_then(|of| self.caller(Some(of))) {
                 Some((_, listener)) => deliver(&listener, whole),
-                None if other == methods::ELICITATION_COMPLETE => self.deliver_downstream(whole),
+                None if other == methods::ELICITATION_COMPLETE => {
+                    self.deliver(self.owner().session().or_else(|| self.late.of_visit(params)), whole);
+                    None
+                }
                 None => self.deliver_to_session(whole),
             },
         }
@@ -298,9 +315,21 @@ impl Inbound {
     }
 
     fn deliver_downstream(&self, whole: &[u8]) -> Option<Delivery> {
-        let message = serde_json::from_slice(whole).ok()?;
-        self.downstream.deliver(&self.backend, self.owner().session(), Event::Notification(message));
+        self.deliver(self.owner().session(), whole);
         None
+    }
+
+    fn deliver(&self, session: Option<SessionId>, whole: &[u8]) {
+        if let Ok(message) = serde_json::from_slice(whole) {
+            self.downstream.deliver(&self.backend, session, Event::Notification(message));
+        }
+    }
+
+    /// Records what a call of `session` leaves behind on a connection that is not the session's own.
+    pub(crate) fn learn_outcome(&self, session: SessionId, request: &CallRequest<'_>, outcome: &RpcOutcome) {
+        if self.owner().session().is_none() {
+            self.late.learn_outcome(session, request, outcome);
+        }
     }
 }
 

@@ -22,7 +22,7 @@ mod result;
 
 pub(crate) use changes::Change;
 pub use entry::tool;
-pub use error::{error, url_elicitation};
+pub use error::{error, required_visit_ids, url_elicitation};
 pub use forward::forward;
 pub use hints::{Hints, Scope};
 pub use incremental::{ArrivalError, IncrementalResult};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use vmcp_integration::{Client, Fixture, Messages, Vmcp, VmcpBuilder, eventually, free_port};
+use vmcp_integration::{Client, Fixture, FixtureBuilder, Messages, Vmcp, VmcpBuilder, eventually, free_port};
 
 const UPDATED: &str = "notifications/resources/updated";
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
@@ -54,14 +54,19 @@ async fn next_message(messages: &mut Messages, method: &str) -> Value {
     message["params"].clone()
 }
 
-/// Returns the parameters of the next update of a resource; lists may change meanwhile.
-async fn next_update(messages: &mut Messages) -> Value {
+/// Returns the parameters of the next message of a method; others may come before it.
+async fn next_of(messages: &mut Messages, method: &str) -> Value {
     loop {
         let message = messages.next().await.expect("an open stream");
-        if message["method"] == UPDATED {
+        if message["method"] == method {
             return message["params"].clone();
         }
     }
+}
+
+/// Returns the parameters of the next update of a resource; lists may change meanwhile.
+async fn next_update(messages: &mut Messages) -> Value {
+    next_of(messages, UPDATED).await
 }
 
 /// Opens a session that the legacy `backend` knows, and its GET stream.
@@ -378,4 +383,62 @@ async fn what_ends_elsewhere_is_told_to_the_session_that_it_belongs_to() {
     }
     add_tool(&backend, "another").await;
     next_message(&mut nobody, TOOLS_CHANGED).await;
+}
+
+#[tokio::test]
+async fn what_ends_on_a_shared_connection_is_told_to_the_session_in_whose_call_it_began() {
+    let shared = async |transport: fn(&str, &str) -> FixtureBuilder, name: &str, toolset: &str| {
+        transport(name, toolset).args(["--era", "legacy"]).shared().start().await
+    };
+    let backends = [
+        shared(Fixture::stdio, "process", "echo").await,
+        shared(Fixture::stdio, "process-tasks", "extended").await,
+        shared(Fixture::sse, "stream", "echo").await,
+        shared(Fixture::sse, "stream-tasks", "extended").await,
+    ];
+    let vmcp = backends.iter().fold(Vmcp::new(), VmcpBuilder::backend).start().await;
+    let able = json!({"elicitation": {"url": {}}});
+    for kind in ["process", "stream"] {
+        let of_kind = |suffix: &str| {
+            let name = format!("{kind}{suffix}");
+            backends.iter().find(|backend| backend.name == name).expect("a backend")
+        };
+        let (visits, works) = (of_kind(""), of_kind("-tasks"));
+        vmcp.with_tool(&format!("{kind}_rpc_error")).await;
+        vmcp.with_tool(&format!("{kind}-tasks_work")).await;
+        let mut people = Vec::new();
+        for name in ["ann", "bob"] {
+            let client = Client::legacy_with(&vmcp.url, "2025-11-25", "raw", able.clone()).await;
+            let messages = Messages::of(client.listen().await);
+            let visit =
+                json!({"mode": "url", "url": "https://example.com", "elicitationId": name, "message": "Go"});
+            let error = json!({"code": -32042, "data": {"elicitations": [visit]}});
+            let demanded = client.call_tool(&format!("{kind}_rpc_error"), error).await;
+            assert_eq!(demanded.error()["code"], -32042, "{}", demanded.text);
+            let call = json!({"name": format!("{kind}-tasks_work"), "arguments": {}, "task": {}});
+            let begun = client.request("tools/call", call).await;
+            let task = begun.result()["task"]["taskId"].clone();
+            assert!(task.is_string(), "{}", begun.text);
+            people.push((name, messages, task));
+        }
+        for (name, messages, task) in &mut people {
+            let ended = json!({"elicitationId": name});
+            send(visits, "notifications/elicitation/complete", &ended).await;
+            let heard = next_of(messages, "notifications/elicitation/complete").await;
+            assert_eq!(heard, ended, "{name} over {kind}");
+            let ended = json!({"taskId": task, "status": "completed"});
+            send(works, "notifications/tasks/status", &ended).await;
+            let heard = next_of(messages, "notifications/tasks/status").await;
+            assert_eq!(heard, ended, "{name} over {kind}");
+        }
+        // An id that began in no call is nobody's.
+        send(visits, "notifications/elicitation/complete", &json!({"elicitationId": "nobody's"})).await;
+        for (name, _, _) in &people {
+            send(visits, "notifications/elicitation/complete", &json!({"elicitationId": name})).await;
+        }
+        for (name, messages, _) in &mut people {
+            let heard = next_of(messages, "notifications/elicitation/complete").await;
+            assert_eq!(heard, json!({"elicitationId": name}));
+        }
+    }
 }

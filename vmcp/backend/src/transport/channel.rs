@@ -87,12 +87,16 @@ impl Channel {
         let heard = |listener: &&Arc<CallListener>| {
             wants_progress || listener.events.is_some() || revision.era() == Era::Legacy
         };
+        let session = listener.and_then(|listener| listener.session);
         let listener = listener.filter(heard).map(Arc::clone);
         let token = token.and_then(|token| RawValue::from_string(token.to_owned()).ok());
         let route = listener.map(|listener| self.inbound.route(id, token, listener, revision.era()));
         let mut outcome = self.link.exchange(PreparedRequest { id, message, request, revision }).await?;
         if let RpcOutcome::Arriving(arriving) = &mut outcome {
             arriving.keep(route);
+        }
+        if let (Some(session), Era::Legacy) = (session, revision.era()) {
+            self.inbound.learn_outcome(session, request, &outcome);
         }
         Ok(outcome)
     }

@@ -7,8 +7,8 @@ use vmcp_json::text;
 
 use super::TranslateError;
 use crate::message::era::Era;
+use crate::message::keys::{ELICITATION_ID, INPUT_REQUESTS, RESULT_TYPE};
 use crate::message::{codes, methods};
-use crate::message::{keys::INPUT_REQUESTS, keys::RESULT_TYPE};
 
 const CODE: &str = "code";
 const DATA: &str = "data";
@@ -66,14 +66,7 @@ pub fn error<'a>(
 /// ([`methods::may_require_input`]) and that the client declared `elicitation.url`. `None` for every other
 /// error.
 pub fn url_elicitation(error: &RawValue) -> Result<Option<String>, TranslateError> {
-    let object = parse(error)?;
-    if object.text(CODE).and_then(|code| code.parse().ok()) != Some(codes::URL_ELICITATION_REQUIRED) {
-        return Ok(None);
-    }
-    let data = object.get(DATA).map(parse).transpose()?;
-    let list = data.and_then(|data| data.text("elicitations"));
-    let elicitations: Vec<&RawValue> =
-        list.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default();
+    let elicitations = required_visits(error)?;
     let requests: Vec<String> = (1..)
         .zip(elicitations.iter().filter(|params| text::is_object(params.get())))
         .map(|(n, params)| format!("\"url-{n}\":{{\"method\":\"{}\",\"params\":{params}}}", methods::ELICIT))
@@ -83,6 +76,25 @@ pub fn url_elicitation(error: &RawValue) -> Result<Option<String>, TranslateErro
     }
     let requests = requests.join(",");
     Ok(Some(format!("{{\"{RESULT_TYPE}\":\"input_required\",\"{INPUT_REQUESTS}\":{{{requests}}}}}")))
+}
+
+/// Returns the `elicitationId`s of a demand to visit URLs first (-32042): the backend says later, by
+/// `notifications/elicitation/complete`, that a visit is over. Empty for every other error.
+#[must_use]
+pub fn required_visit_ids(error: &RawValue) -> Vec<String> {
+    let visits = required_visits(error).unwrap_or_default();
+    let id = |visit: &RawValue| Some(Object::parse(visit).ok()?.get_str(ELICITATION_ID)?.into_owned());
+    visits.into_iter().filter_map(id).collect()
+}
+
+fn required_visits(error: &RawValue) -> Result<Vec<&RawValue>, TranslateError> {
+    let object = parse(error)?;
+    if object.text(CODE).and_then(|code| code.parse().ok()) != Some(codes::URL_ELICITATION_REQUIRED) {
+        return Ok(Vec::new());
+    }
+    let data = object.get(DATA).map(parse).transpose()?;
+    let list = data.and_then(|data| data.text("elicitations"));
+    Ok(list.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default())
 }
 
 fn parse(raw: &RawValue) -> Result<Object<'_>, TranslateError> {

@@ -15,7 +15,7 @@ use vmcp_backend::{CallError, Response, RpcOutcome, Transmission};
 use vmcp_json::object::Object;
 use vmcp_json::text;
 use vmcp_wire::era::Era;
-use vmcp_wire::keys::{INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
+use vmcp_wire::keys::{ELICITATION_ID, INPUT_REQUESTS, INPUT_RESPONSES, REQUEST_STATE};
 use vmcp_wire::owned::OwnedParams;
 use vmcp_wire::payload::Payload;
 use vmcp_wire::rpc::RpcError;
@@ -158,7 +158,7 @@ fn with_elicitation_id(method: &str, params: &RawValue) -> Box<RawValue> {
         let mut edit = object.edit();
         // Unique, not secret: the keys of a `RandomState` differ from call to call, and in each process.
         let (one, other) = (RandomState::new().hash_one(0), RandomState::new().hash_one(1));
-        edit.set_if_absent("elicitationId", format!("\"vmcp-{one:016x}{other:016x}\""));
+        edit.set_if_absent(ELICITATION_ID, format!("\"vmcp-{one:016x}{other:016x}\""));
         RawValue::from_string(edit.finish().into_cow().into_owned()).ok()
     };
     added().unwrap_or_else(|| params.to_owned())
