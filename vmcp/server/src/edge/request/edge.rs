@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use vmcp_backend::SessionId;
 use vmcp_json::text;
@@ -20,7 +21,7 @@ use crate::edge::push::context_changes;
 use crate::edge::push::downstream_router::DownstreamRouter;
 use crate::edge::push::server_push::ServerPush;
 use crate::edge::push::upkeep;
-use crate::edge::session::keys::{self, SealingKeys};
+use crate::edge::session::keys::{self, HOME_RENEWAL, SealingKeys};
 use crate::edge::session::pending_questions::PendingQuestions;
 use crate::edge::session::random::now;
 use crate::edge::session::sessions::Sessions;
@@ -80,7 +81,7 @@ impl Edge {
 
     /// Returns the sealed address of this process, for ids of what lives here only; empty without one.
     pub(crate) fn home(&self) -> String {
-        keys::seal_home(&self.ring(), &self.engine.snapshot().config)
+        keys::seal_home(&self.ring(), &self.engine.snapshot().config, now())
     }
 
     /// Returns the address of this process, for tokens that are sealed as a whole; empty without one.
@@ -130,7 +131,8 @@ impl Edge {
     }
 }
 
-/// Keeps the address in the ids of questions that of the configuration in force, sealed with its first key.
+/// Keeps the address in the ids of questions that of the configuration in force, sealed with its first key
+/// within the last [`HOME_RENEWAL`].
 async fn follow_home(edge: Weak<Edge>) {
     let Some(mut configurations) = edge.upgrade().map(|edge| edge.engine.configurations()) else { return };
     loop {
@@ -138,7 +140,7 @@ async fn follow_home(edge: Weak<Edge>) {
             Some(edge) => edge.questions.set_home(edge.home()),
             None => return,
         }
-        if configurations.changed().await.is_err() {
+        if let Ok(Err(_)) = timeout(HOME_RENEWAL, configurations.changed()).await {
             return;
         }
     }

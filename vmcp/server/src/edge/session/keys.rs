@@ -5,15 +5,22 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use vmcp_config::{Config, Secret};
 use vmcp_wire::sealed::{KeyError, KeyRing};
 
-use super::random::{now, random};
+use super::random::random;
+use super::sessions::LIFETIME_SECS;
 
 /// Purpose of sealed addresses of processes.
 const HOME_CONTEXT: &[u8] = b"process address";
+/// Interval at which the address in new ids of questions is sealed anew.
+pub(crate) const HOME_RENEWAL: Duration = Duration::from_hours(1);
+/// Seconds for which a sealed address is good: an id names something of a session, and may be made from an
+/// address that was sealed [`HOME_RENEWAL`] before. An old id leads nowhere, whoever has the address by then.
+const HOME_LIFETIME_SECS: u64 = LIFETIME_SECS + HOME_RENEWAL.as_secs();
 
 /// The key ring of the configuration in force.
 #[derive(Debug)]
@@ -67,17 +74,20 @@ impl SealingKeys {
 
 /// Seals the address at which other replicas reach this process, for ids of what lives here only; empty
 /// without an address, or without a configured key that they could open it with.
-pub(crate) fn seal_home(ring: &KeyRing, config: &Config) -> String {
+pub(crate) fn seal_home(ring: &KeyRing, config: &Config, now: u64) -> String {
     match config.server.peer_address.filter(|_| !config.server.session_keys.is_empty()) {
-        Some(address) => ring.seal(&random(), address.to_string().as_bytes(), HOME_CONTEXT, u64::MAX),
+        Some(address) => {
+            let expires = now.saturating_add(HOME_LIFETIME_SECS);
+            ring.seal(&random(), address.to_string().as_bytes(), HOME_CONTEXT, expires)
+        }
         None => String::new(),
     }
 }
 
 /// Opens the address of another process. Only vmcp itself can have sealed it, so that no client chooses where
 /// a request goes (SSRF guard).
-pub(crate) fn open_home(ring: &KeyRing, sealed: &str) -> Option<SocketAddr> {
-    let opened = ring.open(sealed, HOME_CONTEXT, now()).ok()?;
+pub(crate) fn open_home(ring: &KeyRing, sealed: &str, now: u64) -> Option<SocketAddr> {
+    let opened = ring.open(sealed, HOME_CONTEXT, now).ok()?;
     std::str::from_utf8(&opened.content).ok()?.parse().ok()
 }
 
@@ -99,6 +109,26 @@ mod tests {
 
     const OLD: &str = "an old key of enough characters";
     const NEW: &str = "a newer key of enough characters";
+
+    #[test]
+    fn the_address_of_a_process_expires_and_goes_with_its_key() {
+        let addressed = |keys: &[&str]| {
+            let mut config = Config::clone(&keyed(keys));
+            config.server.peer_address = Some("10.0.0.5:4483".parse().unwrap());
+            Arc::new(config)
+        };
+        let config = addressed(&[OLD]);
+        let keys = SealingKeys::new(&config).unwrap();
+        let sealed = seal_home(&keys.ring(&config), &config, 1000);
+        let last = 1000 + HOME_LIFETIME_SECS;
+        let open = |config: &Arc<Config>, now| open_home(&keys.ring(config), &sealed, now);
+        assert_eq!(open(&config, last - 1), config.server.peer_address);
+        assert_eq!(open(&config, last + 1), None);
+        assert!(open(&addressed(&[NEW, OLD]), 1000).is_some());
+        assert_eq!(open(&addressed(&[NEW]), 1000), None);
+        let unkeyed = addressed(&[]);
+        assert_eq!(seal_home(&keys.ring(&unkeyed), &unkeyed, 1000), "", "no other process could open it");
+    }
 
     #[test]
     fn a_token_outlives_the_replacement_of_its_key_until_the_key_is_taken_away() {

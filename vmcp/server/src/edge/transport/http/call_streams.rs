@@ -26,7 +26,7 @@ use crate::access::identity::PrincipalKey;
 use crate::access::principal_shares::{LimitReached, PrincipalShares};
 use crate::edge::request::conversation::Conversation;
 use crate::edge::session::keys;
-use crate::edge::session::random::random;
+use crate::edge::session::random::{now, random};
 use crate::telemetry::metrics::Metrics;
 use call_stream::{CallStream, StreamId};
 use event_id::EventId;
@@ -72,7 +72,7 @@ pub(super) struct NotResumable;
 
 /// Returns the address of the process that has the stream of an event.
 pub(super) fn home_of(ring: &KeyRing, last: &str) -> Option<SocketAddr> {
-    keys::open_home(ring, EventId::parse(last)?.home)
+    keys::open_home(ring, EventId::parse(last)?.home, now())
 }
 
 impl CallStreams {

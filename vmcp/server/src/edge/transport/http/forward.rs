@@ -60,7 +60,7 @@ pub(super) fn home_of(edge: &Edge, peer: &Peer, message: &OwnedMessage) -> Optio
         OwnedMessage::Notification(_) => return None,
     };
     let id = text::unquoted(id.get())?;
-    keys::open_home(&edge.ring(), edge.questions.home_elsewhere(&id)?)
+    keys::open_home(&edge.ring(), edge.questions.home_elsewhere(&id)?, now())
 }
 
 /// Sends a GET on to the process that has the stream of the event `last`; `None` if there is none, or it
