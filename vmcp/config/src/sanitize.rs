@@ -51,6 +51,12 @@ fn clean(input: &str, break_between: &str) -> String {
     out
 }
 
+/// Returns true for characters that reorder the text around them, so that it reads as another.
+#[must_use]
+pub fn is_bidirectional(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Returns true for characters that a person does not see but a model or a terminal may obey.
 fn is_invisible(c: char) -> bool {
     c.is_control()

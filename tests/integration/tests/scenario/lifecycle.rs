@@ -8,6 +8,15 @@ use vmcp_integration::{Fixture, Vmcp, eventually, http_client};
 
 #[tokio::test]
 async fn sigterm_lets_calls_in_flight_end_and_takes_no_new_ones() {
+    ends_gracefully("TERM").await;
+}
+
+#[tokio::test]
+async fn sigquit_ends_as_gracefully_as_sigterm_and_other_signals_end_nothing() {
+    ends_gracefully("QUIT").await;
+}
+
+async fn ends_gracefully(signal: &str) {
     let http = Fixture::http("http", "echo").start().await;
     let stdio = Fixture::stdio("stdio", "echo").start().await;
     let mut vmcp = Vmcp::new().backend(&http).backend(&stdio).start().await;
@@ -26,7 +35,10 @@ async fn sigterm_lets_calls_in_flight_end_and_takes_no_new_ones() {
             (http.calls("sleep").await == 1 && stdio.calls("sleep").await == 1).then_some(())
         })
         .await;
-        vmcp.process.signal("TERM").await;
+        // These end a program that does not handle them.
+        vmcp.process.signal("USR1").await;
+        vmcp.process.signal("USR2").await;
+        vmcp.process.signal(signal).await;
         // A load balancer sees it, as long as the admin port answers at all.
         eventually("readiness to be taken back", async || {
             let readiness = http_client().get(&ready).send().await.ok().map(|answer| answer.status());

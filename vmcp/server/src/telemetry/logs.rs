@@ -13,6 +13,7 @@ use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer};
+use vmcp_config::sanitize::is_bidirectional;
 
 use super::TelemetryError;
 
@@ -100,7 +101,8 @@ where
         let format = Traced { format, join: join_json };
         lines.fmt_fields(JsonFields::new()).event_format(format).with_filter(filter).boxed()
     } else {
-        let format = Traced { format: format.with_target(false), join: join_text };
+        let format = format.with_target(false).with_ansi(terminal);
+        let format = Traced { format, join: join_text };
         lines.event_format(format).with_filter(filter).boxed()
     })
 }
@@ -112,10 +114,10 @@ fn trace_id() -> Option<String> {
     span.is_valid().then(|| span.trace_id().to_string())
 }
 
-/// Writes a line with the id of its trace.
-type Join = fn(&mut Writer<'_>, &str, &str) -> fmt::Result;
+/// Writes a line, with the id of its trace if it has one.
+type Join = fn(&mut Writer<'_>, &str, Option<&str>) -> fmt::Result;
 
-/// A format that adds the trace id to the lines of another format.
+/// A format that adds the trace id to the lines of another format, and mends what a person could misread.
 struct Traced<F> {
     format: F,
     join: Join,
@@ -133,20 +135,64 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let Some(id) = trace_id() else { return self.format.format_event(context, writer, event) };
         let mut line = String::new();
         self.format.format_event(context, Writer::new(&mut line), event)?;
-        (self.join)(&mut writer, &line, &id)
+        (self.join)(&mut writer, &line, trace_id().as_deref())
     }
 }
 
-fn join_json(writer: &mut Writer<'_>, line: &str, id: &str) -> fmt::Result {
-    match line.strip_prefix('{') {
-        Some(rest) => write!(writer, "{{\"trace_id\":\"{id}\",{rest}"),
-        None => writer.write_str(line),
+fn join_json(writer: &mut Writer<'_>, line: &str, id: Option<&str>) -> fmt::Result {
+    match (line.strip_prefix('{'), id) {
+        (Some(rest), Some(id)) => write!(writer, "{{\"trace_id\":\"{id}\",{rest}"),
+        _ => writer.write_str(line),
     }
 }
 
-fn join_text(writer: &mut Writer<'_>, line: &str, id: &str) -> fmt::Result {
-    writeln!(writer, "{} trace_id={id}", line.trim_end())
+/// Removes characters that reorder the rest of the line; control characters are escaped already.
+fn join_text(writer: &mut Writer<'_>, line: &str, id: Option<&str>) -> fmt::Result {
+    for part in line.trim_end().split(is_bidirectional) {
+        writer.write_str(part)?;
+    }
+    match id {
+        Some(id) => writeln!(writer, " trace_id={id}"),
+        None => writer.write_str("\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn text_of_backends_does_not_reorder_a_line_of_text() {
+        let lines = Lines::default();
+        let to = lines.clone();
+        let settings = LogSettings { style: LogStyle::Text, ..LogSettings::default() };
+        let layer = layer(&settings, move || to.clone()).unwrap();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::info!(line = "txt\u{202e}gpj.exe", "said \u{2066}hello\u{1b}[2J");
+        });
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        assert!(text.contains("said hello") && text.contains("txt") && text.ends_with('\n'), "{text:?}");
+        assert!(!text.trim_end().contains(|c: char| is_bidirectional(c) || c.is_control()), "{text:?}");
+    }
 }

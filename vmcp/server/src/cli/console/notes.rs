@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use vmcp_config::sanitize::is_bidirectional;
+
 /// Writes a note. A failure to write is ignored: there is nowhere left to report it.
 pub(in crate::cli) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", without_controls(text));
@@ -15,11 +17,6 @@ pub(in crate::cli) fn is_terminal() -> bool {
 /// Removes control characters except line ends and tabs, so that text of a backend cannot move the cursor.
 pub(super) fn without_controls(text: &str) -> String {
     text.chars().filter(|c| matches!(c, '\n' | '\t') || !(c.is_control() || is_bidirectional(*c))).collect()
-}
-
-/// True for characters that reorder the text around them, so that it reads as another.
-fn is_bidirectional(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

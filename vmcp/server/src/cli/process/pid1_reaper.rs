@@ -2,8 +2,8 @@
 //!
 //! The kernel makes PID 1 the parent of every orphan, and npx, uvx and shells leave many. A zombie stays in
 //! the process table until its parent waits for it. `waitpid(-1)` would also take the exits of tokio's own
-//! children, so the work runs in a child: PID 1 starts the same command once more, passes SIGTERM and SIGINT
-//! on, and reaps.
+//! children, so the work runs in a child: PID 1 starts the same command once more, passes the signals that
+//! stop a server on, and reaps.
 
 use std::io::{self, IsTerminal as _};
 use std::process::Command;
@@ -39,7 +39,9 @@ async fn run() -> io::Result<i32> {
     let mut ended = signal(SignalKind::child())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // A terminal sends SIGINT to the child too; passing it on would make a second one, which ends calls in
+    let mut quit = signal(SignalKind::quit())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    // A terminal sends these to the child too; passing one on would make a second one, which ends calls in
     // flight.
     let at_terminal = io::stdin().is_terminal();
     let child = Command::new(std::env::current_exe()?).args(std::env::args_os().skip(1)).spawn()?;
@@ -52,6 +54,8 @@ async fn run() -> io::Result<i32> {
             _ = ended.recv() => None,
             _ = terminate.recv() => Some(Signal::SIGTERM),
             _ = interrupt.recv() => (!at_terminal).then_some(Signal::SIGINT),
+            _ = quit.recv() => (!at_terminal).then_some(Signal::SIGQUIT),
+            _ = hangup.recv() => (!at_terminal).then_some(Signal::SIGHUP),
         };
         if let Some(signal) = passed_on {
             // The child was not reaped yet, so its id is still its own.
