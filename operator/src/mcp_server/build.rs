@@ -232,8 +232,8 @@ fn install(bridge_image: &str) -> Container {
     }
 }
 
-/// Starts `command` behind the bridge. Each connection to the bridge is one owner's already: `principal` there
-/// would be the address of the pod that connects.
+/// Starts `command` behind the bridge. Each connection to the bridge is one owner's already: `principal`
+/// there would be the address of the pod that connects.
 fn bridged(container: Container, isolation: Option<Isolation>, command: &[String]) -> Container {
     let mut words: Vec<String> = vec![
         format!("{BRIDGE_DIR}/vmcp"),

@@ -129,7 +129,7 @@ fn requests(is_modern: bool) -> Vec<(&'static str, Value)> {
     all
 }
 
-/// What a client of a revision saw at one server.
+/// Answers and messages that a client of a revision got from one server.
 struct Story {
     /// Its lists and answers, in order.
     answers: Vec<Value>,
