@@ -128,7 +128,8 @@ pub struct MCPServerSpec {
     #[schemars(schema_with = "pod_template_schema")]
     pub pod_template_spec: Block,
     /// Clients that share a connection to the server, with `stdio` a process of it: all of them, those of one
-    /// principal, or none. Default: `session` where the server is of the legacy era and may keep state, else `shared`.
+    /// principal, or none. Default: `session` where the server is of the legacy era and may keep state, else
+    /// `shared`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
     /// Era in which a server that speaks both is spoken to. Default: `auto`, that of the client that calls.
