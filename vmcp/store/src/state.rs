@@ -21,9 +21,16 @@ use crate::{StoreError, schema};
 /// ```
 /// use vmcp_store::{CallFact, StateStore};
 ///
-/// let state = StateStore::in_memory()?; let call = |succeeded| CallFact { at: 1_700_000_000_000, succeeded,
-/// latency_ms: 20.0, outcome: "ok", error: None }; let metrics = state.record_calls(&[("jira", "get_issue",
-/// &[call(true), call(false)])])?; assert_eq!((metrics[0].call_count, metrics[0].success_count), (2, 1));
+/// let state = StateStore::in_memory()?;
+/// let call = |succeeded| CallFact {
+///     at: 1_700_000_000_000,
+///     succeeded,
+///     latency_ms: 20.0,
+///     outcome: "ok",
+///     error: None,
+/// };
+/// let metrics = state.record_calls(&[("jira", "get_issue", &[call(true), call(false)])])?;
+/// assert_eq!((metrics[0].call_count, metrics[0].success_count), (2, 1));
 /// assert_eq!(metrics[0].success_rate(), 0.5);
 /// # Ok::<(), vmcp_store::StoreError>(())
 /// ```
