@@ -1,0 +1,27 @@
+//! Checks what the authentication of clients refers to.
+
+use vmcp_crds::virtual_mcp_server::{IncomingAuth, OidcConfigReference, Validated};
+
+use super::{ConfigurationRefusal, References};
+use crate::shared_settings::mcp_oidc_config;
+
+/// Returns why clients cannot be authenticated as the resource says. Never left out: an endpoint without its
+/// authentication would be open.
+pub(super) fn unusable(server: &Validated, references: &References) -> Option<ConfigurationRefusal> {
+    let auth = IncomingAuth::of(&server.settings.incoming_auth)?;
+    if let Some(OidcConfigReference { name, .. }) = &auth.oidc_config_ref {
+        let Some(config) = &references.oidc else {
+            let message = format!(
+                "there is no MCPOIDCConfig {name} in this namespace; create it, or correct spec.incomingAuth.oidcConfigRef"
+            );
+            return Some(ConfigurationRefusal { reason: "OIDCConfigRefNotFound", message });
+        };
+        if let Err(message) = mcp_oidc_config::validate(&config.spec) {
+            let message = format!("the MCPOIDCConfig {name} is not valid: {message}");
+            return Some(ConfigurationRefusal { reason: "OIDCConfigRefNotValid", message });
+        }
+    }
+    let wanted: Vec<_> = auth.api_keys.iter().map(|key| key.secret_key_ref.clone()).collect();
+    let message = references.secrets.missing(&server.namespace, &wanted)?;
+    Some(ConfigurationRefusal { reason: "SecretNotFound", message })
+}
