@@ -110,6 +110,7 @@ pub(super) fn of_call(context: &EventContext<'_>, record: &CallRecord) -> serde_
         Outcome::ToolError | Outcome::RpcError => ("allowed", "application_error"),
         Outcome::Cancelled => ("allowed", "failure"),
         Outcome::Failed("rate_limited") => ("limited", "denied"),
+        Outcome::Failed("not_confirmed") => ("unconfirmed", "denied"),
         Outcome::Failed(_) => ("allowed", "error"),
     };
     let called = record.tool.as_ref().map(|tool| tool.name.as_str()).or(record.subject.as_deref());

@@ -21,7 +21,7 @@ struct Setup {
 }
 
 async fn setup(settings: &str) -> Setup {
-    let tools = ["work", "fail", "refuse", "deny"].map(|name| (name, "Does it.", json!({})));
+    let tools = ["work", "fail", "refuse", "deny", "ask"].map(|name| (name, "Does it.", json!({})));
     let server = Scripted::start(&tools).await;
     let folder = tempfile::tempdir().unwrap();
     let options = Options::default();
@@ -31,7 +31,8 @@ async fn setup(settings: &str) -> Setup {
         policy: Some(DenyTool::named("fs_deny")),
         ..options
     };
-    let engine = engine_with(&backends(&[("fs", &server.url)], KEYWORDS), options).await;
+    let settings_of_calls = format!("{KEYWORDS}aggregation: {{ confirm: {{ tools: [fs_ask] }} }}\n");
+    let engine = engine_with(&backends(&[("fs", &server.url)], &settings_of_calls), options).await;
     trail.apply(config(&audit(folder.path(), settings)).audit.as_ref());
     let claims = json!({"sub": "alice", "email": "alice@example.com", "secret-claim": "c"});
     let claims = claims.as_object().unwrap().clone();
@@ -78,6 +79,7 @@ async fn every_call_leaves_one_event_whatever_its_way_and_its_end() {
         ("fs_fail", "application_error", "allowed"),
         ("fs_refuse", "application_error", "allowed"),
         ("fs_deny", "denied", "denied"),
+        ("fs_ask", "denied", "unconfirmed"),
     ] {
         setup.call(tool, json!({})).await;
         expected.push((tool, None, outcome, decision));
