@@ -157,11 +157,10 @@ impl Views {
     /// Returns the views that were made, by client.
     fn by_client(&self) -> HashMap<ClaimsKey, Arc<View>> {
         let cache = self.cache.lock();
-        let views = |permissions: &Arc<Permissions>| {
-            let mut made = cache.views.iter();
-            made.find_map(|(key, slot)| slot.get().filter(|_| key.permissions == *permissions).cloned())
-        };
+        let made = cache.views.iter().filter_map(|(key, slot)| Some((&key.permissions, slot.get()?)));
+        let by_permissions: HashMap<&Arc<Permissions>, &Arc<View>> = made.collect();
+        let view = |permissions| by_permissions.get(permissions).map(|view| Arc::clone(view));
         let clients = cache.permissions.iter();
-        clients.filter_map(|(client, slot)| Some((*client, views(slot.get()?)?))).collect()
+        clients.filter_map(|(client, slot)| Some((*client, view(slot.get()?)?))).collect()
     }
 }
