@@ -40,8 +40,8 @@ use crate::progress::progress;
 use crate::report::Report;
 use crate::stages::sessions::{idle_sessions, open_sessions};
 use crate::stages::{
-    allocations, calls, catalog, change_storm, embedding, find_tool, half_sent, lists, memory, policies,
-    start, streaming,
+    allocations, calls, catalog, change_storm, embedding, find_tool, half_sent, hostile, lists, memory,
+    policies, start, streaming,
 };
 use crate::synthetic_tools::count_in_words;
 use crate::testbed::search_testbed::SearchTestbed;
@@ -107,6 +107,9 @@ async fn measure_overhead(report: &mut Report, options: &Options) -> Result<()> 
     }
     if options.runs(Stage::HalfSent) {
         half_sent::measure(report).await?;
+    }
+    if options.runs(Stage::Hostile) {
+        hostile::measure(report).await?;
     }
     if options.runs(Stage::Lists) {
         lists::measure(report, options).await?;

@@ -68,6 +68,7 @@ pub(crate) enum Stage {
     Allocations,
     Streaming,
     HalfSent,
+    Hostile,
     Lists,
     Sessions,
     Storm,

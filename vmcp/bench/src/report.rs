@@ -21,6 +21,7 @@ pub(crate) enum Section {
     Instructions,
     Streaming,
     HalfSent,
+    Hostile,
     Lists,
     Sessions,
     Storm,

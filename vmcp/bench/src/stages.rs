@@ -7,6 +7,7 @@ pub(crate) mod change_storm;
 pub(crate) mod embedding;
 pub(crate) mod find_tool;
 pub(crate) mod half_sent;
+pub(crate) mod hostile;
 pub(crate) mod lists;
 pub(crate) mod memory;
 pub(crate) mod policies;

@@ -1,11 +1,11 @@
 //! One hostile client beside forty honest ones: it floods what the server keeps for clients, and costs the
-//! others no failed call and little time.
+//! others no failed call. The benchmark's stage `hostile` measures the time that it costs them.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::StreamExt as _;
-use futures::future::{Either, join_all, select};
+use futures::future::{join_all, select};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpSocket, TcpStream};
@@ -13,31 +13,20 @@ use vmcp_integration::{Client, Fixture, MODERN, Vmcp};
 
 const HOSTILE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 const HONEST_CLIENTS: usize = 40;
-/// Calls of each honest client in one measurement.
-const CALLS: usize = 6;
+/// Calls of each honest client.
+const CALLS: usize = 12;
 /// Connections, calls or sessions that the hostile client holds of each kind.
 const HELD: usize = 30;
-/// Measurements with the attack and without it, in turn, so that a machine that becomes busy meanwhile slows
-/// both.
-const ROUNDS: usize = 2;
-/// Added to the bound on time: the requests of the attack take time of the test itself.
-const SLACK: Duration = Duration::from_millis(300);
 
-/// Lets all honest clients call side by side; returns the 99th percentile. Any failed call fails the test.
-async fn p99_of_honest_calls(clients: &[Client]) -> Duration {
-    let took = join_all(clients.iter().map(async |client| {
-        let mut took = Vec::with_capacity(CALLS);
+/// Lets all honest clients call side by side. Any failed call fails the test.
+async fn honest_calls(clients: &[Client]) {
+    let calls = clients.iter().map(async |client| {
         for _ in 0..CALLS {
-            let start = Instant::now();
             let answer = client.call_tool("echo_echo", json!({"message": "honest"})).await;
             assert!(!answer.is_failure(), "{}", answer.text);
-            took.push(start.elapsed());
         }
-        took
-    }));
-    let mut took: Vec<_> = took.await.into_iter().flatten().collect();
-    took.sort_unstable();
-    took[took.len() * 99 / 100]
+    });
+    join_all(calls).await;
 }
 
 async fn connect(vmcp: &Vmcp) -> TcpStream {
@@ -121,7 +110,7 @@ async fn attack(vmcp: &Vmcp, client: &Client) {
 }
 
 #[tokio::test]
-async fn a_hostile_client_costs_forty_honest_ones_no_call_and_little_time() {
+async fn a_hostile_client_costs_forty_honest_ones_no_call() {
     let echo = Fixture::http("echo", "echo").start().await;
     let old = Fixture::http("old", "echo").args(["--era", "legacy", "--stateless"]).start().await;
     let settings = json!({"optimizer": {"exposure": "All"}, "server": {"maxConnections": 1000}});
@@ -129,28 +118,11 @@ async fn a_hostile_client_costs_forty_honest_ones_no_call_and_little_time() {
     vmcp.with_tool("old_ask").await;
     vmcp.with_tool("echo_echo").await;
     let honest: Vec<_> = (0..HONEST_CLIENTS).map(|_| vmcp.modern()).collect();
-    p99_of_honest_calls(&honest).await;
 
     let hostile = vmcp.modern().from_address(HOSTILE).declaring(json!({"elicitation": {}}));
-    let mut held = None;
-    let (mut calm, mut attacked) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        calm.push(p99_of_honest_calls(&honest).await);
-        if held.is_none() {
-            held = Some((hold_connections(&vmcp, &hostile).await, hold_places(&vmcp, &hostile).await));
-        }
-        let (attack, calls) =
-            (std::pin::pin!(attack(&vmcp, &hostile)), std::pin::pin!(p99_of_honest_calls(&honest)));
-        match select(attack, calls).await {
-            Either::Left(_) => unreachable!("the attack has no end"),
-            Either::Right((p99, _)) => attacked.push(p99),
-        }
-    }
-    let (slowest, fastest) = (calm.iter().max(), attacked.iter().min());
-    assert!(
-        fastest.zip(slowest).is_some_and(|(attacked, calm)| *attacked < *calm * 2 + SLACK),
-        "p99 {calm:?}, beside the hostile client {attacked:?}"
-    );
+    let held = (hold_connections(&vmcp, &hostile).await, hold_places(&vmcp, &hostile).await);
+    let (attack, calls) = (std::pin::pin!(attack(&vmcp, &hostile)), std::pin::pin!(honest_calls(&honest)));
+    select(attack, calls).await;
     let opened = vmcp.metrics().await;
     assert!(opened.contains("vmcp_backend_up{backend=\"echo\"} 1"), "{opened}");
     // An honest session can still subscribe, be asked, and listen.
