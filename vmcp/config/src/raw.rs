@@ -29,6 +29,7 @@ pub use crate::sections::incoming_auth::{RawIncomingAuth, RawIncomingAuthType};
 pub use crate::sections::operational::{
     RawCircuitBreaker, RawFailureHandling, RawOperational, RawPartialFailureMode, RawTimeouts,
 };
+use crate::sections::optimizer::Exposure;
 pub use crate::sections::optimizer::contextual::RawContextual;
 pub use crate::sections::optimizer::embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei};
 pub use crate::sections::optimizer::learning::RawLearning;
@@ -123,13 +124,16 @@ impl RawConfig {
         }
         let read_only = self.backends.iter().filter(|backend| backend.read_only);
         let read_only = read_only.filter_map(|backend| backend.name.as_deref()).map(Arc::from).collect();
+        let exposures = self.profiles.values().filter_map(|profile| profile.exposure);
+        let has_contextual =
+            exposures.chain([self.optimizer.exposure]).any(|exposure| exposure == Exposure::Contextual);
         let passthrough_headers =
             backends.iter().flat_map(|backend| backend.passthrough_headers.iter().cloned()).collect();
         Config {
             backends,
             unavailable,
             aggregation: Aggregation { read_only, ..self.aggregation.validate(&names, report) },
-            optimizer: self.optimizer.validate(report),
+            optimizer: self.optimizer.validate(has_contextual, report),
             proxy,
             telemetry: self.telemetry.validate(report),
             audit: self.audit.validate(report),

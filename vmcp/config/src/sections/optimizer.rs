@@ -105,8 +105,8 @@ pub struct RawOptimizer {
     /// Offer the optimizer's tools. `false`: no `optim.*` tools, no embeddings, no database.
     pub enabled: bool,
     /// Tools of vmcp's own that clients get: listed, and callable. Each costs tokens in every conversation:
-    /// the default two about 700, each further one about 100. `exposure: Contextual` adds `set_context` and
-    /// `search_available_tools`.
+    /// the default two about 700, each further one about 100. `exposure: Contextual`, here or in a profile, adds
+    /// `set_context` and `search_available_tools`.
     pub tools: Vec<OptimTool>,
     /// Tools that `tools/list` shows.
     pub exposure: Exposure,
@@ -192,7 +192,8 @@ pub enum StorageType {
 }
 
 impl RawOptimizer {
-    pub(crate) fn validate(&self, report: &mut Report) -> Optimizer {
+    /// `has_contextual`: lists that fit a context are served, to all clients or to those of a profile.
+    pub(crate) fn validate(&self, has_contextual: bool, report: &mut Report) -> Optimizer {
         for (index, name) in self.pinned_tools.iter().enumerate() {
             if name.trim().is_empty() {
                 let path = problems::item("optimizer.pinnedTools", index);
@@ -205,7 +206,7 @@ impl RawOptimizer {
         }
         Optimizer {
             enabled: self.enabled,
-            tools: optim_tool::validate(&self.tools, self.exposure, report),
+            tools: optim_tool::validate(&self.tools, has_contextual, report),
             exposure: self.exposure,
             auto_token_budget: self.auto_token_budget,
             pinned_tools: self.pinned_tools.clone(),
@@ -218,7 +219,7 @@ impl RawOptimizer {
             storage_dir,
             embeddings: self.embeddings.validate(report),
             contextual: self.contextual.validate(report),
-            learning: self.learning.validate(self.exposure, report),
+            learning: self.learning.validate(has_contextual, report),
             limits: self.limits.clone(),
         }
     }

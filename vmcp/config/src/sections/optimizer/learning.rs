@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::problems::Report;
-use crate::sections::optimizer::Exposure;
 use crate::values::decimal::RawDecimal;
 
 /// Validated settings of learning.
@@ -24,7 +23,7 @@ pub struct Learning {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Learning")]
 pub struct RawLearning {
-    /// Learn, and use what was learned. Default: on with `exposure: Contextual`, else off.
+    /// Learn, and use what was learned. Default: on with `exposure: Contextual`, of all clients or of a profile, else off.
     pub enabled: Option<bool>,
     /// Similarity of two queries, from "0" to "1", below which one teaches nothing about the other. Models score
     /// unrelated short texts up to 0.5.
@@ -41,10 +40,10 @@ impl Default for RawLearning {
 }
 
 impl RawLearning {
-    pub(crate) fn validate(&self, exposure: Exposure, report: &mut Report) -> Learning {
+    pub(crate) fn validate(&self, has_contextual: bool, report: &mut Report) -> Learning {
         let path = "optimizer.learning.minSimilarity";
         Learning {
-            enabled: self.enabled.unwrap_or(exposure == Exposure::Contextual),
+            enabled: self.enabled.unwrap_or(has_contextual),
             min_similarity: self.min_similarity.validate(path, &(0.0..=1.0), report),
             store_query_text: self.store_query_text,
         }

@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::problems::{self, Report};
-use crate::sections::optimizer::Exposure;
 
 /// A tool of vmcp's own, listed as `optim_NAME`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -90,8 +89,8 @@ pub(crate) fn default_tools() -> Vec<OptimTool> {
     vec![OptimTool::FindTool, OptimTool::CallTool]
 }
 
-/// Checks the list of tools, and adds those that an exposure needs.
-pub(crate) fn validate(tools: &[OptimTool], exposure: Exposure, report: &mut Report) -> Vec<OptimTool> {
+/// Checks the list of tools, and adds those that contextual lists need.
+pub(crate) fn validate(tools: &[OptimTool], has_contextual: bool, report: &mut Report) -> Vec<OptimTool> {
     if tools.is_empty() {
         let remedy = "name at least one tool, or set `optimizer.enabled: false`";
         report.problem("optimizer.tools", "empty", remedy);
@@ -102,11 +101,8 @@ pub(crate) fn validate(tools: &[OptimTool], exposure: Exposure, report: &mut Rep
             report.problem(&path, format!("{} is named twice", tool.bare()), "remove one of them");
         }
     }
-    let needed: &[OptimTool] = match exposure {
-        Exposure::Contextual => &[OptimTool::SetContext, OptimTool::SearchAvailableTools],
-        Exposure::Auto | Exposure::All | Exposure::MetaOnly => &[],
-    };
-    let missing = needed.iter().filter(|tool| !tools.contains(tool));
+    let needed = [OptimTool::SetContext, OptimTool::SearchAvailableTools];
+    let missing = needed.iter().filter(|tool| has_contextual && !tools.contains(tool));
     tools.iter().chain(missing).copied().collect()
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Weak;
 
 use tokio::sync::broadcast::error::RecvError;
-use vmcp_config::Exposure;
 use vmcp_wire::envelope::Notification;
 use vmcp_wire::methods;
 
@@ -23,9 +22,6 @@ pub(crate) async fn run(push: Weak<ServerPush>) {
         };
         // Upgraded for one change only: the task must not keep the state alive.
         let Some(push) = push.upgrade() else { return };
-        if push.engine.snapshot().config.optimizer.exposure != Exposure::Contextual {
-            continue;
-        }
         let Some(registered) = push.router.sessions.get(session) else { continue };
         let news = Notification { method: methods::TOOLS_CHANGED.into(), params: None };
         if let Some(message) = registered.mailbox.message(&news) {

@@ -60,7 +60,7 @@ impl Engine {
         style: NameStyle,
     ) -> Option<PagedList> {
         let optimizer = &snapshot.config.optimizer;
-        if !optimizer.enabled || optimizer.exposure != Exposure::Contextual {
+        if !optimizer.enabled || view.exposure() != Exposure::Contextual {
             return None;
         }
         let key = key?;

@@ -26,6 +26,7 @@ const LIST_TTL_MS: u64 = 1000;
 #[derive(Debug)]
 pub struct View {
     permissions: Arc<Permissions>,
+    exposure: Exposure,
     scope: Scope,
     catalog: Arc<Catalog>,
     /// `tools/list` with our own tools spelled `optim.find_tool`.
@@ -113,8 +114,14 @@ impl View {
             optimizer_tokens: tokens::estimate(sizes(&dotted)),
             catalog: Arc::clone(catalog),
             permissions: Arc::clone(permissions),
+            exposure,
             scope,
         }
+    }
+
+    /// The tools that are listed: those of the client's profile, or the server's.
+    pub(crate) fn exposure(&self) -> Exposure {
+        self.exposure
     }
 
     /// Returns a list, with our own tools spelled as the client can take them.

@@ -101,7 +101,10 @@ async fn set(context: CallContext<'_>, arguments: &RawValue) -> Result<ContextSe
         engine.contexts().set(own, principal, set);
         own
     };
-    let shows = optimizer.exposure == Exposure::Contextual;
+    let shows = view.exposure() == Exposure::Contextual;
+    if shows {
+        engine.contexts().announce(key);
+    }
     Ok(ContextSet {
         success: true,
         query,

@@ -119,12 +119,15 @@ impl Contexts {
         table.make_room(principal);
         table.entries.put(key, Entry { principal, set_at: Instant::now(), context });
         *table.of_principal.entry(principal).or_default() += 1;
-        drop(table);
+        true
+    }
+
+    /// Tells a session that its list of tools is another; a client without a session cannot be told.
+    pub(crate) fn announce(&self, key: ContextKey) {
         if let ContextKey::Session(session) = key {
             // Without a receiver, nobody waits for the news.
             let _ = self.changed.send(session);
         }
-        true
     }
 
     /// Runs `work` on a client's context; `None` if it has none.
@@ -151,7 +154,7 @@ impl Contexts {
         self.table.lock().remove(ContextKey::Session(session));
     }
 
-    /// Watches for sessions whose context was set.
+    /// Watches for sessions whose list of tools is another.
     pub(crate) fn changes(&self) -> broadcast::Receiver<SessionId> {
         self.changed.subscribe()
     }

@@ -5,6 +5,7 @@ use vmcp_config::status::EmbeddingState;
 use vmcp_embed::testing::FakeService;
 use vmcp_wire::lists::pages::List;
 
+use crate::access::identity::Principal;
 use crate::engine::{Engine, Options, Storage};
 use crate::optim::names::NameStyle;
 use crate::route::Caller;
@@ -79,7 +80,11 @@ async fn use_tool(engine: &Engine, id: &str, tool: &str) -> Value {
 }
 
 fn listed(engine: &Engine, id: &str) -> Vec<String> {
-    let (snapshot, caller) = (engine.snapshot(), Caller::default());
+    listed_for(engine, &Caller::default(), id)
+}
+
+fn listed_for(engine: &Engine, caller: &Caller, id: &str) -> Vec<String> {
+    let snapshot = engine.snapshot();
     let view = snapshot.view(&caller.principal);
     let key = ContextKey::of_handle(id);
     let list = engine.contextual_list(&snapshot, &view, key, caller.principal.key(), NameStyle::Underscore);
@@ -148,6 +153,39 @@ async fn little_known_tasks_list_everything_and_known_ones_the_tools_that_fit() 
     let (other, _) = set_context(engine, "book a flight").await;
     assert_eq!(listed(engine, &other).len(), 12 + 4, "another task is as unknown as before");
     assert_eq!(listed(engine, "0000000000000000").len(), 12 + 4, "and so is a client without a context");
+}
+
+#[tokio::test]
+async fn a_profile_has_lists_that_fit_by_its_own_exposure() {
+    let (server, service) = (tracker().await, FakeService::start().await.unwrap());
+    let profiles = "profiles: { fits: { exposure: Contextual }, all: { exposure: All } }\n";
+    for (everyone, fitting) in [("All", Some("fits")), ("Contextual", None)] {
+        let settings = yaml(&server, &service, "", profiles);
+        let settings = settings
+            .replace("exposure: Contextual, contextual", &format!("exposure: {everyone}, contextual"));
+        let engine = engine_of(&settings, Storage::Memory).await;
+        let of = |profile: Option<&str>| Caller {
+            principal: Principal { profile: profile.map(Into::into), ..Principal::default() },
+            ..Caller::default()
+        };
+        let mut sizes = Vec::new();
+        for caller in [of(fitting), of(Some("all"))] {
+            let set = json!({"name": "optim.set_context", "arguments": {"query": TASK}});
+            let set = call_with(&engine, &caller, set).await.unwrap();
+            let id = set["structuredContent"]["context_id"].as_str().unwrap().to_owned();
+            for tool in ["s_watch_issue", "s_get_weather", "s_draw_chart"] {
+                let arguments = json!({"tool_name": tool, "parameters": {}, "context_id": id});
+                let used = json!({"name": "optim.call_tool", "arguments": arguments});
+                call_with(&engine, &caller, used).await.unwrap();
+            }
+            engine.learner().flush().await;
+            let set = json!({"name": "optim.set_context", "arguments": {"query": TASK}});
+            let set = call_with(&engine, &caller, set).await.unwrap()["structuredContent"].clone();
+            let id = set["context_id"].as_str().unwrap();
+            sizes.push((listed_for(&engine, &caller, id).len(), set["listed_tools"].clone()));
+        }
+        assert_eq!(sizes, [(4 + 4, json!(4)), (12 + 4, json!(null))], "{everyone} for everyone");
+    }
 }
 
 #[tokio::test]
