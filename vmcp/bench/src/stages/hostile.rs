@@ -135,8 +135,8 @@ impl Attack {
     }
 }
 
-/// Opens connections with nothing, half a head, a preface of HTTP/2, half a body, calls whose answers are never
-/// read, and arguments as deep and long as they may be.
+/// Opens connections with nothing, half a head, a preface of HTTP/2, half a body, calls whose answers are
+/// never read, and arguments as deep and long as they may be.
 async fn open(server: SocketAddr, count: usize) -> Vec<TcpStream> {
     let large = call("dual_result_1m", "{}");
     let deep = call("dual_result_1k", &format!(r#"{{"a":{}0{}}}"#, "[".repeat(100), "]".repeat(100)));

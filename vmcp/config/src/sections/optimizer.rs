@@ -105,8 +105,8 @@ pub struct RawOptimizer {
     /// Offer the optimizer's tools. `false`: no `optim.*` tools, no embeddings, no database.
     pub enabled: bool,
     /// Tools of vmcp's own that clients get: listed, and callable. Each costs tokens in every conversation:
-    /// the default two about 700, each further one about 100. `exposure: Contextual`, here or in a profile, adds
-    /// `set_context` and `search_available_tools`.
+    /// the default two about 700, each further one about 100. `exposure: Contextual`, here or in a profile,
+    /// adds `set_context` and `search_available_tools`.
     pub tools: Vec<OptimTool>,
     /// Tools that `tools/list` shows.
     pub exposure: Exposure,
