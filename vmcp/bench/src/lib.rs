@@ -38,10 +38,11 @@ use tokio::runtime::Builder;
 use crate::options::{Options, Stage};
 use crate::progress::progress;
 use crate::report::Report;
+use crate::stages::attacks::{half_sent, hostile};
 use crate::stages::sessions::{idle_sessions, open_sessions};
 use crate::stages::{
-    allocations, calls, catalog, change_storm, embedding, find_tool, half_sent, hostile, lists, memory,
-    policies, start, streaming,
+    allocations, calls, catalog, change_storm, embedding, find_tool, lists, memory, policies, start,
+    streaming,
 };
 use crate::synthetic_tools::count_in_words;
 use crate::testbed::search_testbed::SearchTestbed;
