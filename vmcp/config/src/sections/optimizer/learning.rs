@@ -23,7 +23,8 @@ pub struct Learning {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Learning")]
 pub struct RawLearning {
-    /// Learn, and use what was learned. Default: on with `exposure: Contextual`, here or in a profile, else off.
+    /// Learn, and use what was learned. Default: on with `exposure: Contextual`, here or in a profile, else
+    /// off.
     pub enabled: Option<bool>,
     /// Similarity of two queries, from "0" to "1", below which one teaches nothing about the other. Models score
     /// unrelated short texts up to 0.5.
