@@ -37,7 +37,7 @@ impl JsonSchema for OptimizerSettingsSchema {
         "OptimizerSettings".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        yaml_block::schema_without::<RawOptimizer>(generator, &["enabled", "storage", "embeddings"])
+        yaml_block::schema_without::<RawOptimizer>(generator, &["enabled", "storage", "embeddings", "llm"])
     }
 }
 

@@ -44,6 +44,7 @@ mod scenario {
     mod profiles;
     mod questions;
     mod real_servers;
+    mod recommendations;
     mod replicas;
     mod resumed_calls;
     mod running_server;

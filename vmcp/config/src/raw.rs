@@ -33,6 +33,8 @@ use crate::sections::optimizer::Exposure;
 pub use crate::sections::optimizer::contextual::RawContextual;
 pub use crate::sections::optimizer::embeddings::{RawEmbeddings, RawLocal, RawOpenAi, RawProvider, RawTei};
 pub use crate::sections::optimizer::learning::RawLearning;
+pub use crate::sections::optimizer::llm::RawLlm;
+pub use crate::sections::optimizer::rerank::RawRerank;
 pub use crate::sections::optimizer::search::RawSearch;
 pub use crate::sections::optimizer::{RawOptimizer, RawStorage, StorageType};
 use crate::sections::profiles;

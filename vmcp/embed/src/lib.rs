@@ -5,10 +5,12 @@
 //! finite, or an error.
 
 mod batch;
+mod chat;
 mod error;
 mod http;
 pub mod local;
 pub mod openai;
+mod rerank;
 pub mod tei;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -18,9 +20,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+pub use chat::{ChatModel, ChatSettings};
 pub use error::EmbedError;
 pub use local::{LocalEmbedder, LocalSettings};
 pub use openai::{OpenAiEmbedder, OpenAiSettings};
+pub use rerank::Reranker;
 pub use tei::{TeiEmbedder, TeiSettings};
 
 /// Turns texts into vectors.

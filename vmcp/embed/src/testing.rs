@@ -1,7 +1,7 @@
 //! Test support: a fake embedding service that misbehaves on command, and the folder of the real local model.
 
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ pub struct Behavior {
     pub failures: VecDeque<u16>,
     /// Delay of each answer with vectors.
     pub delay: Duration,
-    /// Answers lack the last vector.
+    /// Answers lack the last vector, or the last score.
     pub lose_a_vector: bool,
 }
 
@@ -64,10 +64,11 @@ impl Default for Behavior {
 struct Fake {
     behavior: Behavior,
     batches: Vec<Vec<String>>,
+    reranked: Vec<Vec<String>>,
     requests: usize,
 }
 
-/// A service on a port of 127.0.0.1 that speaks TEI's protocol and OpenAI's.
+/// A service on a port of 127.0.0.1 that speaks TEI's protocol, `/rerank` included, and OpenAI's.
 pub struct FakeService {
     fake: Arc<Mutex<Fake>>,
     address: SocketAddr,
@@ -103,7 +104,12 @@ impl FakeService {
         self.fake.lock().batches.iter().map(Vec::len).collect()
     }
 
-    /// Returns the number of requests for vectors, failed ones included.
+    /// Returns the texts of each request that was answered with scores.
+    pub fn reranked(&self) -> Vec<Vec<String>> {
+        self.fake.lock().reranked.clone()
+    }
+
+    /// Returns the number of requests for vectors or scores, failed ones included.
     pub fn requests(&self) -> usize {
         self.fake.lock().requests
     }
@@ -125,6 +131,7 @@ impl FakeService {
         let vectors = Router::new()
             .route("/embed", post(tei))
             .route("/v1/embeddings", post(openai))
+            .route("/rerank", post(rerank))
             .layer(middleware::from_fn_with_state(Arc::clone(&self.fake), gate));
         let app = vectors.route("/info", get(info)).with_state(Arc::clone(&self.fake));
         let (stop, stopped) = oneshot::channel::<()>();
@@ -198,6 +205,30 @@ async fn tei(State(fake): State<Shared>, Json(body): Json<Value>) -> Response {
         Ok(vectors) => Json(vectors).into_response(),
         Err(response) => *response,
     }
+}
+
+/// TEI's `/rerank`: the share of the query's words that a text has, best first.
+async fn rerank(State(fake): State<Shared>, Json(body): Json<Value>) -> Response {
+    let words = |text: &str| -> HashSet<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.map(str::to_lowercase).collect()
+    };
+    let query = words(body.get("query").and_then(Value::as_str).unwrap_or_default());
+    let texts = body.get("texts").and_then(Value::as_array).into_iter().flatten();
+    let texts: Vec<&str> = texts.filter_map(Value::as_str).collect();
+    if texts.is_empty() || texts.iter().any(|text| text.is_empty()) {
+        return refuse(400, "Input validation error: `inputs` cannot be empty");
+    }
+    let score = |text: &str| query.intersection(&words(text)).count() as f64 / query.len().max(1) as f64;
+    let mut scores: Vec<(usize, f64)> = texts.iter().map(|text| score(text)).enumerate().collect();
+    scores.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    let mut fake = fake.lock();
+    fake.reranked.push(texts.into_iter().map(str::to_owned).collect());
+    if fake.behavior.lose_a_vector {
+        scores.pop();
+    }
+    let score = |(index, score): (usize, f64)| json!({"index": index, "score": score});
+    Json(scores.into_iter().map(score).collect::<Vec<_>>()).into_response()
 }
 
 async fn openai(State(fake): State<Shared>, Json(body): Json<Value>) -> Response {

@@ -58,6 +58,7 @@ impl Evidence {
             reliability_penalty: 0.0,
             learned_bonus: 0.0,
             fused,
+            rerank_score: None,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The search index, and the path of one query through it: gather evidence, fuse, filter, rank.
 
+mod rerank;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use crate::query::{Clause, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Query, Rank
 use crate::text::MAX_CLAUSES;
 use crate::vectors::Vectors;
 use crate::visible::Visible;
+pub use rerank::rerank;
 
 /// All tools of a process, searchable. Immutable and cheap to clone; every caller shares it.
 ///

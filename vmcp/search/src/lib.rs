@@ -34,7 +34,7 @@ mod visible;
 pub use alternatives::Candidate;
 pub use document::{Document, TEXT_VERSION, vector_text};
 pub use fusion::SMALL_SET;
-pub use index::Index;
+pub use index::{Index, rerank};
 pub use learning::{DEFAULT_RELIABILITY_WEIGHT, Reliability};
 pub use query::{
     Clause, DEFAULT_LIMIT, DEFAULT_SEMANTIC_RATIO, Explanation, Hit, Query, QueryTerm, Ranking, SearchMode,

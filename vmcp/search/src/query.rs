@@ -147,4 +147,7 @@ pub struct Explanation {
     pub learned_bonus: f32,
     /// The value that orders the hits: the fused one without the penalty and with the bonus.
     pub fused: f32,
+    /// The score of a [cross-encoder](crate::rerank), which orders the first hits anew, if one is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rerank_score: Option<f32>,
 }

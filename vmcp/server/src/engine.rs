@@ -334,6 +334,7 @@ impl Engine {
             vectors,
             reliability: reliability(&self.tool_metrics().book(), snapshot.unfiltered()),
             learned: self.learned_tools(snapshot),
+            reranking: self.reranking(snapshot),
             settings: (&snapshot.config.optimizer.search).into(),
         }
     }

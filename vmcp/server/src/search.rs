@@ -5,6 +5,7 @@
 //! [`SearchResult::degraded`] gives the reason.
 
 pub(crate) mod context;
+pub(crate) mod reranking;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,9 +15,10 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 use vmcp_embed::{EmbedError, Embedder};
 use vmcp_model::catalog::Catalog;
-use vmcp_search::{Clause, Index, Query, Ranking, Reliability, SearchMode, Visible, split_clauses};
+use vmcp_search::{Clause, Index, Query, Ranking, Reliability, SearchMode, Visible, rerank, split_clauses};
 
 use context::{Learned, QueryEmbedding, ToolKey};
+use reranking::Reranking;
 
 /// Time that a search waits for the embedding of its query; then keywords answer alone.
 const QUERY_EMBEDDING_TIMEOUT: Duration = Duration::from_secs(2);
@@ -35,6 +37,8 @@ pub(crate) struct Searcher {
     pub(crate) reliability: Arc<[(usize, Reliability)]>,
     /// Learned pairs; `None`: there are none, or they are off.
     pub(crate) learned: Option<LearnedTools>,
+    /// Service that orders the first hits anew; `None`: their order stays.
+    pub(crate) reranking: Option<Reranking>,
     /// Ranking.
     pub(crate) settings: SearchSettings,
 }
@@ -155,6 +159,16 @@ pub(crate) enum Degraded {
     /// The query's vector does not fit the tools'; the model has just changed.
     #[error("the embedding model has changed; the tools are being embedded anew")]
     OtherModel,
+    /// The first hits were not ordered anew. The text names no address.
+    #[error("the first hits were not re-ranked ({0})")]
+    NotReranked(String),
+}
+
+impl Degraded {
+    /// True if the search had to do without vectors.
+    pub(crate) fn lacks_vectors(&self) -> bool {
+        !matches!(self, Degraded::NotReranked(_))
+    }
 }
 
 /// Searches. Never fails: if one arm has no input, the other answers, and the result says so.
@@ -170,6 +184,7 @@ pub(crate) async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> S
     };
     let embedding_took = asked.map(|asked| asked.elapsed());
     let learned = learned(searcher, vectors.first()).await;
+    let limit = request.limit.unwrap_or(searcher.settings.limit);
     let scan = Arc::new(Scan {
         index: Arc::clone(&searcher.index),
         visible: request.visible.map(Arc::clone),
@@ -177,19 +192,21 @@ pub(crate) async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> S
         vectors,
         reliability: Arc::clone(&searcher.reliability),
         learned,
-        limit: request.limit.unwrap_or(searcher.settings.limit),
+        limit: searcher.reranking.as_ref().map_or(limit, |reranking| limit.max(reranking.candidates)),
         settings: searcher.settings.clone(),
         explain: request.explain,
         span: Span::current(),
     });
-    let ranking = if searcher.index.len() < MIN_OFFLOADED_TOOLS {
+    let mut ranking = if searcher.index.len() < MIN_OFFLOADED_TOOLS {
         scan.run()
     } else {
         let scanner = Arc::clone(&scan);
         // The task fails only when the runtime is going down; then this thread answers.
         tokio::task::spawn_blocking(move || scanner.run()).await.unwrap_or_else(|_| scan.run())
     };
-    let degraded = match unembedded {
+    let not_reranked = order_anew(searcher, &scan, &mut ranking).await.err();
+    ranking.hits.truncate(limit);
+    let without_vectors = match unembedded {
         _ if !searcher.wants_vectors() => None,
         Some(reason) => Some(reason),
         None if ranking.mode == SearchMode::Keyword && ranking.visible > 0 => Some(Degraded::OtherModel),
@@ -198,7 +215,22 @@ pub(crate) async fn search(searcher: &Searcher, request: SearchRequest<'_>) -> S
         }
         None => None,
     };
+    let degraded = without_vectors.or(not_reranked.map(Degraded::NotReranked));
     SearchResult { ranking, degraded, embedding_took }
+}
+
+/// Orders the first hits by the re-ranking service, if there is one and there is anything to order; an error
+/// in words leaves them as they are.
+async fn order_anew(searcher: &Searcher, scan: &Scan, ranking: &mut Ranking) -> Result<(), String> {
+    let Some(Reranking { service, texts, candidates }) = &searcher.reranking else { return Ok(()) };
+    let query = scan.texts.first().filter(|query| !query.is_empty());
+    let Some(query) = query.filter(|_| ranking.hits.len() > 1) else { return Ok(()) };
+    let text = |document: usize| texts.get(document).map_or("", String::as_str);
+    let read: Vec<&str> = ranking.hits.iter().take(*candidates).map(|hit| text(hit.document)).collect();
+    let traced = info_span!("search.rerank", tools = read.len());
+    let scores = service.scores(query, &read).instrument(traced).await?;
+    rerank(ranking, &scores, &Query { explain: scan.explain, ..scan.experience() });
+    Ok(())
 }
 
 /// Returns the text of a query for both arms: description and keywords.
@@ -286,6 +318,17 @@ struct Scan {
 }
 
 impl Scan {
+    /// Returns a query with nothing but what is known of tools by their use.
+    fn experience(&self) -> Query<'_> {
+        Query {
+            reliability: &self.reliability,
+            reliability_weight: self.settings.reliability_weight,
+            learned: &self.learned,
+            learned_weight: self.settings.learned_weight,
+            ..Query::default()
+        }
+    }
+
     fn run(&self) -> Ranking {
         let vector = |at: usize| self.vectors.get(at).map(Vec::as_slice);
         let mut texts = self.texts.iter().enumerate().map(|(at, text)| Clause { text, vector: vector(at) });
@@ -304,11 +347,8 @@ impl Scan {
                 limit: self.limit,
                 semantic_ratio: self.settings.semantic_ratio,
                 distance_threshold: self.settings.distance_threshold,
-                reliability: &self.reliability,
-                reliability_weight: self.settings.reliability_weight,
-                learned: &self.learned,
-                learned_weight: self.settings.learned_weight,
                 explain: self.explain,
+                ..self.experience()
             },
             self.visible.as_deref(),
         );

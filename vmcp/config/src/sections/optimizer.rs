@@ -5,7 +5,9 @@ pub(crate) mod contextual;
 pub(crate) mod embeddings;
 pub(crate) mod learning;
 pub(crate) mod limits;
+pub(crate) mod llm;
 pub(crate) mod optim_tool;
+pub(crate) mod rerank;
 pub(crate) mod search;
 
 use std::path::PathBuf;
@@ -18,7 +20,9 @@ use contextual::{Contextual, RawContextual};
 use embeddings::{Embeddings, RawEmbeddings};
 use learning::{Learning, RawLearning};
 use limits::Limits;
+use llm::{Llm, RawLlm};
 use optim_tool::OptimTool;
+use rerank::{RawRerank, Rerank};
 use search::{RawSearch, Search};
 
 /// Validated settings of the optimizer.
@@ -56,6 +60,10 @@ pub struct Optimizer {
     pub contextual: Contextual,
     /// Learning from the use of tools.
     pub learning: Learning,
+    /// The language model that ranks tools; `None`: the search alone does.
+    pub llm: Option<Llm>,
+    /// The cross-encoder that orders the first hits anew; `None`: the search's own order stays.
+    pub rerank: Option<Rerank>,
     /// Upper bounds on the input of clients.
     pub limits: Limits,
 }
@@ -138,6 +146,10 @@ pub struct RawOptimizer {
     pub contextual: RawContextual,
     /// Learning from the use of tools.
     pub learning: RawLearning,
+    /// The language model that ranks tools for `recommend_tools` and `search_tools`.
+    pub llm: Option<RawLlm>,
+    /// The cross-encoder that orders the first hits of a search anew.
+    pub rerank: Option<RawRerank>,
     /// Upper bounds on the input of clients.
     pub limits: Limits,
 }
@@ -160,6 +172,8 @@ impl Default for RawOptimizer {
             embeddings: RawEmbeddings::default(),
             contextual: RawContextual::default(),
             learning: RawLearning::default(),
+            llm: None,
+            rerank: None,
             limits: Limits::default(),
         }
     }
@@ -220,6 +234,8 @@ impl RawOptimizer {
             embeddings: self.embeddings.validate(report),
             contextual: self.contextual.validate(report),
             learning: self.learning.validate(has_contextual, report),
+            llm: self.llm.as_ref().and_then(|llm| llm.validate(report)),
+            rerank: self.rerank.as_ref().and_then(|rerank| rerank.validate(report)),
             limits: self.limits.clone(),
         }
     }

@@ -1,11 +1,14 @@
 //! `vmcp eval`: measures how well the search of vmcp finds what a set of queries needs.
 
+mod comparison;
 mod corpus;
 mod embedding;
+mod experience;
 mod files;
 mod replay;
 mod report;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,10 +16,11 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use url::Url;
-use vmcp_config::Config;
+use vmcp_config::{Config, Rerank};
 use vmcp_model::tokens;
 use vmcp_search::learning::BONUS_MIN_SIMILARITY;
 use vmcp_search::measures::Judgment;
+use vmcp_search::vector_text;
 
 use super::console::failure::{CommandFailure, Exit};
 use super::console::output::{self, OutputFormat};
@@ -24,9 +28,14 @@ use super::console::{notes, progress};
 use super::options::{GlobalOptions, environment};
 use super::process::block_on;
 use crate::engine::embedding::configured;
+use crate::engine::embedding::ranking_services;
+use crate::search::context::Learned;
+use crate::search::reranking::Reranking;
 use crate::search::{QueryVectors, SearchRequest, SearchSettings, Searcher, search};
+use comparison::Recipe;
 use corpus::Corpus;
 use embedding::TimedEmbedder;
+use experience::Experience;
 use files::Query;
 use report::{Miss, Report};
 
@@ -34,6 +43,8 @@ use report::{Miss, Report};
 const MEASURED_HITS: usize = 10;
 /// Hits among which the place of a missed tool is looked up.
 const MISS_SEARCH_DEPTH: usize = 100;
+/// Name of the first recipe in a comparison.
+const BASELINE: &str = "--config, or defaults";
 /// Timeout of embedding a query; long, so that a slow machine measures the same.
 const EMBEDDING_TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -46,13 +57,15 @@ const EMBEDDING_TIMEOUT: Duration = Duration::from_mins(1);
 Files are JSON lines, plain or gzipped:
   tools    {\"server\": \"jira\", \"name\": \"get_watchers\", \"description\": \"…\", \"input_schema\": {…}}
   queries  {\"query\": \"who follows the ticket\", \"groups\": [[[\"jira\", \"get_watchers\"]]]}
-Each group is one need; any of its [server, name] pairs satisfies it. `id` and `keywords` may be added.
+Each group is one need; any of its [server, name] pairs satisfies it. `id` and `keywords` may be added, and to a log
+`failed`, the tools that were called for it and failed.
 
 Examples:
   vmcp eval --tools tools.jsonl.gz --queries queries.jsonl.gz
   vmcp eval --tools tools.jsonl --queries queries.jsonl --provider none --explain-misses 5
   vmcp eval --tools tools.jsonl --queries queries.jsonl --keywords meta.server_hint -o json
   vmcp eval --tools tools.jsonl --queries queries.jsonl --learned
+  vmcp eval --tools tools.jsonl --queries queries.jsonl --compare reranked.yaml
   vmcp eval --tools t.jsonl --queries q.jsonl --provider tei --endpoint http://localhost:8081")]
 pub(super) struct Arguments {
     /// Tools of the catalog, as JSON lines
@@ -89,9 +102,17 @@ pub(super) struct Arguments {
     /// used.
     #[arg(long)]
     learned: bool,
+    /// Count which tools failed for every second query, and show what that changes for the others
+    ///
+    /// A line of a log names the tools that failed: `"failed": [[server, tool]]`.
+    #[arg(long, conflicts_with = "learned")]
+    reliability: bool,
     /// Learn from the queries of this file instead, and measure all others
-    #[arg(long, value_name = "FILE", requires = "learned")]
+    #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+    /// Measure the recipe of this configuration file too, and the differences; may be given several times
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["learned", "reliability", "log", "explain_misses"])]
+    compare: Vec<PathBuf>,
     /// Format of the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: OutputFormat,
@@ -137,7 +158,9 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         keywords,
         explain_misses,
         learned,
+        reliability,
         log,
+        compare,
         output: format,
     } = arguments;
     global.start_logs()?;
@@ -148,32 +171,53 @@ pub(super) fn run(arguments: Arguments, global: &GlobalOptions) -> Result<Exit, 
         notes::note(&format!("warning: a query needs {unknown:?}, which the catalog does not have"));
     }
     let min_similarity = config.optimizer.learning.min_similarity.max(BONUS_MIN_SIMILARITY);
-    let (log, queries) = match (learned, log) {
-        (false, _) => (None, queries),
-        (true, Some(log)) => (Some(files::queries(&log, &keywords)?), queries),
-        (true, None) => {
+    let experience = match (learned, reliability) {
+        (true, _) => Some(Experience::Learned { pairs: Learned::default(), min_similarity }),
+        (_, true) => Some(Experience::Reliability(BTreeMap::new())),
+        _ if log.is_some() => {
+            return Err(CommandFailure::new("a log teaches nothing by itself")
+                .remedy("add --learned or --reliability"));
+        }
+        _ => None,
+    };
+    let (log, queries) = match (&experience, log) {
+        (None, _) => (None, queries),
+        (Some(_), Some(log)) => (Some(files::queries(&log, &keywords)?), queries),
+        (Some(_), None) => {
             let (log, held_out) = replay::split(queries);
             (Some(log), held_out)
         }
     };
+    let mut others = Vec::with_capacity(compare.len());
+    for path in compare {
+        let mut config = global.load_file(&path)?.config;
+        config.optimizer.enabled = true;
+        others.push((path.display().to_string(), config));
+    }
+    let ratio = semantic_ratio.unwrap_or(config.optimizer.search.hybrid_semantic_ratio);
+    if !others.is_empty() {
+        let recipes = block_on(async {
+            let mut recipes = Vec::with_capacity(others.len() + 1);
+            let named = others
+                .iter()
+                .map(|(name, config)| (name.clone(), config, config.optimizer.search.hybrid_semantic_ratio));
+            for (name, config, ratio) in std::iter::once((BASELINE.to_owned(), &config, ratio)).chain(named) {
+                let (searcher, timed) = searcher(&corpus, config, ratio, limit).await?;
+                let report = evaluate(&corpus, &queries, &searcher, timed.as_deref(), false).await?;
+                recipes.push(Recipe { name, report });
+            }
+            Ok(recipes)
+        })?;
+        let tools = corpus.len();
+        output::print(format, &comparison::measures(&recipes, tools), || {
+            comparison::human_text(&recipes, tools)
+        })?;
+        return Ok(Exit::Done);
+    }
     let (report, replay) = block_on(async {
-        let embedder = configured::embedder(&config)?;
-        let index = embedding::index(&corpus, embedder.as_ref()).await?;
-        let timed = embedder.map(|embedder| Arc::new(TimedEmbedder::new(embedder)));
-        let searcher = Searcher {
-            index: Arc::new(index),
-            vectors: timed.clone().map_or(QueryVectors::Off, |timed| QueryVectors::From(timed)),
-            reliability: [].into(),
-            learned: None,
-            settings: SearchSettings {
-                limit,
-                semantic_ratio: semantic_ratio.unwrap_or(config.optimizer.search.hybrid_semantic_ratio),
-                query_deadline: EMBEDDING_TIMEOUT,
-                ..SearchSettings::from(&config.optimizer.search)
-            },
-        };
-        if let Some(log) = &log {
-            let replay = replay::replay(&corpus, log, &queries, &searcher, min_similarity).await?;
+        let (searcher, timed) = searcher(&corpus, &config, ratio, limit).await?;
+        if let Some((log, experience)) = log.as_ref().zip(experience) {
+            let replay = replay::replay(&corpus, log, &queries, &searcher, experience).await?;
             return Ok((Report::default(), Some(replay)));
         }
         let report = evaluate(&corpus, &queries, &searcher, timed.as_deref(), explain_misses > 0).await?;
@@ -220,6 +264,37 @@ fn configuration(
     }
     config.optimizer.enabled = true;
     Ok(config)
+}
+
+/// Makes a searcher of the catalog by a recipe; the embedder says how long it took.
+async fn searcher(
+    corpus: &Corpus,
+    config: &Config,
+    semantic_ratio: f32,
+    limit: usize,
+) -> Result<(Searcher, Option<Arc<TimedEmbedder>>), CommandFailure> {
+    let embedder = configured::embedder(config)?;
+    let index = embedding::index(corpus, embedder.as_ref()).await?;
+    let timed = embedder.map(|embedder| Arc::new(TimedEmbedder::new(embedder)));
+    let reranking = |rerank: &Rerank| {
+        let texts = corpus.documents().iter().map(vector_text).collect();
+        let service = Arc::new(ranking_services::reranker(rerank)?);
+        Ok::<_, CommandFailure>(Reranking { service, texts: Arc::new(texts), candidates: rerank.candidates })
+    };
+    let searcher = Searcher {
+        index: Arc::new(index),
+        vectors: timed.clone().map_or(QueryVectors::Off, |timed| QueryVectors::From(timed)),
+        reliability: [].into(),
+        learned: None,
+        reranking: config.optimizer.rerank.as_ref().map(reranking).transpose()?,
+        settings: SearchSettings {
+            limit,
+            semantic_ratio,
+            query_deadline: EMBEDDING_TIMEOUT,
+            ..SearchSettings::from(&config.optimizer.search)
+        },
+    };
+    Ok((searcher, timed))
 }
 
 async fn evaluate(

@@ -72,10 +72,14 @@ impl GlobalOptions {
 
     /// Reads and validates the configuration file.
     pub(super) fn load(&self) -> Result<ConfigFile, CommandFailure> {
-        let path = self.config_path()?;
+        self.load_file(&self.config_path()?)
+    }
+
+    /// Reads and validates a configuration file.
+    pub(super) fn load_file(&self, path: &Path) -> Result<ConfigFile, CommandFailure> {
         let (source, Loaded { config, warnings }) =
-            source::load(&path, &self.reference_lookup()).map_err(|error| not_loaded(&path, &error))?;
-        Ok(ConfigFile { path, source, config, warnings })
+            source::load(path, &self.reference_lookup()).map_err(|error| not_loaded(path, &error))?;
+        Ok(ConfigFile { path: path.to_owned(), source, config, warnings })
     }
 
     /// Returns the sources of what the configuration file refers to.

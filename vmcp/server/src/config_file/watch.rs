@@ -124,7 +124,7 @@ impl ConfigFollower {
         loop {
             // The read below covers a trigger that is already waiting.
             let _ = changes.try_recv();
-            self.check_for_changes().await;
+            Box::pin(self.check_for_changes()).await;
             tokio::select! {
                 // Without a watcher the channel is closed; only the poll is left.
                 Some(()) = changes.recv() => tokio::time::sleep(DEBOUNCE).await,

@@ -12,6 +12,7 @@ use vmcp_config::status::DefinitionChanges;
 use vmcp_store::{Store, StoreError};
 
 use super::embedding::provider::MonitoredProvider;
+use super::embedding::ranking_services::RankingServices;
 use super::snapshot::Snapshot;
 use super::snapshot::generation::Generation;
 use super::tool_drift::DriftGuard;
@@ -33,6 +34,8 @@ pub(super) struct Shared {
     pub(super) call_observers: Arc<CallObservers>,
     /// Counts the calls of each tool.
     pub(super) tool_metrics: Arc<ToolMetricsRecorder>,
+    /// Services that help to rank tools.
+    pub(super) ranking_services: RankingServices,
     /// The contexts of clients.
     pub(super) contexts: Arc<Contexts>,
     /// Learns from calls within contexts.
@@ -64,6 +67,7 @@ impl Shared {
             call_observers: Arc::new(CallObservers::new(&metrics, observers)),
             metrics,
             tool_metrics,
+            ranking_services: RankingServices::default(),
             contexts,
             learner,
             drift,

@@ -9,8 +9,10 @@ mod get_tool_schema;
 mod list_mcp_servers;
 mod list_tools;
 mod read_mcp_resource;
+mod recommend_tools;
 mod reset_tool_metrics;
 mod search_available_tools;
+mod search_tools;
 mod set_context;
 
 use serde_json::value::{RawValue, to_raw_value};
@@ -82,6 +84,8 @@ pub fn definitions(style: NameStyle, config: &Config) -> Vec<Definition> {
             OptimTool::ReadMcpResource => read_mcp_resource::definition(&names),
             OptimTool::GetToolAlternatives => get_tool_alternatives::definition(&names),
             OptimTool::GetToolMetrics => get_tool_metrics::definition(&names),
+            OptimTool::SearchTools => search_tools::definition(&names, config),
+            OptimTool::RecommendTools => recommend_tools::definition(&names, config),
             OptimTool::SetContext => set_context::definition(&names, config),
             OptimTool::SearchAvailableTools => search_available_tools::definition(&names, config),
             OptimTool::ResetToolMetrics => reset_tool_metrics::definition(&names),

@@ -18,7 +18,7 @@
 //! | an observer | [`CallObserver`](crate::telemetry::calls::CallObserver) |
 //! | a way to a backend | a [`BackendTarget`] from the router, then this file |
 
-mod ask_client;
+pub(super) mod ask_client;
 mod confirmation;
 mod failure_text;
 pub(super) mod hidden;

@@ -36,6 +36,8 @@ pub(super) async fn run(context: CallContext<'_>, tool: OptimTool, params: &Owne
         OptimTool::GetToolAlternatives => listings::get_tool_alternatives::run(context, arguments),
         OptimTool::ReadMcpResource => read_mcp_resource::run(context, arguments).await,
         OptimTool::GetToolMetrics => tool_metrics::get(context, arguments).await,
+        OptimTool::SearchTools => listings::search_tools::run(context, arguments).await,
+        OptimTool::RecommendTools => listings::recommend_tools::run(context, arguments).await,
         OptimTool::SetContext => set_context::run(context, arguments).await,
         OptimTool::SearchAvailableTools => listings::search_available_tools::run(context, arguments).await,
         OptimTool::ResetToolMetrics => tool_metrics::reset(context, arguments).await,

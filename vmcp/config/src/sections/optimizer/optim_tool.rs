@@ -25,6 +25,10 @@ pub enum OptimTool {
     GetToolAlternatives,
     /// Returns calls, success rate and latency of tools.
     GetToolMetrics,
+    /// Returns names and scores of the tools that fit a task.
+    SearchTools,
+    /// Recommends one to three tools for a task, with reasons.
+    RecommendTools,
     /// Says what the client is busy with, so that the list and the searches fit it.
     SetContext,
     /// Lists the tools whose names or descriptions contain a text.
@@ -35,7 +39,7 @@ pub enum OptimTool {
 
 impl OptimTool {
     /// All of them.
-    pub const ALL: [OptimTool; 11] = [
+    pub const ALL: [OptimTool; 13] = [
         OptimTool::FindTool,
         OptimTool::CallTool,
         OptimTool::ListTools,
@@ -44,6 +48,8 @@ impl OptimTool {
         OptimTool::ReadMcpResource,
         OptimTool::GetToolAlternatives,
         OptimTool::GetToolMetrics,
+        OptimTool::SearchTools,
+        OptimTool::RecommendTools,
         OptimTool::SetContext,
         OptimTool::SearchAvailableTools,
         OptimTool::ResetToolMetrics,
@@ -60,6 +66,8 @@ impl OptimTool {
             OptimTool::ReadMcpResource => "read_mcp_resource",
             OptimTool::GetToolAlternatives => "get_tool_alternatives",
             OptimTool::GetToolMetrics => "get_tool_metrics",
+            OptimTool::SearchTools => "search_tools",
+            OptimTool::RecommendTools => "recommend_tools",
             OptimTool::SetContext => "set_context",
             OptimTool::SearchAvailableTools => "search_available_tools",
             OptimTool::ResetToolMetrics => "reset_tool_metrics",
@@ -77,6 +85,8 @@ impl OptimTool {
             OptimTool::ReadMcpResource => "optim.read_mcp_resource",
             OptimTool::GetToolAlternatives => "optim.get_tool_alternatives",
             OptimTool::GetToolMetrics => "optim.get_tool_metrics",
+            OptimTool::SearchTools => "optim.search_tools",
+            OptimTool::RecommendTools => "optim.recommend_tools",
             OptimTool::SetContext => "optim.set_context",
             OptimTool::SearchAvailableTools => "optim.search_available_tools",
             OptimTool::ResetToolMetrics => "optim.reset_tool_metrics",

@@ -28,7 +28,7 @@ pub(super) struct ToolLine {
 }
 
 /// A tool that satisfies a need: its server and its name.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(super) struct NeededTool(pub(super) String, pub(super) String);
 
 impl NeededTool {
@@ -44,6 +44,8 @@ struct QueryLine {
     id: Value,
     query: String,
     groups: Vec<Vec<NeededTool>>,
+    #[serde(default)]
+    failed: Vec<NeededTool>,
     #[serde(flatten)]
     rest: Value,
 }
@@ -56,6 +58,8 @@ pub(super) struct Query {
     pub(super) keywords: String,
     /// Needs; any tool of a group satisfies it.
     pub(super) groups: Vec<Vec<NeededTool>>,
+    /// In a log: tools that were called for it, and failed.
+    pub(super) failed: Vec<NeededTool>,
 }
 
 /// Reads the file of the catalog.
@@ -66,13 +70,13 @@ pub(super) fn tools(path: &Path) -> Result<Vec<ToolLine>, CommandFailure> {
 /// Reads the file of queries; `field` is the path of the keywords, such as `meta.server_hint`.
 pub(super) fn queries(path: &Path, field: &str) -> Result<Vec<Query>, CommandFailure> {
     let queries = lines::<QueryLine>(path)?.into_iter().enumerate().map(|(at, line)| {
-        let QueryLine { id, query, groups, rest } = line;
+        let QueryLine { id, query, groups, failed, rest } = line;
         let id = match id {
             Value::Null => format!("#{}", at + 1),
             Value::String(id) => id,
             other => other.to_string(),
         };
-        Query { id, text: query, keywords: keywords(&rest, field), groups }
+        Query { id, text: query, keywords: keywords(&rest, field), groups, failed }
     });
     Ok(queries.collect())
 }

@@ -1,28 +1,29 @@
-//! `vmcp eval --learned`: learns from a log of queries and the tools that were used for them, and measures
-//! the change for other queries, and for the first queries of the log while little is learned.
+//! `vmcp eval --learned` and `--reliability`: learns from a log of queries and the tools that were used for
+//! them, and measures the change for other queries, and for the first queries of the log while little is
+//! known.
 
-use std::sync::Arc;
+use std::fmt;
 
 use serde::Serialize;
-use vmcp_search::learning::{LearnedPair, Signal, confidence_after};
 use vmcp_search::measures::{Judgment, mean, paired_interval};
-use vmcp_store::StoredPair;
 
 use super::corpus::Corpus;
 use super::evaluate;
-use super::files::{NeededTool, Query};
+use super::experience::Experience;
+use super::files::Query;
 use super::report::Report;
 use crate::cli::console::failure::CommandFailure;
 use crate::cli::console::{output, progress};
-use crate::search::context::Learned;
-use crate::search::{LearnedTools, Searcher, embed_query, whole_query};
+use crate::search::Searcher;
 
 /// Queries of the log that are measured one by one while it is learned: the cold start.
 const FIRST_QUERIES: usize = 50;
 
 /// Reports with and without learning, over the same queries.
 pub(super) struct Replay {
-    pairs: usize,
+    /// Facts that the log taught, and a word for them.
+    facts: usize,
+    noun: &'static str,
     before: Report,
     after: Report,
     first_before: Report,
@@ -45,7 +46,7 @@ pub(super) struct ReplayMeasures {
 
 /// A measure without and with learning, and the 95 % confidence interval of the difference, paired by query.
 #[derive(Debug, Serialize)]
-struct Change {
+pub(super) struct Change {
     before: f64,
     after: f64,
     low: f64,
@@ -65,63 +66,34 @@ pub(super) async fn replay(
     log: &[Query],
     queries: &[Query],
     searcher: &Searcher,
-    min_similarity: f32,
+    mut experience: Experience,
 ) -> Result<Replay, CommandFailure> {
-    let with = |learned: &Learned| Searcher {
-        learned: Some(LearnedTools {
-            learned: Arc::new(learned.clone()),
-            catalog: Arc::clone(corpus.catalog()),
-            min_similarity,
-        }),
-        ..searcher.clone()
-    };
-    let mut learned = Learned::default();
     let (mut first_before, mut first_after) = (Report::default(), Report::default());
     let bar = progress::counter(log.len(), "learning");
     for (at, query) in log.iter().enumerate() {
         if at < FIRST_QUERIES {
             let one = std::slice::from_ref(query);
+            let knowing = experience.applied(corpus, searcher);
             first_before.judgments.extend(evaluate(corpus, one, searcher, None, false).await?.judgments);
-            first_after
-                .judgments
-                .extend(evaluate(corpus, one, &with(&learned), None, false).await?.judgments);
+            first_after.judgments.extend(evaluate(corpus, one, &knowing, None, false).await?.judgments);
         }
-        learn(&mut learned, query, searcher).await?;
+        experience.learn(query, searcher).await?;
         bar.inc(1);
     }
     bar.finish_and_clear();
+    let knowing = experience.applied(corpus, searcher);
     Ok(Replay {
-        pairs: learned.len(),
+        facts: experience.len(),
+        noun: experience.noun(),
         before: evaluate(corpus, queries, searcher, None, false).await?,
-        after: evaluate(corpus, queries, &with(&learned), None, false).await?,
+        after: evaluate(corpus, queries, &knowing, None, false).await?,
         first_before,
         first_after,
     })
 }
 
-/// Learns one query: as if its first tool of each need had been found by a search, and used.
-async fn learn(learned: &mut Learned, query: &Query, searcher: &Searcher) -> Result<(), CommandFailure> {
-    let text = whole_query(&query.text, &query.keywords);
-    let embedding = embed_query(searcher, &text).await.map_err(|reason| {
-        CommandFailure::new(format!("query {}: {reason}", query.id))
-            .remedy("learning needs an embedding provider")
-    })?;
-    for (server, tool) in query.groups.iter().filter_map(|group| group.first()).map(NeededTool::as_pair) {
-        let id = StoredPair::id_of(&text, server, tool);
-        let before = learned.get(&id).map(|pair| pair.confidence);
-        learned.upsert(LearnedPair {
-            id,
-            model: Arc::clone(&embedding.model),
-            vector: Arc::clone(&embedding.vector),
-            tool: (server.into(), tool.into()),
-            confidence: confidence_after(before, Signal::Searched),
-            last_used: 0,
-        });
-    }
-    Ok(())
-}
-
-fn change(before: &Report, after: &Report, measure: impl Fn(&Judgment) -> f64) -> Change {
+/// Returns the change of a measure from one report to another over the same queries.
+pub(super) fn change(before: &Report, after: &Report, measure: impl Fn(&Judgment) -> f64) -> Change {
     let values = |report: &Report| report.judgments.iter().map(&measure).collect::<Vec<_>>();
     let (before, after) = (values(before), values(after));
     let differences: Vec<_> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
@@ -129,12 +101,19 @@ fn change(before: &Report, after: &Report, measure: impl Fn(&Judgment) -> f64) -
     Change { before: mean(&before), after: mean(&after), low, high }
 }
 
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Change { before, after, low, high } = self;
+        write!(f, "{:+.3} ({low:+.3} to {high:+.3})", after - before)
+    }
+}
+
 impl Replay {
     /// Returns the changes.
     pub(super) fn measures(&self) -> ReplayMeasures {
         let over = |measure: &dyn Fn(&Judgment) -> f64| change(&self.before, &self.after, measure);
         ReplayMeasures {
-            learned_pairs: self.pairs,
+            learned_pairs: self.facts,
             queries: self.before.judgments.len(),
             recall_at_1: over(&|judgment| judgment.recall(1)),
             recall_at_8: over(&|judgment| judgment.recall(8)),
@@ -149,12 +128,11 @@ impl Replay {
     pub(super) fn human_text(&self) -> String {
         let measures = self.measures();
         let row = |name: &str, change: &Change| {
-            let difference = change.after - change.before;
             [
                 name.to_owned(),
                 format!("{:.3}", change.before),
                 format!("{:.3}", change.after),
-                format!("{difference:+.3} ({:+.3} to {:+.3})", change.low, change.high),
+                change.to_string(),
             ]
         };
         let rows = [
@@ -164,10 +142,10 @@ impl Replay {
             row("NDCG@10", &measures.ndcg_at_10),
             row("cold start: recall@8", &measures.first_recall_at_8),
         ];
-        let table = output::table(["MEASURE", "BEFORE", "LEARNED", "CHANGE (95 %)"], rows);
+        let table = output::table(["MEASURE", "BEFORE", "AFTER", "CHANGE (95 %)"], rows);
         format!(
-            "{table}\n\n{} pairs learned; {} queries measured, {} more in the cold start",
-            measures.learned_pairs, measures.queries, measures.first_queries
+            "{table}\n\n{} {}; {} queries measured, {} more in the cold start",
+            measures.learned_pairs, self.noun, measures.queries, measures.first_queries
         )
     }
 }
@@ -181,7 +159,8 @@ mod tests {
         let judged = |ranking: &[&str]| Judgment::new(ranking, &[vec!["needed"]]);
         let report = |judgments| Report { judgments, ..Report::default() };
         let replay = Replay {
-            pairs: 3,
+            facts: 3,
+            noun: "pairs learned",
             before: report(vec![judged(&["needed"]), judged(&["other", "needed"]), judged(&["other"])]),
             after: report(vec![judged(&["needed"]), judged(&["needed"]), judged(&["other"])]),
             first_before: Report::default(),
@@ -201,6 +180,7 @@ mod tests {
             text: String::new(),
             keywords: String::new(),
             groups: Vec::new(),
+            failed: Vec::new(),
         };
         let (log, held_out) = split(["a", "b", "c"].map(query).into());
         let ids = |queries: &[Query]| queries.iter().map(|query| query.id.clone()).collect::<Vec<_>>();

@@ -27,13 +27,13 @@ pub(super) struct Report {
 pub(super) struct Measures {
     recall_at_1: f64,
     recall_at_5: f64,
-    recall_at_8: f64,
+    pub(super) recall_at_8: f64,
     recall_at_10: f64,
     mrr: f64,
-    ndcg_at_10: f64,
+    pub(super) ndcg_at_10: f64,
     complete_at_8: f64,
     mean_returned_tokens: f64,
-    query_ms_p50: f64,
+    pub(super) query_ms_p50: f64,
     query_ms_p99: f64,
     search_ms_p50: f64,
     tools: usize,
@@ -182,6 +182,7 @@ mod tests {
             text: "do it".to_owned(),
             keywords: String::new(),
             groups: vec![vec![need("x"), need("c")], vec![need("a")], vec![need("y")]],
+            failed: Vec::new(),
         };
         let text = Miss::new(&query, &[("s", "a"), ("s", "b"), ("s", "c")], 2).to_string();
         assert_eq!(

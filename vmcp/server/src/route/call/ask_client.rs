@@ -10,7 +10,7 @@ use crate::route::caller::Caller;
 
 /// The reason why a client cannot be asked: the end of a sentence that begins with "the client".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(super) enum NotAskable {
+pub(in crate::route) enum NotAskable {
     #[error("did not declare that it answers that")]
     Undeclared,
     #[error("takes no stream of events")]
@@ -19,9 +19,15 @@ pub(super) enum NotAskable {
     Gone,
 }
 
+/// True if the client has declared to answer `method`, and can be sent questions.
+pub(in crate::route) fn can_ask(caller: &Caller, method: &str) -> bool {
+    let answerable = AnswerableQuestions::read(caller.client.capabilities.as_deref());
+    caller.events.is_some() && answerable.allow(method, None)
+}
+
 /// Puts one question to the client; returns the receiver of its answer, which fails if the client cannot be
 /// asked after all.
-pub(super) async fn ask(
+pub(in crate::route) async fn ask(
     caller: &Caller,
     method: &str,
     params: Option<Box<RawValue>>,

@@ -73,7 +73,7 @@ async fn find(context: CallContext<'_>, arguments: &RawValue) -> Result<Box<RawV
     if let Some(degraded) = &found.degraded {
         metrics.degraded_searches.inc();
         report(engine, degraded);
-        if config.embeddings.on_unavailable == OnUnavailable::Fail {
+        if config.embeddings.on_unavailable == OnUnavailable::Fail && degraded.lacks_vectors() {
             return Err(format!("the search is not available: {degraded}"));
         }
     }
@@ -98,7 +98,10 @@ fn report(engine: &Engine, degraded: &Degraded) {
             failed();
             engine.query_slow(*after);
         }
-        Degraded::NoVectors | Degraded::SomeVectors { .. } | Degraded::OtherModel => {}
+        Degraded::NoVectors
+        | Degraded::SomeVectors { .. }
+        | Degraded::OtherModel
+        | Degraded::NotReranked(_) => {}
     }
 }
 

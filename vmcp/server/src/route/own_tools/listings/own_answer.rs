@@ -50,6 +50,26 @@ pub(in crate::route::own_tools) fn answer<T: Serialize>(
     Answer::own(result)
 }
 
+/// As [`answer`], for work that waits.
+pub(in crate::route::own_tools) async fn answer_later<T: Serialize>(
+    context: CallContext<'_>,
+    origin: Origin,
+    arguments: &RawValue,
+    work: impl AsyncFnOnce(&OwnArguments<'_>) -> Result<T, Refusal>,
+) -> Answer {
+    let recorder = context.start_record(origin);
+    let done = match OwnArguments::parse(arguments) {
+        Ok(arguments) => work(&arguments).await,
+        Err(error) => Err(Refusal::from(error)),
+    };
+    let (result, outcome) = match done {
+        Ok(answer) => (tool_result::structured(&to_raw_value(&answer).unwrap_or_default()), Outcome::Ok),
+        Err(refusal) => (refused(refusal), Outcome::ToolError),
+    };
+    recorder.settle(outcome);
+    Answer::own(result)
+}
+
 /// Makes the result of a refusal.
 pub(in crate::route::own_tools) fn refused(refusal: Refusal) -> Box<RawValue> {
     match refusal {

@@ -1,0 +1,77 @@
+//! `optimizer.llm`: the language model that ranks tools for recommend_tools and search_tools.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::problems::Report;
+use crate::sections::proxy::TIMEOUT;
+use crate::values::duration::{self, RawDuration};
+use crate::values::http_url;
+use crate::values::secret::Secret;
+
+/// Validated settings of the language model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Llm {
+    /// Base URL with the version, to which `/chat/completions` is added.
+    pub endpoint: Url,
+    /// Model to ask for.
+    pub model: String,
+    /// Key sent as a bearer token; `None`: no `Authorization` header.
+    pub api_key: Option<Secret>,
+    /// Time limit of one request.
+    pub timeout: Duration,
+}
+
+/// A language model with OpenAI's `/v1/chat/completions`, such as OpenAI, vLLM or Ollama: ranks tools for
+/// `recommend_tools` and `search_tools`. It gets the task, and names and first sentences of tools. Without
+/// it, and while it fails, the search ranks alone.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Llm")]
+pub struct RawLlm {
+    /// Base URL with the version, such as `http://localhost:11434/v1`.
+    pub endpoint: String,
+    /// Required. Model to ask for.
+    pub model: String,
+    /// API key, sent as a bearer token unless it is empty; write `${OPENAI_API_KEY}`.
+    pub api_key: Option<Secret>,
+    /// Time limit of one request; beyond it, the search ranks.
+    #[schemars(extend("x-range" = duration::words(&TIMEOUT)))]
+    pub timeout: RawDuration,
+}
+
+impl Default for RawLlm {
+    fn default() -> Self {
+        Self {
+            endpoint: "https://api.openai.com/v1".to_owned(),
+            model: String::new(),
+            api_key: None,
+            timeout: "20s".into(),
+        }
+    }
+}
+
+impl RawLlm {
+    pub(crate) fn validate(&self, report: &mut Report) -> Option<Llm> {
+        let path = "optimizer.llm";
+        if self.model.trim().is_empty() {
+            report.problem(
+                &format!("{path}.model"),
+                "missing",
+                "name the model to ask for, such as `gpt-5-mini`",
+            );
+        }
+        let timeout = self.timeout.validate(&format!("{path}.timeout"), &TIMEOUT, report);
+        let endpoint = http_url::validate(&self.endpoint, &format!("{path}.endpoint"), report)?;
+        Some(Llm {
+            endpoint,
+            model: self.model.clone(),
+            // `${OPENAI_API_KEY:-}` is empty for local services, which need no key.
+            api_key: self.api_key.clone().filter(|key| !key.expose().is_empty()),
+            timeout,
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! search_tools and recommend_tools, with a language model, without one, and with one that fails.
+
+use std::sync::Arc;
+
+use axum::extract::{Json, State};
+use axum::http::StatusCode;
+use axum::routing::post;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::engine::Engine;
+use crate::testing::{Scripted, backends, call, engine};
+
+/// A service with `/v1/chat/completions` that gives one answer, and the prompts that it got.
+#[derive(Clone, Default)]
+struct FakeModel {
+    /// `None`: status 500.
+    answer: Option<String>,
+    prompts: Arc<Mutex<Vec<String>>>,
+    url: String,
+}
+
+impl FakeModel {
+    async fn start(answer: Option<&str>) -> FakeModel {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let model = FakeModel { answer: answer.map(str::to_owned), url, ..FakeModel::default() };
+        let app = axum::Router::new().route("/v1/chat/completions", post(complete)).with_state(model.clone());
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        model
+    }
+
+    /// Number of tools in each prompt.
+    fn offered(&self) -> Vec<usize> {
+        let tools = |prompt: &String| prompt.lines().filter(|line| line.starts_with("- s_")).count();
+        self.prompts.lock().iter().map(tools).collect()
+    }
+}
+
+async fn complete(State(model): State<FakeModel>, Json(body): Json<Value>) -> (StatusCode, Json<Value>) {
+    assert_eq!(body["model"], "small");
+    model.prompts.lock().push(body["messages"][1]["content"].as_str().unwrap().to_owned());
+    match model.answer {
+        Some(answer) => (StatusCode::OK, Json(json!({"choices": [{"message": {"content": answer}}]}))),
+        None => (StatusCode::INTERNAL_SERVER_ERROR, Json(json!({}))),
+    }
+}
+
+/// An engine with `count` tools that fit equally well, called `s_page0` and so on.
+async fn with_tools(count: usize, model: Option<&FakeModel>) -> (Scripted, Engine) {
+    let names: Vec<_> = (0..count).map(|number| format!("page{number}")).collect();
+    let tools: Vec<_> = names.iter().map(|name| (name.as_str(), "Reads a page.", json!({}))).collect();
+    let server = Scripted::start(&tools).await;
+    let llm = model.map(|model| format!(", llm: {{ endpoint: '{}', model: small }}", model.url));
+    let more = format!(
+        "optimizer: {{ tools: [search_tools, recommend_tools, call_tool], \
+         embeddings: {{ provider: none }}{} }}\n",
+        llm.unwrap_or_default()
+    );
+    let engine = engine(&backends(&[("s", &server.url)], &more)).await;
+    (server, engine)
+}
+
+async fn recommend(engine: &Engine, mode: Option<&str>) -> Value {
+    let mut arguments = json!({"task_description": "read a page"});
+    arguments["search_mode"] = mode.into();
+    call(engine, "optim.recommend_tools", arguments).await.unwrap()["structuredContent"].clone()
+}
+
+#[tokio::test]
+async fn without_a_model_the_search_ranks() {
+    let (_server, engine) = with_tools(30, None).await;
+    let found = call(&engine, "optim.search_tools", json!({"query": "read a page"})).await.unwrap();
+    let found = &found["structuredContent"];
+    let tools = found["tools"].as_array().unwrap();
+    assert_eq!(tools.len(), 20);
+    let scores: Vec<_> = tools.iter().map(|tool| tool["score"].as_f64().unwrap()).collect();
+    assert!(scores.is_sorted_by(|one, other| one >= other), "{scores:?}");
+    assert_eq!((&found["mode_used"], &found["warning"]), (&json!("keyword"), &Value::Null));
+    let elsewhere = json!({"query": "read a page", "server": "another"});
+    let elsewhere = call(&engine, "optim.search_tools", elsewhere).await.unwrap();
+    assert_eq!(elsewhere["structuredContent"]["tools"], json!([]));
+
+    let recommended = recommend(&engine, Some("hybrid")).await;
+    assert_eq!(recommended["tools"].as_array().unwrap().len(), 3);
+    assert_eq!((&recommended["total_tools"], &recommended["available_servers"]), (&json!(30), &json!(["s"])));
+    assert!(recommended["warning"].as_str().unwrap().contains("optimizer.llm"), "{recommended}");
+    let unknown = json!({"task_description": "read", "search_mode": "magic"});
+    let unknown = call(&engine, "optim.recommend_tools", unknown).await.unwrap();
+    let text = unknown["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains(r#""semantic", "hybrid" or "llm""#), "{text}");
+}
+
+#[tokio::test]
+async fn a_model_chooses_among_the_first_hits_or_among_all() {
+    let answer = "Here:\n```json\n[{\"tool\": \"s_page7\", \"reason\": \"It is the seventh.\"}, {\"tool\": \"made_up\"}]\n```";
+    let model = FakeModel::start(Some(answer)).await;
+    let (_server, engine) = with_tools(50, Some(&model)).await;
+    call(&engine, "s_page7", json!({})).await.unwrap();
+    engine.tool_metrics().flush().await;
+    let recommended = recommend(&engine, Some("llm")).await;
+    assert_eq!(recommended["tools"][0]["tool"], "s_page7");
+    assert_eq!(recommended["tools"][0]["reason"], "It is the seventh.");
+    assert!(recommended["recommendation"].as_str().unwrap().starts_with("Use s_page7 of s: "));
+    assert_eq!((&recommended["mode_used"], &recommended["warning"]), (&json!("llm"), &Value::Null));
+    assert!(model.prompts.lock()[0].contains("- s_page7: Reads a page. (100 % of 1 calls succeeded)"));
+    assert_eq!(recommend(&engine, None).await["mode_used"], "hybrid");
+    assert_eq!(model.offered(), [50, 20]);
+    assert_eq!(recommend(&engine, Some("semantic")).await["mode_used"], "keyword", "there are no vectors");
+    assert_eq!(model.offered().len(), 2);
+}
+
+#[tokio::test]
+async fn a_clear_search_asks_no_model() {
+    let model = FakeModel::start(Some("[]")).await;
+    let (_server, engine) = with_tools(2, Some(&model)).await;
+    assert_eq!(recommend(&engine, Some("hybrid")).await["tools"].as_array().unwrap().len(), 2);
+    assert!(model.offered().is_empty());
+}
+
+#[tokio::test]
+async fn a_model_that_fails_leaves_it_to_the_search() {
+    for model in [FakeModel::start(None).await, FakeModel::start(Some("I do not know.")).await] {
+        let (_server, engine) = with_tools(10, Some(&model)).await;
+        let recommended = recommend(&engine, Some("hybrid")).await;
+        assert_eq!((&recommended["success"], &recommended["mode_used"]), (&json!(true), &json!("keyword")));
+        assert!(recommended["warning"].as_str().unwrap().contains("language model failed"), "{recommended}");
+        assert_eq!(recommended["tools"].as_array().unwrap().len(), 3);
+    }
+}
