@@ -54,6 +54,7 @@ mod scenario {
     mod storms;
     mod tasks;
     mod traces;
+    mod two_clients;
 }
 
 /// Every test that a page names as proof exists.
